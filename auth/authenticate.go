@@ -195,7 +195,8 @@ func (e *InvalidTokenError) code() string {
 }
 
 // challenge sets WWW-Authenticate. Dpop reports whether the client used the scheme DPoP.
-func (p *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string, scopes []string) {
+func (p *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string,
+	scopes []string) {
 	c := challenge.Challenge{Scheme: challenge.Bearer, Params: map[string]string{}}
 	if len(p.Issuers) > 0 {
 		c.Params["resource_metadata"] = at.metadataURL()

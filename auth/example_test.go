@@ -30,7 +30,8 @@ func ExampleProtectedResource_MetadataHandler() {
 // constant time, so that the time tells nothing about the key.
 func ExampleProtectedResource_apiKey() {
 	digest := sha256.Sum256([]byte("4c6f7665")) // of the key, from the configuration of the program
-	resource := &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+	resource := &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context,
+		key string) (*auth.Info, error) {
 		if given := sha256.Sum256([]byte(key)); subtle.ConstantTimeCompare(given[:], digest[:]) == 0 {
 			return nil, &auth.InvalidTokenError{Reason: "unknown API key"}
 		}

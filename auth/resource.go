@@ -237,7 +237,8 @@ func (e endpoint) proofURLs(r *http.Request) []string {
 	return []string{own}
 }
 
-var errNoURI = errors.New("URI is empty: set the URI of the ProtectedResource; it may be empty only while the server listens on the loopback interface")
+var errNoURI = errors.New("URI is empty: set the URI of the ProtectedResource; it may be empty only while the server " +
+	"listens on the loopback interface")
 
 // loopbackEndpoint returns the endpoint of a resource without URI, for a request over
 // the loopback interface. The address that the request arrived at is known there, so the
@@ -257,7 +258,8 @@ func loopbackEndpoint(r *http.Request, path string) (endpoint, error) {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	canonical, err := httpurl.Canonical(scheme + "://" + net.JoinHostPort(host, strconv.Itoa(local.Port)) + strings.TrimRight(path, "/"))
+	canonical, err := httpurl.Canonical(scheme + "://" + net.JoinHostPort(host, strconv.Itoa(local.Port)) +
+		strings.TrimRight(path, "/"))
 	return endpointOf(canonical), err
 }
 

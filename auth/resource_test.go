@@ -103,7 +103,8 @@ func TestRequestsNeedCredentials(t *testing.T) {
 			continue
 		}
 		c := challengeOf(t, response)
-		if !c.Is("Bearer") || c.Params["error"] != tc.code || c.Params["scope"] != "mcp" || c.Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" {
+		if !c.Is("Bearer") || c.Params["error"] != tc.code || c.Params["scope"] != "mcp" ||
+			c.Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" {
 			t.Errorf("%s: %v", name, c)
 		}
 	}
@@ -163,7 +164,8 @@ func TestProofVerifierDecides(t *testing.T) {
 		if tc.status != 401 {
 			continue
 		}
-		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code || c.Params["algs"] != "ES256 EdDSA" {
+		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code ||
+			c.Params["algs"] != "ES256 EdDSA" {
 			t.Errorf("%s: %v", name, c)
 		}
 	}
@@ -191,8 +193,10 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 		dpop    auth.ProofVerifier
 		status  map[string]int
 	}{
-		{self, nil, nil, map[string]int{"key": 0, "for-others": 401, "for-none": 401, "expired": 401, "bound": 401, "other": 401}},
-		{"", nil, nil, map[string]int{"key": 0, "for-others": 500, "for-none": 500, "expired": 401, "bound": 401, "other": 401}},
+		{self, nil, nil, map[string]int{"key": 0, "for-others": 401, "for-none": 401, "expired": 401, "bound": 401,
+			"other": 401}},
+		{"", nil, nil, map[string]int{"key": 0, "for-others": 500, "for-none": 500, "expired": 401, "bound": 401,
+			"other": 401}},
 		{"", nil, &proofs{}, map[string]int{"key": 500}}, // proofs name the URL
 		{self, issuers, nil, map[string]int{"key": 401}},
 		{"", issuers, nil, map[string]int{"key": 500}},
@@ -213,12 +217,14 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 			if status != 401 || tc.issuers != nil {
 				continue
 			}
-			if c := challengeOf(t, response); !c.Is("Bearer") || c.Params["realm"] == "" || c.Params["resource_metadata"] != "" {
+			if c := challengeOf(t, response); !c.Is("Bearer") || c.Params["realm"] == "" ||
+				c.Params["resource_metadata"] != "" {
 				t.Errorf("%s: %v", token, c)
 			}
 		}
 		w := httptest.NewRecorder()
-		p.MetadataHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, self[:len(self)-len("/mcp")]+auth.MetadataPath, nil))
+		p.MetadataHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet,
+			self[:len(self)-len("/mcp")]+auth.MetadataPath, nil))
 		if (w.Code == http.StatusNotFound) != (tc.issuers == nil) {
 			t.Errorf("metadata with issuers %q: %d", tc.issuers, w.Code)
 		}
@@ -230,11 +236,16 @@ func TestAudienceIsComparedAsURI(t *testing.T) {
 		uri, audience string
 		ok            bool
 	}{
-		{self, self, true}, {self, "HTTPS://MCP.Example.com/mcp", true}, {self, "https://mcp.example.com:443/mcp", true},
-		{"https://mcp.example.com", "https://mcp.example.com/", true}, {"https://mcp.example.com/", "https://mcp.example.com", true},
-		{self, "https://mcp.example.com/MCP", false}, {self, self + "/", false}, {self, self + "?x", false}, {self, "https://mcp.example.com", false},
-		{self, "http://mcp.example.com/mcp", false}, {self, "https://mcp.example.com.evil.example/mcp", false}, {self, "mcp.example.com/mcp", false},
-		{self, "https://u@mcp.example.com/mcp", false}, {self, self + "#x", false}, {self, "*", false}, {self, "", false},
+		{self, self, true}, {self, "HTTPS://MCP.Example.com/mcp", true},
+		{self, "https://mcp.example.com:443/mcp", true},
+		{"https://mcp.example.com", "https://mcp.example.com/", true},
+		{"https://mcp.example.com/", "https://mcp.example.com", true},
+		{self, "https://mcp.example.com/MCP", false}, {self, self + "/", false}, {self, self + "?x", false},
+		{self, "https://mcp.example.com", false},
+		{self, "http://mcp.example.com/mcp", false}, {self, "https://mcp.example.com.evil.example/mcp", false},
+		{self, "mcp.example.com/mcp", false},
+		{self, "https://u@mcp.example.com/mcp", false}, {self, self + "#x", false}, {self, "*", false},
+		{self, "", false},
 	} {
 		p := resourceOf(t, map[string]*auth.Info{"token": {Audience: []string{"other", tc.audience}}})
 		p.URI = tc.uri
@@ -247,7 +258,8 @@ func TestAudienceIsComparedAsURI(t *testing.T) {
 // Rule R5: the challenge names the scopes that the request needs, and a broader scope
 // suffices. No server asks for refresh tokens.
 func TestChallengesNameTheNeededScopes(t *testing.T) {
-	p := resourceOf(t, map[string]*auth.Info{"admin": {Scopes: []string{"admin"}}, "reader": {Scopes: []string{"files:read"}}, "all": {Scopes: []string{"files:read", "files:write"}}})
+	p := resourceOf(t, map[string]*auth.Info{"admin": {Scopes: []string{"admin"}},
+		"reader": {Scopes: []string{"files:read"}}, "all": {Scopes: []string{"files:read", "files:write"}}})
 	p.Scopes = []string{"files:read"}
 	p.Implies = func(granted, needed string) bool { return granted == "admin" && strings.HasPrefix(needed, "files:") }
 	for token, granted := range map[string]bool{"admin": true, "all": true, "reader": false} {
@@ -258,18 +270,22 @@ func TestChallengesNameTheNeededScopes(t *testing.T) {
 		if info.Grants("files:write") != granted || !info.Grants("files:read") {
 			t.Errorf("%s: %v", token, info)
 		}
-		if err := auth.Require(auth.NewContext(t.Context(), info), "files:write", "files:read"); (err == nil) != granted {
+		if err := auth.Require(auth.NewContext(t.Context(), info), "files:write",
+			"files:read"); (err == nil) != granted {
 			t.Errorf("%s in a handler: %v", token, err)
 		}
 		response := http.Header{}
-		rejection = p.Challenge(response, httptest.NewRequest(http.MethodPost, "/", nil), info, []string{"files:write", "files:read"})
-		if c := challengeOf(t, response); rejection.Status != http.StatusForbidden || c.Params["scope"] != "files:read files:write" || c.Params["error"] != "insufficient_scope" {
+		rejection = p.Challenge(response, httptest.NewRequest(http.MethodPost, "/", nil), info,
+			[]string{"files:write", "files:read"})
+		if c := challengeOf(t, response); rejection.Status != http.StatusForbidden ||
+			c.Params["scope"] != "files:read files:write" || c.Params["error"] != "insufficient_scope" {
 			t.Errorf("%s: %+v %v", token, rejection, response)
 		}
 	}
 	for _, scopes := range [][]string{{"offline_access"}, {""}, {"a b"}, {`a"b`}, {"ü"}} {
 		for name, bad := range map[string]*auth.ProtectedResource{
-			"Scopes": {Scopes: scopes}, "AdvertisedScopes": {AdvertisedScopes: scopes}, "MethodScopes": {MethodScopes: map[string][]string{"tools/call": scopes}},
+			"Scopes": {Scopes: scopes}, "AdvertisedScopes": {AdvertisedScopes: scopes},
+			"MethodScopes": {MethodScopes: map[string][]string{"tools/call": scopes}},
 		} {
 			bad.URI, bad.Issuers = self, issuers
 			if err := jwt.Protect(bad).Check(); err == nil || !strings.Contains(err.Error(), "invalid scope") {
@@ -281,15 +297,17 @@ func TestChallengesNameTheNeededScopes(t *testing.T) {
 
 func TestCheckRejectsInvalidFields(t *testing.T) {
 	for name, p := range map[string]*auth.ProtectedResource{
-		"no issuer":            {URI: self},
-		"http":                 {URI: "http://mcp.example.com", Issuers: issuers},
-		"fragment":             {URI: self + "#x", Issuers: issuers},
-		"no host":              {URI: "/mcp", Issuers: issuers},
-		"issuer over http":     {URI: self, Issuers: []string{"http://as.example.com"}},
-		"short nonce key":      {URI: self, Issuers: issuers, DPoP: &jwt.ProofVerifier{Nonces: true, NonceKeys: [][]byte{[]byte("short")}}},
-		"Verifier's Check":     {URI: self, Issuers: issuers, Verifier: &jwt.Verifier{}},
-		"DPoP required, unset": {URI: self, Issuers: issuers, Verifier: &jwt.Verifier{Issuers: issuers}, RequireDPoP: true},
-		"no Verifier":          {URI: self, Issuers: issuers},
+		"no issuer":        {URI: self},
+		"http":             {URI: "http://mcp.example.com", Issuers: issuers},
+		"fragment":         {URI: self + "#x", Issuers: issuers},
+		"no host":          {URI: "/mcp", Issuers: issuers},
+		"issuer over http": {URI: self, Issuers: []string{"http://as.example.com"}},
+		"short nonce key": {URI: self, Issuers: issuers,
+			DPoP: &jwt.ProofVerifier{Nonces: true, NonceKeys: [][]byte{[]byte("short")}}},
+		"Verifier's Check": {URI: self, Issuers: issuers, Verifier: &jwt.Verifier{}},
+		"DPoP required, unset": {URI: self, Issuers: issuers, Verifier: &jwt.Verifier{Issuers: issuers},
+			RequireDPoP: true},
+		"no Verifier": {URI: self, Issuers: issuers},
 	} {
 		if name != "DPoP required, unset" && name != "no Verifier" {
 			jwt.Protect(p)
@@ -297,7 +315,9 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 		if p.Check() == nil {
 			t.Errorf("%s: Check returned nil", name)
 		}
-		if _, rejection := p.Authenticate(http.Header{}, httptest.NewRequest(http.MethodGet, "/", nil)); rejection == nil || rejection.Status != http.StatusInternalServerError {
+		if _, rejection := p.Authenticate(http.Header{},
+			httptest.NewRequest(http.MethodGet, "/", nil)); rejection == nil ||
+			rejection.Status != http.StatusInternalServerError {
 			t.Errorf("%s: %+v", name, rejection)
 		}
 	}
@@ -308,7 +328,8 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 
 func TestRequireWithoutToken(t *testing.T) {
 	var missing *auth.ScopeError
-	if err := auth.Require(t.Context(), "a", "b"); !errors.As(err, &missing) || strings.Join(missing.Needed, " ") != "a b" {
+	if err := auth.Require(t.Context(), "a", "b"); !errors.As(err, &missing) ||
+		strings.Join(missing.Needed, " ") != "a b" {
 		t.Errorf("%v", err)
 	}
 	if err := auth.Require(t.Context()); err != nil {
@@ -337,7 +358,8 @@ func TestRejectedRequestsAreReported(t *testing.T) {
 // Rule R4: the metadata of a resource names its issuers, at the URLs where clients look.
 func TestMetadataIsServed(t *testing.T) {
 	p := resourceOf(t, nil)
-	p.URI, p.Issuers = "https://mcp.example.com/public/mcp", []string{"https://as.example.com", "https://as2.example.com/t"}
+	p.URI, p.Issuers = "https://mcp.example.com/public/mcp",
+		[]string{"https://as.example.com", "https://as2.example.com/t"}
 	p.Scopes, p.AdvertisedScopes = []string{"mcp"}, []string{"mcp", "files:read"}
 	p.Name, p.Documentation = "Files", "https://example.com/docs"
 	p.DPoP, p.RequireDPoP = &proofs{}, true
@@ -373,12 +395,14 @@ func TestMetadataIsServed(t *testing.T) {
 			"scopes_supported":      []any{"mcp", "files:read"}, "bearer_methods_supported": []any{"header"},
 			"resource_name": "Files", "resource_documentation": "https://example.com/docs",
 			"dpop_signing_alg_values_supported": []any{"ES256", "EdDSA"}, "dpop_bound_access_tokens_required": true,
-		}, got); diff != "" || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Access-Control-Allow-Origin") != "*" {
+		}, got); diff != "" || w.Header().Get("Content-Type") != "application/json" ||
+			w.Header().Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s: %v (-want +got)\n%s", path, w.Header(), diff)
 		}
 	}
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "https://mcp.example.com/.well-known/oauth-protected-resource", nil))
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost,
+		"https://mcp.example.com/.well-known/oauth-protected-resource", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
 	}
@@ -389,7 +413,8 @@ func TestMetadataIsServed(t *testing.T) {
 func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 	encode := base64.RawURLEncoding.EncodeToString
 	ada, _ := principal.New(issuers[0], "ada", "")
-	p := &auth.ProtectedResource{Issuers: issuers, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+	p := &auth.ProtectedResource{Issuers: issuers, Verifier: auth.VerifierFunc(func(_ context.Context,
+		token string) (*auth.Info, error) {
 		audience, err := base64.RawURLEncoding.DecodeString(token)
 		return &auth.Info{Principal: ada, Audience: []string{"x", string(audience)}}, err
 	})}
@@ -446,7 +471,8 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 		t.Errorf("%s %s", res.Status, body)
 	}
 	r := httptest.NewRequest(http.MethodGet, "https://mcp.example.com/mcp", nil) // without a local address
-	if _, rejection := p.Authenticate(http.Header{}, r); rejection == nil || rejection.Status != http.StatusInternalServerError || rejection.Err == nil {
+	if _, rejection := p.Authenticate(http.Header{}, r); rejection == nil ||
+		rejection.Status != http.StatusInternalServerError || rejection.Err == nil {
 		t.Errorf("without a local address: %+v", rejection)
 	}
 }
@@ -458,12 +484,15 @@ func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&output, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ada, _ := principal.New(issuers[0], "ada", "")
 	for name, verify := range map[string]auth.VerifierFunc{
-		"invalid": func(_ context.Context, token string) (*auth.Info, error) { return nil, errors.New("unknown: " + token) },
+		"invalid": func(_ context.Context, token string) (*auth.Info, error) {
+			return nil, errors.New("unknown: " + token)
+		},
 		"unavailable": func(_ context.Context, token string) (*auth.Info, error) {
 			return nil, fmt.Errorf("%w: GET /?token=%s", auth.ErrUnavailable, token)
 		},
 		"valid": func(context.Context, string) (*auth.Info, error) {
-			return &auth.Info{Principal: ada, Audience: []string{self}, Claims: json.RawMessage(`{"email":"planted-canary-mail"}`)}, nil
+			return &auth.Info{Principal: ada, Audience: []string{self},
+				Claims: json.RawMessage(`{"email":"planted-canary-mail"}`)}, nil
 		},
 	} {
 		p := &auth.ProtectedResource{URI: self, Issuers: issuers, Verifier: verify}

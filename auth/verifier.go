@@ -109,9 +109,10 @@ func (i *Info) Claim(name string) (json.RawMessage, bool) {
 
 // Grants reports whether scope was granted, itself or by a scope that implies it.
 func (i *Info) Grants(scope string) bool {
-	return slices.Contains(i.Scopes, scope) || i.Implies != nil && slices.ContainsFunc(i.Scopes, func(granted string) bool {
-		return i.Implies(granted, scope)
-	})
+	return slices.Contains(i.Scopes, scope) || i.Implies != nil &&
+		slices.ContainsFunc(i.Scopes, func(granted string) bool {
+			return i.Implies(granted, scope)
+		})
 }
 
 // String returns the principal and the scopes. It omits the claims.
@@ -124,7 +125,8 @@ func (i Info) GoString() string { return i.String() }
 
 // LogValue implements [slog.LogValuer]. It omits the claims.
 func (i Info) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("principal", i.Principal.String()), slog.Any("scopes", i.Scopes), slog.Time("expiry", i.Expiry))
+	return slog.GroupValue(slog.String("principal", i.Principal.String()), slog.Any("scopes", i.Scopes),
+		slog.Time("expiry", i.Expiry))
 }
 
 // FromContext returns the token information of the request that ctx belongs to. It
@@ -151,7 +153,8 @@ func Require(ctx context.Context, scopes ...string) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	if info := FromContext(ctx); info != nil && !slices.ContainsFunc(scopes, func(s string) bool { return !info.Grants(s) }) {
+	if info := FromContext(ctx); info != nil && !slices.ContainsFunc(scopes,
+		func(s string) bool { return !info.Grants(s) }) {
 		return nil
 	}
 	return &ScopeError{Needed: slices.Clone(scopes)}

@@ -110,7 +110,8 @@ func TestAllocationsOverHTTP(t *testing.T) {
 		allocs, size := handlerCost(t, s, c.message)
 		t.Logf("%s: %v allocations, %v bytes", c.name, allocs, size)
 		if allocs > maxHTTPAllocs || size > c.maxBytes {
-			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %v", c.name, allocs, size, maxHTTPAllocs, c.maxBytes)
+			t.Errorf("%s: %v allocations and %v bytes, the limits are %d and %v", c.name, allocs, size, maxHTTPAllocs,
+				c.maxBytes)
 		}
 	}
 }
@@ -125,7 +126,8 @@ func asEventStream(m message) message {
 
 // A list that depends on the caller is made of encodings that are kept.
 func TestAllocationsOfAListThatDependsOnTheCaller(t *testing.T) {
-	for name, s := range map[string]*server.Server{"200 tools, one of them restricted": newRestricted(), "1,000 tools of two servers": newMerged()} {
+	for name, s := range map[string]*server.Server{"200 tools, one of them restricted": newRestricted(),
+		"1,000 tools of two servers": newMerged()} {
 		allocs, size := handlerCost(t, s, listMessage())
 		t.Logf("%s: %v allocations, %v bytes", name, allocs, size)
 		if allocs > maxListAllocs {
@@ -168,7 +170,8 @@ func TestAllocationsOfClientOverHTTP(t *testing.T) {
 		allocs, _ := cost(func() { callEcho(t, c) })
 		t.Logf("%s: %v allocations, %v more than the baseline", r, allocs, allocs-baseline)
 		if allocs > baseline+maxMoreAllocs {
-			t.Errorf("%s: %v allocations, the limit is %d more than the %v of the baseline", r, allocs, maxMoreAllocs, baseline)
+			t.Errorf("%s: %v allocations, the limit is %d more than the %v of the baseline", r, allocs, maxMoreAllocs,
+				baseline)
 		}
 	}
 }

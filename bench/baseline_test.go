@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// compare measures ours and its baseline in short turns, so that a change of the machine's speed affects both. It reports
-// the time of one run of ours, and its speed in percent of the baseline's.
+// compare measures ours and its baseline in short turns, so that a change of the machine's speed affects both. It
+// reports the time of one run of ours, and its speed in percent of the baseline's.
 func compare(b *testing.B, baseline, ours func(n int)) {
 	b.Helper()
 	const turn = 256

@@ -23,8 +23,8 @@ import (
 
 var echoResult = []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
 
-// BenchmarkHTTPCall measures tools/call over HTTP with 16 connections. The baseline is a handler that decodes the body once
-// and writes a response of the same size.
+// BenchmarkHTTPCall measures tools/call over HTTP with 16 connections. The baseline is a handler that decodes the body
+// once and writes a response of the same size.
 func BenchmarkHTTPCall(b *testing.B) {
 	s := newServer()
 	for _, m := range []message{modernCall, openSession(b, s)} {
@@ -36,13 +36,15 @@ func BenchmarkHTTPCall(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamCall measures tools/call over a byte stream with 64 calls in flight. The baseline decodes each line once.
+// BenchmarkStreamCall measures tools/call over a byte stream with 64 calls in flight. The baseline decodes each line
+// once.
 func BenchmarkStreamCall(b *testing.B) {
 	for _, m := range []message{modernCall, legacyCall} {
 		b.Run(m.name, func(b *testing.B) {
 			baseline := newLineDriver(b, m, func(in, out *os.File) { baselineStream(in, out, echoResult) })
 			ours := newLineDriver(b, m, func(in, out *os.File) {
-				_ = newServer().ServeConn(context.Background(), transport.Stream(twoFiles{in, out}, transport.StreamOptions{}))
+				_ = newServer().ServeConn(context.Background(),
+					transport.Stream(twoFiles{in, out}, transport.StreamOptions{}))
 			})
 			if m.name != modernCall.name {
 				ours.open(b)
@@ -146,7 +148,8 @@ func newMerged() *server.Server {
 func newManyTools(n int) *server.Server {
 	s := newServer()
 	for i := range n {
-		server.AddTool(s, mcp.Tool{Name: fmt.Sprintf("tool-%03d", i), Description: "One of many tools that a model can call."},
+		server.AddTool(s, mcp.Tool{Name: fmt.Sprintf("tool-%03d", i),
+			Description: "One of many tools that a model can call."},
 			func(context.Context, struct {
 				Query string `json:"query" doc:"search terms"`
 				Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100"`
@@ -168,7 +171,8 @@ func newRestricted() *server.Server {
 // listMessage is a request for tools/list.
 func listMessage() message {
 	m := modernCall
-	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"},`, "", 1), "tools/call", "tools/list", 1))
+	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"},`,
+		"", 1), "tools/call", "tools/list", 1))
 	m.header = map[string]string{"Mcp-Method": "tools/list"}
 	for name, value := range modernCall.header {
 		if name != "Mcp-Method" && name != "Mcp-Name" {
@@ -336,7 +340,8 @@ func baselinePeer(requests <-chan []byte, responses chan<- []byte) {
 		var m baselineMessage
 		var p baselineParams
 		var a echoArgs
-		if json.Unmarshal(data, &m) != nil || json.Unmarshal(m.Params, &p) != nil || json.Unmarshal(p.Arguments, &a) != nil {
+		if json.Unmarshal(data, &m) != nil || json.Unmarshal(m.Params, &p) != nil ||
+			json.Unmarshal(p.Arguments, &a) != nil {
 			panic("malformed request")
 		}
 		result := baselineContent{}

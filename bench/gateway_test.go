@@ -18,8 +18,8 @@ import (
 )
 
 // BenchmarkGateway measures the CPU time that a gateway takes for a call, in its own process. The baseline is
-// httputil.ReverseProxy in the same place. Calls through the two alternate in short turns. The budget is the time of the
-// baseline.
+// httputil.ReverseProxy in the same place. Calls through the two alternate in short turns. The budget is the time of
+// the baseline.
 func BenchmarkGateway(b *testing.B) {
 	s := newServer()
 	lines := strings.Repeat(text+"\n", 200<<10/(len(text)+1))

@@ -70,23 +70,28 @@ func (l longResult) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	head := jsonrpc.AppendResultHead(nil, m.ID)
-	return jsonResponse(r, len(head)+len(l.result)+1, io.MultiReader(bytes.NewReader(head), strings.NewReader(l.result), strings.NewReader("}"))), nil
+	return jsonResponse(r, len(head)+len(l.result)+1, io.MultiReader(bytes.NewReader(head), strings.NewReader(l.result),
+		strings.NewReader("}"))), nil
 }
 
 var forwarded = inProcess{
-	mcp.MethodDiscover:  `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`,
-	mcp.MethodListTools: `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`,
-	mcp.MethodCallTool:  resultOf(text),
+	mcp.MethodDiscover: `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+		`"ttlMs":0,"cacheScope":"private"}`,
+	mcp.MethodListTools: `{"resultType":"complete","tools":[{"name":"echo","inputSchema":{"type":"object"}}],` +
+		`"ttlMs":0,"cacheScope":"private"}`,
+	mcp.MethodCallTool: resultOf(text),
 }
 
 // resultOf returns the result of a server's tool.
 func resultOf(text string) string {
-	return `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}},"content":[{"type":"text","text":"` + text + `"}]}`
+	return `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}},` +
+		`"content":[{"type":"text","text":"` + text + `"}]}`
 }
 
 // newForwarding returns a gateway to a server in this process with the tool echo, and to others, until the test ends.
 func newForwarding(t *testing.T, up http.RoundTripper, others ...host.ServerConfig) *server.Server {
-	h := &host.Host{Servers: append(others, host.ServerConfig{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp")})}
+	h := &host.Host{Servers: append(others, host.ServerConfig{Name: "up",
+		Target: client.URL("http://127.0.0.1:1/mcp")})}
 	h.Dialer.HTTPClient = &http.Client{Transport: up}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
 	gatewaytest.Run(t, h, s)
@@ -111,11 +116,15 @@ func TestMemoryOfALongForwardedResult(t *testing.T) {
 	}
 }
 
-// Servers that are lazy, that end when they are idle or that have lists for each caller cost the calls of others nothing.
+// Servers that are lazy, that end when they are idle or that have lists for each caller cost the calls of others
+// nothing.
 func TestAllocationsOfAForwardedCallDoNotDependOnOtherServers(t *testing.T) {
-	callers := host.NewCallerAuth(func(principal.Principal) (client.Authorizer, error) { return nil, errors.ErrUnsupported })
+	callers := host.NewCallerAuth(func(principal.Principal) (client.Authorizer, error) {
+		return nil, errors.ErrUnsupported
+	})
 	target := client.URL("http://127.0.0.1:1/mcp")
-	s := newForwarding(t, forwarded, host.ServerConfig{Name: "lazy", Target: target, Lazy: true}, host.ServerConfig{Name: "own", Target: target, CallerAuth: callers},
+	s := newForwarding(t, forwarded, host.ServerConfig{Name: "lazy", Target: target, Lazy: true},
+		host.ServerConfig{Name: "own", Target: target, CallerAuth: callers},
 		host.ServerConfig{Name: "idle", Target: target, Idle: time.Hour})
 	allocs, size := handlerCost(t, s, callOf("up__echo"))
 	t.Logf("%v allocations, %v bytes", allocs, size)

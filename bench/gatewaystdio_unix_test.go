@@ -13,8 +13,9 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// BenchmarkGatewayStdio measures a call through a gateway to a server, each a process that serves standard input and output.
-// The baseline is the direct call. The budget is 1.8 times the CPU time of the baseline, with that of the client.
+// BenchmarkGatewayStdio measures a call through a gateway to a server, each a process that serves standard input and
+// output. The baseline is the direct call. The budget is 1.8 times the CPU time of the baseline, with that of the
+// client.
 func BenchmarkGatewayStdio(b *testing.B) {
 	greeter, program := build(b, "./testdata/greeter"), build(b, "./testdata/gateway")
 	for _, inFlight := range []int{1, 64} {
@@ -51,7 +52,8 @@ func startPeer(b *testing.B, tool string, inFlight int, target client.Target) *s
 	}
 	before := cpuTime(b, syscall.RUSAGE_CHILDREN)
 	dial().Close()
-	p := &stdioPeer{b: b, tool: tool, inFlight: inFlight, start: cpuTime(b, syscall.RUSAGE_CHILDREN) - before, client: dial()}
+	p := &stdioPeer{b: b, tool: tool, inFlight: inFlight, start: cpuTime(b, syscall.RUSAGE_CHILDREN) - before,
+		client: dial()}
 	b.Cleanup(func() { p.client.Close() })
 	return p
 }
@@ -64,7 +66,8 @@ func (p *stdioPeer) call(n int) {
 	for range p.inFlight {
 		callers.Go(func() {
 			for calls.Add(1) <= int64(n) {
-				if r, err := p.client.CallTool(p.b.Context(), p.tool, map[string]string{"Name": text}); err != nil || r.IsError {
+				if r, err := p.client.CallTool(p.b.Context(), p.tool, map[string]string{"Name": text}); err != nil ||
+					r.IsError {
 					p.b.Error(r, err)
 					return
 				}

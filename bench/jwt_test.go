@@ -20,7 +20,8 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 )
 
-// BenchmarkJWT measures the verification of a JSON Web Token with a cached key. The baseline verifies only the signature.
+// BenchmarkJWT measures the verification of a JSON Web Token with a cached key. The baseline verifies only the
+// signature.
 func BenchmarkJWT(b *testing.B) {
 	onCurve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -34,7 +35,9 @@ func BenchmarkJWT(b *testing.B) {
 		verify, token := issuedToken(b, jose.ES256, onCurve, onCurve.Public())
 		digest, signature := signedBy(b, token)
 		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
-		compare(b, repeated(func() bool { return ecdsa.Verify(&onCurve.PublicKey, digest, r, s) }, b), repeated(verify, b))
+		compare(b, repeated(func() bool {
+			return ecdsa.Verify(&onCurve.PublicKey, digest, r, s)
+		}, b), repeated(verify, b))
 	})
 	b.Run("RS256", func(b *testing.B) {
 		verify, token := issuedToken(b, jose.RS256, modulus, modulus.Public())
@@ -54,14 +57,17 @@ func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any)
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "1"}}})
 	})
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: private}, (&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", "1"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: private},
+		(&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", "1"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	now := time.Now()
 	claims, _ := json.Marshal(map[string]any{
-		"iss": issuer.URL, "sub": "0b2f6d1e-user", "client_id": "editor", "aud": []string{"https://mcp.example.com/mcp"}, "scope": "mcp:read mcp:write",
-		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": rand.Text(), "email": "ada@example.com",
+		"iss": issuer.URL, "sub": "0b2f6d1e-user", "client_id": "editor",
+		"aud": []string{"https://mcp.example.com/mcp"}, "scope": "mcp:read mcp:write",
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": rand.Text(),
+		"email": "ada@example.com",
 	})
 	signed, err := signer.Sign(claims)
 	if err != nil {

@@ -31,7 +31,8 @@ func BenchmarkProgress(b *testing.B) {
 			return "counted", nil
 		})
 	m := modernCall
-	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"}`, `"name":"count"`, 1),
+	m.body = []byte(strings.Replace(strings.Replace(string(m.body), `"name":"echo","arguments":{"text":"`+text+`"}`,
+		`"name":"count"`, 1),
 		`"_meta":{`, `"_meta":{"progressToken":1,`, 1))
 	m.header = map[string]string{"Mcp-Name": "count"}
 	for name, value := range modernCall.header {
@@ -51,7 +52,9 @@ func baselineProgress(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	rc := http.NewResponseController(w)
 	for i := range notices {
-		_, _ = fmt.Fprintf(w, `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d,"total":%d}}`+"\n\n", i+1, notices)
+		_, _ = fmt.Fprintf(w,
+			`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d,`+
+				`"total":%d}}`+"\n\n", i+1, notices)
 		_ = rc.Flush()
 	}
 	_, _ = io.WriteString(w, "data: "+string((&envelope{ID: []byte("7")}).answer(echoResult))+"\n\n")
@@ -85,8 +88,8 @@ func BenchmarkIdleSession(b *testing.B) {
 	b.ReportMetric(goroutines, "goroutines/session")
 }
 
-// BenchmarkOpenStream measures the memory of an idle event stream. The baseline is a handler that only opens the stream.
-// The budget is 112 % of the memory of the baseline.
+// BenchmarkOpenStream measures the memory of an idle event stream. The baseline is a handler that only opens the
+// stream. The budget is 112 % of the memory of the baseline.
 func BenchmarkOpenStream(b *testing.B) {
 	var bytes, ratio float64
 	for b.Loop() {
@@ -144,7 +147,8 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 func awaitComment(b *testing.B, c net.Conn) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	buf := make([]byte, 1024)
-	for seen := ""; !strings.Contains(seen, "\r\n\r\n") || !strings.Contains(seen, ":\n\n") && !strings.Contains(seen, "data: \n\n"); {
+	for seen := ""; !strings.Contains(seen, "\r\n\r\n") ||
+		!strings.Contains(seen, ":\n\n") && !strings.Contains(seen, "data: \n\n"); {
 		n, err := c.Read(buf)
 		if err != nil {
 			b.Fatalf("%v after %q", err, seen)

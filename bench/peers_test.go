@@ -40,7 +40,11 @@ var accept = map[string]string{"Content-Type": "application/json", "Accept": "ap
 var (
 	modernCall = message{
 		name: "2026-07-28",
-		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`),
+		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` +
+			text +
+			`"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`),
 		header: map[string]string{
 			"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "echo",
@@ -48,10 +52,12 @@ var (
 	}
 	legacyCall = message{
 		name: "2025-11-25",
-		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` + text + `"}}}`),
+		body: []byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` +
+			text + `"}}}`),
 	}
 	initialize = message{
-		body:   []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"bench","version":"1.0.0"},"capabilities":{}}}`),
+		body: []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+			`"clientInfo":{"name":"bench","version":"1.0.0"},"capabilities":{}}}`),
 		header: accept,
 	}
 	initialized = message{body: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}

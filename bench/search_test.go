@@ -28,8 +28,9 @@ func newCatalogOf(tb testing.TB, servers int) *host.Host {
 		for _, verb := range verbs {
 			for _, noun := range nouns {
 				server.AddTool(s, mcp.Tool{
-					Name:        fmt.Sprintf("%s_%s_%d", verb, noun, i),
-					Description: fmt.Sprintf("Use this tool to %s a %s in the records of department %d. It returns the %s with all its fields.", verb, noun, i, noun),
+					Name: fmt.Sprintf("%s_%s_%d", verb, noun, i),
+					Description: fmt.Sprintf("Use this tool to %s a %s in the records of department %d. It returns "+
+						"the %s with all its fields.", verb, noun, i, noun),
 				}, func(context.Context, struct {
 					ID     string `json:"id"`
 					Fields string `json:"fields"`
@@ -84,7 +85,8 @@ func BenchmarkSearch(b *testing.B) {
 	b.Run("gateway", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := c.CallTool(b.Context(), "search_tools", map[string]string{"query": queries["broad"]}); err != nil {
+			if _, err := c.CallTool(b.Context(), "search_tools",
+				map[string]string{"query": queries["broad"]}); err != nil {
 				b.Fatal(err)
 			}
 		}

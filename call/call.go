@@ -158,7 +158,8 @@ func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
 }
 
 // errNotOutgoing is the error of SetMeta on a server.
-var errNotOutgoing = errors.New("cannot set _meta of a request that a server handles: use SetMeta in the middleware of a client")
+var errNotOutgoing = errors.New("cannot set _meta of a request that a server handles: use SetMeta in the middleware " +
+	"of a client")
 
 // SetMeta adds a member to the _meta object of a request that a client is about to send. If the
 // caller of the client has set a member with the same key, that one is sent instead, unless it is

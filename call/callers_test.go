@@ -10,7 +10,9 @@ import (
 // Rule Y1.
 func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time { return now }}, callers: make(map[caller]*bucket)}
+	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time {
+		return now
+	}}, callers: make(map[caller]*bucket)}
 	for i := range maxCallers {
 		b.take(t.Context(), caller{source: strconv.Itoa(i)})
 	}

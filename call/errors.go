@@ -82,8 +82,9 @@ func (e *SilentError) Unwrap() error { return ErrConnectionLost }
 // StatusError reports an HTTP response with a status other than success. If the body has a
 // JSON-RPC error, errors.As finds it.
 type StatusError struct {
-	Status     int            // such as 503
-	Text       string         // of the status, such as "Service Unavailable", with the target of a redirect; may be empty
+	Status int // such as 503
+	// of the status, such as "Service Unavailable", with the target of a redirect; may be empty
+	Text       string
 	RetryAfter time.Duration  // from the Retry-After header, at most 24 hours; 0 if the server sent none
 	Err        *jsonrpc.Error // from the body; nil if the body has no JSON-RPC error
 }
@@ -141,9 +142,10 @@ func (e *AnswerError) Error() string {
 // A client returns the error on every wire: for a response with status 429 or 503, and for a
 // JSON-RPC error with retryAfterMs in its data. Then Err is set.
 type OverloadError struct {
-	Limit      string        // the name of the limit, such as "requests in flight"
-	RetryAfter time.Duration // how long the client should wait; a client gets at most 24 hours, and 0 if the server does not say
-	Err        error         // the error of the response, a *StatusError or *jsonrpc.Error; nil on a server
+	Limit string // the name of the limit, such as "requests in flight"
+	// how long the client should wait; a client gets at most 24 hours, and 0 if the server does not say
+	RetryAfter time.Duration
+	Err        error // the error of the response, a *StatusError or *jsonrpc.Error; nil on a server
 }
 
 // Error returns the text of Err, or the limit and the time if Err is nil.

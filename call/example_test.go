@@ -18,7 +18,9 @@ import (
 func newServer(middleware ...call.Middleware) *server.Server {
 	s := &server.Server{Name: "example", Middleware: middleware}
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "hello", nil })
-	server.AddTool(s, mcp.Tool{Name: "internal-reset"}, func(context.Context, struct{}) (string, error) { return "done", nil })
+	server.AddTool(s, mcp.Tool{Name: "internal-reset"}, func(context.Context, struct{}) (string, error) {
+		return "done", nil
+	})
 	return s
 }
 

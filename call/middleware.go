@@ -35,8 +35,10 @@ func LogCalls(logger *slog.Logger) Middleware {
 			begin := time.Now()
 			outcome, level := "panic", slog.LevelWarn // unless next returns
 			defer func() {
-				logger.LogAttrs(ctx, level, "call", slog.String("method", c.Method()), slog.String("name", c.shortName()),
-					slog.String("revision", string(c.Revision())), slog.Duration("took", time.Since(begin)), slog.String("outcome", outcome))
+				logger.LogAttrs(ctx, level, "call", slog.String("method", c.Method()),
+					slog.String("name", c.shortName()),
+					slog.String("revision", string(c.Revision())), slog.Duration("took", time.Since(begin)),
+					slog.String("outcome", outcome))
 			}()
 			result, err := next(ctx, c)
 			outcome, level = outcomeOf(ctx, result, err)
@@ -92,7 +94,8 @@ type Retry struct {
 
 // safeMethods are the methods that change nothing on a server.
 var safeMethods = []string{
-	mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+	mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+	mcp.MethodListResourceTemplates,
 	mcp.MethodReadResource, mcp.MethodGetPrompt, mcp.MethodComplete,
 }
 

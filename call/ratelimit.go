@@ -73,7 +73,8 @@ func LimitRate(limit RateLimit) Middleware {
 		return func(ctx context.Context, c *Call) (any, error) {
 			if slices.Contains(limit.Methods, c.Method()) {
 				if wait := b.take(ctx, callerOf(c)); wait > 0 {
-					return nil, &OverloadError{Limit: cmp.Or(limit.Name, "calls"), RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
+					return nil, &OverloadError{Limit: cmp.Or(limit.Name, "calls"),
+						RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
 				}
 			}
 			return next(ctx, c)
@@ -279,7 +280,8 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 	now := s.limit.Now()
 	if err != nil && !errors.Is(err, store.ErrConflict) {
 		s.pausedUntil.Store(now.Add(sharedPause).UnixNano())
-		s.failed.Log(ctx, s.logger, slog.LevelError, "rate limit is not shared with other replicas for now: this replica uses it alone", slog.Any("error", err))
+		s.failed.Log(ctx, s.logger, slog.LevelError,
+			"rate limit is not shared with other replicas for now: this replica uses it alone", slog.Any("error", err))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -301,7 +303,8 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 
 // remove removes n tokens from a bucket in the store, or n-1 if it has fewer than n. It returns the
 // number that is left, which may be negative.
-func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket, n int) (left float64, enough bool, err error) {
+func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket,
+	n int) (left float64, enough bool, err error) {
 	full := float64(s.limit.Burst)
 	life := time.Duration(2*full/s.limit.PerSecond*float64(time.Second)) + time.Minute
 	for range maxSharedAttempts {
@@ -329,7 +332,8 @@ func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket, n 
 		if err != nil {
 			return 0, false, err
 		}
-		version, err := s.kv.Put(ctx, key, raw, store.PutOptions{TTL: life, IfVersion: b.version, IfAbsent: b.version == 0})
+		version, err := s.kv.Put(ctx, key, raw, store.PutOptions{TTL: life, IfVersion: b.version,
+			IfAbsent: b.version == 0})
 		if err == nil {
 			b.tokens, b.version = next, version
 			return next.Tokens, enough, nil

@@ -270,7 +270,8 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared := newRateStore()
 				var logged syncbuffer.Buffer
-				limit := call.RateLimit{PerSecond: 0.01, Burst: 100, KV: shared, Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+				limit := call.RateLimit{PerSecond: 0.01, Burst: 100, KV: shared,
+					Logger: slog.New(slog.NewTextHandler(&logged, nil))}
 				all := limitedReplicas(t, 2, limit)
 				fail(shared, true)
 				started := time.Now()
@@ -283,7 +284,8 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 				if waited := time.Since(started); passed != 200 || waited > 2*time.Second {
 					t.Errorf("%d calls, waited %v", passed, waited)
 				}
-				if n := shared.operations.Load(); n != 2 || strings.Count(logged.String(), "rate limit is not shared") != 2 {
+				if n := shared.operations.Load(); n != 2 ||
+					strings.Count(logged.String(), "rate limit is not shared") != 2 {
 					t.Errorf("%d operations; %s", n, logged.String())
 				}
 				fail(shared, false)
@@ -305,7 +307,8 @@ func TestSharedRateLimitDoesNotDelayCancelledCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newRateStore()
 		shared.stalls.Store(true)
-		handle := call.LimitRate(call.RateLimit{PerSecond: 1, Burst: 4, KV: shared, Logger: slog.New(slog.DiscardHandler)})(
+		handle := call.LimitRate(call.RateLimit{PerSecond: 1, Burst: 4, KV: shared,
+			Logger: slog.New(slog.DiscardHandler)})(
 			func(context.Context, *call.Call) (any, error) { return &mcp.EmptyResult{}, nil })
 		go func() { _, _ = handle(t.Context(), call.New(toolCall)) }() // reports
 		synctest.Wait()
@@ -346,7 +349,8 @@ func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 			t.Errorf("%v: %d calls", d.Principal, passed)
 		}
 	}
-	if keys := fmt.Sprint(shared.keys); strings.Contains(keys, "session-") || !strings.Contains(keys, ada.Key()+"rate/") {
+	if keys := fmt.Sprint(shared.keys); strings.Contains(keys, "session-") ||
+		!strings.Contains(keys, ada.Key()+"rate/") {
 		t.Errorf("keys: %s", keys)
 	}
 }
@@ -382,7 +386,8 @@ func TestLogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
 		handler call.Handler
 		want    string
 	}{
-		"attributes":     {result(&mcp.CallToolResult{}), "level=INFO msg=call method=tools/call name=pay revision=2025-11-25 took="},
+		"attributes": {result(&mcp.CallToolResult{}),
+			"level=INFO msg=call method=tools/call name=pay revision=2025-11-25 took="},
 		"ok":             {result(&mcp.CallToolResult{}), "outcome=ok"},
 		"failed":         {result(&mcp.CallToolResult{IsError: true}), "outcome=failed"},
 		"input required": {result(&mcp.InputRequiredResult{}), `outcome="input required"`},
@@ -401,7 +406,8 @@ func TestLogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
 				defer func() { _ = recover() }()
 				_, _ = handle(t.Context(), c)
 			}()
-			if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) || strings.Contains(got, "hunter2") {
+			if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) ||
+				strings.Contains(got, "hunter2") {
 				t.Errorf("logged %q, want %q", got, tt.want)
 			}
 		})

@@ -15,7 +15,8 @@ import (
 
 // attempt makes a request through RetryRequests that first fails with the failures and then
 // succeeds.
-func attempt(ctx context.Context, r call.Retry, method, params string, failures ...error) (attempts int, took time.Duration, err error) {
+func attempt(ctx context.Context, r call.Retry, method, params string,
+	failures ...error) (attempts int, took time.Duration, err error) {
 	begin := time.Now()
 	handle := call.RetryRequests(r)(func(context.Context, *call.Call) (any, error) {
 		attempts++
@@ -24,7 +25,8 @@ func attempt(ctx context.Context, r call.Retry, method, params string, failures 
 		}
 		return &mcp.EmptyResult{}, nil
 	})
-	_, err = handle(ctx, call.New(call.Description{Method: method, Params: jsonrpc.MembersOf([]byte(params)), Outgoing: true}))
+	_, err = handle(ctx, call.New(call.Description{Method: method, Params: jsonrpc.MembersOf([]byte(params)),
+		Outgoing: true}))
 	return attempts, time.Since(begin), err
 }
 
@@ -32,15 +34,18 @@ func TestRetryRequestsRepeatsOnlySafeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := call.ErrConnectionLost
 		for method, want := range map[string]int{
-			mcp.MethodListTools: 3, mcp.MethodReadResource: 3, mcp.MethodComplete: 3, mcp.MethodPing: 3, mcp.MethodDiscover: 3, mcp.MethodGetPrompt: 3,
+			mcp.MethodListTools: 3, mcp.MethodReadResource: 3, mcp.MethodComplete: 3, mcp.MethodPing: 3,
+			mcp.MethodDiscover: 3, mcp.MethodGetPrompt: 3,
 			mcp.MethodCallTool: 1, mcp.MethodSubscribe: 1, mcp.MethodInitialize: 1, mcp.MethodListen: 1, "jobs/run": 1,
 		} {
-			if n, _, err := attempt(t.Context(), call.Retry{}, method, `{"name":"x"}`, lost, lost, lost, lost); n != want || !errors.Is(err, lost) {
+			if n, _, err := attempt(t.Context(), call.Retry{}, method, `{"name":"x"}`, lost, lost, lost,
+				lost); n != want || !errors.Is(err, lost) {
 				t.Errorf("%s: %d attempts, %v, want %d", method, n, err, want)
 			}
 		}
 		trusted := call.Retry{Tool: func(name string) bool { return name == "safe" }}
-		if n, _, err := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"safe"}`, lost); n != 2 || err != nil {
+		if n, _, err := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"safe"}`, lost); n != 2 ||
+			err != nil {
 			t.Errorf("a tool that may be repeated: %d attempts, %v", n, err)
 		}
 		if n, _, _ := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"other"}`, lost); n != 1 {
@@ -52,11 +57,13 @@ func TestRetryRequestsRepeatsOnlySafeRequests(t *testing.T) {
 func TestRetryRequestsWaitsAsLongAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := &call.OverloadError{Limit: "calls", RetryAfter: 5 * time.Second}
-		if n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited); n != 2 || took != 5*time.Second || err != nil {
+		if n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited); n != 2 ||
+			took != 5*time.Second || err != nil {
 			t.Errorf("%d attempts in %v, %v", n, took, err)
 		}
 		busy := &call.StatusError{Status: 502, RetryAfter: 7 * time.Second}
-		if n, took, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 2 || took != 7*time.Second {
+		if n, took, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 2 ||
+			took != 7*time.Second {
 			t.Errorf("%d attempts in %v", n, took)
 		}
 		if n, _, _ := attempt(t.Context(), call.Retry{MaxWait: time.Second}, mcp.MethodListTools, "", busy); n != 1 {
@@ -82,13 +89,15 @@ func TestRetryRequestsReturnsPermanentErrorsAtOnce(t *testing.T) {
 			errors.New("other"), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, &call.StatusError{Status: 403},
 			call.ErrClosed, call.ErrInvalidResponse, context.Canceled,
 		} {
-			if n, _, got := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", err); n != 1 || !errors.Is(got, err) {
+			if n, _, got := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", err); n != 1 ||
+				!errors.Is(got, err) {
 				t.Errorf("%v: %d attempts, %v", err, n, got)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if n, took, err := attempt(ctx, call.Retry{}, mcp.MethodListTools, "", call.ErrConnectionLost); n != 1 || took != time.Millisecond || err == nil {
+		if n, took, err := attempt(ctx, call.Retry{}, mcp.MethodListTools, "", call.ErrConnectionLost); n != 1 ||
+			took != time.Millisecond || err == nil {
 			t.Errorf("%d attempts in %v, %v", n, took, err)
 		}
 	})
@@ -100,7 +109,8 @@ func TestRetryRequestsDoesNothingOnAServer(t *testing.T) {
 		attempts++
 		return nil, call.ErrConnectionLost
 	})
-	if _, err := handle(t.Context(), call.New(call.Description{Method: mcp.MethodListTools})); err == nil || attempts != 1 {
+	if _, err := handle(t.Context(), call.New(call.Description{Method: mcp.MethodListTools})); err == nil ||
+		attempts != 1 {
 		t.Errorf("%d attempts, %v", attempts, err)
 	}
 }

@@ -283,7 +283,8 @@ const maxDropsByURI = 32
 // the changes in filter.
 func (x *resultCache) dropUnwatched(filter mcp.SubscriptionFilter) {
 	for kind, watched := range map[changes.Kind]bool{
-		changes.ToolsChanged: filter.ToolsListChanged, changes.PromptsChanged: filter.PromptsListChanged, changes.ResourcesChanged: filter.ResourcesListChanged,
+		changes.ToolsChanged: filter.ToolsListChanged, changes.PromptsChanged: filter.PromptsListChanged,
+		changes.ResourcesChanged: filter.ResourcesListChanged,
 	} {
 		if watched {
 			x.dropChanged(changes.Change{Kind: kind})
@@ -350,7 +351,8 @@ func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
 
 // fetch sends a request without side effects, unless the cache has a fresh result, and
 // reports whether the result is cached.
-func (c *Client) fetch(ctx context.Context, req outbound.Request, o callOptions) (raw json.RawMessage, cached bool, _ error) {
+func (c *Client) fetch(ctx context.Context, req outbound.Request,
+	o callOptions) (raw json.RawMessage, cached bool, _ error) {
 	var pending *pendingResult
 	var audience string
 	if isCacheable(req.Method) && c.Revision().Modern() {
@@ -371,7 +373,8 @@ func (c *Client) fetch(ctx context.Context, req outbound.Request, o callOptions)
 		if r.Method == mcp.MethodDiscover && !modern {
 			r.Method = mcp.MethodPing
 		}
-		r.Meta, r.LogLevel, r.OnProgress, r.InputRequested = o.meta, o.logLevel, c.dialer.progressContained(o.onProgress), &input
+		r.Meta, r.LogLevel, r.OnProgress, r.InputRequested = o.meta, o.logLevel,
+			c.dialer.progressContained(o.onProgress), &input
 		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
 		return &r
 	}, true)

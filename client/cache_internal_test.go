@@ -66,13 +66,15 @@ func TestCacheHintsAreReadStrictly(t *testing.T) {
 // Many reads do not grow the cache above its limit.
 func TestCacheIsBounded(t *testing.T) {
 	var x resultCache
-	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public","contents":[{"uri":"note://a","text":"` + strings.Repeat("x", 64<<10) + `"}]}`)
+	result := json.RawMessage(`{"ttlMs":1000,"cacheScope":"public","contents":[{"uri":"note://a","text":"` +
+		strings.Repeat("x", 64<<10) + `"}]}`)
 	for i := range 1000 {
 		pending := x.begin(cacheKey{method: mcp.MethodReadResource, params: fmt.Sprint(i)})
 		pending.keep(result, "a")
 		pending.end()
 		n, size := x.size()
-		if size > maxCacheBytes || n != len(x.kept) || n != x.recent.Len() || n != len(x.groups[mcp.MethodReadResource].kept) {
+		if size > maxCacheBytes || n != len(x.kept) || n != x.recent.Len() ||
+			n != len(x.groups[mcp.MethodReadResource].kept) {
 			t.Fatalf("the cache has %d results of %d bytes after %d reads", n, size, i+1)
 		}
 	}

@@ -35,7 +35,8 @@ func page(ttl, scope, next string, names ...string) string {
 }
 
 func note(ttl, scope, text string) string {
-	return fmt.Sprintf(`"result":{"resultType":"complete","ttlMs":%s,"cacheScope":%q,"contents":[{"uri":"note://a","text":%q}]}`, ttl, scope, text)
+	return fmt.Sprintf(`"result":{"resultType":"complete","ttlMs":%s,"cacheScope":%q,"contents":[{"uri":"note://a",`+
+		`"text":%q}]}`, ttl, scope, text)
 }
 
 // withPages returns a modern server with the given responses to tools/list.
@@ -77,7 +78,8 @@ func text(t *testing.T, c *client.Client, uri string, options ...client.CallOpti
 
 func TestFreshResultIsNotRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := withPages(page("60000", "private", "", "one"), page("60000", "private", "", "two"), page("60000", "private", "", "three"))
+		s := withPages(page("60000", "private", "", "one"), page("60000", "private", "", "two"),
+			page("60000", "private", "", "three"))
 		c, _ := dial(t, s)
 		for range 3 {
 			if got := names(t, c); got != "one" {
@@ -117,8 +119,10 @@ func TestSessionsCacheNothing(t *testing.T) {
 func TestCacheKeyIncludesAllParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := withPages(page("60000", "public", "2", "one"), page("60000", "public", "", "two"))
-		s.Answers["resources/read"] = []string{note("60000", "public", "a"), note("60000", "public", "b"), note("60000", "public", "c")}
-		s.Answers["prompts/list"] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"public","prompts":[]}`}
+		s.Answers["resources/read"] = []string{note("60000", "public", "a"), note("60000", "public", "b"),
+			note("60000", "public", "c")}
+		s.Answers["prompts/list"] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"public",` +
+			`"prompts":[]}`}
 		c, rec := dial(t, s)
 		meta := client.WithMeta(mcp.Meta{"com.example/tenant": []byte(`"x"`)})
 		traced := func(id string) client.CallOption {
@@ -131,12 +135,14 @@ func TestCacheKeyIncludesAllParameters(t *testing.T) {
 			for range c.Prompts(t.Context()) {
 				t.Error("the list of prompts is not empty")
 			}
-			if got := text(t, c, "note://a") + text(t, c, "note://b", traced("1")) + text(t, c, "note://a", meta) + text(t, c, "note://b", traced("2")); got != "abcb" {
+			if got := text(t, c, "note://a") + text(t, c, "note://b", traced("1")) + text(t, c, "note://a", meta) +
+				text(t, c, "note://b", traced("2")); got != "abcb" {
 				t.Errorf("resources %s", got)
 			}
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "/list") != 3 || strings.Count(received, "resources/read") != 3 {
+		if received := rec.methods(); strings.Count(received, "/list") != 3 ||
+			strings.Count(received, "resources/read") != 3 {
 			t.Errorf("the server received %s", received)
 		}
 	})
@@ -145,9 +151,11 @@ func TestCacheKeyIncludesAllParameters(t *testing.T) {
 // Rule C1: a result that depends on answers to input requests is not cached.
 func TestResultsAfterInputRequestsAreNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := `"result":{"resultType":"input_required","ttlMs":60000,"cacheScope":"public","inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}`
+		first := `"result":{"resultType":"input_required","ttlMs":60000,"cacheScope":"public",` +
+			`"inputRequests":{"k":{"method":"roots/list"}},"requestState":"s"}`
 		second := `"result":{"resultType":"input_required","ttlMs":60000,"requestState":"t"}`
-		to, _ := target(withReads(first, note("60000", "public", "one"), second, note("60000", "public", "two"), note("60000", "public", "three")))
+		to, _ := target(withReads(first, note("60000", "public", "one"), second, note("60000", "public", "two"),
+			note("60000", "public", "three")))
 		d := quiet()
 		d.Roots = noRoots
 		c, err := d.Dial(t.Context(), to)
@@ -237,7 +245,8 @@ func credentialServer(t *testing.T, scopes ...string) string {
 			}
 			requests++
 			mu.Unlock()
-			m.answers["tools/list"] = []reply{ok(page("60000", scope, next, r.Header.Get("Authorization")+fmt.Sprint(requests)))}
+			m.answers["tools/list"] = []reply{ok(page("60000", scope, next,
+				r.Header.Get("Authorization")+fmt.Sprint(requests)))}
 		}
 		m.ServeHTTP(w, r)
 	}))
@@ -281,7 +290,8 @@ func TestAuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
 		who := &namedBearer{bearer{"ada"}}
 		c := dialBy(t, credentialServer(t, scope), who)
 		for _, step := range []struct{ user, want string }{
-			{"ada", "ada1"}, {"ada", "ada1"}, {"bob", "bob2"}, {"ada", "ada1"}, {"unknown", "unknown3"}, {"ada", "ada1"},
+			{"ada", "ada1"}, {"ada", "ada1"}, {"bob", "bob2"}, {"ada", "ada1"}, {"unknown", "unknown3"},
+			{"ada", "ada1"},
 		} {
 			who.who = step.user
 			if got := names(t, c); got != step.want {

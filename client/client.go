@@ -120,7 +120,8 @@ const maxRepeats = 2
 // request sends the request that build returns, and reconnects before if the connection is
 // lost. It repeats the request if the server has certainly not acted on it, and once if it is
 // repeatable.
-func (c *Client) request(ctx context.Context, build func(*link) *outbound.Request, repeatable bool) (json.RawMessage, error) {
+func (c *Client) request(ctx context.Context, build func(*link) *outbound.Request,
+	repeatable bool) (json.RawMessage, error) {
 	for attempt := 0; ; attempt++ {
 		l, err := c.connected(ctx)
 		if err != nil {
@@ -131,7 +132,8 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 		raw, err := l.call(ctx, req)
 		sessionGone := errors.Is(err, httpclient.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
-		if rejection, ok := errors.AsType[*httpclient.Rejection](err); ok && !lost && c.rejectsAll(ctx, l, req.Method, err) {
+		if rejection, ok := errors.AsType[*httpclient.Rejection](err); ok && !lost &&
+			c.rejectsAll(ctx, l, req.Method, err) {
 			lost, sessionGone = true, rejection.NamesSession
 		}
 		stale := l.isStale(ctx, err)

@@ -48,7 +48,8 @@ type weather struct {
 
 func TestCallToolDecodesResults(t *testing.T) {
 	c, _ := dial(t, withToolAnswers(
-		`"result":{"content":[{"type":"text","text":"ignored"}],"structuredContent":{"city":"Oslo","degrees":9007199254740993}}`,
+		`"result":{"content":[{"type":"text","text":"ignored"}],"structuredContent":{"city":"Oslo",`+
+			`"degrees":9007199254740993}}`,
 		content(`{"type":"text","text":"{\"city\":\"Bergen\",\"degrees\":-1}"}`),
 		`"result":{"resultType":"complete","content":[],"structuredContent":{"city":"Oslo","degrees":"cold"}}`,
 		content(`{"type":"text","text":"no JSON"}`),
@@ -70,7 +71,8 @@ func TestCallToolDecodesResults(t *testing.T) {
 	}
 	_, err := got()
 	var failed *client.ToolError
-	if !errors.As(err, &failed) || failed.Tool != "weather" || len(failed.Result.Content) != 2 || !strings.Contains(err.Error(), "it is\ntoo cold") {
+	if !errors.As(err, &failed) || failed.Tool != "weather" || len(failed.Result.Content) != 2 ||
+		!strings.Contains(err.Error(), "it is\ntoo cold") {
 		t.Errorf("a failed tool: %v", err)
 	}
 	if _, err := got(); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"}) {
@@ -114,8 +116,10 @@ func TestUnknownResultTypesAreInvalid(t *testing.T) {
 func TestInvalidArgumentsAndMetaAreNotSent(t *testing.T) {
 	c, rec := dial(t, modernServer())
 	for name, arguments := range map[string]any{
-		"a string": "a", "a list": []int{1}, "a number": 7, "a channel": make(chan int), "a nil pointer": (*weather)(nil),
-		"a raw JSON array": json.RawMessage(`[]`), "invalid raw JSON": json.RawMessage(`{`), "invalid UTF-8": map[string]string{"a": "\xff"},
+		"a string": "a", "a list": []int{1}, "a number": 7, "a channel": make(chan int),
+		"a nil pointer":    (*weather)(nil),
+		"a raw JSON array": json.RawMessage(`[]`), "invalid raw JSON": json.RawMessage(`{`),
+		"invalid UTF-8": map[string]string{"a": "\xff"},
 	} {
 		if _, err := c.CallTool(t.Context(), "a", arguments); err == nil {
 			t.Errorf("%s was sent as arguments", name)
@@ -160,14 +164,16 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 	}{
 		{nil, `"params":{"name":"a","_meta":`},
 		{map[string]any{}, `"params":{"name":"a","arguments":{},"_meta":`},
-		{weather{"Oslo", 9007199254740993}, `"params":{"name":"a","arguments":{"city":"Oslo","degrees":9007199254740993},"_meta":`},
+		{weather{"Oslo", 9007199254740993},
+			`"params":{"name":"a","arguments":{"city":"Oslo","degrees":9007199254740993},"_meta":`},
 		{json.RawMessage("{\n\t\"n\": 1.50\n}"), `"params":{"name":"a","arguments":{ 	"n": 1.50 },"_meta":`},
 	} {
 		meta := mcp.Meta{"com.example/a": json.RawMessage("{\n}"), mcp.MetaTraceParent: json.RawMessage(`"00-a-b-01"`)}
 		if _, err := c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta)); err != nil {
 			t.Errorf("%v: %v", test.arguments, err)
 		}
-		if !strings.Contains(sent, test.want) || !strings.Contains(sent, `"com.example/a":{`) || !strings.Contains(sent, `"traceparent":"00-a-b-01"`) || strings.Contains(sent, "\n") {
+		if !strings.Contains(sent, test.want) || !strings.Contains(sent, `"com.example/a":{`) ||
+			!strings.Contains(sent, `"traceparent":"00-a-b-01"`) || strings.Contains(sent, "\n") {
 			t.Errorf("sent %s, want %s", sent, test.want)
 		}
 	}
@@ -198,7 +204,8 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
 				var timeout *call.TimeoutError
-				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), mcp.MethodCallTool) != 1 {
+				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool ||
+					!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), mcp.MethodCallTool) != 1 {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(start); took != test.want {
@@ -209,8 +216,10 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 				t.Error(err)
 			}
 			c.Close()
-			want := "tools/call notifications/cancelled tools/call notifications/cancelled tools/call notifications/cancelled tools/call"
-			if received := rec.methods(); !strings.HasSuffix(received, want) || strings.Count(received, "cancelled") != 3 {
+			want := "tools/call notifications/cancelled tools/call notifications/cancelled tools/call " +
+				"notifications/cancelled tools/call"
+			if received := rec.methods(); !strings.HasSuffix(received, want) ||
+				strings.Count(received, "cancelled") != 3 {
 				t.Errorf("the server received %s", received)
 			}
 		})
@@ -220,12 +229,14 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 // Rule J17: the client ignores progress after the response, also when the response is repeated.
 func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 	notification := func(n int) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":%d,`+
+		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,`+
+			`"progress":%d,`+
 			`"total":2,"message":"m"}}`, n)
 	}
 	const response = `{"jsonrpc":"2.0","id":$id,` + called + "}"
 	for _, s := range []*script{modernServer(), legacyServer()} {
-		s.Answers["tools/call"] = []string{listening(notification(1), notification(2), response, notification(3), response)}
+		s.Answers["tools/call"] = []string{listening(notification(1), notification(2), response, notification(3),
+			response)}
 		c, _ := dial(t, s)
 		for range 100 {
 			type report struct {
@@ -234,7 +245,8 @@ func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 			}
 			var got []report
 			done := false
-			_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64, message string) {
+			_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64,
+				message string) {
 				if done {
 					t.Error("progress arrived after the call")
 				}

@@ -265,7 +265,8 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 			if d := time.Since(start); d != after {
 				t.Errorf("it took %v", d)
 			}
-			if received := rec.methods(); strings.Contains(received, "cancelled") { // server/discover and initialize must not be cancelled
+			// server/discover and initialize must not be cancelled
+			if received := rec.methods(); strings.Contains(received, "cancelled") {
 				t.Errorf("the server received %s", received)
 			}
 		})
@@ -396,7 +397,8 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 				return
 			}
 		}
-		(&mock{answers: map[string][]reply{"initialize": {ok(initialized)}, "ping": {ok(`"result":{}`)}, "tools/call": {ok(called)}}, otherwise: status(405, "")}).answer(w, m)
+		(&mock{answers: map[string][]reply{"initialize": {ok(initialized)}, "ping": {ok(`"result":{}`)},
+			"tools/call": {ok(called)}}, otherwise: status(405, "")}).answer(w, m)
 	}))
 	defer s.Close()
 	d := quiet()

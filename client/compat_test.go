@@ -28,7 +28,8 @@ const (
 )
 
 func unsupported(supported string) string {
-	return `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":[` + supported + `],"requested":"2026-07-28"}}`
+	return `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":[` + supported +
+		`],"requested":"2026-07-28"}}`
 }
 
 // compat is a server and the expected outcome of a Dial.
@@ -61,73 +62,124 @@ func matrix() []compat {
 		{name: "both eras", server: script{Answers: dual}, want: mcp.V20260728, received: probed},
 
 		// Fallback is not keyed to one error code.
-		{name: "legacy: -32601", server: legacy(methodNotFound), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: -32602", server: legacy(`"error":{"code":-32602,"message":"Invalid request parameters","data":""}`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: -32000", server: legacy(`"error":{"code":-32000,"message":"not initialized"}`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: -32700", server: legacy(`"error":{"code":-32700,"message":"?"}`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: an empty result", server: legacy(`"result":{}`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: another result", server: legacy(`"result":{"supportedVersions":7}`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: a malformed result", server: legacy(`"result":[]`), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "legacy: silent before the handshake", server: legacy(""), want: mcp.V20250618, received: probed + " " + handshaken, takes: 2 * time.Second},
+		{name: "legacy: -32601", server: legacy(methodNotFound), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "legacy: -32602",
+			server: legacy(`"error":{"code":-32602,"message":"Invalid request parameters","data":""}`),
+			want:   mcp.V20250618, received: probed + " " + handshaken},
+		{name: "legacy: -32000", server: legacy(`"error":{"code":-32000,"message":"not initialized"}`),
+			want: mcp.V20250618, received: probed + " " + handshaken},
+		{name: "legacy: -32700", server: legacy(`"error":{"code":-32700,"message":"?"}`), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "legacy: an empty result", server: legacy(`"result":{}`), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "legacy: another result", server: legacy(`"result":{"supportedVersions":7}`), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "legacy: a malformed result", server: legacy(`"result":[]`), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "legacy: silent before the handshake", server: legacy(""), want: mcp.V20250618,
+			received: probed + " " + handshaken, takes: 2 * time.Second},
 
-		{name: "slow, then modern", server: script{Delay: 5 * time.Second, Answers: answers("server/discover", discovered), Otherwise: methodNotFound},
+		{name: "slow, then modern", server: script{Delay: 5 * time.Second,
+			Answers: answers("server/discover", discovered), Otherwise: methodNotFound},
 			want: mcp.V20260728, received: probed + " initialize", takes: 5 * time.Second},
-		{name: "slow, then legacy", server: script{Delay: 5 * time.Second, Answers: answers("initialize", initialized), Otherwise: methodNotFound},
+		{name: "slow, then legacy", server: script{Delay: 5 * time.Second, Answers: answers("initialize", initialized),
+			Otherwise: methodNotFound},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 5 * time.Second},
-		{name: "slow, then legacy and silent", server: script{Delay: 5 * time.Second, Answers: answers("initialize", initialized)},
+		{name: "slow, then legacy and silent", server: script{Delay: 5 * time.Second,
+			Answers: answers("initialize", initialized)},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 5 * time.Second},
-		{name: "slow, then of both eras", server: script{Delay: 5 * time.Second, Answers: dual, After: map[string]time.Duration{"server/discover": 200 * time.Millisecond}},
+		{name: "slow, then of both eras", server: script{Delay: 5 * time.Second, Answers: dual,
+			After: map[string]time.Duration{"server/discover": 200 * time.Millisecond}},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 5 * time.Second},
-		{name: "modern, and slow to answer", server: script{Answers: answers("server/discover", discovered), Otherwise: methodNotFound, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
+		{name: "modern, and slow to answer", server: script{Answers: answers("server/discover", discovered),
+			Otherwise: methodNotFound, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
 			want: mcp.V20260728, received: probed + " initialize", takes: 9 * time.Second},
-		{name: "modern, but too late", server: script{Answers: dual, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
+		{name: "modern, but too late", server: script{Answers: dual,
+			After: map[string]time.Duration{"server/discover": 9 * time.Second}},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 2 * time.Second},
 
 		// Rule U5: a recognised modern error never leads to an older revision.
-		{name: "rejects, and lists an older revision", server: modernAndLegacy(unsupported(`"2025-06-18","2024-11-05"`)), want: mcp.V20250618, received: probed + " " + handshaken},
-		{name: "rejects a revision once that it lists", server: modern(unsupported(`"2026-07-28"`), discovered), want: mcp.V20260728, received: probed + " " + probed},
-		{name: "rejects a revision always that it lists", server: modernAndLegacy(unsupported(`"2026-07-28","2025-06-18"`)), fails: reports(-32022), received: probed + " " + probed},
-		{name: "rejects, with no common revision", server: modernAndLegacy(unsupported(`"2099-01-01"`)), fails: is(call.ErrRevision), received: probed},
-		{name: "rejects, and lists nothing", server: modernAndLegacy(unsupported(``)), fails: is(call.ErrRevision), received: probed},
-		{name: "rejects, without data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no"}`), fails: is(call.ErrRevision), received: probed},
-		{name: "rejects, with malformed data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no","data":[1]}`), fails: is(call.ErrRevision), received: probed},
-		{name: "requires a capability", server: modernAndLegacy(`"error":{"code":-32021,"message":"no"}`), fails: reports(-32021), received: probed},
-		{name: "reports a header mismatch", server: modernAndLegacy(`"error":{"code":-32020,"message":"no"}`), fails: reports(-32020), received: probed},
-		{name: "rejects, slowly", server: script{Answers: answers("server/discover", unsupported(`"2099-01-01"`), "initialize", initialized), After: map[string]time.Duration{"server/discover": 2100 * time.Millisecond}},
+		{name: "rejects, and lists an older revision",
+			server: modernAndLegacy(unsupported(`"2025-06-18","2024-11-05"`)), want: mcp.V20250618,
+			received: probed + " " + handshaken},
+		{name: "rejects a revision once that it lists", server: modern(unsupported(`"2026-07-28"`), discovered),
+			want: mcp.V20260728, received: probed + " " + probed},
+		{name: "rejects a revision always that it lists",
+			server: modernAndLegacy(unsupported(`"2026-07-28","2025-06-18"`)), fails: reports(-32022),
+			received: probed + " " + probed},
+		{name: "rejects, with no common revision", server: modernAndLegacy(unsupported(`"2099-01-01"`)),
+			fails: is(call.ErrRevision), received: probed},
+		{name: "rejects, and lists nothing", server: modernAndLegacy(unsupported(``)), fails: is(call.ErrRevision),
+			received: probed},
+		{name: "rejects, without data", server: modernAndLegacy(`"error":{"code":-32022,"message":"no"}`),
+			fails: is(call.ErrRevision), received: probed},
+		{name: "rejects, with malformed data",
+			server: modernAndLegacy(`"error":{"code":-32022,"message":"no","data":[1]}`), fails: is(call.ErrRevision),
+			received: probed},
+		{name: "requires a capability", server: modernAndLegacy(`"error":{"code":-32021,"message":"no"}`),
+			fails: reports(-32021), received: probed},
+		{name: "reports a header mismatch", server: modernAndLegacy(`"error":{"code":-32020,"message":"no"}`),
+			fails: reports(-32020), received: probed},
+		{name: "rejects, slowly", server: script{Answers: answers("server/discover", unsupported(`"2099-01-01"`),
+			"initialize", initialized), After: map[string]time.Duration{"server/discover": 2100 * time.Millisecond}},
 			want: mcp.V20250618, received: probed + " " + handshaken, takes: 2 * time.Second},
-		{name: "supports no common revision", server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`), fails: is(call.ErrRevision), received: probed},
-		{name: "supports older revisions only", server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`), want: mcp.V20250618, received: probed + " " + handshaken},
+		{name: "supports no common revision",
+			server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],` +
+				`"capabilities":{}}`), fails: is(call.ErrRevision), received: probed},
+		{name: "supports older revisions only",
+			server: modernAndLegacy(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],` +
+				`"capabilities":{}}`), want: mcp.V20250618, received: probed + " " + handshaken},
 
-		{name: "answers the handshake with an unknown revision", server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01")), Otherwise: methodNotFound},
+		{name: "answers the handshake with an unknown revision",
+			server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01")),
+				Otherwise: methodNotFound},
 			fails: is(call.ErrRevision), received: probed + " initialize"},
-		{name: "answers the handshake with a modern revision", server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2026-07-28")), Otherwise: methodNotFound},
+		{name: "answers the handshake with a modern revision",
+			server: script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2026-07-28")),
+				Otherwise: methodNotFound},
 			fails: is(call.ErrRevision), received: probed + " initialize"},
-		{name: "rejects the handshake", server: script{Otherwise: methodNotFound}, fails: reports(-32601), received: probed + " initialize"},
-		{name: "malformed result of the handshake", server: script{Answers: answers("initialize", `"result":{"protocolVersion":7}`), Otherwise: methodNotFound},
+		{name: "rejects the handshake", server: script{Otherwise: methodNotFound}, fails: reports(-32601),
+			received: probed + " initialize"},
+		{name: "malformed result of the handshake", server: script{Answers: answers("initialize",
+			`"result":{"protocolVersion":7}`), Otherwise: methodNotFound},
 			fails: is(call.ErrInvalidResponse), received: probed + " initialize"},
-		{name: "never answers", server: script{}, fails: is(context.DeadlineExceeded), received: probed + " initialize", takes: 12 * time.Second},
-		{name: "exits at once", server: script{Otherwise: "!close"}, fails: is(call.ErrConnectionLost), received: probed},
-		{name: "exits during the handshake", server: script{Answers: answers("initialize", "!close"), Otherwise: methodNotFound}, fails: is(call.ErrConnectionLost), received: probed + " initialize"},
+		{name: "never answers", server: script{}, fails: is(context.DeadlineExceeded), received: probed + " initialize",
+			takes: 12 * time.Second},
+		{name: "exits at once", server: script{Otherwise: "!close"}, fails: is(call.ErrConnectionLost),
+			received: probed},
+		{name: "exits during the handshake", server: script{Answers: answers("initialize", "!close"),
+			Otherwise: methodNotFound}, fails: is(call.ErrConnectionLost), received: probed + " initialize"},
 
 		// Rule S1: output that is not a message is skipped, and so are unexpected messages.
-		{name: "prints text first", server: script{Greeting: []string{"Listening on stdio", "{}", "\xff", `"id":1`}, Answers: answers("server/discover", discovered)},
+		{name: "prints text first", server: script{Greeting: []string{"Listening on stdio", "{}", "\xff", `"id":1`},
+			Answers: answers("server/discover", discovered)},
 			want: mcp.V20260728, received: probed},
 		{name: "sends notifications first", server: script{Greeting: []string{
-			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
 		}, Answers: answers("server/discover", discovered)}, want: mcp.V20260728, received: probed},
 		{name: "sends unexpected responses", server: script{Greeting: []string{
-			`{"jsonrpc":"2.0","id":99,"result":{}}`, `{"jsonrpc":"2.0","id":"1","result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`,
+			`{"jsonrpc":"2.0","id":99,"result":{}}`, `{"jsonrpc":"2.0","id":"1","result":{}}`,
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}`,
 		}, Answers: answers("server/discover", discovered)}, want: mcp.V20260728, received: probed},
 
 		// One revision only.
-		{name: "pinned to a legacy revision", server: script{Answers: dual}, pinned: mcp.V20250618, want: mcp.V20250618, received: handshaken},
-		{name: "pinned to a legacy revision that the server does not choose", server: script{Answers: dual}, pinned: mcp.V20251125, fails: is(call.ErrRevision), received: handshaken},
-		{name: "pinned to the modern revision", server: script{Answers: dual}, pinned: mcp.V20260728, want: mcp.V20260728, received: probed},
-		{name: "pinned to the modern revision, slow answer", server: script{Answers: dual, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
+		{name: "pinned to a legacy revision", server: script{Answers: dual}, pinned: mcp.V20250618, want: mcp.V20250618,
+			received: handshaken},
+		{name: "pinned to a legacy revision that the server does not choose", server: script{Answers: dual},
+			pinned: mcp.V20251125, fails: is(call.ErrRevision), received: handshaken},
+		{name: "pinned to the modern revision", server: script{Answers: dual}, pinned: mcp.V20260728,
+			want: mcp.V20260728, received: probed},
+		{name: "pinned to the modern revision, slow answer",
+			server: script{Answers: dual, After: map[string]time.Duration{"server/discover": 9 * time.Second}},
 			pinned: mcp.V20260728, want: mcp.V20260728, received: probed, takes: 9 * time.Second},
-		{name: "pinned to the modern revision, unknown to the server", server: legacy(methodNotFound), pinned: mcp.V20260728, fails: reports(-32601), received: probed},
-		{name: "pinned to the modern revision, rejected by the server", server: modernAndLegacy(unsupported(`"2025-06-18"`)), pinned: mcp.V20260728, fails: is(call.ErrRevision), received: probed},
+		{name: "pinned to the modern revision, unknown to the server", server: legacy(methodNotFound),
+			pinned: mcp.V20260728, fails: reports(-32601), received: probed},
+		{name: "pinned to the modern revision, rejected by the server",
+			server: modernAndLegacy(unsupported(`"2025-06-18"`)), pinned: mcp.V20260728, fails: is(call.ErrRevision),
+			received: probed},
 	}
 }
 
@@ -188,7 +240,8 @@ func (test *compat) check(t *testing.T, c *client.Client, err error) {
 // The outcome must not depend on the timing of real processes.
 func TestDialFindsTheEraOfAProcess(t *testing.T) {
 	for _, test := range matrix() {
-		if test.takes > 0 || strings.Contains(test.name, "exits") || strings.HasPrefix(test.name, "legacy: ") && test.name != "legacy: -32601" {
+		if test.takes > 0 || strings.Contains(test.name, "exits") ||
+			strings.HasPrefix(test.name, "legacy: ") && test.name != "legacy: -32601" {
 			continue // takes real time, has a test of its own, or is similar to another
 		}
 		t.Run(test.name, func(t *testing.T) {
@@ -408,48 +461,87 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 		received string
 	}{
 		{name: "modern", answers: all("server/discover", ok(discovered)), want: mcp.V20260728, received: probed},
-		{name: "modern, and the answer is an event", answers: all("server/discover", reply{200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id," + discovered + "}\n\n", nil}), want: mcp.V20260728, received: probed},
+		{name: "modern, and the answer is an event", answers: all("server/discover",
+			reply{200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":$id," + discovered + "}\n\n", nil}),
+			want: mcp.V20260728, received: probed},
 
-		{name: "legacy: an empty result", answers: all("server/discover", ok(`"result":{}`)), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: -32601 with 200", answers: all("server/discover", ok(methodNotFound)), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: -32601 with 404", answers: all("server/discover", failing(404, methodNotFound)), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: -32000 without id", answers: all("server/discover", reply{400, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`, nil}), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 400 and text", answers: all("server/discover", status(400, "no session")), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 400 and nothing", answers: all("server/discover", status(400, "")), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 404", answers: all("server/discover", status(404, "nothing here")), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 405", answers: all("server/discover", status(405, "")), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 415", answers: all("server/discover", status(415, "")), want: mcp.V20250618, received: fellBack},
-		{name: "legacy: 422", answers: all("server/discover", status(422, `{"detail":[]}`)), want: mcp.V20250618, received: fellBack},
-		{name: "2024-11-05", answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05"))), sse: true, want: mcp.V20241105,
+		{name: "legacy: an empty result", answers: all("server/discover", ok(`"result":{}`)), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: -32601 with 200", answers: all("server/discover", ok(methodNotFound)), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: -32601 with 404", answers: all("server/discover", failing(404, methodNotFound)),
+			want: mcp.V20250618, received: fellBack},
+		{name: "legacy: -32000 without id", answers: all("server/discover",
+			reply{400, "",
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`,
+				nil}), want: mcp.V20250618, received: fellBack},
+		{name: "legacy: 400 and text", answers: all("server/discover", status(400, "no session")), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: 400 and nothing", answers: all("server/discover", status(400, "")), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: 404", answers: all("server/discover", status(404, "nothing here")), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: 405", answers: all("server/discover", status(405, "")), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: 415", answers: all("server/discover", status(415, "")), want: mcp.V20250618,
+			received: fellBack},
+		{name: "legacy: 422", answers: all("server/discover", status(422, `{"detail":[]}`)), want: mcp.V20250618,
+			received: fellBack},
+		{name: "2024-11-05", answers: all("initialize", ok(strings.ReplaceAll(initialized, "2025-06-18",
+			"2024-11-05"))), sse: true, want: mcp.V20241105,
 			received: probed + " initialize GET " + handshaken},
 
 		// Errors that are independent of the era do not cause a fallback.
 		{name: "401", answers: all("server/discover", status(401, "")), fails: hasStatus(401), received: probed},
-		{name: "401 with an error", answers: all("server/discover", failing(401, `"error":{"code":-32001,"message":"token?"}`)), fails: hasStatus(401), received: probed},
+		{name: "401 with an error", answers: all("server/discover",
+			failing(401, `"error":{"code":-32001,"message":"token?"}`)), fails: hasStatus(401), received: probed},
 		{name: "403", answers: all("server/discover", status(403, "")), fails: hasStatus(403), received: probed},
 		{name: "429", answers: all("server/discover", status(429, "")), fails: hasStatus(429), received: probed},
 		{name: "500", answers: all("server/discover", status(500, "")), fails: hasStatus(500), received: probed},
-		{name: "503 with an error", answers: all("server/discover", failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), received: probed},
-		{name: "redirect", answers: all("server/discover", reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302), received: probed},
+		{name: "503 with an error", answers: all("server/discover",
+			failing(503, `"error":{"code":-32603,"message":"later"}`)), fails: hasStatus(503), received: probed},
+		{name: "redirect", answers: all("server/discover",
+			reply{302, "text/plain", "", http.Header{"Location": {"https://example.com/"}}}), fails: hasStatus(302),
+			received: probed},
 
 		// Rule U5: errors that only modern servers report.
-		{name: "rejects, and lists an older revision", answers: all("server/discover", failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
-		{name: "rejects a revision once that it lists", answers: all("server/discover", []reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728, received: probed + " " + probed},
-		{name: "rejects a revision always that it lists", answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))), fails: reports(-32022), received: probed + " " + probed},
-		{name: "rejects, with no common revision", answers: all("server/discover", failing(400, unsupported(`"2099-01-01"`))), fails: is(call.ErrRevision), received: probed},
-		{name: "requires a capability", answers: all("server/discover", failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), received: probed},
-		{name: "reports a header mismatch", answers: all("server/discover", failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), received: probed},
-		{name: "supports no common revision", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)), fails: is(call.ErrRevision), received: probed},
-		{name: "supports older revisions only", answers: all("server/discover", ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)), want: mcp.V20250618, received: fellBack},
+		{name: "rejects, and lists an older revision", answers: all("server/discover",
+			failing(400, unsupported(`"2025-06-18"`))), want: mcp.V20250618, received: fellBack},
+		{name: "rejects a revision once that it lists", answers: all("server/discover",
+			[]reply{failing(400, unsupported(`"2026-07-28"`)), ok(discovered)}), want: mcp.V20260728,
+			received: probed + " " + probed},
+		{name: "rejects a revision always that it lists",
+			answers: all("server/discover", failing(400, unsupported(`"2026-07-28","2025-06-18"`))),
+			fails:   reports(-32022), received: probed + " " + probed},
+		{name: "rejects, with no common revision", answers: all("server/discover",
+			failing(400, unsupported(`"2099-01-01"`))), fails: is(call.ErrRevision), received: probed},
+		{name: "requires a capability", answers: all("server/discover",
+			failing(400, `"error":{"code":-32021,"message":"no"}`)), fails: reports(-32021), received: probed},
+		{name: "reports a header mismatch", answers: all("server/discover",
+			failing(400, `"error":{"code":-32020,"message":"no"}`)), fails: reports(-32020), received: probed},
+		{name: "supports no common revision", answers: all("server/discover",
+			ok(`"result":{"resultType":"complete","supportedVersions":["2099-01-01"],"capabilities":{}}`)),
+			fails: is(call.ErrRevision), received: probed},
+		{name: "supports older revisions only", answers: all("server/discover",
+			ok(`"result":{"resultType":"complete","supportedVersions":["2025-06-18"],"capabilities":{}}`)),
+			want: mcp.V20250618, received: fellBack},
 
-		{name: "answers the handshake with an unknown revision", answers: all("server/discover", status(400, ""), "initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01"))),
+		{name: "answers the handshake with an unknown revision",
+			answers: all("server/discover", status(400, ""), "initialize",
+				ok(strings.ReplaceAll(initialized, "2025-06-18", "1999-01-01"))),
 			fails: is(call.ErrRevision), received: probed + " initialize"},
-		{name: "not an MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404), received: probed + " initialize GET"},
-		{name: "web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize", reply{200, "text/html", "<html>", nil}),
-			fails: func(err error) bool { return strings.Contains(err.Error(), "MCP endpoint") }, received: probed + " initialize"},
+		{name: "not an MCP endpoint", answers: map[string][]reply{}, fails: hasStatus(404),
+			received: probed + " initialize GET"},
+		{name: "web page", answers: all("server/discover", reply{200, "text/html", "<html>", nil}, "initialize",
+			reply{200, "text/html", "<html>", nil}),
+			fails: func(err error) bool {
+				return strings.Contains(err.Error(), "MCP endpoint")
+			}, received: probed + " initialize"},
 
-		{name: "pinned to a legacy revision", answers: all("server/discover", ok(discovered)), pinned: mcp.V20250618, want: mcp.V20250618, received: handshaken},
-		{name: "pinned to the modern revision", answers: all("server/discover", status(400, "")), pinned: mcp.V20260728, fails: hasStatus(400), received: probed},
+		{name: "pinned to a legacy revision", answers: all("server/discover", ok(discovered)), pinned: mcp.V20250618,
+			want: mcp.V20250618, received: handshaken},
+		{name: "pinned to the modern revision", answers: all("server/discover", status(400, "")), pinned: mcp.V20260728,
+			fails: hasStatus(400), received: probed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := &mock{answers: test.answers, otherwise: status(404, "")}
@@ -481,8 +573,10 @@ func TestUnresponsiveServerIsAnError(t *testing.T) {
 }
 
 func TestInvalidURLsAreRejected(t *testing.T) {
-	for _, url := range []string{"", "example.com/mcp", "ftp://example.com", "http://", "http://[::1", "/mcp", "file:///etc/passwd"} {
-		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil || !strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
+	for _, url := range []string{"", "example.com/mcp", "ftp://example.com", "http://", "http://[::1", "/mcp",
+		"file:///etc/passwd"} {
+		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil ||
+			!strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

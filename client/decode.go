@@ -41,7 +41,8 @@ func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, i
 }
 
 // decodeResult is decode for a new Result.
-func decodeResult[Result any](c *Client, method string, raw json.RawMessage, cached bool) (*Result, json.RawMessage, error) {
+func decodeResult[Result any](c *Client, method string, raw json.RawMessage,
+	cached bool) (*Result, json.RawMessage, error) {
 	result := new(Result)
 	raw, err := c.decode(method, "", raw, cached, result)
 	if err != nil {
@@ -153,7 +154,8 @@ func (d *Dialer) isolate(name string, f func()) error {
 		returned := false
 		defer func() {
 			if err == nil && !returned {
-				d.Logger.Error("a function of the program called runtime.Goexit", "function", name, "stack", string(debug.Stack()))
+				d.Logger.Error("a function of the program called runtime.Goexit", "function", name, "stack",
+					string(debug.Stack()))
 				err = fmt.Errorf("the program's function for %s called runtime.Goexit", name)
 			}
 			done <- err
@@ -167,7 +169,8 @@ func (d *Dialer) isolate(name string, f func()) error {
 
 // answerContained answers an input request by isolate. Its errors are for the program: the server
 // only learns that there is no answer.
-func (d *Dialer) answerContained(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, err error) {
+func (d *Dialer) answerContained(ctx context.Context, method string,
+	params json.RawMessage) (answer json.RawMessage, err error) {
 	failure := d.isolate(method, func() {
 		var value any
 		if value, err = d.answer(ctx, method, params); err == nil {

@@ -36,7 +36,8 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		return nil, at(stageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
 	options := httpclient.Options{
-		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage, Trace: d.Trace,
+		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage,
+		Trace:         d.Trace,
 		DetectSilence: d.KeepAlive >= 0,
 	}
 	if d.Auth != nil {
@@ -68,7 +69,9 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	}
 	sessionErr := err
 	if l, err = d.dialSSE(ctx, options); err != nil {
-		return nil, at(stageDiscover, fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w", modernErr, sessionErr, err))
+		return nil, at(stageDiscover,
+			fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w",
+				modernErr, sessionErr, err))
 	}
 	return l, nil
 }
@@ -79,7 +82,8 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 // credentials.
 func mayFallBack(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || modern.IsModernError(err) || errors.Is(err, call.ErrRevision) ||
-		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, context.DeadlineExceeded) {
+		errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrUnauthorized) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
 	var status *call.StatusError
@@ -213,7 +217,8 @@ const maxRestarts = 2
 
 // start starts the process and connects to it. If first is not empty, it sends initialize with that revision, and
 // nothing before. If the process has exited because of a message, next is the revision to begin with instead.
-func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision, memory *Discovery) (_ *link, next mcp.Revision, _ error) {
+func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision,
+	memory *Discovery) (_ *link, next mcp.Revision, _ error) {
 	options := t.CommandOptions
 	if options.MaxMessage <= 0 {
 		options.MaxMessage = d.MaxMessage
@@ -233,7 +238,8 @@ func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision
 	l, err := p.connect(ctx, memory)
 	var tooLarge *transport.MessageTooLargeError
 	switch {
-	case err == nil || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) || !process.InputRead() || p.Revision != "":
+	case err == nil || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) || !process.InputRead() ||
+		p.Revision != "":
 	case p.discovering:
 		next = cmp.Or(p.offered, p.offer())
 	case first != "" && p.offered != first: // it has rejected first

@@ -43,20 +43,38 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 		offers  string
 		fails   bool
 	}{
-		"data.supported":      {answers: []string{rejection(-32602, "Unsupported protocol version", `{"supported":["2024-11-05","2025-03-26"],"requested":"2025-11-25"}`), initialized}, offers: "2025-11-25 2025-03-26"},
-		"-32022":              {answers: []string{rejection(-32022, "Unsupported protocol version", `{"supported":["2026-07-28","2025-06-18"],"requested":"2025-11-25"}`), initialized}, offers: "2025-11-25 2025-06-18"},
-		"data.expected":       {answers: []string{rejection(-32602, "Unsupported protocol version", `{"code":"INCOMPATIBLE","expected":"2025-06-18"}`), initialized}, offers: "2025-11-25 2025-06-18"},
-		"message":             {answers: []string{rejection(-32602, "Unsupported protocol version: 2025-11-25. Supported: 2024-11-05", "null"), initialized}, offers: "2025-11-25 2024-11-05"},
-		"none":                {answers: []string{rejection(-32000, "Unsupported protocol version: 2025-11-25", "null"), rejection(-32000, "Unsupported protocol version: 2025-06-18", "null"), initialized}, offers: "2025-11-25 2025-06-18 2025-03-26"},
-		"rejects all":         {answers: []string{rejection(-32602, "Unsupported protocol version", `{"supported":["2024-10-07"]}`)}, offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
-		"only modern":         {answers: []string{rejection(-32022, "Unsupported protocol version", `{"supported":["2026-07-28"],"requested":"2025-11-25"}`)}, offers: "2025-11-25", fails: true},
-		"newer ones":          {answers: []string{rejection(-32602, "version 2025-11-25 or newer is required", "null")}, offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
-		"code":                {answers: []string{rejection(-32022, "Not supported", `{"supported":["2025-06-18"]}`), initialized}, offers: "2025-11-25 2025-06-18"},
-		"version of params":   {answers: []string{rejection(-32602, "Unsupported version", "null"), initialized}, offers: "2025-11-25 2025-06-18"},
-		"another version":     {answers: []string{rejection(-32603, "server version 1.2 of the database failed", "null")}, offers: "2025-11-25", fails: true},
-		"another error":       {answers: []string{rejection(-32603, "the database is not available since 2024-11-05", "null")}, offers: "2025-11-25", fails: true},
-		"Dialer.Revision":     {answers: []string{rejection(-32602, "Unsupported protocol version", `{"supported":["2024-11-05"]}`), initialized}, pinned: mcp.V20250618, offers: "2025-06-18", fails: true},
-		"an unknown revision": {answers: []string{strings.Replace(initialized, "2025-06-18", "2024-10-07", 1)}, offers: "2025-11-25", fails: true},
+		"data.supported": {answers: []string{rejection(-32602, "Unsupported protocol version",
+			`{"supported":["2024-11-05","2025-03-26"],"requested":"2025-11-25"}`), initialized},
+			offers: "2025-11-25 2025-03-26"},
+		"-32022": {answers: []string{rejection(-32022, "Unsupported protocol version",
+			`{"supported":["2026-07-28","2025-06-18"],"requested":"2025-11-25"}`), initialized},
+			offers: "2025-11-25 2025-06-18"},
+		"data.expected": {answers: []string{rejection(-32602, "Unsupported protocol version",
+			`{"code":"INCOMPATIBLE","expected":"2025-06-18"}`), initialized}, offers: "2025-11-25 2025-06-18"},
+		"message": {answers: []string{rejection(-32602,
+			"Unsupported protocol version: 2025-11-25. Supported: 2024-11-05", "null"), initialized},
+			offers: "2025-11-25 2024-11-05"},
+		"none": {answers: []string{rejection(-32000, "Unsupported protocol version: 2025-11-25", "null"),
+			rejection(-32000, "Unsupported protocol version: 2025-06-18", "null"), initialized},
+			offers: "2025-11-25 2025-06-18 2025-03-26"},
+		"rejects all": {answers: []string{rejection(-32602, "Unsupported protocol version",
+			`{"supported":["2024-10-07"]}`)}, offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
+		"only modern": {answers: []string{rejection(-32022, "Unsupported protocol version",
+			`{"supported":["2026-07-28"],"requested":"2025-11-25"}`)}, offers: "2025-11-25", fails: true},
+		"newer ones": {answers: []string{rejection(-32602, "version 2025-11-25 or newer is required", "null")},
+			offers: "2025-11-25 2025-06-18 2025-03-26 2024-11-05", fails: true},
+		"code": {answers: []string{rejection(-32022, "Not supported", `{"supported":["2025-06-18"]}`),
+			initialized}, offers: "2025-11-25 2025-06-18"},
+		"version of params": {answers: []string{rejection(-32602, "Unsupported version", "null"), initialized},
+			offers: "2025-11-25 2025-06-18"},
+		"another version": {answers: []string{rejection(-32603, "server version 1.2 of the database failed",
+			"null")}, offers: "2025-11-25", fails: true},
+		"another error": {answers: []string{rejection(-32603, "the database is not available since 2024-11-05",
+			"null")}, offers: "2025-11-25", fails: true},
+		"Dialer.Revision": {answers: []string{rejection(-32602, "Unsupported protocol version",
+			`{"supported":["2024-11-05"]}`), initialized}, pinned: mcp.V20250618, offers: "2025-06-18", fails: true},
+		"an unknown revision": {answers: []string{strings.Replace(initialized, "2025-06-18", "2024-10-07", 1)},
+			offers: "2025-11-25", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,7 +100,8 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 				if got := strings.Join(offers, " "); got != test.offers || (err != nil) != test.fails {
 					t.Errorf("offered %s, want %s; error %v", got, test.offers, err)
 				}
-				if err != nil && name == "rejects all" && !strings.Contains(err.Error(), "Unsupported protocol version") {
+				if err != nil && name == "rejects all" &&
+					!strings.Contains(err.Error(), "Unsupported protocol version") {
 					t.Error(err)
 				}
 			})
@@ -93,7 +112,8 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 // Over HTTP, the rejection may be a status with a text.
 func TestRejectedRevisionOverHTTP(t *testing.T) {
 	m := &mock{answers: map[string][]reply{
-		"server/discover": {status(400, "Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2025-03-26)")},
+		"server/discover": {status(400,
+			"Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2025-03-26)")},
 		"initialize": {
 			status(400, "Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2025-03-26)"),
 			ok(strings.Replace(initialized, "2025-06-18", "2025-03-26", 1)),
@@ -101,13 +121,15 @@ func TestRejectedRevisionOverHTTP(t *testing.T) {
 		"notifications/initialized": {status(202, "")}, "tools/call": {ok(called)},
 	}}
 	c := dialHTTP(t, m)
-	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20250326 {
+	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
+		c.Revision() != mcp.V20250326 {
 		t.Errorf("%s: %q, %v", c.Revision(), text, err)
 	}
 }
 
 func TestStatusAboutAnotherVersionIsNotFollowedByOlderRevisions(t *testing.T) {
-	m := &mock{answers: map[string][]reply{"initialize": {status(400, "cannot use server version 1.2 of the database")}}, otherwise: status(400, "")}
+	m := &mock{answers: map[string][]reply{"initialize": {status(400,
+		"cannot use server version 1.2 of the database")}}, otherwise: status(400, "")}
 	d := quiet()
 	if _, err := m.dial(t, d); err == nil || m.counts["initialize"] != 1 {
 		t.Errorf("%v, received %s", err, m.methods())
@@ -122,11 +144,15 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	}
 	l.Close()
 	answering := func(status int, body string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, status) }))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			http.Error(w, body, status)
+		}))
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	moved := httptest.NewServer(http.RedirectHandler("http://moved.example/mcp?key=secret", http.StatusPermanentRedirect))
+	moved := httptest.NewServer(http.RedirectHandler("http://moved.example/mcp?key=secret",
+		http.StatusPermanentRedirect))
 	defer moved.Close()
 	mismatch := modernServer()
 	mismatch.Answers["server/discover"] = []string{`"error":{"code":-32020,"message":"no"}`}
@@ -147,20 +173,27 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 		is     error
 		want   string
 	}{
-		"invalid URL":        {client.URL("localhost"), "target", nil, "must begin with http"},
-		"missing command":    {client.Command("no-such-program-anywhere"), "connect", exec.ErrNotFound, "install the command"},
-		"connection refused": {client.URL("http://" + l.Addr().String()), "connect", call.ErrConnectionLost, "check that the server is running"},
-		"no credentials":     {client.URL(answering(401, "no")), "discover", nil, "send credentials"},
+		"invalid URL": {client.URL("localhost"), "target", nil, "must begin with http"},
+		"missing command": {client.Command("no-such-program-anywhere"), "connect", exec.ErrNotFound,
+			"install the command"},
+		"connection refused": {client.URL("http://" + l.Addr().String()), "connect", call.ErrConnectionLost,
+			"check that the server is running"},
+		"no credentials": {client.URL(answering(401, "no")), "discover", nil, "send credentials"},
 		"credentials by hand": {
-			&client.HTTPTarget{URL: answering(403, "no"), Header: http.Header{"X-Api-Key": {"secret"}}}, "discover", nil,
+			&client.HTTPTarget{URL: answering(403, "no"), Header: http.Header{"X-Api-Key": {"secret"}}}, "discover",
+			nil,
 			"HTTP status 403 Forbidden, although the request has the header X-Api-Key; use credentials",
 		},
-		"moved":              {client.URL(moved.URL), "discover", nil, "HTTP status 308 Permanent Redirect to http://moved.example/mcp; if you trust"},
-		"not found":          {client.URL(answering(404, "no")), "discover", nil, "check that the URL"},
-		"no TLS":             {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), "discover", http.ErrSchemeMismatch, "use http://"},
-		"unavailable":        {client.URL(answering(503, "no")), "discover", nil, "try again later"},
-		"unknown authority":  {client.URL(secure.URL), "discover", nil, "x509: certificate signed by unknown authority; if you trust"},
-		"not executable":     {client.Command(script), "connect", fs.ErrPermission, "make the file of the command executable"},
+		"moved": {client.URL(moved.URL), "discover", nil,
+			"HTTP status 308 Permanent Redirect to http://moved.example/mcp; if you trust"},
+		"not found": {client.URL(answering(404, "no")), "discover", nil, "check that the URL"},
+		"no TLS": {client.URL(strings.Replace(answering(200, ""), "http:", "https:", 1)), "discover",
+			http.ErrSchemeMismatch, "use http://"},
+		"unavailable": {client.URL(answering(503, "no")), "discover", nil, "try again later"},
+		"unknown authority": {client.URL(secure.URL), "discover", nil,
+			"x509: certificate signed by unknown authority; if you trust"},
+		"not executable": {client.Command(script), "connect", fs.ErrPermission,
+			"make the file of the command executable"},
 		"modern error":       {newer, "discover", nil, "-32020"},
 		"handshake rejected": {older, "initialize", nil, "try tomorrow"},
 	} {
@@ -184,7 +217,8 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 // The advice is in the text of the error once, whichever requests the server answers with a page.
 func TestDialErrorGivesItsAdviceOnce(t *testing.T) {
 	const advice = "check that the URL is that of an MCP endpoint"
-	for name, pages := range map[string][]string{"every request": {"GET", "POST"}, "GET only": {"GET"}, "POST only": {"POST"}, "none": nil} {
+	for name, pages := range map[string][]string{"every request": {"GET", "POST"}, "GET only": {"GET"},
+		"POST only": {"POST"}, "none": nil} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			if !slices.Contains(pages, r.Method) {
@@ -205,7 +239,9 @@ func TestDialErrorGivesItsAdviceOnce(t *testing.T) {
 func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := modernServer()
-		s.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`, "!close"}
+		s.Answers["tools/call"] = []string{"!lines " +
+			`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\n" +
+			`{"jsonrpc":"2.0","id":$id,` + called + `}`, "!close"}
 		to, _ := target(s)
 		var log bytes.Buffer
 		lost := make(chan struct{})
@@ -298,7 +334,8 @@ func TestSilentProcessIsRecognizedByWhatItReads(t *testing.T) {
 	defer cancel()
 	d := impatient()
 	d.Timeouts.Start = time.Hour
-	c, err := d.Dial(ctx, child(t, &script{Delay: 20 * time.Millisecond, Pins: true, Answers: answers("server/discover", "", "initialize", initialized)}))
+	c, err := d.Dial(ctx, child(t, &script{Delay: 20 * time.Millisecond, Pins: true,
+		Answers: answers("server/discover", "", "initialize", initialized)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +377,8 @@ func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
 		"of 2026-07-28 only":           {rejecting, mcp.V20260728},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for how, connect := range map[string]func(*testing.T, *script) client.Target{"pipe": pipeTo, "socket": socketTo} {
+			for how, connect := range map[string]func(*testing.T, *script) client.Target{"pipe": pipeTo,
+				"socket": socketTo} {
 				check := func(t *testing.T) {
 					d := impatient()
 					d.Timeouts.Initialize = 5 * time.Second

@@ -166,7 +166,8 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, dialError(target, at(stageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q", call.ErrRevision, mcp.Revisions(), string(r))))
+		return nil, dialError(target, at(stageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q",
+			call.ErrRevision, mcp.Revisions(), string(r))))
 	}
 	if err := checkExtensions(d.Extensions); err != nil {
 		return nil, dialError(target, at(stageTarget, err))

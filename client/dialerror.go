@@ -31,9 +31,8 @@ type DialError struct {
 	// starts the command or connects to the server, "discover" finds out which revision the server
 	// supports, and "initialize" is the handshake of a session.
 	Stage string
-	// Err is the cause. It may wrap call.ErrRevision, call.ErrUnauthorized, a *call.StatusError, a *call.TimeoutError, a
-	// *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and
-	// crypto/x509.
+	// Err is the cause. It may wrap call.ErrRevision, call.ErrUnauthorized, a *call.StatusError, a *call.TimeoutError,
+	// a *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and crypto/x509.
 	Err error
 
 	command bool // the target is a command, whose standard error may have the cause

@@ -19,7 +19,8 @@ import (
 
 // The server's details are those of the Discovery until Discover is called.
 func TestDiscoverUpdatesServerDetails(t *testing.T) {
-	now := newMock("server/discover", ok(strings.NewReplacer(`"name":"new"`, `"name":"newer"`, `"ttlMs":0`, `"ttlMs":60000`).Replace(discovered)))
+	now := newMock("server/discover", ok(strings.NewReplacer(`"name":"new"`, `"name":"newer"`, `"ttlMs":0`,
+		`"ttlMs":60000`).Replace(discovered)))
 	c := dialStored(t, modernMock(), now, quiet())
 	if old := c.Discovery(); old.Server.Info.Name != "new" {
 		t.Errorf("before: %+v", old)
@@ -42,7 +43,8 @@ func TestDiscoverUpdatesServerDetails(t *testing.T) {
 // A watch corrects a stale Discovery before it begins.
 func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 	now := legacyMock(status(400, ""))
-	now.answers["initialize"] = []reply{ok(strings.Replace(initialized, `{"tools":{}}`, `{"tools":{"listChanged":true}}`, 1))}
+	now.answers["initialize"] = []reply{ok(strings.Replace(initialized, `{"tools":{}}`,
+		`{"tools":{"listChanged":true}}`, 1))}
 	c := dialStored(t, modernMock(), now, quiet())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -105,7 +107,8 @@ func dialStored(t *testing.T, before, now *mock, d client.Dialer) *client.Client
 
 // newMock returns a server with answers to pairs of a method and a reply, and to tools and ping.
 func newMock(pairs ...any) *mock {
-	m := &mock{answers: map[string][]reply{"tools/call": {ok(called)}, "tools/list": {ok(listed)}, "ping": {ok(`"result":{}`)}}, otherwise: status(404, "")}
+	m := &mock{answers: map[string][]reply{"tools/call": {ok(called)}, "tools/list": {ok(listed)},
+		"ping": {ok(`"result":{}`)}}, otherwise: status(404, "")}
 	for i := 0; i < len(pairs); i += 2 {
 		m.answers[pairs[i].(string)] = []reply{pairs[i+1].(reply)}
 	}
@@ -133,7 +136,8 @@ func TestDialWithDiscoverySendsNothing(t *testing.T) {
 		received    string
 	}{
 		"2026-07-28": {modernMock(), modernMock(), "tools/call tools/list"},
-		"2025-06-18": {newMock("initialize", ok(initialized)), newMock("initialize", ok(initialized)), handshaken + " tools/call tools/list"},
+		"2025-06-18": {newMock("initialize", ok(initialized)), newMock("initialize", ok(initialized)),
+			handshaken + " tools/call tools/list"},
 		"2024-11-05": {sse, sseAgain, "GET " + handshaken + " tools/call tools/list"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,17 +163,21 @@ func TestStaleDiscoveryIsCorrected(t *testing.T) {
 		now      *mock
 		received string // by the server, for one call
 	}{
-		"400 and text":      {legacyMock(status(400, "no session")), "tools/call " + found + " tools/call"},
-		"404":               {legacyMock(status(404, "")), "tools/call " + found + " tools/call"},
-		"405":               {legacyMock(status(405, "")), "tools/call " + found + " tools/call"},
-		"-32601":            {legacyMock(ok(methodNotFound)), "tools/call " + found + " tools/call"},
-		"-32000 with 400":   {legacyMock(failing(400, `"error":{"code":-32000,"message":"no session"}`)), "tools/call " + found + " tools/call"},
-		"-32022 with older": {legacyMock(failing(400, unsupported(`"2025-06-18"`))), "tools/call " + found + " tools/call"},
-		"-32022 with 200":   {legacyMock(ok(unsupported(`"2025-06-18"`))), "tools/call " + found + " tools/call"},
-		"-32601 with 404":   {legacyMock(failing(404, methodNotFound)), "tools/call " + found + " tools/call"},
-		"list, rejected":    {legacyMock(status(400, "")), "tools/list " + found + " tools/list"},
-		"list, other error": {legacyMock(ok(`"error":{"code":-32603,"message":"unexpected"}`)), "tools/list " + found + " tools/list"},
-		"list, not MCP":     {legacyMock(reply{200, "text/html", "<html>", nil}), "tools/list " + found + " tools/list"},
+		"400 and text": {legacyMock(status(400, "no session")), "tools/call " + found + " tools/call"},
+		"404":          {legacyMock(status(404, "")), "tools/call " + found + " tools/call"},
+		"405":          {legacyMock(status(405, "")), "tools/call " + found + " tools/call"},
+		"-32601":       {legacyMock(ok(methodNotFound)), "tools/call " + found + " tools/call"},
+		"-32000 with 400": {legacyMock(failing(400, `"error":{"code":-32000,"message":"no session"}`)),
+			"tools/call " + found + " tools/call"},
+		"-32022 with older": {legacyMock(failing(400, unsupported(`"2025-06-18"`))),
+			"tools/call " + found + " tools/call"},
+		"-32022 with 200": {legacyMock(ok(unsupported(`"2025-06-18"`))), "tools/call " + found + " tools/call"},
+		"-32601 with 404": {legacyMock(failing(404, methodNotFound)), "tools/call " + found + " tools/call"},
+		"list, rejected":  {legacyMock(status(400, "")), "tools/list " + found + " tools/list"},
+		"list, other error": {legacyMock(ok(`"error":{"code":-32603,"message":"unexpected"}`)),
+			"tools/list " + found + " tools/list"},
+		"list, not MCP": {legacyMock(reply{200, "text/html", "<html>", nil}),
+			"tools/list " + found + " tools/list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := dialStored(t, modernMock(), c.now, quiet())
@@ -227,7 +235,8 @@ func TestErrorsOfTheRememberedEraAreReported(t *testing.T) {
 func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
 	for name, answer := range map[string]reply{
 		"401": status(401, ""), "403": status(403, ""), "429": status(429, ""), "500": status(500, ""),
-		"-32020": failing(400, `"error":{"code":-32020,"message":"headers"}`), "-32021": failing(400, `"error":{"code":-32021,"message":"capability"}`),
+		"-32020": failing(400, `"error":{"code":-32020,"message":"headers"}`),
+		"-32021": failing(400, `"error":{"code":-32021,"message":"capability"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := legacyMock(answer)
@@ -249,10 +258,12 @@ func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
 }
 
 func TestUpgradedServerIsDiscovered(t *testing.T) {
-	for name, rejection := range map[string]reply{"-32601": failing(404, methodNotFound), "-32022": failing(400, unsupported(`"2026-07-28"`))} {
+	for name, rejection := range map[string]reply{"-32601": failing(404, methodNotFound),
+		"-32022": failing(400, unsupported(`"2026-07-28"`))} {
 		now := newMock("server/discover", ok(discovered), "initialize", rejection)
 		c := dialStored(t, newMock("initialize", ok(initialized)), now, quiet())
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || c.Revision() != mcp.V20260728 {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
+			c.Revision() != mcp.V20260728 {
 			t.Errorf("%s: %q, %v in %s", name, text, err, c.Revision())
 		}
 		if received := now.methods(); received != "initialize "+probed+" tools/call" {
@@ -265,7 +276,8 @@ func TestUpgradedServerIsDiscovered(t *testing.T) {
 func TestConcurrentCallsCorrectAStaleDiscoveryOnce(t *testing.T) {
 	now := legacyMock(status(400, ""))
 	rejection := now.answers["tools/call"][0]
-	now.answers["tools/call"] = []reply{rejection, rejection, rejection, rejection, rejection, rejection, rejection, rejection, ok(called)}
+	now.answers["tools/call"] = []reply{rejection, rejection, rejection, rejection, rejection, rejection, rejection,
+		rejection, ok(called)}
 	c := dialStored(t, modernMock(), now, quiet())
 	var calls sync.WaitGroup
 	for range 4 {
@@ -282,7 +294,8 @@ func TestConcurrentCallsCorrectAStaleDiscoveryOnce(t *testing.T) {
 
 func TestDiscoveryOnStreamsConnectsWithTheFirstRequest(t *testing.T) {
 	for name, s := range map[string]*script{"modern": modernServer(), "legacy": legacyServer()} {
-		for otherName, other := range map[string]*script{"the same": s, "modern": modernServer(), "legacy": legacyServer()} {
+		for otherName, other := range map[string]*script{"the same": s, "modern": modernServer(),
+			"legacy": legacyServer()} {
 			synctest.Test(t, func(t *testing.T) {
 				to, _ := target(s)
 				d := quiet()
@@ -358,7 +371,8 @@ func TestDiscoveryOfAnotherServerIsIgnored(t *testing.T) {
 		"another revision": func(d *client.Dialer) { d.Revision = mcp.V20251125 },
 		"unknown revision": func(d *client.Dialer) { d.Discovery.Revision = "2099-01-01" },
 	} {
-		now := newMock("server/discover", ok(strings.Replace(discovered, `{"tools":{}}`, `{"tools":{},"prompts":{}}`, 1)),
+		now := newMock("server/discover", ok(strings.Replace(discovered, `{"tools":{}}`, `{"tools":{},"prompts":{}}`,
+			1)),
 			"initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2025-11-25")))
 		s := httptest.NewServer(now)
 		d := quiet()

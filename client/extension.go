@@ -139,7 +139,8 @@ func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) 
 // jsonrpc.CodeMethodNotFound if the server does not support the extension, and
 // mcp.CodeMissingCapability if Dialer.Extensions lacks it. CallExtension does not repeat a
 // request that the server may have acted on.
-func (c *Client) CallExtension(ctx context.Context, method string, params any, options ...CallOption) (json.RawMessage, error) {
+func (c *Client) CallExtension(ctx context.Context, method string, params any,
+	options ...CallOption) (json.RawMessage, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
@@ -164,14 +165,16 @@ var errNotExtension = errors.New("the method is not one of an extension")
 
 // CallExtension sends a request of an extension, as [Client.CallExtension] does, and decodes
 // its result into Out.
-func CallExtension[Out any](ctx context.Context, c *Client, method string, params any, options ...CallOption) (Out, error) {
+func CallExtension[Out any](ctx context.Context, c *Client, method string, params any,
+	options ...CallOption) (Out, error) {
 	var out Out
 	raw, err := c.CallExtension(ctx, method, params, options...)
 	if err != nil {
 		return out, err
 	}
 	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, method, out, err)
+		return out, fmt.Errorf("%w: %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, method, out,
+			err)
 	}
 	return out, nil
 }

@@ -20,7 +20,8 @@ func (d *Dialer) sessionCapabilities() mcp.ClientCapabilities {
 		c.Roots.ListChanged = true // see Client.NotifyRootsChanged
 	}
 	if !d.NoTasks && (c.Elicitation != nil || c.Sampling != nil) {
-		c.Tasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Supported{}, Requests: &mcp.TaskRequestsCapability{}}
+		c.Tasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Supported{},
+			Requests: &mcp.TaskRequestsCapability{}}
 		if c.Elicitation != nil {
 			c.Tasks.Requests.Elicitation = &mcp.TaskElicitationCapability{Create: &mcp.Supported{}}
 		}
@@ -67,7 +68,8 @@ func (d *Dialer) capabilities() mcp.ClientCapabilities {
 
 // waitsForTasks reports whether calls wait for the tasks of the extension.
 func (d *Dialer) waitsForTasks() bool {
-	return !d.NoTasks && !slices.ContainsFunc(d.Extensions, func(e Extension) bool { return e.ID == mcp.ExtensionTasks })
+	return !d.NoTasks && !slices.ContainsFunc(d.Extensions,
+		func(e Extension) bool { return e.ID == mcp.ExtensionTasks })
 }
 
 // answerer returns the function that answers input requests, nil if the Dialer has none.
@@ -89,7 +91,8 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 	case method == mcp.MethodListRoots && d.Roots != nil:
 		return d.listRoots(ctx)
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: the client has not declared this capability", method)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q: the client has not declared this capability",
+		method)
 }
 
 // listRoots returns the roots of the program.
@@ -110,7 +113,8 @@ func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error
 		return nil, err
 	}
 	if request.UsesTools() && !d.SampleTools {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: the client has not declared the capability sampling.tools")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"sampling/createMessage: the client has not declared the capability sampling.tools")
 	}
 	if err := mcp.CheckToolResults(request.Messages); err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "sampling/createMessage: %s", err)
@@ -132,7 +136,8 @@ func (d *Dialer) elicit(ctx context.Context, params json.RawMessage) (any, error
 	case (request.Mode == "" || request.Mode == mcp.ElicitModeForm) && d.Elicit != nil:
 		return d.elicitForm(ctx, request)
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: the client has not declared the mode %.20q", request.Mode)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+		"elicitation/create: the client has not declared the mode %.20q", request.Mode)
 }
 
 // elicitForm calls Elicit, adds the defaults of the form to its answer and validates it.

@@ -26,21 +26,36 @@ var badInputRequests = map[string]struct {
 	method, params string
 	code           int64 // of the error that a server of 2025-11-25 receives
 }{
-	"Y6 tools not declared":      {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[],"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`, jsonrpc.CodeInvalidParams},
-	"Y6 toolChoice not declared": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[],"toolChoice":{"mode":"none"}}`, jsonrpc.CodeInvalidParams},
-	"Y6 tool result without use": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[]}}]}`, jsonrpc.CodeInvalidParams},
-	"Y6 tool use without result": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":[{"role":"assistant","content":{"type":"tool_use","id":"1","name":"a","input":{}}}]}`, jsonrpc.CodeInvalidParams},
-	"messages not an array":      {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":{}}`, jsonrpc.CodeInvalidParams},
-	"message not a string":       {mcp.MethodElicit, `{"message":7,"requestedSchema":{"type":"object","properties":{}}}`, jsonrpc.CodeInvalidParams},
-	"V7 nested object":           {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`, jsonrpc.CodeInvalidParams},
-	"V7 array of objects":        {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"type":"object"}}}}}`, jsonrpc.CodeInvalidParams},
-	"V7 schema of an array":      {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"array"}}`, jsonrpc.CodeInvalidParams},
-	"V7 no schema":               {mcp.MethodElicit, `{"message":"?"}`, jsonrpc.CodeInvalidParams},
-	"V7 schema with $ref":        {mcp.MethodElicit, `{"message":"?","requestedSchema":{"$ref":"https://example.com/form"}}`, jsonrpc.CodeInvalidParams},
-	"M4 mode not declared":       {mcp.MethodElicit, `{"mode":"url","message":"?","url":"https://example.com/","elicitationId":"1"}`, jsonrpc.CodeInvalidParams},
-	"M4 unknown mode":            {mcp.MethodElicit, `{"mode":"video","message":"?"}`, jsonrpc.CodeInvalidParams},
-	"M4 roots not declared":      {mcp.MethodListRoots, `{}`, jsonrpc.CodeMethodNotFound},
-	"not an input request":       {"tools/call", `{"name":"a"}`, jsonrpc.CodeMethodNotFound},
+	"Y6 tools not declared": {mcp.MethodCreateMessage,
+		`{"maxTokens":1,"messages":[],"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`,
+		jsonrpc.CodeInvalidParams},
+	"Y6 toolChoice not declared": {mcp.MethodCreateMessage,
+		`{"maxTokens":1,"messages":[],"toolChoice":{"mode":"none"}}`, jsonrpc.CodeInvalidParams},
+	"Y6 tool result without use": {mcp.MethodCreateMessage,
+		`{"maxTokens":1,"messages":[{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[]}}]}`,
+		jsonrpc.CodeInvalidParams},
+	"Y6 tool use without result": {mcp.MethodCreateMessage,
+		`{"maxTokens":1,"messages":[{"role":"assistant","content":{"type":"tool_use","id":"1","name":"a",` +
+			`"input":{}}}]}`, jsonrpc.CodeInvalidParams},
+	"messages not an array": {mcp.MethodCreateMessage, `{"maxTokens":1,"messages":{}}`, jsonrpc.CodeInvalidParams},
+	"message not a string": {mcp.MethodElicit,
+		`{"message":7,"requestedSchema":{"type":"object","properties":{}}}`, jsonrpc.CodeInvalidParams},
+	"V7 nested object": {mcp.MethodElicit,
+		`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`,
+		jsonrpc.CodeInvalidParams},
+	"V7 array of objects": {mcp.MethodElicit,
+		`{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"array",` +
+			`"items":{"type":"object"}}}}}`, jsonrpc.CodeInvalidParams},
+	"V7 schema of an array": {mcp.MethodElicit, `{"message":"?","requestedSchema":{"type":"array"}}`,
+		jsonrpc.CodeInvalidParams},
+	"V7 no schema": {mcp.MethodElicit, `{"message":"?"}`, jsonrpc.CodeInvalidParams},
+	"V7 schema with $ref": {mcp.MethodElicit,
+		`{"message":"?","requestedSchema":{"$ref":"https://example.com/form"}}`, jsonrpc.CodeInvalidParams},
+	"M4 mode not declared": {mcp.MethodElicit,
+		`{"mode":"url","message":"?","url":"https://example.com/","elicitationId":"1"}`, jsonrpc.CodeInvalidParams},
+	"M4 unknown mode":       {mcp.MethodElicit, `{"mode":"video","message":"?"}`, jsonrpc.CodeInvalidParams},
+	"M4 roots not declared": {mcp.MethodListRoots, `{}`, jsonrpc.CodeMethodNotFound},
+	"not an input request":  {"tools/call", `{"name":"a"}`, jsonrpc.CodeMethodNotFound},
 }
 
 // Rules M4, V7, Y6: the client rejects invalid input requests without asking the user or the model.
@@ -63,7 +78,8 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 					s := legacyServer()
 					s.Answers["initialize"] = []string{initialized2511}
 					ask := fmt.Sprintf(`{"jsonrpc":"2.0","id":"q","method":"%s","params":%s}`, q.method, q.params)
-					s.Answers["tools/call"] = []string{"!lines " + ask + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+					s.Answers["tools/call"] = []string{"!lines " + ask + "\n" + `{"jsonrpc":"2.0","id":$id,` + called +
+						`}`}
 					d := quiet()
 					failing(&d, t)
 					d.Revision = mcp.V20251125
@@ -77,14 +93,17 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 					}
 					synctest.Wait()
 					_ = c.Close()
-					if got := rec.methods(); !strings.Contains(got, fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code)) {
+					if got := rec.methods(); !strings.Contains(got,
+						fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code)) {
 						t.Errorf("the server received %s", got)
 					}
 				})
 			})
 			t.Run("2026-07-28", func(t *testing.T) {
 				s := modernServer()
-				s.Answers["tools/call"] = []string{fmt.Sprintf(`"result":{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"%s","params":%s}}}`, q.method, q.params), called}
+				s.Answers["tools/call"] = []string{fmt.Sprintf(`"result":{"resultType":"input_required",`+
+					`"requestState":"s","inputRequests":{"q":{"method":"%s","params":%s}}}`, q.method, q.params),
+					called}
 				d := quiet()
 				failing(&d, t)
 				to, rec := target(s)
@@ -106,7 +125,8 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 	}
 }
 
-const question = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+const question = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object",` +
+	`"properties":{}}}}`
 
 // asking returns a result that requires n answers.
 func asking(n int) string {
@@ -114,7 +134,8 @@ func asking(n int) string {
 	for i := range questions {
 		questions[i] = fmt.Sprintf(`"%d":%s`, i, question)
 	}
-	return `"result":{"resultType":"input_required","requestState":"s","inputRequests":{` + strings.Join(questions, ",") + `}}`
+	return `"result":{"resultType":"input_required","requestState":"s","inputRequests":{` +
+		strings.Join(questions, ",") + `}}`
 }
 
 // drain returns the last error of a list or of a watch.
@@ -128,10 +149,16 @@ func drain[E any](all iter.Seq2[E, error]) (err error) {
 // basic/patterns/mrtr, Supported Requests).
 func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 	for method, request := range map[string]func(context.Context, *client.Client) error{
-		"tools/list":               func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
-		"prompts/list":             func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
-		"resources/list":           func(ctx context.Context, c *client.Client) error { return drain(c.Resources(ctx)) },
-		"resources/templates/list": func(ctx context.Context, c *client.Client) error { return drain(c.ResourceTemplates(ctx)) },
+		"tools/list":   func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
+		"prompts/list": func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
+		"resources/list": func(ctx context.Context,
+			c *client.Client) error {
+			return drain(c.Resources(ctx))
+		},
+		"resources/templates/list": func(ctx context.Context,
+			c *client.Client) error {
+			return drain(c.ResourceTemplates(ctx))
+		},
 		"completion/complete": func(ctx context.Context, c *client.Client) error {
 			_, err := c.Complete(ctx, mcp.CompleteParams{})
 			return err
@@ -253,7 +280,8 @@ func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
 	}
 	defer c.Close()
 	var reported *jsonrpc.Error
-	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
+	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, call.ErrInvalidResponse) ||
+		errors.As(err, &reported) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -262,7 +290,8 @@ func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
 func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := legacyServer()
-		early := `{"jsonrpc":"2.0","id":"q",` + question[1:] + "\n" + `{"jsonrpc":"2.0","id":"p","method":"ping"}` + "\n"
+		early := `{"jsonrpc":"2.0","id":"q",` + question[1:] + "\n" + `{"jsonrpc":"2.0","id":"p","method":"ping"}` +
+			"\n"
 		s.Answers["initialize"] = []string{"!lines " + early + `{"jsonrpc":"2.0","id":$id,` + initialized + `}`}
 		d := quiet()
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -277,7 +306,8 @@ func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
 		synctest.Wait()
 		_ = c.Close()
 		got := rec.methods()
-		if !strings.Contains(got, `"id":"q","error":{"code":-32600,`) || !strings.Contains(got, `"id":"p","result":{}`) {
+		if !strings.Contains(got, `"id":"q","error":{"code":-32600,`) ||
+			!strings.Contains(got, `"id":"p","result":{}`) {
 			t.Errorf("the server received %s", got)
 		}
 	})
@@ -285,7 +315,8 @@ func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
 
 // Rule M3: the client returns requestState unchanged, and only in the next request of the call.
 func TestRequestStateIsReturnedUnchanged(t *testing.T) {
-	const form = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}`
+	const form = `"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?",` +
+		`"requestedSchema":{"type":"object","properties":{}}}}}`
 	for _, state := range []string{`"a\u0062\/c \u00e9 é"`, `"{\"looks\": [\"like\", 1.0, \"JSON\"]}"`, `""`, ``} {
 		asked := `"result":{"resultType":"input_required",` + form
 		if state != "" {
@@ -308,11 +339,13 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 					answer := discovered
 					if m.Method == mcp.MethodCallTool {
 						calls = append(calls, raw)
-						if answer = `"result":{"resultType":"complete","content":[{"type":"text","text":"called"}]}`; len(calls)%2 == 1 {
+						if answer = `"result":{"resultType":"complete","content":[{"type":"text",` +
+							`"text":"called"}]}`; len(calls)%2 == 1 {
 							answer = asked + "}"
 						}
 					}
-					if err := far.Write(context.Background(), fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID.Append(nil), answer)); err != nil {
+					if err := far.Write(context.Background(),
+						fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID.Append(nil), answer)); err != nil {
 						return err
 					}
 				}
@@ -365,11 +398,14 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 func TestRootsAreFileURIs(t *testing.T) {
 	const list = `"method":"roots/list","params":{}`
 	modern, legacy := modernServer(), legacyServer()
-	modern.Answers["tools/call"] = []string{`"result":{"resultType":"input_required","inputRequests":{"q":{` + list + `}}}`, called}
-	legacy.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","id":"q",` + list + "}\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+	modern.Answers["tools/call"] = []string{`"result":{"resultType":"input_required","inputRequests":{"q":{` + list +
+		`}}}`, called}
+	legacy.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","id":"q",` + list + "}\n" +
+		`{"jsonrpc":"2.0","id":$id,` + called + `}`}
 	for uri, valid := range map[string]bool{
 		"file:///work": true, "file:///C:/work": true, "file://host/share": true, "file:///a%20b": true,
-		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false, "file://canary": false, "file://%zz/canary": false,
+		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false,
+		"file://canary": false, "file://%zz/canary": false,
 		"https://example.com/canary": false, "javascript:canary": false,
 	} {
 		for era, s := range map[string]*script{"2026-07-28": modern, "2025-06-18": legacy} {

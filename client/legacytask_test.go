@@ -23,9 +23,11 @@ const coreTasks = `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`
 // sessionTasks returns a server of 2025-11-25 whose tool "a" has the given support for tasks.
 func sessionTasks(support string, states ...string) *script {
 	s := legacyServer()
-	s.Answers["initialize"] = []string{`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` + coreTasks + `},"serverInfo":{"name":"old","version":"1"}}`}
+	s.Answers["initialize"] = []string{`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` +
+		coreTasks + `},"serverInfo":{"name":"old","version":"1"}}`}
 	s.Answers["tools/list"] = []string{sessionList(support)}
-	s.Answers["tools/call"] = []string{`"result":{"task":{"taskId":"t","status":"working",` + taskTimes + `,"ttl":60000,"pollInterval":2000}}`}
+	s.Answers["tools/call"] = []string{`"result":{"task":{"taskId":"t","status":"working",` + taskTimes +
+		`,"ttl":60000,"pollInterval":2000}}`}
 	s.Answers["tasks/get"] = states
 	s.Answers["tasks/result"] = []string{outcome}
 	s.Answers["tasks/cancel"] = []string{sessionState("cancelled")}
@@ -33,7 +35,8 @@ func sessionTasks(support string, states ...string) *script {
 }
 
 func sessionList(support string) string {
-	return `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + support + `"}}]}`
+	return `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + support +
+		`"}}]}`
 }
 
 func sessionState(status string) string {
@@ -186,22 +189,36 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 		results []string
 		check   func(error) bool
 	}{
-		"failed":       {[]string{sessionState("failed")}, []string{reported}, func(err error) bool { return codeOf(err) == -32099 }},
-		"tool error":   {[]string{sessionState("failed")}, []string{`"result":{"content":[],"isError":true}`}, func(err error) bool { return errors.As(err, new(*client.ToolError)) }},
-		"cancelled":    {[]string{sessionState("cancelled")}, []string{reported}, func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
-		"forgotten":    {[]string{forgotten}, nil, func(err error) bool { return errors.Is(err, client.ErrTaskNotFound) }},
-		"dreaming":     {[]string{sessionState("dreaming")}, nil, func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
-		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil, func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
-		"completed":    {[]string{sessionState("completed")}, []string{outcome}, func(err error) bool { return err == nil }},
-		"cancelled while it requires input": {[]string{sessionState("input_required"), sessionState("cancelled")}, []string{reported},
-			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
-		"failed while it requires input": {[]string{sessionState("input_required"), sessionState("failed")}, []string{reported},
+		"failed": {[]string{sessionState("failed")}, []string{reported},
 			func(err error) bool { return codeOf(err) == -32099 }},
-		"invalid arguments": {[]string{sessionState("input_required")}, []string{forgotten}, func(err error) bool { return codeOf(err) == -32602 }},
+		"tool error": {[]string{sessionState("failed")}, []string{`"result":{"content":[],"isError":true}`},
+			func(err error) bool { return errors.As(err, new(*client.ToolError)) }},
+		"cancelled": {[]string{sessionState("cancelled")}, []string{reported},
+			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
+		"forgotten": {[]string{forgotten}, nil, func(err error) bool {
+			return errors.Is(err, client.ErrTaskNotFound)
+		}},
+		"dreaming": {[]string{sessionState("dreaming")}, nil,
+			func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
+		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil,
+			func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
+		"completed": {[]string{sessionState("completed")}, []string{outcome},
+			func(err error) bool { return err == nil }},
+		"cancelled while it requires input": {[]string{sessionState("input_required"), sessionState("cancelled")},
+			[]string{reported},
+			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
+		"failed while it requires input": {[]string{sessionState("input_required"), sessionState("failed")},
+			[]string{reported},
+			func(err error) bool { return codeOf(err) == -32099 }},
+		"invalid arguments": {[]string{sessionState("input_required")}, []string{forgotten},
+			func(err error) bool { return codeOf(err) == -32602 }},
 		// The response does not come within the time-out, but the task works.
-		"late":               {[]string{sessionState("input_required")}, []string{"", "", "", outcome}, func(err error) bool { return err == nil }},
-		"connection lost":    {[]string{sessionState("input_required")}, []string{"!close"}, func(err error) bool { return err == nil }},
-		"connection lost, 2": {[]string{sessionState("completed")}, []string{"!close"}, func(err error) bool { return err == nil }},
+		"late": {[]string{sessionState("input_required")}, []string{"", "", "", outcome},
+			func(err error) bool { return err == nil }},
+		"connection lost": {[]string{sessionState("input_required")}, []string{"!close"},
+			func(err error) bool { return err == nil }},
+		"connection lost, 2": {[]string{sessionState("completed")}, []string{"!close"},
+			func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -317,7 +334,8 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 					took := time.Since(began)
 					var unknown *client.TaskError
 					errors.As(err, &unknown)
-					if !errors.Is(err, context.DeadlineExceeded) || took != tc.took || (unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
+					if !errors.Is(err, context.DeadlineExceeded) || took != tc.took ||
+						(unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
 						t.Errorf("%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
 					}
 					time.Sleep(5 * time.Second) // a later response has no effect

@@ -49,11 +49,14 @@ func answeringCalls(body string) map[string]*mock {
 	event := reply{status: 200, kind: "text/event-stream", body: "data: " + body + "\n\n"}
 	old := strings.ReplaceAll(initialized, "2025-06-18", "2024-11-05")
 	return map[string]*mock{
-		"JSON, 2026-07-28":         {answers: all("server/discover", ok(discovered), whole), otherwise: status(404, "")},
-		"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event), otherwise: status(404, "")},
-		"JSON, session":            {answers: all("initialize", ok(initialized), whole), otherwise: status(404, "")},
-		"event stream, session":    {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
-		"pair":                     {answers: all("initialize", ok(old), whole), otherwise: status(404, ""), streams: make(chan string, 10)},
+		"JSON, 2026-07-28": {answers: all("server/discover", ok(discovered), whole),
+			otherwise: status(404, "")},
+		"event stream, 2026-07-28": {answers: all("server/discover", ok(discovered), event),
+			otherwise: status(404, "")},
+		"JSON, session":         {answers: all("initialize", ok(initialized), whole), otherwise: status(404, "")},
+		"event stream, session": {answers: all("initialize", ok(initialized), event), otherwise: status(404, "")},
+		"pair": {answers: all("initialize", ok(old), whole), otherwise: status(404, ""),
+			streams: make(chan string, 10)},
 	}
 }
 
@@ -95,8 +98,10 @@ func TestResponseOverALimitEndsItsCall(t *testing.T) {
 // The calls that wait for the responses of a batch over a limit fail (2025-03-26, basic, Batching).
 func TestBatchOverALimitEndsItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")), Otherwise: methodNotFound}
-		s.Answers["tools/call"] = []string{"", "!lines [" + strings.Repeat(`{"jsonrpc":"2.0","id":99,"result":{}},`, 100) +
+		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")),
+			Otherwise: methodNotFound}
+		s.Answers["tools/call"] = []string{"", "!lines [" +
+			strings.Repeat(`{"jsonrpc":"2.0","id":99,"result":{}},`, 100) +
 			`{"jsonrpc":"2.0","id":2,` + called + `},{"jsonrpc":"2.0","id":$id,` + called + `}]`}
 		to, _ := target(s)
 		d := patient()
@@ -128,14 +133,16 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 		lines   = 10_000
 		request = `{"jsonrpc":"2.0","id":"x","method":"sampling/createMessage","params":{}}`
 	)
-	for _, flood := range []string{"no message", `{"jsonrpc":"2.0","method":"m","params":[]}`, `{"jsonrpc":"2.0","id":"x","result":7}`, `{"jsonrpc":"2.0","id":"x","result":{}}`, request} {
+	for _, flood := range []string{"no message", `{"jsonrpc":"2.0","method":"m","params":[]}`,
+		`{"jsonrpc":"2.0","id":"x","result":7}`, `{"jsonrpc":"2.0","id":"x","result":{}}`, request} {
 		servers := []*script{modernServer(), legacyServer()}
 		if flood == request {
 			servers = servers[:1] // a session has requests of the server
 		}
 		for _, s := range servers {
 			synctest.Test(t, func(t *testing.T) {
-				s.Answers["tools/call"] = []string{"!lines " + strings.Repeat(flood+"\n", lines) + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+				s.Answers["tools/call"] = []string{"!lines " + strings.Repeat(flood+"\n", lines) +
+					`{"jsonrpc":"2.0","id":$id,` + called + `}`}
 				to, _ := target(s)
 				var log bytes.Buffer
 				d := quiet()
@@ -152,7 +159,8 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 				if written > 100 {
 					t.Errorf("%s: the log has %d lines", flood, written)
 				}
-				if omitted := fmt.Sprintf("not_logged=%d", lines-(written-1)); written > 0 && !strings.Contains(log.String(), omitted) {
+				if omitted := fmt.Sprintf("not_logged=%d", lines-(written-1)); written > 0 &&
+					!strings.Contains(log.String(), omitted) {
 					t.Errorf("%s: the log lacks %s: %s", flood, omitted, log.String()[max(0, log.Len()-300):])
 				}
 			})
@@ -164,7 +172,8 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 func TestRequestOfTheServerOverALimitIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := legacyServer()
-		s.Answers["tools/call"] = []string{`!lines {"jsonrpc":"2.0","id":"s","method":"sampling/createMessage","params":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}
+		s.Answers["tools/call"] = []string{`!lines {"jsonrpc":"2.0","id":"s","method":"sampling/createMessage",` +
+			`"params":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}
 {"jsonrpc":"2.0","id":$id,` + called + `}`}
 		c, rec := dial(t, s)
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
@@ -172,7 +181,8 @@ func TestRequestOfTheServerOverALimitIsAnswered(t *testing.T) {
 		}
 		synctest.Wait()
 		c.Close()
-		if received := rec.methods(); !strings.Contains(received, `response {"jsonrpc":"2.0","id":"s","error":{"code":-32700,"message":"invalid message: nested too deeply`) {
+		if received := rec.methods(); !strings.Contains(received,
+			`response {"jsonrpc":"2.0","id":"s","error":{"code":-32700,"message":"invalid message: nested too deeply`) {
 			t.Errorf("the server received %s", received)
 		}
 	})
@@ -202,10 +212,14 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 		{"negative", 429, "-5", "", "", "requests", 0},
 		{"no number", 429, "soon", "", "", "requests", 0},
 		{"no header", 429, "", "", "", "requests", 0},
-		{"JSON-RPC error", 429, "1", "", `"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls","retryAfterMs":50}}`, "calls", 50 * time.Millisecond},
-		{"JSON-RPC error of another server", 429, "3", "", `"error":{"code":-32000,"message":"slow down"}`, "requests", 3 * time.Second},
+		{"JSON-RPC error", 429, "1", "",
+			`"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls",` +
+				`"retryAfterMs":50}}`, "calls", 50 * time.Millisecond},
+		{"JSON-RPC error of another server", 429, "3", "", `"error":{"code":-32000,"message":"slow down"}`, "requests",
+			3 * time.Second},
 	} {
-		answer := reply{status: test.status, kind: "text/plain", body: "busy", header: http.Header{"Retry-After": {test.retryAfter}}}
+		answer := reply{status: test.status, kind: "text/plain", body: "busy",
+			header: http.Header{"Retry-After": {test.retryAfter}}}
 		if test.members != "" {
 			answer = failing(test.status, test.members)
 			answer.header = http.Header{"Retry-After": {test.retryAfter}}
@@ -215,7 +229,8 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 		}
 		for era, m := range map[string]*mock{
 			"2026-07-28": {answers: map[string][]reply{"server/discover": {ok(discovered)}, "tools/call": {answer}}},
-			"session":    {answers: map[string][]reply{"initialize": {ok(old)}, "tools/call": {answer}}, otherwise: status(404, "")},
+			"session": {answers: map[string][]reply{"initialize": {ok(old)}, "tools/call": {answer}},
+				otherwise: status(404, "")},
 		} {
 			t.Run(test.name+"/"+era, func(t *testing.T) {
 				c, err := m.dial(t, quiet())
@@ -247,11 +262,17 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 		want                 time.Duration
 		overload             bool
 	}{
-		{"a limit", `"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls","retryAfterMs":50}}`, "calls", 50 * time.Millisecond, true},
-		{"another code and text", `"error":{"code":-32000,"message":"slow down","data":{"retryAfterMs":50.0}}`, "requests", 50 * time.Millisecond, true},
-		{"a long limit", `"error":{"code":-32603,"message":"busy","data":{"limit":"` + strings.Repeat("x", 1000) + `","retryAfterMs":50}}`, "requests", 50 * time.Millisecond, true},
-		{"a limit of another type", `"error":{"code":-32603,"message":"busy","data":{"limit":7,"retryAfterMs":50}}`, "requests", 50 * time.Millisecond, true},
-		{"a long time", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":9000000000000000000}}`, "requests", 24 * time.Hour, true},
+		{"a limit",
+			`"error":{"code":-32603,"message":"too many calls: try again in 50ms","data":{"limit":"calls",` +
+				`"retryAfterMs":50}}`, "calls", 50 * time.Millisecond, true},
+		{"another code and text", `"error":{"code":-32000,"message":"slow down","data":{"retryAfterMs":50.0}}`,
+			"requests", 50 * time.Millisecond, true},
+		{"a long limit", `"error":{"code":-32603,"message":"busy","data":{"limit":"` + strings.Repeat("x", 1000) +
+			`","retryAfterMs":50}}`, "requests", 50 * time.Millisecond, true},
+		{"a limit of another type", `"error":{"code":-32603,"message":"busy","data":{"limit":7,"retryAfterMs":50}}`,
+			"requests", 50 * time.Millisecond, true},
+		{"a long time", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":9000000000000000000}}`,
+			"requests", 24 * time.Hour, true},
 		{"a negative time", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":-1}}`, "", 0, false},
 		{"another type", `"error":{"code":-32603,"message":"busy","data":{"retryAfterMs":"1"}}`, "", 0, false},
 		{"another member", `"error":{"code":-32603,"message":"busy","data":{"RETRYAFTERMS":1}}`, "", 0, false},
@@ -293,7 +314,8 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err = c.CallTool(ctx, "a", nil); !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), "must be a JSON object") {
+		if _, err = c.CallTool(ctx, "a", nil); !errors.Is(err, call.ErrInvalidResponse) ||
+			!strings.Contains(err.Error(), "must be a JSON object") {
 			t.Error(err)
 		}
 	}
@@ -301,7 +323,8 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 		if r == mcp.V20250326 {
 			continue
 		}
-		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", string(r))), Otherwise: methodNotFound}
+		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", string(r))),
+			Otherwise: methodNotFound}
 		if r.Modern() {
 			s = modernServer()
 		}

@@ -22,7 +22,8 @@ type link struct {
 	revision mcp.Revision
 	server   ServerDetails
 	call     func(ctx context.Context, req *outbound.Request) (json.RawMessage, error)
-	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error) // answers input requests of tasks; nil in older revisions
+	// answers input requests of tasks; nil in older revisions
+	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error)
 	notify   func(ctx context.Context, method string, params []byte) error
 	failed   func() error          // why the connection has failed, or nil
 	received func() uint64         // the number of messages received
@@ -86,7 +87,8 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		watch: func(ctx context.Context, w *watch, round int, filter mcp.SubscriptionFilter) error {
 			return w.observe(ctx, round, filter, era)
 		},
-		server:   ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities, Instructions: found.Instructions},
+		server: ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities,
+			Instructions: found.Instructions},
 		call:     era.Call,
 		notify:   era.Notify,
 		failed:   era.Failed,
@@ -325,7 +327,8 @@ func (c *Client) keepAlive(l *link, interval time.Duration) {
 		}
 		if unanswered++; unanswered == maxUnanswered {
 			silent := &call.SilentError{For: time.Since(since)}
-			c.dialer.Logger.Warn("closing a connection: the server does not answer pings", "server", c.target.String(), "error", silent)
+			c.dialer.Logger.Warn("closing a connection: the server does not answer pings", "server", c.target.String(),
+				"error", silent)
 			l.fail(silent)
 			c.drop(l)
 			return

@@ -26,59 +26,64 @@ import (
 // be decoded, and logs a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid
 // x-mcp-header in their schema.
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
-	return list(ctx, c, options, mcp.MethodListTools, "tools", func(page *mcp.ListToolsResult, sources []json.RawMessage) ([]mcp.Tool, *string) {
-		for i := range page.Tools {
-			t := &page.Tools[i]
-			if string(t.OutputSchema) == "null" {
-				t.OutputSchema = nil
+	return list(ctx, c, options, mcp.MethodListTools, "tools",
+		func(page *mcp.ListToolsResult, sources []json.RawMessage) ([]mcp.Tool, *string) {
+			for i := range page.Tools {
+				t := &page.Tools[i]
+				if string(t.OutputSchema) == "null" {
+					t.OutputSchema = nil
+				}
+				if string(t.InputSchema) == "null" {
+					t.InputSchema = nil
+				}
+				if i < len(sources) {
+					t.Source = sources[i]
+				}
 			}
-			if string(t.InputSchema) == "null" {
-				t.InputSchema = nil
-			}
-			if i < len(sources) {
-				t.Source = sources[i]
-			}
-		}
-		return c.learnTools(page.Tools), page.NextCursor
-	}, func(t *mcp.Tool) (string, *mcp.Icons) { return t.Name, &t.Icons })
+			return c.learnTools(page.Tools), page.NextCursor
+		}, func(t *mcp.Tool) (string, *mcp.Icons) { return t.Name, &t.Icons })
 }
 
 // Resources lists the server's resources, in the same way as [Client.Tools] lists tools. A
 // server need not list all resources that can be read; see also [Client.ResourceTemplates].
 func (c *Client) Resources(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Resource, error] {
-	return list(ctx, c, options, mcp.MethodListResources, "resources", func(page *mcp.ListResourcesResult, sources []json.RawMessage) ([]mcp.Resource, *string) {
-		for i, source := range sources {
-			page.Resources[i].Source = source
-		}
-		return page.Resources, page.NextCursor
-	}, func(r *mcp.Resource) (string, *mcp.Icons) { return r.URI, &r.Icons })
+	return list(ctx, c, options, mcp.MethodListResources, "resources",
+		func(page *mcp.ListResourcesResult, sources []json.RawMessage) ([]mcp.Resource, *string) {
+			for i, source := range sources {
+				page.Resources[i].Source = source
+			}
+			return page.Resources, page.NextCursor
+		}, func(r *mcp.Resource) (string, *mcp.Icons) { return r.URI, &r.Icons })
 }
 
 // ResourceTemplates lists the templates of the server's resource URIs, in the same way as
 // [Client.Tools] lists tools.
 func (c *Client) ResourceTemplates(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.ResourceTemplate, error] {
-	return list(ctx, c, options, mcp.MethodListResourceTemplates, "resourceTemplates", func(page *mcp.ListResourceTemplatesResult, sources []json.RawMessage) ([]mcp.ResourceTemplate, *string) {
-		for i, source := range sources {
-			page.ResourceTemplates[i].Source = source
-		}
-		return page.ResourceTemplates, page.NextCursor
-	}, func(t *mcp.ResourceTemplate) (string, *mcp.Icons) { return t.URITemplate, &t.Icons })
+	return list(ctx, c, options, mcp.MethodListResourceTemplates, "resourceTemplates",
+		func(page *mcp.ListResourceTemplatesResult, sources []json.RawMessage) ([]mcp.ResourceTemplate, *string) {
+			for i, source := range sources {
+				page.ResourceTemplates[i].Source = source
+			}
+			return page.ResourceTemplates, page.NextCursor
+		}, func(t *mcp.ResourceTemplate) (string, *mcp.Icons) { return t.URITemplate, &t.Icons })
 }
 
 // Prompts lists the server's prompts, in the same way as [Client.Tools] lists tools.
 func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Prompt, error] {
-	return list(ctx, c, options, mcp.MethodListPrompts, "prompts", func(page *mcp.ListPromptsResult, sources []json.RawMessage) ([]mcp.Prompt, *string) {
-		for i, source := range sources {
-			page.Prompts[i].Source = source
-		}
-		return page.Prompts, page.NextCursor
-	}, func(p *mcp.Prompt) (string, *mcp.Icons) { return p.Name, &p.Icons })
+	return list(ctx, c, options, mcp.MethodListPrompts, "prompts",
+		func(page *mcp.ListPromptsResult, sources []json.RawMessage) ([]mcp.Prompt, *string) {
+			for i, source := range sources {
+				page.Prompts[i].Source = source
+			}
+			return page.Prompts, page.NextCursor
+		}, func(p *mcp.Prompt) (string, *mcp.Icons) { return p.Name, &p.Icons })
 }
 
 // list requests the pages of a list one after another. split returns the elements of a page,
 // which are in the given member, and the cursor of the next page. It gets the JSON of the
 // elements if they need their Source. parts returns the identifier and the icons of an element.
-func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method, member string, split func(*Page, []json.RawMessage) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
+func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method, member string,
+	split func(*Page, []json.RawMessage) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
 		o, err := optionsOf(options, c.dialer.Timeouts.Read)
 		if err != nil {
@@ -120,7 +125,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				if reason := unusable(name, replaced); reason != "" {
 					if ignored++; !cached && ignored <= maxIgnoredLogged {
 						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason,
-							"server", c.target.String(), "method", method, "index", i, "name", fmt.Sprintf("%.64s", name))
+							"server", c.target.String(), "method", method, "index", i, "name",
+							fmt.Sprintf("%.64s", name))
 					}
 					continue
 				}
@@ -150,7 +156,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 // maxIgnoredLogged limits the lines in the log about entries of one list.
 const maxIgnoredLogged = 8
 
-func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string, o callOptions) (page *Page, raw json.RawMessage, cached bool, _ error) {
+func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string,
+	o callOptions) (page *Page, raw json.RawMessage, cached bool, _ error) {
 	var params []byte
 	if cursor != nil {
 		params = append(jsonrpc.AppendString([]byte(`{"cursor":`), *cursor), '}')
@@ -224,5 +231,6 @@ func (l *listLimits) add(entries, bytes int, next string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s: %w after %d entries: %s", call.ErrInvalidResponse, l.method, ErrIncompleteList, l.entries, reason)
+	return fmt.Errorf("%w: %s: %w after %d entries: %s", call.ErrInvalidResponse, l.method, ErrIncompleteList,
+		l.entries, reason)
 }

@@ -20,7 +20,8 @@ import (
 // error; see transport.CommandOptions.
 func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error {
 	if !level.Known() {
-		return fmt.Errorf("logging/setLevel: the level must be one of %q, not %.32q", mcp.LoggingLevels(), string(level))
+		return fmt.Errorf("logging/setLevel: the level must be one of %q, not %.32q", mcp.LoggingLevels(),
+			string(level))
 	}
 	if c.Revision().Modern() {
 		c.logLevel.Store(&level)
@@ -28,7 +29,8 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 	}
 	_, err := c.request(ctx, func(l *link) *outbound.Request {
 		if l.revision.Modern() { // the server was upgraded, and the client has reconnected
-			return &outbound.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
+			return &outbound.Request{Method: mcp.MethodDiscover, Timeout: c.dialer.Timeouts.Read,
+				MaxTimeout: c.dialer.Timeouts.Max}
 		}
 		l.logs.set(level)
 		return c.setLevel(level)
@@ -41,7 +43,8 @@ func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error 
 
 func (c *Client) setLevel(level mcp.LoggingLevel) *outbound.Request {
 	params := []byte(`{"level":"` + string(level) + `"}`) // a known level needs no escapes
-	return &outbound.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: c.dialer.Timeouts.Read, MaxTimeout: c.dialer.Timeouts.Max}
+	return &outbound.Request{Method: mcp.MethodSetLevel, Params: params, Timeout: c.dialer.Timeouts.Read,
+		MaxTimeout: c.dialer.Timeouts.Max}
 }
 
 // restoreLogLevel sets the chosen level in a new session.

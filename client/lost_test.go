@@ -127,7 +127,8 @@ func TestFailedReconnectIsAnError(t *testing.T) {
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || !strings.Contains(err.Error(), "dial") {
+		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) ||
+			!strings.Contains(err.Error(), "dial") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -147,7 +148,9 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 			all := method == ""
 			method, named := strings.CutSuffix(method, " named")
 			s := &server.Server{Name: "up", Version: "1"}
-			server.AddTool(s, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) { return "done", nil })
+			server.AddTool(s, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) {
+				return "done", nil
+			})
 			left := rejections
 			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -168,7 +171,8 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 				endpoint.Close()
 			})
 			d := &client.Dialer{Revision: mcp.V20241105, HTTPClient: endpoint.Client()}
-			d.Discovery = &client.Discovery{Target: endpoint.URL, Revision: mcp.V20241105, HTTPWithSSE: true, ReceivedAt: time.Now()}
+			d.Discovery = &client.Discovery{Target: endpoint.URL, Revision: mcp.V20241105, HTTPWithSSE: true,
+				ReceivedAt: time.Now()}
 			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
 			if err != nil {
 				t.Fatal(err)
@@ -349,10 +353,13 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 		again bool   // the call is sent again
 		alive *reply // to pings, if the server has not lost the session
 	}{
-		"JSON":               {lost: reply{status: 400, body: inJSON("null", "Bad Request: No valid session ID provided")}, again: true},
-		"id of a text":       {lost: reply{status: 400, body: inJSON(`"server-error"`, "Bad Request: Missing session ID")}, again: true},
-		"text":               {lost: status(400, "Invalid session ID\n"), again: true},
-		"not initialized":    {lost: reply{status: 400, body: inJSON("null", "Bad Request: Server not initialized")}, again: true},
+		"JSON": {lost: reply{status: 400, body: inJSON("null",
+			"Bad Request: No valid session ID provided")}, again: true},
+		"id of a text": {lost: reply{status: 400, body: inJSON(`"server-error"`,
+			"Bad Request: Missing session ID")}, again: true},
+		"text": {lost: status(400, "Invalid session ID\n"), again: true},
+		"not initialized": {lost: reply{status: 400, body: inJSON("null", "Bad Request: Server not initialized")},
+			again: true},
 		"conflict":           {lost: reply{status: 409, body: `{"error":"unknown session"}`}, again: true},
 		"gone":               {lost: status(410, "the session was closed"), again: true},
 		"conflict of a tool": {lost: reply{status: 409, body: `{"error":"browser session 5 is in use"}`}, alive: &pong},
@@ -360,12 +367,14 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 		"text of a tool":     {lost: status(400, "browser session 5 is closed"), alive: &pong},
 		"id of the call":     {lost: reply{status: 400, body: inJSON("$id", "Session not found")}, again: true},
 		"no reason":          {lost: status(400, "Bad Request")},
-		"error of a tool":    {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")}, alive: &pong},
-		"page of a proxy":    {lost: reply{status: 400, kind: "text/html", body: "your session has expired"}, alive: &pong},
-		"invalid argument":   {lost: status(400, "a must be a number"), alive: &pong},
-		"no ping":            {lost: status(400, "a must be a number"), alive: &noPing},
-		"internal error":     {lost: status(500, "cannot read the session"), alive: &pong},
-		"login":              {lost: status(401, "your session has expired"), alive: &pong},
+		"error of a tool": {lost: reply{status: 400, body: inJSON("$id", "browser session 5 is closed")},
+			alive: &pong},
+		"page of a proxy": {lost: reply{status: 400, kind: "text/html", body: "your session has expired"},
+			alive: &pong},
+		"invalid argument": {lost: status(400, "a must be a number"), alive: &pong},
+		"no ping":          {lost: status(400, "a must be a number"), alive: &noPing},
+		"internal error":   {lost: status(500, "cannot read the session"), alive: &pong},
+		"login":            {lost: status(401, "your session has expired"), alive: &pong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(legacyHTTP)
@@ -386,7 +395,8 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 				executed, sessions = 0, 1
 			}
 			if s.executed.Load() != executed || s.sessions.Load() != sessions {
-				t.Errorf("%d calls ran in %d sessions, want %d in %d", s.executed.Load(), s.sessions.Load(), executed, sessions)
+				t.Errorf("%d calls ran in %d sessions, want %d in %d", s.executed.Load(), s.sessions.Load(), executed,
+					sessions)
 			}
 		})
 	}

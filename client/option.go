@@ -35,8 +35,8 @@ type callOptions struct {
 //
 // For a task, f runs in [Client.CallTool] and [Task.Wait]. 2026-07-28 does not allow progress notifications for a task,
 // only a status message: f receives each new one that the client sees, and not the numbers of the server. Total is then
-// 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has created
-// it. Without them, and in another session, f receives the status messages.
+// 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has
+// created it. Without them, and in another session, f receives the status messages.
 func WithProgress(f func(done, total float64, message string)) CallOption {
 	return func(o *callOptions) { o.onProgress = f }
 }

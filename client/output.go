@@ -23,7 +23,8 @@ type OutputError struct {
 
 // Error implements the error interface.
 func (e *OutputError) Error() string {
-	return fmt.Sprintf("%s: tools/call %s: the result does not match the tool's output schema: %s", call.ErrInvalidResponse, e.Tool, e.Err)
+	return fmt.Sprintf("%s: tools/call %s: the result does not match the tool's output schema: %s",
+		call.ErrInvalidResponse, e.Tool, e.Err)
 }
 
 // Unwrap returns call.ErrInvalidResponse and e.Err.
@@ -125,11 +126,13 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 	known.once.Do(func() {
 		compiled, err := schema.Compile(known.raw)
 		if err != nil {
-			c.dialer.Logger.Warn("cannot validate the results of a tool: invalid output schema", "server", c.target.String(), "tool", tool, "error", err)
+			c.dialer.Logger.Warn("cannot validate the results of a tool: invalid output schema", "server",
+				c.target.String(), "tool", tool, "error", err)
 			return
 		}
 		if unchecked := compiled.Unchecked(); len(unchecked) > 0 { // one line, because there may be many
-			c.dialer.Logger.Warn("keywords of a tool's output schema are not checked", "server", c.target.String(), "tool", tool,
+			c.dialer.Logger.Warn("keywords of a tool's output schema are not checked", "server", c.target.String(),
+				"tool", tool,
 				"count", len(unchecked), "first", unchecked[0].Pointer, "reason", unchecked[0].Reason)
 		}
 		known.compiled = compiled
@@ -142,7 +145,8 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 	}
 	err := known.compiled.Validate(result.StructuredContent)
 	if errors.Is(err, schema.ErrTooSlow) || errors.Is(err, schema.ErrLimit) { // the result may be valid
-		c.dialer.Logger.Warn("cannot validate the result of a tool", "server", c.target.String(), "tool", tool, "error", err)
+		c.dialer.Logger.Warn("cannot validate the result of a tool", "server", c.target.String(), "tool", tool, "error",
+			err)
 		return nil
 	}
 	return err

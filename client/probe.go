@@ -193,7 +193,8 @@ func (d *Dialer) offer() mcp.Revision { return cmp.Or(d.Revision, mcp.LatestLega
 
 // handshake performs the handshake. It offers a revision and, while the server rejects it, older ones. It returns the
 // revision that it has offered last, too. initialize has no effect that lasts, so it may be sent again.
-func (d *Dialer) handshake(ctx context.Context, era *legacy.Client, offer mcp.Revision) (*mcp.InitializeResult, mcp.Revision, error) {
+func (d *Dialer) handshake(ctx context.Context, era *legacy.Client,
+	offer mcp.Revision) (*mcp.InitializeResult, mcp.Revision, error) {
 	var rejection error // the first one
 	for {
 		found, err := era.Handshake(ctx, offer, d.info(), d.sessionCapabilities(), d.handshakeRequest())
@@ -246,14 +247,15 @@ func (d *Dialer) unlessFixed(r mcp.Revision) mcp.Revision {
 	return r
 }
 
-// mayRejectRevision reports whether the error of initialize can mean that the server rejects the revision: its code says
-// so, or its text has the word version and is about the protocol, the params or a revision.
+// mayRejectRevision reports whether the error of initialize can mean that the server rejects the revision: its code
+// says so, or its text has the word version and is about the protocol, the params or a revision.
 func mayRejectRevision(code int64, text string) bool {
 	if code == mcp.CodeUnsupportedVersion {
 		return true
 	}
 	text = strings.ToLower(text)
-	return strings.Contains(text, "version") && (code == jsonrpc.CodeInvalidParams || strings.Contains(text, "protocol") ||
+	return strings.Contains(text, "version") && (code == jsonrpc.CodeInvalidParams ||
+		strings.Contains(text, "protocol") ||
 		slices.ContainsFunc(mcp.Revisions(), func(r mcp.Revision) bool { return strings.Contains(text, string(r)) }))
 }
 

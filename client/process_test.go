@@ -41,7 +41,8 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 	for i := range 3 {
 		_, err := c.CallTool(t.Context(), "a", nil)
 		var exit *transport.ExitError
-		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrClosed) || !errors.As(err, &exit) || exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
+		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrClosed) || !errors.As(err, &exit) ||
+			exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
 			t.Errorf("got %v", err)
 		}
 		if n := executed(t, executions); n != i+1 {
@@ -113,7 +114,8 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 	}{
 		{script{Otherwise: "!exit 7 no such file: config.json"}, []string{"code 7", "no such file: config.json"}},
 		{script{Otherwise: "!exit 0 bye"}, []string{"code 0"}},
-		{script{Cut: `{"jsonrpc":"2.0","id":1,"result":{"x":"`}, []string{"of a message", "code 7", "no such file: config.json"}},
+		{script{Cut: `{"jsonrpc":"2.0","id":1,"result":{"x":"`},
+			[]string{"of a message", "code 7", "no such file: config.json"}},
 	} {
 		_, err := client.Dial(t.Context(), child(t, &test.script))
 		if !errors.Is(err, call.ErrConnectionLost) {
@@ -130,20 +132,26 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 // Servers that expect initialize first exit on server/discover, and some on a revision that they reject. Their process
 // is started again with initialize. A process that exits for another reason is not.
 func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
-	const exits, rejects = "!exit 1 expected initialize", `"error":{"code":-32602,"message":"the version must be 2024-11-05"}`
+	const exits, rejects = "!exit 1 expected initialize",
+		`"error":{"code":-32602,"message":"the version must be 2024-11-05"}`
 	for name, test := range map[string]struct {
 		server   script
 		revision mcp.Revision // of the Dialer
 		starts   int
 		fails    bool
 	}{
-		"on server/discover":          {server: script{Answers: answers("server/discover", exits, "initialize", initialized)}, starts: 2},
-		"on every message":            {server: script{Otherwise: exits}, starts: 2, fails: true},
-		"before it reads":             {server: script{Unable: true}, starts: 1, fails: true},
-		"in the only revision":        {server: script{Otherwise: exits}, revision: mcp.V20260728, starts: 1, fails: true},
-		"in an old revision":          {server: script{Otherwise: exits}, revision: mcp.V20241105, starts: 1, fails: true},
-		"after it rejects a revision": {server: script{Answers: answers("server/discover", methodNotFound, "initialize", rejects), Last: "initialize"}, starts: 2, fails: true},
-		"on both":                     {server: script{Answers: answers("server/discover", exits, "initialize", rejects), Last: "initialize"}, starts: 3, fails: true},
+		"on server/discover": {server: script{Answers: answers("server/discover", exits, "initialize",
+			initialized)}, starts: 2},
+		"on every message": {server: script{Otherwise: exits}, starts: 2, fails: true},
+		"before it reads":  {server: script{Unable: true}, starts: 1, fails: true},
+		"in the only revision": {server: script{Otherwise: exits}, revision: mcp.V20260728, starts: 1,
+			fails: true},
+		"in an old revision": {server: script{Otherwise: exits}, revision: mcp.V20241105, starts: 1,
+			fails: true},
+		"after it rejects a revision": {server: script{Answers: answers("server/discover", methodNotFound, "initialize",
+			rejects), Last: "initialize"}, starts: 2, fails: true},
+		"on both": {server: script{Answers: answers("server/discover", exits, "initialize",
+			rejects), Last: "initialize"}, starts: 3, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,8 +220,10 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 	defer mu.Unlock()
 	for _, want := range []string{
 		`true {"jsonrpc":"2.0","id":1,"method":"server/discover",`, `false {"jsonrpc":"2.0","id":1,"error":`,
-		`true {"jsonrpc":"2.0","id":2,"method":"initialize",`, `"clientInfo":{"name":"tracer","version":"9"}`, `false {"jsonrpc":"2.0","id":2,"result":`,
-		`true {"jsonrpc":"2.0","method":"notifications/initialized"}`, `true {"jsonrpc":"2.0","id":3,"method":"ping"}`, `false {"jsonrpc":"2.0","id":3,"result":{}}`,
+		`true {"jsonrpc":"2.0","id":2,"method":"initialize",`, `"clientInfo":{"name":"tracer","version":"9"}`,
+		`false {"jsonrpc":"2.0","id":2,"result":`,
+		`true {"jsonrpc":"2.0","method":"notifications/initialized"}`, `true {"jsonrpc":"2.0","id":3,"method":"ping"}`,
+		`false {"jsonrpc":"2.0","id":3,"result":{}}`,
 	} {
 		if !strings.Contains(seen.String(), want) {
 			t.Errorf("the trace lacks %s:\n%s", want, &seen)
@@ -310,7 +320,8 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 				return
 			}
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, "event: endpoint\ndata: http://"+canary+"@127.0.0.1:1/message?"+r.URL.RawQuery+"\n\n")
+			_, _ = io.WriteString(w, "event: endpoint\ndata: http://"+canary+"@127.0.0.1:1/message?"+r.URL.RawQuery+
+				"\n\n")
 		})),
 		"malformed host": withSecrets("http://exam ple"),
 		"malformed port": withSecrets("http://127.0.0.1:port"),
@@ -321,7 +332,8 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 			t.Run(name+"/"+string(r), func(t *testing.T) {
 				var logged bytes.Buffer
 				d := client.Dialer{
-					Revision: r, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+					Revision: r, Logger: slog.New(slog.NewTextHandler(&logged,
+						&slog.HandlerOptions{Level: slog.LevelDebug})),
 					Timeouts: client.Timeouts{Initialize: 50 * time.Millisecond},
 				}
 				to := client.URL(url)
@@ -330,7 +342,8 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 					c.Close()
 					t.Fatal("the dial succeeded")
 				}
-				for what, text := range map[string]string{"error": err.Error(), "log": logged.String(), "name": to.String()} {
+				for what, text := range map[string]string{"error": err.Error(), "log": logged.String(),
+					"name": to.String()} {
 					if strings.Contains(text, canary) {
 						t.Errorf("the %s contains a secret: %s", what, text)
 					}

@@ -25,7 +25,8 @@ var ErrResourceNotFound = errors.New("resource not found")
 // sends the request once more.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-	result, err := get[mcp.ReadResourceResult](ctx, c, outbound.Request{Method: mcp.MethodReadResource, Name: uri, Params: params}, options)
+	result, err := get[mcp.ReadResourceResult](ctx, c, outbound.Request{Method: mcp.MethodReadResource, Name: uri,
+		Params: params}, options)
 	if isResourceNotFound(err) {
 		return nil, fmt.Errorf("%w: %w", ErrResourceNotFound, err)
 	}
@@ -83,12 +84,14 @@ func setSource(result any, raw json.RawMessage) {
 //
 // An error that the server reports is a *jsonrpc.Error. If the connection is lost, GetPrompt
 // reconnects and sends the request once more.
-func (c *Client) GetPrompt(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.GetPromptResult, error) {
+func (c *Client) GetPrompt(ctx context.Context, name string, arguments any,
+	options ...CallOption) (*mcp.GetPromptResult, error) {
 	params, err := promptParams(name, arguments)
 	if err != nil {
 		return nil, fmt.Errorf("prompts/get %s: %w", name, err)
 	}
-	result, err := get[mcp.GetPromptResult](ctx, c, outbound.Request{Method: mcp.MethodGetPrompt, Name: name, Params: params}, options)
+	result, err := get[mcp.GetPromptResult](ctx, c, outbound.Request{Method: mcp.MethodGetPrompt, Name: name,
+		Params: params}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,8 @@ func promptParams(name string, arguments any) ([]byte, error) {
 //
 // Servers before 2025-06-18 do not receive params.Context. The option [WithMeta] replaces
 // params.Meta. The time-out is Timeouts.Read.
-func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams, options ...CallOption) (*mcp.Completion, error) {
+func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
+	options ...CallOption) (*mcp.Completion, error) {
 	meta := params.Meta
 	params.Meta = nil
 	o, err := optionsOf(append([]CallOption{WithMeta(meta)}, options...), c.dialer.Timeouts.Read)

@@ -65,8 +65,10 @@ func TestReadsAreRepeatedAfterALostConnection(t *testing.T) {
 	lost.Answers[mcp.MethodReadResource] = []string{"!close"}
 	lost.Answers[mcp.MethodGetPrompt] = []string{"!close"}
 	s := modernServer()
-	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","blob":"AAE="}],"ttlMs":5,"cacheScope":"public"}`}
-	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`}
+	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","blob":"AAE="}],"ttlMs":5,` +
+		`"cacheScope":"public"}`}
+	s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"messages":[{"role":"user","content":{"type":"text",` +
+		`"text":"hello"}}]}`}
 
 	c, _ := dial(t, lost, s)
 	result, err := c.ReadResource(t.Context(), "note://a")
@@ -82,15 +84,20 @@ func TestReadsAreRepeatedAfterALostConnection(t *testing.T) {
 
 func TestReadResourceTakesOptions(t *testing.T) {
 	s := modernServer()
-	s.Answers[mcp.MethodReadResource] = []string{"!lines " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":1}}
+	s.Answers[mcp.MethodReadResource] = []string{"!lines " +
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,"progress":1}}
 {"jsonrpc":"2.0","id":$id,"result":{"contents":[{"uri":"note://a","text":""}]}}`}
 	c, sent := dialTraced(t, s)
 	var reports int
-	_, err := c.ReadResource(t.Context(), "note://\"a\n", client.WithMeta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}), client.WithProgress(func(float64, float64, string) { reports++ }))
-	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) || !strings.Contains(*sent, `"com.example/a":1`) {
+	_, err := c.ReadResource(t.Context(), "note://\"a\n",
+		client.WithMeta(mcp.Meta{"com.example/a": json.RawMessage(`1`)}),
+		client.WithProgress(func(float64, float64, string) { reports++ }))
+	if err != nil || reports != 1 || !strings.Contains(*sent, `"params":{"uri":"note://\"a\n",`) ||
+		!strings.Contains(*sent, `"com.example/a":1`) {
 		t.Errorf("%d progress notifications, %v, sent %s", reports, err, *sent)
 	}
-	if _, err := c.ReadResource(t.Context(), "note://a", client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
+	if _, err := c.ReadResource(t.Context(), "note://a",
+		client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
 		t.Errorf("reserved _meta key: %v", err)
 	}
 }
@@ -106,7 +113,8 @@ func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
 		{nil, `"params":{"name":"a","_meta"`},
 		{map[string]string{}, `"params":{"name":"a","arguments":{},"_meta"`},
 		{map[string]string{"b": "\"\n", "c": ""}, `"arguments":{"b":"\"\n","c":""}`},
-		{json.RawMessage(`{"n":null,"i":9007199254740993,"f":1.50,"t":true}`), `"arguments":{"i":"9007199254740993","f":"1.50","t":"true"}`},
+		{json.RawMessage(`{"n":null,"i":9007199254740993,"f":1.50,"t":true}`),
+			`"arguments":{"i":"9007199254740993","f":"1.50","t":"true"}`},
 		{struct {
 			City    string `json:"city"`
 			Degrees int64  `json:"degrees"`
@@ -117,7 +125,8 @@ func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
 		}
 	}
 	*sent = ""
-	for _, arguments := range []any{"text", []string{"a"}, map[string]any{"a": []int{1}}, map[string]any{"a": map[string]any{}}, json.RawMessage(`{`), make(chan int)} {
+	for _, arguments := range []any{"text", []string{"a"}, map[string]any{"a": []int{1}},
+		map[string]any{"a": map[string]any{}}, json.RawMessage(`{`), make(chan int)} {
 		if _, err := c.GetPrompt(t.Context(), "a", arguments); err == nil || *sent != "" {
 			t.Errorf("%T: %v, sent %s", arguments, err, *sent)
 		}
@@ -133,13 +142,16 @@ func TestCompletionContextIsSentToNewServersOnly(t *testing.T) {
 	old := legacyServer()
 	old.Answers["initialize"] = []string{strings.Replace(initialized, "2025-06-18", "2025-03-26", 1)}
 	for s, want := range map[*script]string{
-		modernServer(): `{"ref":{"type":"ref/prompt","name":"a","title":"A"},"argument":{"name":"b","value":"c"},"context":{"arguments":{"d":"e"}}`,
-		old:            `{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"b","value":"c"}}`,
+		modernServer(): `{"ref":{"type":"ref/prompt","name":"a","title":"A"},"argument":{"name":"b","value":"c"},` +
+			`"context":{"arguments":{"d":"e"}}`,
+		old: `{"ref":{"type":"ref/prompt","name":"a"},"argument":{"name":"b","value":"c"}}`,
 	} {
-		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["c1","c2"],"total":7,"hasMore":true}}`}
+		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["c1","c2"],"total":7,` +
+			`"hasMore":true}}`}
 		c, sent := dialTraced(t, s)
 		got, err := c.Complete(t.Context(), params)
-		if err != nil || len(got.Values) != 2 || *got.Total != 7 || !got.HasMore || !strings.Contains(*sent, `"params":`+want) {
+		if err != nil || len(got.Values) != 2 || *got.Total != 7 || !got.HasMore ||
+			!strings.Contains(*sent, `"params":`+want) {
 			t.Errorf("%+v, %v, sent %s", got, err, *sent)
 		}
 	}
@@ -173,17 +185,29 @@ func listError(c *client.Client) (last error) {
 func TestFaultsInContentAreContained(t *testing.T) {
 	for _, pass := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 		s := modernServer()
-		s.Answers[mcp.MethodDiscover] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":true,"prompts":[],"resources":{"subscribe":"no"},"extensions":[],"logging":7},` +
-			`"instructions":null,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1","title":7}}}`}
-		s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","description":"cut \ud83d","inputSchema":{"type":"object"},"annotations":[],"icons":{},"title":null},7,null,` +
-			`{"name":7,"inputSchema":{}},{"name":"b\ud83d","inputSchema":{}},{"name":"b\ud83e","inputSchema":{}},{"name":"c","annotations":{"readOnlyHint":"yes","title":"C"},"_meta":7,"outputSchema":null,"future":{"x":[1]}}]}`}
-		s.Answers[mcp.MethodCallTool] = []string{`"result":{"content":["plain",{"type":"text","text":"cut \ud83d","annotations":{"priority":"high","audience":["user"]}},7,{"text":"x"},` +
-			`{"type":"image","data":"data:image/png;base64,_-8\r\n=","mimeType":"image/png"},{"type":"image","data":"!!!","mimeType":"image/png"},{"type":"future","x":1},` +
-			`{"type":"resource","resource":{"uri":"x:y","blob":"_-8"}}],"isError":"no","structuredContent":null,"_meta":[]}`}
-		s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"a:b","blob":"YQ"},{"uri":7},{"uri":"a:c","text":"c","mimeType":7}]}`}
-		s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"description":7,"messages":[{"role":"user","content":"text"},{"role":"user"},7]}`}
+		s.Answers[mcp.MethodDiscover] = []string{`"result":{"resultType":"complete",` +
+			`"supportedVersions":["2026-07-28"],"capabilities":{"tools":true,"prompts":[],` +
+			`"resources":{"subscribe":"no"},"extensions":[],"logging":7},` +
+			`"instructions":null,"ttlMs":0,"cacheScope":"private",` +
+			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1","title":7}}}`}
+		s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","description":"cut \ud83d",` +
+			`"inputSchema":{"type":"object"},"annotations":[],"icons":{},"title":null},7,null,` +
+			`{"name":7,"inputSchema":{}},{"name":"b\ud83d","inputSchema":{}},{"name":"b\ud83e","inputSchema":{}},` +
+			`{"name":"c","annotations":{"readOnlyHint":"yes","title":"C"},"_meta":7,"outputSchema":null,` +
+			`"future":{"x":[1]}}]}`}
+		s.Answers[mcp.MethodCallTool] = []string{`"result":{"content":["plain",{"type":"text","text":"cut \ud83d",` +
+			`"annotations":{"priority":"high","audience":["user"]}},7,{"text":"x"},` +
+			`{"type":"image","data":"data:image/png;base64,_-8\r\n=","mimeType":"image/png"},{"type":"image",` +
+			`"data":"!!!","mimeType":"image/png"},{"type":"future","x":1},` +
+			`{"type":"resource","resource":{"uri":"x:y","blob":"_-8"}}],"isError":"no","structuredContent":null,` +
+			`"_meta":[]}`}
+		s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"a:b","blob":"YQ"},{"uri":7},` +
+			`{"uri":"a:c","text":"c","mimeType":7}]}`}
+		s.Answers[mcp.MethodGetPrompt] = []string{`"result":{"description":7,"messages":[{"role":"user",` +
+			`"content":"text"},{"role":"user"},7]}`}
 		s.Answers[mcp.MethodListPrompts] = []string{`"result":{"prompts":{}}`}
-		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["a",7],"total":"many","hasMore":null}}`}
+		s.Answers[mcp.MethodComplete] = []string{`"result":{"completion":{"values":["a",7],"total":"many",` +
+			`"hasMore":null}}`}
 		var log syncbuffer.Buffer
 		d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: pass}
 		to, _ := target(s)
@@ -192,7 +216,8 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil || info.Capabilities.Prompts == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
+		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil ||
+			info.Capabilities.Prompts == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
 			t.Errorf("%+v", info)
 		}
 		var tools []*mcp.Tool
@@ -202,7 +227,8 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			}
 			tools = append(tools, tool)
 		}
-		if len(tools) != 2 || tools[0].Description != "cut \ufffd" || tools[1].Name != "c" || tools[1].Annotations.Title != "C" || tools[1].Annotations.ReadOnlyHint ||
+		if len(tools) != 2 || tools[0].Description != "cut \ufffd" || tools[1].Name != "c" ||
+			tools[1].Annotations.Title != "C" || tools[1].Annotations.ReadOnlyHint ||
 			tools[1].OutputSchema != nil || !strings.Contains(string(tools[1].Source), `"future":{"x":[1]}`) {
 			t.Errorf("%+v", tools)
 		}
@@ -211,13 +237,15 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _ := json.Marshal(result.Content)
-		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �","annotations":{"audience":["user"]}},{"type":"image","data":"/+8=","mimeType":"image/png"},` +
+		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �",` +
+			`"annotations":{"audience":["user"]}},{"type":"image","data":"/+8=","mimeType":"image/png"},` +
 			`{"type":"future","x":1},{"type":"resource","resource":{"uri":"x:y","blob":"/+8="}}]`
 		if string(got) != want || !result.IsError {
 			t.Errorf("%s, failed %v, want %s", got, result.IsError, want)
 		}
 		read, err := c.ReadResource(t.Context(), "a:b")
-		if err != nil || len(read.Contents) != 2 || string(read.Contents[0].Blob) != "a" || read.Contents[1].Text != "c" {
+		if err != nil || len(read.Contents) != 2 || string(read.Contents[0].Blob) != "a" ||
+			read.Contents[1].Text != "c" {
 			t.Errorf("%+v, %v", read, err)
 		}
 		prompt, err := c.GetPrompt(t.Context(), "a", nil)
@@ -232,9 +260,12 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			t.Errorf("%+v, %v", completion, err)
 		}
 		for _, part := range []string{
-			"capabilities.logging", "capabilities.resources.subscribe", "part=title", "part=tools[1] ", "part=tools[3] ", "tools[6](c).annotations.readOnlyHint", "tools[6](c)._meta",
-			"name=\"b\ufffd\"", "must not be empty", "content[1].annotations.priority", "part=content[2] ", "part=content[3] ", "part=content[5] ", "part=isError", "part=contents[1] ",
-			"contents[2](a:c).mimeType", "part=description", "part=messages[1] ", "part=messages[2] ", "part=completion.values[1] ", "part=completion.total",
+			"capabilities.logging", "capabilities.resources.subscribe", "part=title", "part=tools[1] ",
+			"part=tools[3] ", "tools[6](c).annotations.readOnlyHint", "tools[6](c)._meta",
+			"name=\"b\ufffd\"", "must not be empty", "content[1].annotations.priority", "part=content[2] ",
+			"part=content[3] ", "part=content[5] ", "part=isError", "part=contents[1] ",
+			"contents[2](a:c).mimeType", "part=description", "part=messages[1] ", "part=messages[2] ",
+			"part=completion.values[1] ", "part=completion.total",
 		} {
 			if !strings.Contains(log.String(), part) {
 				t.Errorf("the log does not name %s:\n%s", part, log.String())
@@ -246,7 +277,8 @@ func TestFaultsInContentAreContained(t *testing.T) {
 // A cached list has the same faults each time that it is read.
 func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 	s := modernServer()
-	s.Answers[mcp.MethodListTools] = []string{`"result":{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":[{"name":"a","title":7,"inputSchema":{}},{"name":"","inputSchema":{}}]}`}
+	s.Answers[mcp.MethodListTools] = []string{`"result":{"resultType":"complete","ttlMs":60000,` +
+		`"cacheScope":"private","tools":[{"name":"a","title":7,"inputSchema":{}},{"name":"","inputSchema":{}}]}`}
 	var log syncbuffer.Buffer
 	d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	to, _ := target(s)
@@ -260,7 +292,8 @@ func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if strings.Count(log.String(), "part=tools[0](a).title") != 1 || strings.Count(log.String(), "must not be empty") != 1 {
+	if strings.Count(log.String(), "part=tools[0](a).title") != 1 ||
+		strings.Count(log.String(), "must not be empty") != 1 {
 		t.Error(log.String())
 	}
 }
@@ -268,8 +301,10 @@ func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 // Data from servers is decoded strictly: names of members are case-sensitive.
 func TestResultsAreDecodedStrictly(t *testing.T) {
 	s := modernServer()
-	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","text":"a","TEXT":"b","Text":"c"}],"Contents":[]}`}
-	s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","NAME":"b","inputSchema":{"type":"object"}}],"Tools":[],"NextCursor":"x"}`}
+	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","text":"a","TEXT":"b",` +
+		`"Text":"c"}],"Contents":[]}`}
+	s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","NAME":"b",` +
+		`"inputSchema":{"type":"object"}}],"Tools":[],"NextCursor":"x"}`}
 	c, _ := dial(t, s)
 	if got := text(t, c, "note://a"); got != "a" {
 		t.Errorf("resource %q, want a", got)

@@ -46,7 +46,8 @@ func TestResultsAreValidated(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
 			c, rec := dial(t, withTool(s, []string{listedWith(numberSchema)},
-				structured(`{"n":"one"}`), structured(`{"n":1}`), structured(`{"n":"one"}`), content(""), `"result":{"content":[],"isError":true}`, structured(`{"n":2}`)))
+				structured(`{"n":"one"}`), structured(`{"n":1}`), structured(`{"n":"one"}`), content(""),
+				`"result":{"content":[],"isError":true}`, structured(`{"n":2}`)))
 			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
 				t.Errorf("before the tools are listed: %v", err)
 			}
@@ -98,7 +99,8 @@ func TestSkipOutputValidation(t *testing.T) {
 // A tool may have changed since it was listed. The client lists it again before it rejects a result.
 func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, rec := dial(t, withTool(modernServer(), []string{listedWith(numberSchema), listedWith(textSchema)}, structured(`{"n":"one"}`), structured(`{"n":1}`)))
+		c, rec := dial(t, withTool(modernServer(), []string{listedWith(numberSchema), listedWith(textSchema)},
+			structured(`{"n":"one"}`), structured(`{"n":1}`)))
 		names(t, c)
 		time.Sleep(time.Minute)
 		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
@@ -111,7 +113,8 @@ func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 			}
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "tools/list") != 2 || strings.Count(received, "tools/call") != 4 {
+		if received := rec.methods(); strings.Count(received, "tools/list") != 2 ||
+			strings.Count(received, "tools/call") != 4 {
 			t.Errorf("the server received %s", received)
 		}
 	})
@@ -133,7 +136,8 @@ func dialLogged(t *testing.T, s *script) (*client.Client, *bytes.Buffer) {
 
 // Rule V5: the client logs an invalid output schema once and returns the results.
 func TestInvalidOutputSchemaIsLogged(t *testing.T) {
-	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`, `{"$ref":"https://example.com/x"}`} {
+	for _, output := range []string{`{"$schema":"https://example.com/mine","type":"object"}`, `{"type":12}`,
+		`{"$ref":"https://example.com/x"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			c, log := dialLogged(t, withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
 			names(t, c)
@@ -156,9 +160,11 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 		for page := range 12 {
 			var b strings.Builder
 			for i := range 1000 {
-				fmt.Fprintf(&b, `{"name":"t%d","inputSchema":{"type":"object"},"outputSchema":%s},`, page*1000+i, numberSchema)
+				fmt.Fprintf(&b, `{"name":"t%d","inputSchema":{"type":"object"},"outputSchema":%s},`, page*1000+i,
+					numberSchema)
 			}
-			lists = append(lists, fmt.Sprintf(`"result":{"nextCursor":"%d","tools":[%s]}`, page, strings.TrimSuffix(b.String(), ",")))
+			lists = append(lists, fmt.Sprintf(`"result":{"nextCursor":"%d","tools":[%s]}`, page,
+				strings.TrimSuffix(b.String(), ",")))
 		}
 		lists = append(lists, `"result":{"tools":[]}`)
 		c, _ := dial(t, withTool(modernServer(), lists, structured(`{"n":"one"}`)))
@@ -175,10 +181,12 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 
 // The parts of a schema that cannot be checked are logged once. The others are checked.
 func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
-	const lookahead = `{"type":"object","properties":{"n":{"type":"string","pattern":"^(?=a)a$"},"m":{"pattern":"(?!b)"}},"required":["n"]}`
+	const lookahead = `{"type":"object","properties":{"n":{"type":"string","pattern":"^(?=a)a$"},` +
+		`"m":{"pattern":"(?!b)"}},"required":["n"]}`
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
-			c, log := dialLogged(t, withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`), structured(`{"n":1}`)))
+			c, log := dialLogged(t, withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`),
+				structured(`{"n":1}`)))
 			names(t, c)
 			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
 				t.Error(err)
@@ -186,7 +194,8 @@ func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
 			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, new(*client.OutputError)) {
 				t.Errorf("got %v, want an *OutputError", err)
 			}
-			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=count") || !strings.Contains(got, "count=2") || !strings.Contains(got, "/pattern") {
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=count") ||
+				!strings.Contains(got, "count=2") || !strings.Contains(got, "/pattern") {
 				t.Errorf("the log is %s", got)
 			}
 		})
@@ -208,16 +217,18 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 	type none struct{}
 	s.Icons = icons
 	link := &mcp.ResourceLink{URI: "note://a", Name: "a", Icons: icons}
-	server.AddTool(s, mcp.Tool{Name: "a", Icons: icons}, func(context.Context, none) ([]mcp.Content, error) { return []mcp.Content{link}, nil })
+	server.AddTool(s, mcp.Tool{Name: "a", Icons: icons},
+		func(context.Context, none) ([]mcp.Content, error) { return []mcp.Content{link}, nil })
 	server.AddPrompt(s, mcp.Prompt{Name: "a", Icons: icons}, func(context.Context, none) (*mcp.GetPromptResult, error) {
 		return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: link}}}, nil
 	})
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a", Icons: icons}, "a")
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "note://{x}", Name: "a", Icons: icons}, func(context.Context, struct {
-		X string `json:"x"`
-	}) (string, error) {
-		return "", nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "note://{x}", Name: "a", Icons: icons},
+		func(context.Context, struct {
+			X string `json:"x"`
+		}) (string, error) {
+			return "", nil
+		})
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for name, want := range map[string]int{"HTTP": 2, "memory": 3} {
 			t.Run(string(r)+"/"+name, func(t *testing.T) {
@@ -277,7 +288,8 @@ func TestListsFollowCursors(t *testing.T) {
 	page := func(name, next string) string {
 		return `"result":{"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]` + next + `}`
 	}
-	s.Answers["tools/list"] = []string{page("a", `,"nextCursor":""`), page("b", `,"nextCursor":" \n\"x"`), page("c", "")}
+	s.Answers["tools/list"] = []string{page("a", `,"nextCursor":""`), page("b", `,"nextCursor":" \n\"x"`),
+		page("c", "")}
 	to, _ := target(s)
 	var cursors []string
 	d := quiet()
@@ -315,7 +327,8 @@ func pages(n, toolsPerPage, bytesPerTool int) []string {
 	for i := range all {
 		var tools []string
 		for range toolsPerPage {
-			tools = append(tools, fmt.Sprintf(`{"name":"%d","description":"%s","inputSchema":{}}`, tool, strings.Repeat("d", bytesPerTool)))
+			tools = append(tools, fmt.Sprintf(`{"name":"%d","description":"%s","inputSchema":{}}`, tool,
+				strings.Repeat("d", bytesPerTool)))
 			tool++
 		}
 		all[i] = fmt.Sprintf(`"result":{"tools":[%s],"nextCursor":"%d"}`, strings.Join(tools, ","), i)
@@ -356,8 +369,10 @@ func TestListsAreLimited(t *testing.T) {
 					t.Errorf("%d entries, want %d; the error is %v", entries, test.entries, last)
 				case test.reason == "" && last != nil:
 					t.Error(last)
-				case test.reason != "" && (!errors.Is(last, client.ErrIncompleteList) || !errors.Is(last, call.ErrInvalidResponse) ||
-					!strings.Contains(last.Error(), fmt.Sprintf("after %d entries: ", entries)) || !strings.Contains(last.Error(), test.reason)):
+				case test.reason != "" && (!errors.Is(last, client.ErrIncompleteList) ||
+					!errors.Is(last, call.ErrInvalidResponse) ||
+					!strings.Contains(last.Error(), fmt.Sprintf("after %d entries: ", entries)) ||
+					!strings.Contains(last.Error(), test.reason)):
 					t.Errorf("got %#v, want the reason %q", last, test.reason)
 				}
 				c.Close()
@@ -371,7 +386,8 @@ func TestListsAreLimited(t *testing.T) {
 
 func TestLeavingTheLoopStopsTheList(t *testing.T) {
 	s := modernServer()
-	s.Answers["tools/list"] = []string{`"result":{"tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"nextCursor":"x"}`}
+	s.Answers["tools/list"] = []string{`"result":{"tools":[{"name":"a","inputSchema":{}},{"name":"b",` +
+		`"inputSchema":{}}],"nextCursor":"x"}`}
 	c, rec := dial(t, s)
 	for range c.Tools(t.Context()) {
 		break
@@ -390,7 +406,8 @@ func TestTextIsNotDecodedOnRequest(t *testing.T) {
 			"note": &mcp.TextContent{Text: "text", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}},
 		} {
 			server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
-				return &mcp.CallToolResult{Content: []mcp.Content{content}, StructuredContent: []byte(`{"a":1}`), IsError: true}, nil
+				return &mcp.CallToolResult{Content: []mcp.Content{content}, StructuredContent: []byte(`{"a":1}`),
+					IsError: true}, nil
 			})
 		}
 		return s
@@ -398,7 +415,8 @@ func TestTextIsNotDecodedOnRequest(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for name, decoded := range map[string]bool{"text": false, "image": false, "note": true} {
 			result, err := c.CallTool(t.Context(), name, nil, client.WithUndecodedText())
-			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError || (string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
+			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError ||
+				(string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
 				t.Errorf("%s: %+v, %v", name, result, err)
 			}
 		}

@@ -63,10 +63,13 @@ type script struct {
 const (
 	otherEra       = `"error":{"code":-32600,"message":"this server is in the other era"}`
 	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
-	discovered     = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"1"}}}`
-	initialized    = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
-	called         = `"result":{"content":[{"type":"text","text":"called"}]}`
-	listed         = `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
+	discovered     = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],` +
+		`"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",` +
+		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"1"}}}`
+	initialized = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},` +
+		`"serverInfo":{"name":"old","version":"1"}}`
+	called = `"result":{"content":[{"type":"text","text":"called"}]}`
+	listed = `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 )
 
 func answers(pairs ...string) map[string][]string {

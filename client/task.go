@@ -196,7 +196,8 @@ func (t *Task) Cancel(ctx context.Context) error {
 }
 
 // createdTask returns the task in the result of tools/call.
-func (c *Client) createdTask(ctx context.Context, tool string, raw json.RawMessage, r mcp.Revision, o callOptions) (*Task, error) {
+func (c *Client) createdTask(ctx context.Context, tool string, raw json.RawMessage, r mcp.Revision,
+	o callOptions) (*Task, error) {
 	created, err := decodeCreated(raw, r)
 	if err == nil {
 		err = checkState(created)
@@ -211,7 +212,8 @@ func (c *Client) createdTask(ctx context.Context, tool string, raw json.RawMessa
 	if store := c.dialer.Tasks; store != nil {
 		if err := store.SaveTask(ctx, t.record()); err != nil {
 			t.abandon(ctx)
-			return nil, fmt.Errorf("tools/call %s: %w", tool, &TaskError{t.id, fmt.Errorf("cannot save the task: %w", err)})
+			return nil, fmt.Errorf("tools/call %s: %w", tool,
+				&TaskError{t.id, fmt.Errorf("cannot save the task: %w", err)})
 		}
 	}
 	return t, nil
@@ -285,7 +287,8 @@ func (t *Task) claim(questions mcp.InputRequests) (mcp.InputRequests, error) {
 		}
 	}
 	if len(questions) > rpc.MaxInputRequests || len(t.answered)+len(claimed) > maxTaskInputRequests {
-		return nil, fmt.Errorf("%w: the task has too many input requests: the limit is %d at once and %d in all", call.ErrInvalidResponse, rpc.MaxInputRequests, maxTaskInputRequests)
+		return nil, fmt.Errorf("%w: the task has too many input requests: the limit is %d at once and %d in all",
+			call.ErrInvalidResponse, rpc.MaxInputRequests, maxTaskInputRequests)
 	}
 	for key := range claimed {
 		t.markAnswered(key)

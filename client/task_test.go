@@ -34,7 +34,8 @@ func state(status, members string) string {
 	if members != "" {
 		members = "," + members
 	}
-	return `"result":{"resultType":"complete","taskId":"t","status":"` + status + `",` + taskTimes + `,"ttlMs":null` + members + `}`
+	return `"result":{"resultType":"complete","taskId":"t","status":"` + status + `",` + taskTimes + `,"ttlMs":null` +
+		members + `}`
 }
 
 const (
@@ -48,7 +49,8 @@ const (
 func needs(keys ...string) string {
 	var all []string
 	for _, key := range keys {
-		all = append(all, `"`+key+`":{"method":"elicitation/create","params":{"mode":"form","message":"`+key+`","requestedSchema":{"type":"object","properties":{}}}}`)
+		all = append(all, `"`+key+`":{"method":"elicitation/create","params":{"mode":"form","message":"`+key+
+			`","requestedSchema":{"type":"object","properties":{}}}}`)
 	}
 	return state("input_required", `"inputRequests":{`+strings.Join(all, ",")+`}`)
 }
@@ -159,7 +161,8 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := taskServer(`"result":{"resultType":"complete","taskId":"t","status":"working",`+taskTimes+tc.members+`}`, state("completed", outcome))
+				s := taskServer(`"result":{"resultType":"complete","taskId":"t","status":"working",`+taskTimes+
+					tc.members+`}`, state("completed", outcome))
 				s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
 				c, out := dialTask(t, nil, s)
 				start := time.Now()
@@ -185,7 +188,8 @@ func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
 		s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"completed","ttlMs":null`)}
 		c, _ := dialTask(t, nil, s)
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || time.Since(start) != 0 {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
+			time.Since(start) != 0 {
 			t.Errorf("%q, %v after %v", text, err, time.Since(start))
 		}
 	})
@@ -248,7 +252,8 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 				if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 					t.Errorf("%v, want ErrInvalidResponse", err)
 				}
-				if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name, "result malformed") {
+				if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name,
+					"result malformed") {
 					t.Errorf("the task was cancelled: %v", cancelled)
 				}
 			})
@@ -275,7 +280,8 @@ func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
 			var list error
 			for _, list = range c.Tools(t.Context()) {
 			}
-			for method, err := range map[string]error{"resources/read": read, "prompts/get": prompt, "completion/complete": completion, "tools/list": list} {
+			for method, err := range map[string]error{"resources/read": read, "prompts/get": prompt,
+				"completion/complete": completion, "tools/list": list} {
 				if !errors.Is(err, call.ErrInvalidResponse) {
 					t.Errorf("%s: %v, want ErrInvalidResponse", method, err)
 				}
@@ -298,10 +304,11 @@ func TestOutcomesOfTasks(t *testing.T) {
 			var unknown *client.TaskError
 			return errors.As(err, &reported) && reported.Code == -32099 && !errors.As(err, &unknown)
 		}},
-		"overloaded": {state("failed", `"error":{"code":-32603,"message":"later","data":{"retryAfterMs":5000}}`), func(err error) bool {
-			var overload *call.OverloadError
-			return errors.As(err, &overload) && overload.RetryAfter == 5*time.Second
-		}},
+		"overloaded": {state("failed", `"error":{"code":-32603,"message":"later","data":{"retryAfterMs":5000}}`),
+			func(err error) bool {
+				var overload *call.OverloadError
+				return errors.As(err, &overload) && overload.RetryAfter == 5*time.Second
+			}},
 		"tool error": {state("completed", `"result":{"content":[],"isError":true}`), func(err error) bool {
 			var failed *client.ToolError
 			return errors.As(err, &failed)
@@ -345,7 +352,9 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, func(d *client.Dialer) { d.Timeouts.Max = tc.max }, taskServer(state("working", "")))
+				c, out := dialTask(t, func(d *client.Dialer) {
+					d.Timeouts.Max = tc.max
+				}, taskServer(state("working", "")))
 				ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
 				defer cancel()
 				start := time.Now()
@@ -459,13 +468,14 @@ func (r *progressReports) add(done, total float64, message string) {
 	*r = append(*r, fmt.Sprintf("%v/%v %s", done, total, message))
 }
 
-// The tasks extension does not allow progress notifications for a task (Task Status Notifications), so its status message
-// is the progress. Each message is reported once, and only that of a task that works.
+// The tasks extension does not allow progress notifications for a task (Task Status Notifications), so its status
+// message is the progress. Each message is reported once, and only that of a task that works.
 func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		message := func(status, text string) string { return state(status, `"statusMessage":"`+text+`"`) }
 		asks := strings.Replace(needs("q"), `"inputRequests"`, `"statusMessage":"waits","inputRequests"`, 1)
-		s := taskServer(state("working", ""), message("working", "mixing"), message("working", "mixing"), asks, message("working", "baking"), state("completed", `"statusMessage":"baked",`+outcome))
+		s := taskServer(state("working", ""), message("working", "mixing"), message("working", "mixing"), asks,
+			message("working", "baking"), state("completed", `"statusMessage":"baked",`+outcome))
 		c, _ := dialTask(t, func(d *client.Dialer) {
 			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
@@ -481,17 +491,21 @@ func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 	})
 }
 
-// In 2025-11-25 the token of the call is valid until the task has ended (basic/utilities/progress, Behavior Requirements,
-// 3). The notifications replace the status messages, which say less.
+// In 2025-11-25 the token of the call is valid until the task has ended (basic/utilities/progress, Behavior
+// Requirements, 3). The notifications replace the status messages, which say less.
 func TestTaskOfASessionReportsProgressWithTheTokenOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := func(token string, done int) string {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"total":4,"message":"m"}}`+"\n", token, done)
+			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,`+
+				`"progress":%d,"total":4,"message":"m"}}`+"\n", token, done)
 		}
 		late := strings.Replace(sessionState("working"), `"status"`, `"statusMessage":"late","status"`, 1)
-		s := sessionTasks(mcp.TaskRequired, "!lines "+progress("3", 2)+progress("99", 9)+`{"jsonrpc":"2.0","id":$id,`+late+`}`, sessionState("completed"))
-		s.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","id":$id,` + s.Answers["tools/call"][0] + "}\n" + progress("$id", 1)}
-		s.Answers["tasks/result"] = []string{"!lines " + progress("3", 3) + `{"jsonrpc":"2.0","id":$id,` + outcome + "}"}
+		s := sessionTasks(mcp.TaskRequired, "!lines "+progress("3", 2)+progress("99", 9)+`{"jsonrpc":"2.0","id":$id,`+
+			late+`}`, sessionState("completed"))
+		s.Answers["tools/call"] = []string{"!lines " + `{"jsonrpc":"2.0","id":$id,` + s.Answers["tools/call"][0] +
+			"}\n" + progress("$id", 1)}
+		s.Answers["tasks/result"] = []string{"!lines " + progress("3", 3) + `{"jsonrpc":"2.0","id":$id,` + outcome +
+			"}"}
 		c, _ := dialTask(t, func(d *client.Dialer) {
 			inSession(d)
 			d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -541,11 +555,12 @@ func TestProgressOfATaskArrivesBeforeItsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			text, err := client.CallTool[string](t.Context(), c, "bake", nil, client.WithProgress(func(_, _ float64, message string) {
-				if message == "baking" {
-					close(seen)
-				}
-			}))
+			text, err := client.CallTool[string](t.Context(), c, "bake", nil,
+				client.WithProgress(func(_, _ float64, message string) {
+					if message == "baking" {
+						close(seen)
+					}
+				}))
 			if err != nil || text != "done" {
 				t.Errorf("%s: %q, %v", revision, text, err)
 			}

@@ -24,7 +24,8 @@ func slowly(after time.Duration, asked chan<- string) func(*client.Dialer) {
 	return func(d *client.Dialer) {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			asked <- form.Message
-			if after > 0 { // the race detector crashes if several goroutines of a bubble receive from timers that are due
+			// the race detector crashes if several goroutines of a bubble receive from timers that are due
+			if after > 0 {
 				select {
 				case <-time.After(after):
 				case <-ctx.Done():
@@ -55,7 +56,8 @@ func TestInputRequestsOfTaskAreAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(2500*time.Millisecond, asked), taskServer(
-			needs("a", "b"), needs("a", "b"), needs("b", "a"), needs("a", "b"), needs("a", "b", "c"), needs("c"), state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
+			needs("a", "b"), needs("a", "b"), needs("b", "a"), needs("a", "b"), needs("a", "b", "c"), needs("c"),
+			state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
 		text, err := client.CallTool[string](t.Context(), c, "x", nil)
 		if err != nil || text != "called" {
 			t.Fatalf("%q, %v", text, err)
@@ -108,10 +110,12 @@ func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
 		configure func(*client.Dialer)
 		want      error
 	}{
-		"handler fails":      {needs("a"), failing, failure},
-		"not declared":       {needs("a"), nil, call.ErrInvalidResponse},
-		"another method":     {strings.Replace(needs("a"), "elicitation/create", "sampling/createMessage", 1), failing, call.ErrInvalidResponse},
-		"unknown method":     {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing, call.ErrInvalidResponse},
+		"handler fails": {needs("a"), failing, failure},
+		"not declared":  {needs("a"), nil, call.ErrInvalidResponse},
+		"another method": {strings.Replace(needs("a"), "elicitation/create", "sampling/createMessage", 1), failing,
+			call.ErrInvalidResponse},
+		"unknown method": {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing,
+			call.ErrInvalidResponse},
 		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, call.ErrInvalidResponse},
 		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, call.ErrInvalidResponse},
 	} {
@@ -166,7 +170,9 @@ func TestHandlersOfTaskAreLimited(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, _ = c.CallTool(ctx, "x", nil)
-		began := slices.DeleteFunc(questions(asked), func(message string) bool { return strings.Contains(message, " ended") })
+		began := slices.DeleteFunc(questions(asked), func(message string) bool {
+			return strings.Contains(message, " ended")
+		})
 		if len(began) != 16 {
 			t.Errorf("%d handlers ran at the same time", len(began))
 		}
@@ -214,7 +220,8 @@ func TestCallMayAskBeforeItBecomesTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := taskServer(state("completed", outcome))
 		s.Answers["tools/call"] = []string{
-			strings.Replace(strings.Replace(needs("a"), `"complete"`, `"input_required"`, 1), `"taskId":"t",`, ``, 1), created(working),
+			strings.Replace(strings.Replace(needs("a"), `"complete"`, `"input_required"`, 1), `"taskId":"t",`, ``, 1),
+			created(working),
 		}
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(0, asked), s)
@@ -259,7 +266,8 @@ func TestRejectedResponsesOfTask(t *testing.T) {
 func TestWaitsForOneTaskAskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan string, 100)
-		c, _ := dialTask(t, slowly(3*time.Second, asked), taskServer(needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
+		c, _ := dialTask(t, slowly(3*time.Second, asked),
+			taskServer(needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
 		task, err := c.Task("t")
 		if err != nil {
 			t.Fatal(err)
@@ -274,7 +282,8 @@ func TestWaitsForOneTaskAskOnce(t *testing.T) {
 		if err := errors.Join(<-errs, <-errs); err != nil {
 			t.Error(err)
 		}
-		if got := questions(asked); len(got) == 0 || got[0] != "a" || len(got) > 2 || len(got) == 2 && !strings.HasPrefix(got[1], "a ended") {
+		if got := questions(asked); len(got) == 0 || got[0] != "a" || len(got) > 2 ||
+			len(got) == 2 && !strings.HasPrefix(got[1], "a ended") {
 			t.Errorf("the user was asked %q", got)
 		}
 	})
@@ -284,7 +293,9 @@ func TestWaitsForOneTaskAskOnce(t *testing.T) {
 func TestNextWaitAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan string, 100)
-		c, out := dialTask(t, slowly(3*time.Second, asked), taskServer(needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
+		c, out := dialTask(t, slowly(3*time.Second, asked),
+			taskServer(needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), needs("a"),
+				state("completed", outcome)))
 		task, err := c.Task("t")
 		if err != nil {
 			t.Fatal(err)
@@ -308,9 +319,12 @@ func TestNextWaitAsksAgain(t *testing.T) {
 // taskReports is an answer to subscriptions/listen: an acknowledgement with these members and
 // notifications about the task, but no response.
 func taskReports(accepted string, changes int) string {
-	lines := []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{` + accepted + `}}}`}
+	lines := []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{` + accepted + `}}}`}
 	for range changes {
-		lines = append(lines, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},`+working+`,`+taskTimes+`}}`)
+		lines = append(lines,
+			`{"jsonrpc":"2.0","method":"notifications/tasks",`+
+				`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},`+working+`,`+taskTimes+`}}`)
 	}
 	return "!lines " + strings.Join(lines, "\n")
 }
@@ -329,7 +343,8 @@ func TestClientPollsWhenServerReportsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1), state("completed", outcome)))
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || time.Since(start) != 0 {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
+			time.Since(start) != 0 {
 			t.Errorf("%q, %v after %v", text, err, time.Since(start))
 		}
 		if got := out.of("subscriptions/listen"); !slices.Equal(got, []string{`{"notifications":{"taskIds":["t"]}}`}) {
@@ -341,9 +356,12 @@ func TestClientPollsWhenServerReportsChange(t *testing.T) {
 // Notifications cannot make the client poll more often than ten times a second.
 func TestReportedChangesDoNotFloodTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		change := `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},` + working + `,` + taskTimes + `}}`
-		again := "!lines " + `{"jsonrpc":"2.0","id":$id,` + state("working", strings.TrimPrefix(seldom, ",")) + "}\n" + change
-		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1), append(slices.Repeat([]string{again}, 20), state("completed", outcome))...))
+		change := `{"jsonrpc":"2.0","method":"notifications/tasks",` +
+			`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},` + working + `,` + taskTimes + `}}`
+		again := "!lines " + `{"jsonrpc":"2.0","id":$id,` + state("working", strings.TrimPrefix(seldom, ",")) + "}\n" +
+			change
+		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1),
+			append(slices.Repeat([]string{again}, 20), state("completed", outcome))...))
 		start := time.Now()
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Fatal(err)
@@ -409,13 +427,18 @@ func TestSubscriptionThatDoesNotLastIsNotRepeatedAtOnce(t *testing.T) {
 // waits for the task. The client polls at once.
 func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const task = `"taskId":"t","status":"%s","createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z","ttl":null,"pollInterval":60000`
+		const task = `"taskId":"t","status":"%s","createdAt":"2025-11-25T10:00:00Z",` +
+			`"lastUpdatedAt":"2025-11-25T10:00:00Z","ttl":null,"pollInterval":60000`
 		working, completed := fmt.Sprintf(task, "working"), fmt.Sprintf(task, "completed")
 		s := legacyServer()
 		s.Answers = answers(
-			"initialize", `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"old","version":"1"}}`,
-			"tools/list", `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
-			"tools/call", "!lines "+strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{`+completed+"}}\n", 20)+
+			"initialize",
+			`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},`+
+				`"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"old","version":"1"}}`,
+			"tools/list",
+			`"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`,
+			"tools/call", "!lines "+strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{`+
+				completed+"}}\n", 20)+
 				`{"jsonrpc":"2.0","id":$id,"result":{"task":{`+working+`}}}`,
 			"tasks/get", `"result":{`+completed+`}`, "tasks/result", called)
 		c, _ := dialTask(t, nil, s)
@@ -425,7 +448,8 @@ func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {
 			}
 		}
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" || time.Since(start) > time.Second {
+		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
+			time.Since(start) > time.Second {
 			t.Errorf("%q, %v after %v; want the result at once", text, err, time.Since(start))
 		}
 	})

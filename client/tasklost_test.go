@@ -64,9 +64,11 @@ func TestTemporaryErrorsDoNotEndTheWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary, state("completed", outcome)))
+				c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary,
+					state("completed", outcome)))
 				start := time.Now()
-				if text, err := client.CallTool[string](t.Context(), c, "a", nil, client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
+				if text, err := client.CallTool[string](t.Context(), c, "a", nil,
+					client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
 					t.Errorf("%q, %v", text, err)
 				}
 				if took := time.Since(start); name == "overload" && took < 21*time.Second {

@@ -291,12 +291,14 @@ func isTemporary(err error) bool {
 	switch {
 	case errors.As(err, &rejected):
 		return false
-	case errors.Is(err, call.ErrInvalidResponse), errors.Is(err, call.ErrUnauthorized), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, call.ErrInvalidResponse), errors.Is(err, call.ErrUnauthorized),
+		errors.Is(err, errors.ErrUnsupported):
 		return false
 	case !isTransient(err):
 		return false
 	case errors.As(err, &status):
-		return status.Status >= 500 || status.Status == http.StatusRequestTimeout || status.Status == http.StatusTooManyRequests
+		return status.Status >= 500 || status.Status == http.StatusRequestTimeout ||
+			status.Status == http.StatusTooManyRequests
 	}
 	return true
 }
@@ -306,11 +308,11 @@ func maxExceeded(limit time.Duration) error {
 	return fmt.Errorf("the task did not end: %w", &call.TimeoutError{Method: mcp.MethodCallTool, After: limit})
 }
 
-// taskProgress is the progress of a call of a tool that may become a task, for [WithProgress]. The protocol has two ways
-// to report that of a task. In 2025-11-25 the token of the call is valid until the task has ended, but only in its
-// session (basic/utilities/progress, Behavior Requirements, 3). The tasks extension of 2026-07-28 does not allow progress
-// notifications for a task (Task Status Notifications): its status message describes the progress.
-// It is nil if the program wants no progress.
+// taskProgress is the progress of a call of a tool that may become a task, for [WithProgress]. The protocol has two
+// ways to report that of a task. In 2025-11-25 the token of the call is valid until the task has ended, but only in
+// its session (basic/utilities/progress, Behavior Requirements, 3). The tasks extension of 2026-07-28 does not allow
+// progress notifications for a task (Task Status Notifications): its status message describes the progress. It is nil
+// if the program wants no progress.
 type taskProgress struct {
 	report func(outbound.Progress)
 	link   *link      // of the call; nil if it is unknown
@@ -353,8 +355,8 @@ func (p *taskProgress) reported(report outbound.Progress) {
 	p.called(report)
 }
 
-// described reports the status message of a task, unless it was reported or the task has notifications of progress, which
-// say more.
+// described reports the status message of a task, unless it was reported or the task has notifications of progress,
+// which say more.
 func (p *taskProgress) described(state *mcp.DetailedTask) {
 	if p == nil || state.Status != mcp.TaskWorking || state.StatusMessage == "" {
 		return

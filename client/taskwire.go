@@ -21,7 +21,8 @@ import (
 // The requests about a task. The two kinds of tasks share the names of the methods.
 
 // send sends a request about the task. It may be repeated.
-func (t *Task) send(ctx context.Context, method string, params any, timeout time.Duration) (raw json.RawMessage, r mcp.Revision, _ error) {
+func (t *Task) send(ctx context.Context, method string, params any,
+	timeout time.Duration) (raw json.RawMessage, r mcp.Revision, _ error) {
 	if r := t.c.Revision(); !revision.CoreTasks.In(r) && !revision.TaskExtension.In(r) {
 		return nil, r, fmt.Errorf("%s: %w in %s, which has no tasks", method, errors.ErrUnsupported, r)
 	}
@@ -31,7 +32,8 @@ func (t *Task) send(ctx context.Context, method string, params any, timeout time
 	}
 	raw, err = t.c.request(ctx, func(l *link) *outbound.Request {
 		r = l.revision
-		return &outbound.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta, Timeout: timeout, MaxTimeout: t.c.dialer.Timeouts.Max}
+		return &outbound.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta, Timeout: timeout,
+			MaxTimeout: t.c.dialer.Timeouts.Max}
 	}, true)
 	return raw, r, err
 }
@@ -66,13 +68,15 @@ func (t *Task) finalResult(ctx context.Context) (json.RawMessage, error) {
 
 // update sends the responses to input requests.
 func (t *Task) update(ctx context.Context, responses mcp.InputResponses) error {
-	_, _, err := t.send(ctx, mcp.MethodUpdateTask, mcp.UpdateTaskParams{TaskID: t.id, InputResponses: responses}, t.c.dialer.Timeouts.Read)
+	_, _, err := t.send(ctx, mcp.MethodUpdateTask, mcp.UpdateTaskParams{TaskID: t.id, InputResponses: responses},
+		t.c.dialer.Timeouts.Read)
 	return err
 }
 
 // cancel sends tasks/cancel. A server of 2025-11-25 rejects it if the task has ended.
 func (t *Task) cancel(ctx context.Context) error {
-	if declared := t.c.Server().Capabilities.Tasks; revision.CoreTasks.In(t.c.Revision()) && (declared == nil || declared.Cancel == nil) {
+	if declared := t.c.Server().Capabilities.Tasks; revision.CoreTasks.In(t.c.Revision()) &&
+		(declared == nil || declared.Cancel == nil) {
 		return fmt.Errorf("tasks/cancel: %w by the server", errors.ErrUnsupported)
 	}
 	_, r, err := t.send(ctx, mcp.MethodCancelTask, mcp.TaskParams{TaskID: t.id}, t.c.dialer.Timeouts.Read)
@@ -121,8 +125,9 @@ func decodeState(raw json.RawMessage, r mcp.Revision) (*mcp.DetailedTask, error)
 
 func stateOf(t *mcp.LegacyTask) *mcp.DetailedTask {
 	return &mcp.DetailedTask{Task: mcp.Task{
-		TaskID: t.TaskID, Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt, LastUpdatedAt: t.LastUpdatedAt,
-		TTLMs: t.TTL, PollIntervalMs: t.PollInterval,
+		TaskID: t.TaskID, Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt,
+		LastUpdatedAt: t.LastUpdatedAt,
+		TTLMs:         t.TTL, PollIntervalMs: t.PollInterval,
 	}}
 }
 
@@ -301,17 +306,18 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 	}()
 	defer func() { <-ended }()
 	defer cancel(nil)
-	_, err = l.call(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta, OnNotification: func(m *jsonrpc.Message) {
-		switch m.Method {
-		case mcp.NotificationSubscriptionsAcknowledged:
-			var accepted mcp.SubscriptionsAcknowledgedParams
-			if schema.Decode(m.Raw, &accepted) != nil || !slices.Contains(accepted.Notifications.TaskIDs, t.id) {
-				cancel(errNoTaskChanges)
+	_, err = l.call(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta,
+		OnNotification: func(m *jsonrpc.Message) {
+			switch m.Method {
+			case mcp.NotificationSubscriptionsAcknowledged:
+				var accepted mcp.SubscriptionsAcknowledgedParams
+				if schema.Decode(m.Raw, &accepted) != nil || !slices.Contains(accepted.Notifications.TaskIDs, t.id) {
+					cancel(errNoTaskChanges)
+				}
+			case mcp.NotificationTasks:
+				s.wake()
 			}
-		case mcp.NotificationTasks:
-			s.wake()
-		}
-	}})
+		}})
 	var rejected *jsonrpc.Error
 	if context.Cause(ctx) == errNoTaskChanges || ctx.Err() == nil && errors.As(err, &rejected) {
 		l.pollsTasks.Store(true)
@@ -338,7 +344,8 @@ func (s *taskSupports) learn(tools []mcp.Tool) {
 	defer s.mu.Unlock()
 	for i := range tools {
 		support := mcp.TaskForbidden
-		if e := tools[i].Execution; e != nil && (e.TaskSupport == mcp.TaskOptional || e.TaskSupport == mcp.TaskRequired) {
+		if e := tools[i].Execution; e != nil && (e.TaskSupport == mcp.TaskOptional ||
+			e.TaskSupport == mcp.TaskRequired) {
 			support = e.TaskSupport
 		}
 		if s.known == nil || len(s.known) >= maxTaskSupports {
@@ -363,7 +370,8 @@ func (c *Client) choosesTasks() bool {
 		return false
 	}
 	declared := c.last.server.Capabilities.Tasks
-	return declared != nil && declared.Requests != nil && declared.Requests.Tools != nil && declared.Requests.Tools.Call != nil
+	return declared != nil && declared.Requests != nil && declared.Requests.Tools != nil &&
+		declared.Requests.Tools.Call != nil
 }
 
 // runsAsTask reports whether to call a tool as a task in 2025-11-25. preferred means that the

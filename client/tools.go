@@ -44,7 +44,8 @@ import (
 // which has the result. Before that, it lists the tools again if the last list is older than
 // a minute. It logs a schema that is invalid or takes too long, and then does not check the
 // result. Dialer.SkipOutputValidation turns the validation off.
-func (c *Client) CallTool(ctx context.Context, name string, arguments any, options ...CallOption) (*mcp.CallToolResult, error) {
+func (c *Client) CallTool(ctx context.Context, name string, arguments any,
+	options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
@@ -67,7 +68,8 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any, optio
 
 // sendToolCall sends a call. It returns the result, or the task that will have it. preferTask
 // means that the program prefers a task.
-func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o callOptions, preferTask bool) (json.RawMessage, *Task, error) {
+func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o callOptions,
+	preferTask bool) (json.RawMessage, *Task, error) {
 	params, err := callParams(name, arguments)
 	if err != nil {
 		return nil, nil, err
@@ -96,8 +98,10 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		return c.request(sending, func(l *link) *outbound.Request {
 			on = l
 			req = &outbound.Request{
-				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta, LogLevel: o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
-				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(), Forwarding: forwarding,
+				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
+				LogLevel: o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
+				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(),
+				Forwarding: forwarding,
 			}
 			if asTask && revision.CoreTasks.In(l.revision) {
 				req.AcceptTask, req.Params = true, withTask(params)
@@ -171,7 +175,8 @@ func withTask(params []byte) []byte {
 }
 
 // toolResult decodes and validates the result of a tool.
-func (c *Client) toolResult(ctx context.Context, name string, raw json.RawMessage, o callOptions) (*mcp.CallToolResult, error) {
+func (c *Client) toolResult(ctx context.Context, name string, raw json.RawMessage,
+	o callOptions) (*mcp.CallToolResult, error) {
 	result, err := c.decodeToolResult(name, raw, o)
 	if err != nil {
 		return nil, err
@@ -313,7 +318,8 @@ func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 		params, err := markedParams(t.InputSchema)
 		var invalid *schema.HeaderError
 		if errors.As(err, &invalid) {
-			c.dialer.Logger.Warn("ignored a tool with an invalid x-mcp-header", "server", c.target.String(), "tool", t.Name, "error", err)
+			c.dialer.Logger.Warn("ignored a tool with an invalid x-mcp-header", "server", c.target.String(), "tool",
+				t.Name, "error", err)
 			params = nil
 		}
 		c.marked.learn(t.Name, params)
@@ -342,7 +348,8 @@ func (c *Client) mirror(tool string, params []byte) ([]rpc.MirroredParam, error)
 
 // mirrorAnew lists the tools after the server has rejected a call that mirrored sent, and
 // returns the parameters to mirror now. changed is false if they are the same.
-func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte, sent []rpc.MirroredParam) (now []rpc.MirroredParam, changed bool) {
+func (c *Client) mirrorAnew(ctx context.Context, tool string, params []byte,
+	sent []rpc.MirroredParam) (now []rpc.MirroredParam, changed bool) {
 	if !c.relist(ctx, tool) {
 		return nil, false
 	}

@@ -16,10 +16,12 @@ import (
 
 // A server of 2025-11-25 can reject a call until the user has opened some URLs.
 
-const initialized2511 = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`
+const initialized2511 = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+	`"serverInfo":{"name":"old","version":"1"}}`
 
 func requires(elicitations ...string) string {
-	return `"error":{"code":-32042,"message":"URL elicitation required","data":{"elicitations":[` + strings.Join(elicitations, ",") + `]}}`
+	return `"error":{"code":-32042,"message":"URL elicitation required","data":{"elicitations":[` +
+		strings.Join(elicitations, ",") + `]}}`
 }
 
 func elicitation(id string) string {
@@ -66,7 +68,8 @@ func dialElicitingScript(t *testing.T, s *script) (c *client.Client, opened *[]s
 func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		report := "!lines " + strings.Join([]string{
-			completed(`"unknown"`), completed(`7`), completed(`null`), `{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}`,
+			completed(`"unknown"`), completed(`7`), completed(`null`),
+			`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}`,
 			`{"jsonrpc":"2.0","id":$id,` + requires(elicitation("one"), elicitation("two")) + `}`,
 		}, "\n")
 		c, opened, rec := dialEliciting(t, report, called)
@@ -93,7 +96,8 @@ func TestCallIsRepeatedWhenURLElicitationCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := legacyServer()
 		s.Answers["tools/call"] = []string{requires(elicitation("one"), elicitation("two")), called}
-		s.Answers["ping"] = []string{"!lines " + completed(`"two"`) + "\n" + completed(`"one"`) + "\n" + completed(`"one"`) + "\n" + `{"jsonrpc":"2.0","id":$id,"result":{}}`}
+		s.Answers["ping"] = []string{"!lines " + completed(`"two"`) + "\n" + completed(`"one"`) + "\n" +
+			completed(`"one"`) + "\n" + `{"jsonrpc":"2.0","id":$id,"result":{}}`}
 		c, _, _ := dialElicitingScript(t, s)
 		start := time.Now()
 		ended := make(chan error, 1)
@@ -147,21 +151,25 @@ func TestInvalidURLElicitationsAreNotShown(t *testing.T) {
 		"no elicitations":      {requires(), 0},
 		"too many":             {requires(nine...), 0},
 		"duplicate id":         {requires(elicitation("one"), elicitation("one")), 0},
-		"a form":               {requires(`{"mode":"form","message":"?","elicitationId":"1","requestedSchema":{"type":"object","properties":{}}}`), 0},
-		"no mode":              {requires(`{"message":"?","elicitationId":"1","url":"https://example.com"}`), 0},
-		"no id":                {requires(`{"mode":"url","message":"?","url":"https://example.com"}`), 0},
-		"unencrypted":          {requires(`{"mode":"url","message":"?","elicitationId":"1","url":"http://example.com"}`), 0},
-		"a script":             {requires(`{"mode":"url","message":"?","elicitationId":"1","url":"javascript:alert(1)"}`), 0},
-		"a flag":               {requires(`{"mode":"url","message":"?","elicitationId":"1","url":"--help"}`), 0},
-		"declined":             {requires(elicitation("bad"), elicitation("two")), 1},
-		"declined in the end":  {requires(elicitation("one"), elicitation("bad")), 2},
+		"a form": {requires(`{"mode":"form","message":"?","elicitationId":"1",` +
+			`"requestedSchema":{"type":"object","properties":{}}}`), 0},
+		"no mode": {requires(`{"message":"?","elicitationId":"1","url":"https://example.com"}`), 0},
+		"no id":   {requires(`{"mode":"url","message":"?","url":"https://example.com"}`), 0},
+		"unencrypted": {requires(`{"mode":"url","message":"?","elicitationId":"1",` +
+			`"url":"http://example.com"}`), 0},
+		"a script": {requires(`{"mode":"url","message":"?","elicitationId":"1",` +
+			`"url":"javascript:alert(1)"}`), 0},
+		"a flag":              {requires(`{"mode":"url","message":"?","elicitationId":"1","url":"--help"}`), 0},
+		"declined":            {requires(elicitation("bad"), elicitation("two")), 1},
+		"declined in the end": {requires(elicitation("one"), elicitation("bad")), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, opened, rec := dialEliciting(t, test.response, called)
 				_, err := client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error
-				if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired || len(*opened) != test.opened {
+				if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired ||
+					len(*opened) != test.opened {
 					t.Errorf("%v after %q", err, *opened)
 				}
 				_ = c.Close()
@@ -175,9 +183,11 @@ func TestInvalidURLElicitationsAreNotShown(t *testing.T) {
 
 // Rule H7: the client rejects an elicitation with an unsafe URL without asking the user.
 func TestElicitationsWithUnsafeURLsAreRejected(t *testing.T) {
-	for _, url := range []string{"http://example.com/", "file:///etc/passwd", "https://u:p@example.com/", "-x", `https://example.com/\u202egpj`} {
+	for _, url := range []string{"http://example.com/", "file:///etc/passwd", "https://u:p@example.com/", "-x",
+		`https://example.com/\u202egpj`} {
 		synctest.Test(t, func(t *testing.T) {
-			ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"?","url":"` + url + `","elicitationId":"1"}}`
+			ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"?",` +
+				`"url":"` + url + `","elicitationId":"1"}}`
 			c, opened, rec := dialEliciting(t, "!lines "+ask+"\n"+`{"jsonrpc":"2.0","id":$id,`+called+`}`)
 			if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
 				t.Error(err)

@@ -189,7 +189,8 @@ func isTransient(err error) bool {
 	switch {
 	case errors.As(err, &overload):
 		return true
-	case errors.Is(err, call.ErrClosed), errors.Is(err, errConnUsed), errors.Is(err, errWatchUnsupported), errors.Is(err, call.ErrRevision):
+	case errors.Is(err, call.ErrClosed), errors.Is(err, errConnUsed), errors.Is(err, errWatchUnsupported),
+		errors.Is(err, call.ErrRevision):
 		return false
 	case errors.As(err, &reported):
 		return reported.Code == jsonrpc.CodeInternalError // for instance from a server that is shutting down
@@ -227,7 +228,8 @@ func (c *Client) watchOnce(ctx context.Context, w *watch) error {
 var errStreamLost = fmt.Errorf("%w: the stream of the server's notifications ended", call.ErrConnectionLost)
 
 func isEmpty(filter mcp.SubscriptionFilter) bool {
-	return !filter.ToolsListChanged && !filter.PromptsListChanged && !filter.ResourcesListChanged && len(filter.ResourceSubscriptions) == 0
+	return !filter.ToolsListChanged && !filter.PromptsListChanged && !filter.ResourcesListChanged &&
+		len(filter.ResourceSubscriptions) == 0
 }
 
 // Change is an element of [Client.Watch]: a list or a resource of the server that changed.
@@ -291,7 +293,8 @@ var errWatchUnsupported = revision.MissingFeature("the server does not report th
 
 // listen watches by a subscriptions/listen request, whose response ends the watch
 // (2026-07-28, basic/patterns/subscriptions).
-func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter, send func(context.Context, *outbound.Request) (json.RawMessage, error)) error {
+func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFilter,
+	send func(context.Context, *outbound.Request) (json.RawMessage, error)) error {
 	params, err := schema.Marshal(mcp.ListenParams{Notifications: filter})
 	if err != nil {
 		return err
@@ -304,25 +307,26 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 		timer = time.AfterFunc(w.options.timeout, late)
 	}
 	defer timer.Stop()
-	_, err = send(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta, OnNotification: func(m *jsonrpc.Message) {
-		if m.Method != mcp.NotificationSubscriptionsAcknowledged {
-			if change, ok := changes.Of(m); ok {
-				w.cache.dropChanged(change)
-				w.sub.Record(change)
+	_, err = send(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta,
+		OnNotification: func(m *jsonrpc.Message) {
+			if m.Method != mcp.NotificationSubscriptionsAcknowledged {
+				if change, ok := changes.Of(m); ok {
+					w.cache.dropChanged(change)
+					w.sub.Record(change)
+				}
+				return
 			}
-			return
-		}
-		timer.Stop()
-		honoured, err := acknowledged(filter, m)
-		if err == nil && isEmpty(honoured) {
-			err = errWatchUnsupported
-		}
-		if err != nil {
-			cancel(err)
-			return
-		}
-		w.open(round, honoured)
-	}})
+			timer.Stop()
+			honoured, err := acknowledged(filter, m)
+			if err == nil && isEmpty(honoured) {
+				err = errWatchUnsupported
+			}
+			if err != nil {
+				cancel(err)
+				return
+			}
+			w.open(round, honoured)
+		}})
 	switch {
 	case ctx.Err() != nil: // the server may have ended the subscription too
 		return context.Cause(ctx)

@@ -16,11 +16,16 @@ import (
 
 // Messages on subscriptions.
 const (
-	acknowledged    = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["note://a/","note://c"]}}}`
-	toolsChanged    = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id}}}`
-	subscriptionEnd = `{"jsonrpc":"2.0","id":$id,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":$id}}}`
+	acknowledged = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{"toolsListChanged":true,` +
+		`"promptsListChanged":true,"resourceSubscriptions":["note://a/","note://c"]}}}`
+	toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id}}}`
+	subscriptionEnd = `{"jsonrpc":"2.0","id":$id,"result":{"resultType":"complete",` +
+		`"_meta":{"io.modelcontextprotocol/subscriptionId":$id}}}`
 	subscriptionOff = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":$id}}`
-	changing        = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"old","version":"1"}}`
+	changing        = `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},` +
+		`"serverInfo":{"name":"old","version":"1"}}`
 )
 
 func listening(lines ...string) string { return "!lines " + strings.Join(lines, "\n") }
@@ -82,7 +87,8 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := watchable()
-				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end), listening(acknowledged, toolsChanged)}
+				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end),
+					listening(acknowledged, toolsChanged)}
 				c, rec := dial(t, s)
 				next := changes(t, c, client.WatchFilter{Tools: true})
 				for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
@@ -106,13 +112,16 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 func TestWatchIgnoresOtherNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		update := func(id, uri string) string {
-			return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"uri":"` + uri + `"}}`
+			return `{"jsonrpc":"2.0","method":"notifications/resources/updated",` +
+				`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `},"uri":"` + uri + `"}}`
 		}
 		s := watchable()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 		s.Answers["tools/call"] = []string{listening(
 			strings.Replace(toolsChanged, "$id", "77", 1), // of an unknown subscription
-			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`, // outside the filter
+			// outside the filter
+			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed",`+
+				`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`,
 			update("2", "note://b"), update("2", "note://cc"), update("77", "note://c"),
 			update("2", "note://a/part/1"), update("2", "note://a/part/2"), update("2", "note://c#2"),
 			`{"jsonrpc":"2.0","id":$id,`+called+`}`,
@@ -189,14 +198,16 @@ func TestRejectedWatchFailsAtOnce(t *testing.T) {
 
 // watchable returns a server of 2026-07-28 that declares that it reports changes.
 func watchable() *script {
-	return declaring(`{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`)["2026-07-28"]
+	return declaring(`{"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},` +
+		`"tools":{"listChanged":true}}`)["2026-07-28"]
 }
 
 // declaring returns a server of each era that declares capabilities and accepts every
 // subscription.
 func declaring(capabilities string) map[string]*script {
 	modern, legacy := modernServer(), legacyServer()
-	modern.Answers["server/discover"] = []string{`"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"ttlMs":0,"cacheScope":"private"}`}
+	modern.Answers["server/discover"] = []string{`"result":{"resultType":"complete",` +
+		`"supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"ttlMs":0,"cacheScope":"private"}`}
 	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 	legacy.Answers["initialize"] = []string{strings.Replace(initialized, `{"tools":{}}`, capabilities, 1)}
 	legacy.Answers["resources/subscribe"] = []string{`"result":{}`}
@@ -210,11 +221,14 @@ func TestWatchOfUndeclaredChangesFailsAtOnce(t *testing.T) {
 		capabilities string
 		filter       client.WatchFilter
 	}{
-		"listChanged is false":    {`{"tools":{"listChanged":false},"prompts":{"listChanged":false},"resources":{"listChanged":false}}`, client.WatchFilter{}},
-		"listChanged is absent":   {`{"tools":{},"prompts":{},"resources":{"subscribe":true}}`, client.WatchFilter{}},
-		"no capability":           {`{}`, client.WatchFilter{Tools: true}},
-		"another list":            {`{"tools":{"listChanged":true}}`, client.WatchFilter{Prompts: true, URIs: []string{"note://a/"}}},
-		"subscribe is false":      {`{"resources":{"listChanged":true,"subscribe":false}}`, client.WatchFilter{URIs: []string{"note://a/"}}},
+		"listChanged is false": {`{"tools":{"listChanged":false},"prompts":{"listChanged":false},` +
+			`"resources":{"listChanged":false}}`, client.WatchFilter{}},
+		"listChanged is absent": {`{"tools":{},"prompts":{},"resources":{"subscribe":true}}`, client.WatchFilter{}},
+		"no capability":         {`{}`, client.WatchFilter{Tools: true}},
+		"another list": {`{"tools":{"listChanged":true}}`,
+			client.WatchFilter{Prompts: true, URIs: []string{"note://a/"}}},
+		"subscribe is false": {`{"resources":{"listChanged":true,"subscribe":false}}`,
+			client.WatchFilter{URIs: []string{"note://a/"}}},
 		"no resources capability": {`{"tools":{"listChanged":true}}`, client.WatchFilter{URIs: []string{"note://a/"}}},
 	} {
 		for era, s := range declaring(test.capabilities) {
@@ -253,7 +267,8 @@ func TestWatchLeavesOutUndeclaredChanges(t *testing.T) {
 
 // The result of subscriptions/listen may follow an acknowledgement that ends the watch at once.
 func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
-	const none = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{}}}`
+	const none = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$id},"notifications":{}}}`
 	for name, lines := range map[string][]string{
 		"acknowledgement": {none}, "with result": {none, subscriptionEnd}, "with cancellation": {none, subscriptionOff},
 	} {
@@ -277,7 +292,8 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 
 // Some servers leave out the id of the subscription.
 func TestWatchAcceptsChangesWithoutSubscription(t *testing.T) {
-	for name, params := range map[string]string{"no params": "", "empty params": `,"params":{}`, "empty _meta": `,"params":{"_meta":{}}`} {
+	for name, params := range map[string]string{"no params": "", "empty params": `,"params":{}`,
+		"empty _meta": `,"params":{"_meta":{}}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := watchable()
@@ -336,7 +352,8 @@ func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
 func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := watchable()
-		s.Answers["subscriptions/listen"] = []string{`"error":{"code":-32000,"message":"busy","data":{"retryAfterMs":45000}}`, listening(acknowledged)}
+		s.Answers["subscriptions/listen"] = []string{`"error":{"code":-32000,"message":"busy",` +
+			`"data":{"retryAfterMs":45000}}`, listening(acknowledged)}
 		c, _ := dial(t, s)
 		defer c.Close()
 		start := time.Now()

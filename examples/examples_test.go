@@ -40,7 +40,8 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
+		"./...").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s%v\n", out, err)
 		return 1
 	}
@@ -99,7 +100,8 @@ func TestEveryExampleIsListedAndTested(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	text, err := client.CallTool[string](t.Context(), startExample(t, "hello"), "greet", map[string]string{"name": "Ada"})
+	text, err := client.CallTool[string](t.Context(), startExample(t, "hello"), "greet",
+		map[string]string{"name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -188,7 +190,8 @@ func TestAuthorized(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("login: %v", err)
 	}
-	for _, want := range []string{"ada's notes:", "added", "ada's notes: buy milk", url + " requires notes:read", url + " requires notes:read and notes:write"} {
+	for _, want := range []string{"ada's notes:", "added", "ada's notes: buy milk", url + " requires notes:read",
+		url + " requires notes:read and notes:write"} {
 		if !slices.Contains(printed, want) {
 			t.Errorf("login printed %[2]q, want %[1]q", want, printed)
 		}
@@ -207,7 +210,8 @@ func TestAPIKeys(t *testing.T) {
 	t.Setenv("API_KEYS", "ada="+key+" nightly="+rand.Text())
 	url, stop := overHTTP(t, "apikeys", "-http")
 	dial := func(key string) (*client.Client, error) {
-		return client.Dial(t.Context(), &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + key}}})
+		return client.Dial(t.Context(), &client.HTTPTarget{URL: url,
+			Header: http.Header{"Authorization": {"Bearer " + key}}})
 	}
 	c, err := dial(key)
 	if err != nil {
@@ -261,7 +265,8 @@ func TestCall(t *testing.T) {
 
 func TestWeather(t *testing.T) {
 	c := startExample(t, "weather")
-	got, err := client.CallTool[map[string]any](t.Context(), c, "weather", map[string]string{"city": "Oslo", "unit": "fahrenheit"})
+	got, err := client.CallTool[map[string]any](t.Context(), c, "weather",
+		map[string]string{"city": "Oslo", "unit": "fahrenheit"})
 	if err != nil || got["temperature"] != 25.7 || got["windy"] != true {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -295,7 +300,8 @@ func TestBooking(t *testing.T) {
 	d := &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]any{"day": "tue"})
 	}}
-	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}),
+		"book", nil)
 	if err != nil || text != "Booked a table for 2 on tue." {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -303,7 +309,8 @@ func TestBooking(t *testing.T) {
 	d = &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	}}
-	_, err = client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}), "book", nil)
+	_, err = client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("booking")}),
+		"book", nil)
 	if err == nil || !strings.Contains(err.Error(), server.ErrDeclined.Error()) {
 		t.Errorf("%v", err)
 	}
@@ -313,7 +320,8 @@ func TestOrder(t *testing.T) {
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": strings.TrimSuffix(form.Message, "?")})
 	}}
-	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}), "order", nil)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("order")}),
+		"order", nil)
 	if err != nil || !strings.HasPrefix(text, "Which size Which pizza to Which address, receipt ") {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -346,7 +354,8 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("%s: %+v, %v", uri, result, err)
 		}
 	}
-	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10", "file:///books/../secret"} {
+	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10",
+		"file:///books/../secret"} {
 		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
 			t.Errorf("%s: error %v, want ErrResourceNotFound", uri, err)
 		}
@@ -363,7 +372,8 @@ func TestPrompts(t *testing.T) {
 	if text != "Review the following go code in the style of Greta." {
 		t.Errorf("%q", text)
 	}
-	for _, tt := range []struct{ argument, value, want string }{{"language", "py", "python"}, {"reviewer", "g", "Greta Gustav"}} {
+	for _, tt := range []struct{ argument, value, want string }{{"language", "py", "python"},
+		{"reviewer", "g", "Greta Gustav"}} {
 		completion, err := c.Complete(t.Context(), mcp.CompleteParams{
 			Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
 			Argument: mcp.CompleteArgument{Name: tt.argument, Value: tt.value},
@@ -386,7 +396,9 @@ func TestLogging(t *testing.T) {
 		}
 	}
 	toClient := keep(&clients)
-	d := &client.Dialer{OnLog: func(_ context.Context, m mcp.LoggingMessageParams) { toClient(string(m.Level) + string(m.Data)) }}
+	d := &client.Dialer{OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
+		toClient(string(m.Level) + string(m.Data))
+	}}
 	c := start(t, d, transport.CommandOptions{Path: binary("logging"), Stderr: keep(&operator)})
 	if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
 		t.Fatal(err)
@@ -410,7 +422,8 @@ func TestLogging(t *testing.T) {
 
 func TestMiddleware(t *testing.T) {
 	var lines []string
-	c := start(t, &client.Dialer{}, transport.CommandOptions{Path: binary("middleware"), Stderr: func(line string) { lines = append(lines, line) }})
+	c := start(t, &client.Dialer{}, transport.CommandOptions{Path: binary("middleware"),
+		Stderr: func(line string) { lines = append(lines, line) }})
 	if text, err := client.CallTool[string](t.Context(), c, "greet", nil); err != nil || text != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -424,7 +437,8 @@ func TestMiddleware(t *testing.T) {
 
 func TestTested(t *testing.T) {
 	c := startExample(t, "tested")
-	if text, err := client.CallTool[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil || text != "added" {
+	if text, err := client.CallTool[string](t.Context(), c, "add", map[string]string{"text": "milk"}); err != nil ||
+		text != "added" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
@@ -435,7 +449,8 @@ func TestTested(t *testing.T) {
 func TestConnect(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		asked := 0
-		d := &client.Dialer{Revision: r, ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		d := &client.Dialer{Revision: r, ElicitURL: func(_ context.Context,
+			page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			asked++
 			opened, err := http.Get(page.URL)
 			if err != nil {
@@ -494,14 +509,16 @@ func TestClock(t *testing.T) {
 			break
 		}
 	}
-	if text, err := client.CallTool[string](ctx, c, "cancel_timer", nil); err != nil || text != "The timer is cancelled." {
+	if text, err := client.CallTool[string](ctx, c, "cancel_timer", nil); err != nil ||
+		text != "The timer is cancelled." {
 		t.Errorf("%q, %v", text, err)
 	}
 }
 
 func TestWatch(t *testing.T) {
 	out, err := exec.Command(binary("watch"), "3", "clock://now", binary("clock"), "10ms").CombinedOutput()
-	if got := string(out); err != nil || !strings.Contains(got, "tool set_timer\n") || strings.Count(got, "clock://now ") != 4 {
+	if got := string(out); err != nil || !strings.Contains(got, "tool set_timer\n") ||
+		strings.Count(got, "clock://now ") != 4 {
 		t.Errorf("%s%v", got, err)
 	}
 }
@@ -514,22 +531,27 @@ func TestTrip(t *testing.T) {
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(answers[form.Message])
 	}}
-	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("trip")}), "plan", map[string]string{"to": "Oslo"})
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("trip")}),
+		"plan", map[string]string{"to": "Oslo"})
 	if err != nil || text != "To Oslo on sat, by the window." {
 		t.Errorf("%q, %v", text, err)
 	}
 }
 
 func TestSummary(t *testing.T) {
-	d := &client.Dialer{Sample: func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "test", Content: []mcp.Content{mcp.Text("It is about tea.")}}, nil
+	d := &client.Dialer{Sample: func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+		error) {
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "test",
+			Content: []mcp.Content{mcp.Text("It is about tea.")}}, nil
 	}}
 	arguments := map[string]string{"text": "Tea. More tea."}
-	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("summary")}), "summarize", arguments)
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("summary")}),
+		"summarize", arguments)
 	if err != nil || text != "It is about tea." {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := client.CallTool[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil || !strings.Contains(err.Error(), "does not offer a model") {
+	if _, err := client.CallTool[string](t.Context(), startExample(t, "summary"), "summarize", arguments); err == nil ||
+		!strings.Contains(err.Error(), "does not offer a model") {
 		t.Errorf("without a model: %v", err)
 	}
 }

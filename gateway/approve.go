@@ -27,10 +27,11 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 // [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps context.DeadlineExceeded
 // after a.Timeout, and the errors of server.Ask.
 //
-// A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may have
-// been sent, and the user has approved it once.
+// A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
+// have been sent, and the user has approved it once.
 func Approve(ctx context.Context, a *host.Approval) error {
-	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
+	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil ||
+		!c.Peer().Capabilities.Elicitation.SupportsForm() {
 		return ErrCannotAsk
 	}
 	// The key is not that of another request, so that an answer to its question does not count.
@@ -43,7 +44,8 @@ func Approve(ctx context.Context, a *host.Approval) error {
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
-	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, errors.ErrUnsupported), errors.Is(err, server.ErrCannotAsk):
+	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, errors.ErrUnsupported),
+		errors.Is(err, server.ErrCannotAsk):
 		return fmt.Errorf("%w: %w", ErrCannotAsk, err)
 	case err != nil:
 		return err
@@ -67,12 +69,14 @@ func Approve(ctx context.Context, a *host.Approval) error {
 
 // timeOf returns the time of its first call with the key, in all rounds of the request.
 func timeOf(ctx context.Context, key string) (time.Time, error) {
-	first, err := server.Once(ctx, key, func(context.Context, string) (int64, error) { return time.Now().UnixMilli(), nil })
+	first, err := server.Once(ctx, key, func(context.Context, string) (int64, error) {
+		return time.Now().UnixMilli(), nil
+	})
 	return time.UnixMilli(first), err
 }
 
-// useOnce returns an error if an approval was used before. In 2026-07-28 the request to the server is repeated in the next
-// round if the server requests input. The approval is then used once in each round that follows the first use.
+// useOnce returns an error if an approval was used before. In 2026-07-28 the request to the server is repeated in the
+// next round if the server requests input. The approval is then used once in each round that follows the first use.
 func useOnce(ctx context.Context, key string) error {
 	own, use := rand.Text(), key
 	if n := rpc.From(ctx).Repeats(key); n > 0 {
@@ -80,7 +84,8 @@ func useOnce(ctx context.Context, key string) error {
 	}
 	user, err := server.Once(ctx, use, func(context.Context, string) (string, error) { return own, nil })
 	if err == nil && user != own {
-		err = errors.New("the approval was used before, and the request may have been sent: send it again, without requestState, to ask for another approval")
+		err = errors.New("the approval was used before, and the request may have been sent: send it again, without " +
+			"requestState, to ask for another approval")
 	}
 	return err
 }
@@ -101,6 +106,8 @@ func approvalForm(a *host.Approval) json.RawMessage {
 		options = append(options, mcp.EnumOption{Const: allowSession, Title: session})
 	}
 	titled, _ := json.Marshal(options) // strings always encode
-	return fmt.Appendf(nil, `{"type":"object","properties":{"%s":{"type":"string","title":"Allow the request?","oneOf":%s,"default":"%s"}},"required":["%[1]s"]}`,
+	return fmt.Appendf(nil,
+		`{"type":"object","properties":{"%s":{"type":"string","title":"Allow the request?","oneOf":%s,`+
+			`"default":"%s"}},"required":["%[1]s"]}`,
 		approvalField, titled, declineAll)
 }

@@ -32,17 +32,20 @@ type payments struct {
 
 func newPayments() *payments {
 	p := &payments{Server: &server.Server{Name: "payments"}}
-	err := p.RegisterTool(mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-		p.paid.Add(1)
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
-	})
+	err := p.RegisterTool(mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			p.paid.Add(1)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
+		})
 	if err != nil {
 		panic(err)
 	}
-	err = p.RegisterPrompt(mcp.Prompt{Name: "pay", Arguments: []mcp.PromptArgument{{Name: "amount"}}}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
-		p.paid.Add(1)
-		return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text("paid")}}}, nil
-	})
+	err = p.RegisterPrompt(mcp.Prompt{Name: "pay", Arguments: []mcp.PromptArgument{{Name: "amount"}}},
+		func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
+			p.paid.Add(1)
+			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text("paid")}}},
+				nil
+		})
 	if err != nil {
 		panic(err)
 	}
@@ -129,24 +132,31 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 	for _, r := range formRevisions {
 		t.Run(string(r), func(t *testing.T) {
 			p, log, u := newPayments(), &events{}, &user{}
-			c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
+			c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r),
+				func(d *client.Dialer) { d.Elicit = u.elicit })
 			asked := ""
 			if r.Modern() {
 				asked = "asked, "
 			}
 			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
-			if got, err := client.CallTool[string](t.Context(), c, "bank__pay", map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
+			if got, err := client.CallTool[string](t.Context(), c, "bank__pay",
+				map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
 				t.Fatalf("%q, %v; paid %d times", got, err, p.paid.Load())
 			}
-			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7,\"to\":\"a<U+202E>b\"}\n\nCaller: a program of this machine, which calls itself \"parley\"\nReason for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
+			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7," +
+				"\"to\":\"a<U+202E>b\"}\n\nCaller: a program of this machine, which calls itself \"parley\"\nReason " +
+				"for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
 				t.Errorf("the user was asked %q, want %q", u.asked, want)
 			}
-			if got := log.take(); got != asked+"allowed approved, done approved" && got != "allowed approved, done approved" {
+			if got := log.take(); got != asked+"allowed approved, done approved" &&
+				got != "allowed approved, done approved" {
 				t.Errorf("audit log: %s", got)
 			}
-			for _, no := range []struct{ action, content string }{{"accept", `{"approve":"no"}`}, {"decline", ""}, {"cancel", ""}} {
+			for _, no := range []struct{ action, content string }{{"accept", `{"approve":"no"}`}, {"decline", ""},
+				{"cancel", ""}} {
 				u.set(mcp.ElicitAction(no.action), no.content)
-				if text := failure(t, c, "bank__pay", map[string]any{"amount": 7}); !strings.Contains(text, `is denied: it was not approved: the user declined`) {
+				if text := failure(t, c, "bank__pay", map[string]any{"amount": 7}); !strings.Contains(text,
+					`is denied: it was not approved: the user declined`) {
 					t.Errorf("%s %s: %s", no.action, no.content, text)
 				}
 				if got := log.take(); got != asked+"denied declined" && got != "denied declined" {
@@ -171,7 +181,8 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 			t.Errorf("%s: audit log: %s; paid %d times", r, got, p.paid.Load())
 		}
 	}
-	if err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err, gateway.ErrCannotAsk) {
+	if err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err,
+		gateway.ErrCannotAsk) {
 		t.Errorf("outside of a call: %v", err)
 	}
 }
@@ -183,13 +194,15 @@ func TestApprovalFitsOneRequestOnly(t *testing.T) {
 		method, approved string
 		others           []string
 	}{
-		{mcp.MethodCallTool, `{"amount":9007199254740993}`, []string{`{"amount":1}`, `{}`, `{"amount":"9007199254740993"}`, `{"amount":9007199254740992}`}},
+		{mcp.MethodCallTool, `{"amount":9007199254740993}`,
+			[]string{`{"amount":1}`, `{}`, `{"amount":"9007199254740993"}`, `{"amount":9007199254740992}`}},
 		{mcp.MethodGetPrompt, `{"amount":"7"}`, []string{`{"amount":"8"}`, `{}`}},
 	} {
 		p, log := newPayments(), &events{}
 		post := poster(t, asking(t, p, log), test.method)
 		key, state := post(test.approved, "").question(t)
-		answer := `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":"once"}}}`
+		answer := `,"requestState":` + state + `,"inputResponses":{` + key +
+			`:{"action":"accept","content":{"approve":"once"}}}`
 		for _, arguments := range test.others {
 			if got := post(arguments, answer); strings.Contains(string(got), `"paid"`) || p.paid.Load() != 0 {
 				t.Errorf("%s: arguments %s with the approval of others: %s", test.method, arguments, got)
@@ -221,7 +234,8 @@ func TestApprovalOfAnotherPolicyVersionDoesNotFit(t *testing.T) {
 	post := poster(t, s, mcp.MethodGetPrompt)
 	key, state := post(`{}`, "").question(t)
 	version.Store("2")
-	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"once"}}}`)
+	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+
+		`:{"action":"accept","content":{"approve":"once"}}}`)
 	if p.paid.Load() != 0 {
 		t.Errorf("the approval of another version was used: %s", got)
 	}
@@ -237,7 +251,8 @@ func TestLateApprovalDoesNotCount(t *testing.T) {
 					case <-ctx.Done():
 					case <-time.After(5*time.Minute + time.Second):
 					}
-					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)}, nil
+					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)},
+						nil
 				}
 			})
 			_, err := c.GetPrompt(t.Context(), "bank__pay", nil)
@@ -263,10 +278,12 @@ func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
 		if text := failure(t, c, "bank__pay", nil); text != `tools/call pay of server "bank" is denied: closed today` {
 			t.Errorf("%s: the tool returns %s", r, text)
 		}
-		if _, err := c.GetPrompt(t.Context(), "bank__pay", nil); err == nil || !strings.Contains(err.Error(), "closed today") {
+		if _, err := c.GetPrompt(t.Context(), "bank__pay", nil); err == nil ||
+			!strings.Contains(err.Error(), "closed today") {
 			t.Errorf("%s: the prompt returns %v", r, err)
 		}
-		if _, err := c.ReadResource(t.Context(), "bank://rates"); err == nil || !strings.Contains(err.Error(), "closed today") {
+		if _, err := c.ReadResource(t.Context(), "bank://rates"); err == nil ||
+			!strings.Contains(err.Error(), "closed today") {
 			t.Errorf("%s: the resource returns %v", r, err)
 		}
 	}
@@ -295,7 +312,8 @@ func (r response) question(t *testing.T) (key, state string) {
 			RequestState  json.RawMessage            `json:"requestState"`
 		} `json:"result"`
 	}
-	if err := json.Unmarshal(r, &m); err != nil || m.Result.ResultType != "input_required" || len(m.Result.InputRequests) != 1 {
+	if err := json.Unmarshal(r, &m); err != nil || m.Result.ResultType != "input_required" ||
+		len(m.Result.InputRequests) != 1 {
 		t.Fatalf("the response has no question: %s (%v)", r, err)
 	}
 	for name := range m.Result.InputRequests {
@@ -311,8 +329,10 @@ func poster(t *testing.T, s *server.Server, method string) func(arguments, more 
 	t.Cleanup(endpoint.Close)
 	return func(arguments, more string) response {
 		t.Helper()
-		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"bank__pay","arguments":` + arguments + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
-			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"name":"bank__pay","arguments":` +
+			arguments + more + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},` +
+			`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}}}`
 		raw := []byte(wiretest.Text(t, wiretest.Do(t, http.MethodPost, endpoint.URL, body,
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", "bank__pay")))
 		if _, data, found := strings.Cut(string(raw), "data: "); found {
@@ -371,7 +391,8 @@ type customer struct {
 func (b *bank) customer(revision mcp.Revision, answer string) *customer {
 	c := &customer{bank: b, user: new(user)}
 	c.set(mcp.ElicitAccept, `{"approve":"`+answer+`"}`)
-	c.client = mcptest.Dial(b.T, b.gateway, mcptest.WithRevision(revision), func(d *client.Dialer) { d.Elicit = c.elicit })
+	c.client = mcptest.Dial(b.T, b.gateway, mcptest.WithRevision(revision),
+		func(d *client.Dialer) { d.Elicit = c.elicit })
 	return c
 }
 
@@ -381,7 +402,8 @@ func (c *customer) pays(amount, questions int, what string) {
 	c.mu.Lock()
 	c.asked = nil
 	c.mu.Unlock()
-	if got, err := client.CallTool[string](c.Context(), c.client, "bank__pay", map[string]any{"amount": amount}); err != nil || got != "paid" {
+	if got, err := client.CallTool[string](c.Context(), c.client, "bank__pay",
+		map[string]any{"amount": amount}); err != nil || got != "paid" {
 		c.Fatalf("%s: %q, %v", what, got, err)
 	}
 	if len(c.asked) != questions {
@@ -401,7 +423,8 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 		}
 		c.pays(100, 1, "arguments for which another rule with the same reason asks")
 		c.pays(200, 0, "that rule again")
-		if text := failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}); !strings.Contains(text, "too much") {
+		if text := failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}); !strings.Contains(text,
+			"too much") {
 			t.Errorf("%s: arguments that the policy denies: %s", r, text)
 		}
 		if _, err := c.client.GetPrompt(t.Context(), "bank__pay", nil); err == nil {
@@ -411,7 +434,8 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 			continue // callers of one principal
 		}
 		other := b.customer(r, "no")
-		if text := failure(t, other.client, "bank__pay", nil); !strings.Contains(text, "declined") || len(other.asked) != 1 {
+		if text := failure(t, other.client, "bank__pay", nil); !strings.Contains(text, "declined") ||
+			len(other.asked) != 1 {
 			t.Errorf("%s: another session: %s", r, text)
 		}
 	}
@@ -421,9 +445,11 @@ func TestAChangeEndsTheApprovalForTheSession(t *testing.T) {
 	describe := func(b *bank, description string) {
 		b.Helper()
 		b.RemoveTool("pay")
-		err := b.RegisterTool(mcp.Tool{Name: "pay", Description: description, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
-		})
+		err := b.RegisterTool(mcp.Tool{Name: "pay", Description: description,
+			InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
+			})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -485,7 +511,8 @@ func TestACallerThatIsUnknownIsAllowedOnceOnly(t *testing.T) {
 	}
 	for _, answer := range []string{"session", "no"} {
 		key, state := question.question(t)
-		question = post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"`+answer+`"}}}`)
+		question = post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+
+			`:{"action":"accept","content":{"approve":"`+answer+`"}}}`)
 		if b.paid.Load() != 0 {
 			t.Errorf("the answer %q: %s", answer, question)
 		}
@@ -510,8 +537,10 @@ func TestTheOtherAnswersAllowNothingMore(t *testing.T) {
 func newAskingPayments(t *testing.T) *payments {
 	p := newPayments()
 	p.RemovePrompt("pay")
-	err := p.RegisterPrompt(mcp.Prompt{Name: "pay"}, func(ctx context.Context, _ map[string]string) (*mcp.GetPromptResult, error) {
-		if _, err := server.ElicitForm(ctx, "Which account?", json.RawMessage(`{"type":"object","properties":{"approve":{"type":"string"}}}`)); err != nil {
+	err := p.RegisterPrompt(mcp.Prompt{Name: "pay"}, func(ctx context.Context,
+		_ map[string]string) (*mcp.GetPromptResult, error) {
+		if _, err := server.ElicitForm(ctx, "Which account?",
+			json.RawMessage(`{"type":"object","properties":{"approve":{"type":"string"}}}`)); err != nil {
 			return nil, err
 		}
 		p.paid.Add(1)
@@ -527,7 +556,8 @@ func TestApprovedPromptCanAskTheUser(t *testing.T) {
 	for _, r := range formRevisions {
 		t.Run(string(r), func(t *testing.T) {
 			p, u := newAskingPayments(t), &user{}
-			c := mcptest.Dial(t, asking(t, p, &events{}), mcptest.WithRevision(r), func(d *client.Dialer) { d.Elicit = u.elicit })
+			c := mcptest.Dial(t, asking(t, p, &events{}), mcptest.WithRevision(r),
+				func(d *client.Dialer) { d.Elicit = u.elicit })
 			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 			if result, err := c.GetPrompt(t.Context(), "bank__pay", nil); err != nil || len(result.Messages) != 1 {
 				t.Fatalf("%+v, %v; the user was asked %q", result, err, u.asked)
@@ -543,7 +573,8 @@ func TestApprovalIsUsedOnceInEachRound(t *testing.T) {
 	p := newAskingPayments(t)
 	post := poster(t, asking(t, p, &events{}), mcp.MethodGetPrompt)
 	answered := func(key, state string) string {
-		return `,"requestState":` + state + `,"inputResponses":{` + key + `:{"action":"accept","content":{"approve":"once"}}}`
+		return `,"requestState":` + state + `,"inputResponses":{` + key +
+			`:{"action":"accept","content":{"approve":"once"}}}`
 	}
 	key, first := post(`{}`, "").question(t)
 	_, unanswered := post(`{}`, `,"requestState":`+first).question(t)

@@ -62,14 +62,18 @@ func TestServersSeeTheCapabilitiesOfTheClient(t *testing.T) {
 	form := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		s := &server.Server{Name: "gateway", Version: "1"}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{httpConfig(t, "up", declaring())}, Dialer: client.Dialer{Revision: theirs}}, s)
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{httpConfig(t, "up", declaring())},
+			Dialer: client.Dialer{Revision: theirs}}, s)
 		for want, set := range map[string]func(*client.Dialer){
 			`{}`:                          func(*client.Dialer) {},
 			`{"elicitation":{"form":{}}}`: func(d *client.Dialer) { d.Elicit = form },
 			`{"elicitation":{"url":{}}}`:  func(d *client.Dialer) { d.ElicitURL = form },
 			`{"roots":{},"sampling":{}}`: func(d *client.Dialer) {
 				d.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
-				d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) { return nil, nil }
+				d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+					error) {
+					return nil, nil
+				}
 			},
 		} {
 			for _, ours := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
@@ -78,7 +82,8 @@ func TestServersSeeTheCapabilitiesOfTheClient(t *testing.T) {
 				}
 				c := mcptest.Dial(t, s, mcptest.WithRevision(ours), set)
 				got, err := client.CallTool[string](t.Context(), c, "up__declared", nil)
-				if got = strings.Replace(got, `"elicitation":{}`, `"elicitation":{"form":{}}`, 1); err != nil || !sameJSON(got, want) {
+				if got = strings.Replace(got, `"elicitation":{}`, `"elicitation":{"form":{}}`, 1); err != nil ||
+					!sameJSON(got, want) {
 					t.Errorf("client %s, server %s: %s, %v, want %s", ours, theirs, got, err, want)
 				}
 			}
@@ -108,7 +113,8 @@ func TestServersLearnThatTheClientCannotAnswer(t *testing.T) {
 	config := httpConfig(t, "up", up)
 	config.Sharing = host.Shared // so that the session declares all capabilities
 	s := &server.Server{Name: "gateway", Version: "1"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20250618}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20250618}},
+		s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__roots", nil)
 		if err != nil || !strings.Contains(got, "the client of this call does not support it (code -32601)") {
@@ -134,7 +140,8 @@ func (l *trace) ids(method string) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, message := range l.all {
-		if m := regexp.MustCompile(`"elicitationId":"([^"]+)"`).FindStringSubmatch(message); m != nil && strings.Contains(message, `"`+method+`"`) {
+		if m := regexp.MustCompile(`"elicitationId":"([^"]+)"`).FindStringSubmatch(message); m != nil &&
+			strings.Contains(message, `"`+method+`"`) {
 			ids = append(ids, m[1])
 		}
 	}
@@ -145,7 +152,8 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 	up := &server.Server{Name: "up"}
 	var opened atomic.Bool
 	server.AddTool(up, mcp.Tool{Name: "open"}, func(ctx context.Context, _ none) (string, error) {
-		return "done", server.ElicitURL(ctx, "https://example.com/", "open", func(context.Context) (bool, error) { return opened.Load(), nil })
+		return "done", server.ElicitURL(ctx, "https://example.com/", "open",
+			func(context.Context) (bool, error) { return opened.Load(), nil })
 	})
 	var received, sent trace
 	s := &server.Server{Name: "gateway", Version: "1"}
@@ -174,7 +182,8 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("no notification")
 	}
-	theirs, ours, completed := received.ids(mcp.MethodElicit), sent.ids(mcp.MethodElicit), sent.ids(mcp.NotificationElicitationComplete)
+	theirs, ours, completed := received.ids(mcp.MethodElicit), sent.ids(mcp.MethodElicit),
+		sent.ids(mcp.NotificationElicitationComplete)
 	if len(theirs) != 1 || len(ours) != 1 || len(completed) != 1 || ours[0] != completed[0] || ours[0] == theirs[0] {
 		t.Errorf("ids of the server %q, of the gateway %q, completed %q", theirs, ours, completed)
 	}
@@ -187,7 +196,8 @@ func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 	var replicas []*server.Server
 	for range 3 {
 		s := &server.Server{Name: "gateway", KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)}}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125}},
+			s)
 		replicas = append(replicas, s)
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	}
@@ -201,7 +211,8 @@ func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 	defer cancel()
 	for i, tool := range []string{"form", "sample", "url", "roots", "form", "form"} {
 		nonce := string(rune('a' + i))
-		want := map[string]string{"form": "form ", "sample": "sampled ", "url": "opened ", "roots": "file:///"}[tool] + nonce
+		want := map[string]string{"form": "form ", "sample": "sampled ", "url": "opened ", "roots": "file:///"}[tool] +
+			nonce
 		if err := c.Wants(ctx, tool, nonce, want); err != nil {
 			t.Error(err)
 		}
@@ -237,7 +248,8 @@ func leaveAtQuestion(t *testing.T, url string) {
 	session := ""
 	post := func(body string) *http.Response {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0",`+body+`}`))
-		r.Close, r.Header = true, http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		r.Close, r.Header = true, http.Header{"Content-Type": {"application/json"},
+			"Accept": {"application/json, text/event-stream"}}
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
@@ -247,7 +259,8 @@ func leaveAtQuestion(t *testing.T, url string) {
 		}
 		return resp
 	}
-	begun := post(`"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}`)
+	begun := post(`"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}`)
 	session = begun.Header.Get("Mcp-Session-Id")
 	begun.Body.Close()
 	t.Cleanup(func() { // the server would wait for the call
@@ -273,7 +286,8 @@ func leaveAtQuestion(t *testing.T, url string) {
 func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	config := questioning(t)
 	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20251125}},
+		s)
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
 	}))
@@ -295,7 +309,9 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	leaving := dial(local.URL, mcp.V20260728, func(string) (*mcp.ElicitResult, error) { return nil, errors.New("interrupted") })
+	leaving := dial(local.URL, mcp.V20260728, func(string) (*mcp.ElicitResult, error) {
+		return nil, errors.New("interrupted")
+	})
 	if _, err := leaving.CallTool(t.Context(), "up__ask", map[string]string{"Who": "left"}); err == nil {
 		t.Error("the call that was left has a result")
 	}
@@ -310,7 +326,8 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(question, asksOf("up"))})
 		})
 		calls.Go(func() {
-			if got, err := client.CallTool[string](t.Context(), c, "up__ask", map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
+			if got, err := client.CallTool[string](t.Context(), c, "up__ask",
+				map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
 				t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
 			}
 		})
@@ -333,7 +350,8 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 // Users who share a server are asked one after the other, and never for each other.
 func TestUsersWhoShareAServerTakeTurns(t *testing.T) {
 	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{questioning(t)}, Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{questioning(t)},
+		Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
 	url := protect(t, s)
 	var calls sync.WaitGroup
 	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, mcp.V20260728} {
@@ -349,7 +367,8 @@ func TestUsersWhoShareAServerTakeTurns(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		for range 3 {
 			calls.Go(func() {
-				if got, err := client.CallTool[string](t.Context(), c, "up__ask", map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
+				if got, err := client.CallTool[string](t.Context(), c, "up__ask",
+					map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
 					t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
 				}
 			})
@@ -367,7 +386,8 @@ func TestInputRequestsOfOneResultAreForwardedTogether(t *testing.T) {
 	server.AddTool(up, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
 		var first, second name
 		var roots []mcp.Root
-		if err := server.Ask(ctx, server.ElicitInto(&first, "First", server.Key("first")), server.ElicitInto(&second, "Second", server.Key("second")),
+		if err := server.Ask(ctx, server.ElicitInto(&first, "First", server.Key("first")),
+			server.ElicitInto(&second, "Second", server.Key("second")),
 			server.RootsInto(&roots, server.Key("roots"))); err != nil {
 			return "", err
 		}
@@ -419,7 +439,8 @@ func (m *models) dial(t *testing.T, url string, r mcp.Revision, u *user) *client
 	}
 	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		m.sampled.Add(1)
-		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
+		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+			Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) {
 		m.asked.Add(1)
@@ -438,14 +459,19 @@ func sampling() *server.Server {
 	s := pretender()
 	twice := func(ctx context.Context) (string, error) {
 		for range 2 {
-			if _, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}}}); err != nil {
+			if _, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+				Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+					Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}}}); err != nil {
 				return "", err
 			}
 		}
 		return "sampled", nil
 	}
 	server.AddTool(s, mcp.Tool{Name: "twice"}, func(ctx context.Context, _ none) (string, error) { return twice(ctx) })
-	server.AddPrompt(s, mcp.Prompt{Name: "twice"}, func(ctx context.Context, _ none) (string, error) { return twice(ctx) })
+	server.AddPrompt(s, mcp.Prompt{Name: "twice"}, func(ctx context.Context,
+		_ none) (string, error) {
+		return twice(ctx)
+	})
 	return s
 }
 
@@ -455,8 +481,9 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 	t.Cleanup(endpoint.Close)
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, &host.Host{
-		Servers: []host.ServerConfig{{Name: "up", Target: client.URL(endpoint.URL)}}, Dialer: client.Dialer{Revision: r},
-		Policy: host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve, Audit: log.write,
+		Servers: []host.ServerConfig{{Name: "up", Target: client.URL(endpoint.URL)}},
+		Dialer:  client.Dialer{Revision: r},
+		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve, Audit: log.write,
 	}, s)
 	return serveHTTP(t, s)
 }
@@ -483,9 +510,12 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 				for name, call := range use {
 					u.set(mcp.ElicitAccept, `{"approve":"once"}`)
 					err := call()
-					if asks := slices.Contains(formRevisions, ours); asks != (err == nil) || asks != (m.sampled.Swap(0) == 2) {
+					if asks := slices.Contains(formRevisions, ours); asks != (err == nil) ||
+						asks != (m.sampled.Swap(0) == 2) {
 						t.Errorf("%s, approved: %v", name, err)
-					} else if asks && (len(u.asked) != 2 || !strings.HasPrefix(u.asked[0], `Allow the server "up" to send a request to the language model?`)) {
+					} else if asks && (len(u.asked) != 2 ||
+						!strings.HasPrefix(u.asked[0],
+							`Allow the server "up" to send a request to the language model?`)) {
 						t.Errorf("%s: the user was asked %q", name, u.asked)
 					}
 					audit.take()
@@ -493,7 +523,8 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 					if err := call(); err == nil || m.sampled.Load() != 0 {
 						t.Errorf("%s, declined: %v, sampled %d times", name, err, m.sampled.Load())
 					}
-					if got := audit.take(); !strings.Contains(got, "denied declined") && !strings.Contains(got, "denied not asked") {
+					if got := audit.take(); !strings.Contains(got, "denied declined") &&
+						!strings.Contains(got, "denied not asked") {
 						t.Errorf("%s: the audit log has %s", name, got)
 					}
 				}
@@ -506,7 +537,8 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
 		audit := &events{}
-		url := guarded(t, sampling(), theirs, audit, host.Rule{Method: "tools/call", Action: host.Allow}, host.Rule{Server: "up", Action: host.Deny})
+		url := guarded(t, sampling(), theirs, audit, host.Rule{Method: "tools/call", Action: host.Allow},
+			host.Rule{Server: "up", Action: host.Deny})
 		for _, ours := range mcp.Revisions() {
 			m, u := &models{}, &user{}
 			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
@@ -531,7 +563,8 @@ func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 // An error that requires URLs is an elicitation, too.
 func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 	up := oddUpstream()
-	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url","url":"https://evil.example/","message":"please","elicitationId":"7"}]}}`
+	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url",` +
+		`"url":"https://evil.example/","message":"please","elicitationId":"7"}]}}`
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		var opened atomic.Int32
 		audit, s := &events{}, &server.Server{Name: "gateway"}
@@ -550,7 +583,8 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		result, err := c.CallTool(t.Context(), "up__t", nil)
-		if err != nil || !result.IsError || !strings.Contains(text(result.Content), "the server requires the user to open a URL") || opened.Load() != 0 {
+		if err != nil || !result.IsError || !strings.Contains(text(result.Content),
+			"the server requires the user to open a URL") || opened.Load() != 0 {
 			t.Errorf("%s: %+v, %v; opened %d URLs", r, result, err, opened.Load())
 		}
 		if got := audit.take(); !strings.HasPrefix(got, "allowed, denied, ") {

@@ -52,16 +52,18 @@ func newUsers(t *testing.T, names ...string) *users {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { issuer.Close() })
-	u := &users{t: t, issuer: issuer, server: &server.Server{Name: "gateway", Version: "1"}, logins: make(map[string]*oauth.Client)}
+	u := &users{t: t, issuer: issuer, server: &server.Server{Name: "gateway", Version: "1"},
+		logins: make(map[string]*oauth.Client)}
 	u.replicas = []http.Handler{u.server}
 	u.front = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.replicas[u.next.Add(1)%int64(len(u.replicas))].ServeHTTP(w, r)
 	}))
 	u.server.Auth = u.resource()
 	for _, name := range names {
-		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
-			return (&devissuer.Browser{User: name}).Authorize(ctx, page)
-		}}}
+		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+			Open: func(ctx context.Context, page string) (string, error) {
+				return (&devissuer.Browser{User: name}).Authorize(ctx, page)
+			}}}
 	}
 	return u
 }
@@ -112,10 +114,15 @@ type protectedServer struct {
 }
 
 func newProtectedServer(t *testing.T, issuer string) *protectedServer {
-	p := &protectedServer{Server: &server.Server{Name: "protected", Version: "1", Logger: quiet}, valid: map[string]string{operatorToken: "operator"}, seen: make(map[string]int)}
+	p := &protectedServer{Server: &server.Server{Name: "protected", Version: "1", Logger: quiet},
+		valid: map[string]string{operatorToken: "operator"}, seen: make(map[string]int)}
 	whoami := func(ctx context.Context) string { return auth.FromContext(ctx).Principal.Subject() }
-	server.AddTool(p.Server, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ none) (string, error) { return whoami(ctx), nil })
-	server.AddPrompt(p.Server, mcp.Prompt{Name: "whoami"}, func(ctx context.Context, _ none) (string, error) { return whoami(ctx), nil })
+	server.AddTool(p.Server, mcp.Tool{Name: "whoami"}, func(ctx context.Context,
+		_ none) (string, error) {
+		return whoami(ctx), nil
+	})
+	server.AddPrompt(p.Server, mcp.Prompt{Name: "whoami"},
+		func(ctx context.Context, _ none) (string, error) { return whoami(ctx), nil })
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.seen[r.Header.Get("Authorization")]++
@@ -123,19 +130,20 @@ func newProtectedServer(t *testing.T, issuer string) *protectedServer {
 		p.ServeHTTP(w, r)
 	}))
 	p.url = "http://" + up.Listener.Addr().String() + "/mcp"
-	p.Auth = &auth.ProtectedResource{URI: p.url, Issuers: []string{issuer}, Verifier: auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
-		p.mu.Lock()
-		subject, ok := p.valid[token]
-		p.mu.Unlock()
-		if !ok && p.issued != nil {
-			return p.issued.Verify(ctx, token)
-		}
-		if !ok {
-			return nil, &auth.InvalidTokenError{Reason: "unknown token"}
-		}
-		who, err := principal.New(issuer, subject, "")
-		return &auth.Info{Principal: who, Audience: []string{p.url}}, err
-	})}
+	p.Auth = &auth.ProtectedResource{URI: p.url, Issuers: []string{issuer},
+		Verifier: auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
+			p.mu.Lock()
+			subject, ok := p.valid[token]
+			p.mu.Unlock()
+			if !ok && p.issued != nil {
+				return p.issued.Verify(ctx, token)
+			}
+			if !ok {
+				return nil, &auth.InvalidTokenError{Reason: "unknown token"}
+			}
+			who, err := principal.New(issuer, subject, "")
+			return &auth.Info{Principal: who, Audience: []string{p.url}}, err
+		})}
 	up.Start()
 	t.Cleanup(up.Close)
 	t.Cleanup(func() { p.Shutdown(context.Background()) })
@@ -159,7 +167,8 @@ func (p *protectedServer) headers() map[string]int {
 // config returns the config of the server, whose lists the operator may see.
 func (p *protectedServer) config(name string, callers *host.CallerAuth) host.ServerConfig {
 	return host.ServerConfig{
-		Name: name, Target: &client.HTTPTarget{URL: p.url, Header: http.Header{"Authorization": {"Bearer " + operatorToken}}}, CallerAuth: callers,
+		Name: name, Target: &client.HTTPTarget{URL: p.url,
+			Header: http.Header{"Authorization": {"Bearer " + operatorToken}}}, CallerAuth: callers,
 	}
 }
 
@@ -189,14 +198,17 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) {
 	id, secret, _ := r.BasicAuth()
 	info, err := x.u.server.Auth.Verifier.Verify(r.Context(), r.PostForm.Get("subject_token"))
 	up := x.up[r.PostForm.Get("resource")]
-	if err != nil || up == nil || id != exchangeID || secret != exchangeKey || r.PostForm.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" {
+	if err != nil || up == nil || id != exchangeID || secret != exchangeKey ||
+		r.PostForm.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" {
 		http.Error(w, `{"error":"invalid_request"}`, http.StatusBadRequest)
 		return
 	}
 	token := fmt.Sprintf("exchanged-%d", number)
 	up.allow(token, info.Principal.Subject())
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","issued_token_type":"urn:ietf:params:oauth:token-type:access_token","expires_in":3600}`, token)
+	fmt.Fprintf(w,
+		`{"access_token":%q,"token_type":"Bearer",`+
+			`"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","expires_in":3600}`, token)
 }
 
 // requests returns how many tokens were requested for a resource.
@@ -214,7 +226,8 @@ func (x *exchange) requests(resource string) (n int) {
 // callers returns the authorization of the callers by this endpoint.
 func (x *exchange) callers() *host.CallerAuth {
 	all := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
-		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL, ClientID: exchangeID, ClientSecret: exchangeKey}}
+		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL, ClientID: exchangeID,
+			ClientSecret: exchangeKey}}
 	}}
 	return host.NewCallerAuth(all.Authorizer)
 }
@@ -254,7 +267,8 @@ func testExchange(t *testing.T, theirs mcp.Revision) {
 					})
 				}
 				calls.Go(func() {
-					if result, err := c.GetPrompt(t.Context(), s.Name+"__whoami", nil); err != nil || text([]mcp.Content{result.Messages[0].Content}) != name {
+					if result, err := c.GetPrompt(t.Context(), s.Name+"__whoami", nil); err != nil ||
+						text([]mcp.Content{result.Messages[0].Content}) != name {
 						t.Errorf("prompt for %s in %s at %s: %v, %v", name, r, s.Name, result, err)
 					}
 				})
@@ -297,8 +311,8 @@ func TestAnonymousCallersHaveNoCredentials(t *testing.T) {
 	}
 }
 
-// A task that another process has taken over has the principal of its caller, but not the token, which is not stored. The error of a
-// new exchange says what to do.
+// A task that another process has taken over has the principal of its caller, but not the token, which is not stored.
+// The error of a new exchange says what to do.
 func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	u := newUsers(t, "ada")
 	x := newExchange(t, u)
@@ -312,7 +326,8 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	}
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
 	_, err = h.CallTool(ctx, "up", "whoami", nil)
-	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
+	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(),
+		"if another process has taken over a task, call its tool again") {
 		t.Errorf("the error is %v", err)
 	}
 	if x.requests(p.url) != 0 {
@@ -365,7 +380,8 @@ func (b *brokered) start() *brokered {
 }
 
 func (b *brokered) addReplica() {
-	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), KV: b.kv, Log: b.kv, Bus: b.kv, Keys: [][]byte{make([]byte, 32)}}
+	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), KV: b.kv, Log: b.kv, Bus: b.kv,
+		Keys: [][]byte{make([]byte, 32)}}
 	broker := &oauth.Broker{
 		URL: b.origin() + "/login", Resource: s.Auth, KV: b.kv, Keys: s.Keys, Logger: quiet,
 		New: func() *oauth.Client { return &oauth.Client{Name: "gateway", Logger: quiet} },
@@ -385,7 +401,8 @@ func (b *brokered) addReplica() {
 		b.t.Fatal(err)
 	}
 	gatewaytest.Run(b.t, &host.Host{
-		Servers: []host.ServerConfig{b.config(host.NewCallerAuth(broker.Authorizer("up")))}, Dialer: client.Dialer{Revision: b.theirs},
+		Servers: []host.ServerConfig{b.config(host.NewCallerAuth(broker.Authorizer("up")))},
+		Dialer:  client.Dialer{Revision: b.theirs},
 	}, s)
 	b.t.Cleanup(func() { s.Shutdown(context.Background()) })
 	mux := http.NewServeMux()
@@ -413,7 +430,8 @@ func (w *webUser) logIn(ctx context.Context, start string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(body, "<b>"+w.name+"</b>") || !strings.Contains(body, w.up.url) || !strings.Contains(body, `<form method="post" action="`+start+`">`) {
+	if !strings.Contains(body, "<b>"+w.name+"</b>") || !strings.Contains(body, w.up.url) ||
+		!strings.Contains(body, `<form method="post" action="`+start+`">`) {
 		return fmt.Errorf("the page of %s is %s", w.name, body)
 	}
 	if body, err = w.Open(ctx, http.MethodPost, start); err == nil && !strings.Contains(body, "Login complete") {
@@ -456,7 +474,8 @@ func TestCallersLogInToAServer(t *testing.T) {
 				b.checkReports("ada", "bob")
 				for header, n := range b.up.headers() {
 					_, token, _ := strings.Cut(header, " ")
-					if _, err := b.up.issued.Verify(t.Context(), token); err != nil && token != operatorToken && header != "" {
+					if _, err := b.up.issued.Verify(t.Context(), token); err != nil && token != operatorToken &&
+						header != "" {
 						t.Errorf("the server has received %d requests with %q: %v", n, header, err)
 					}
 				}
@@ -500,13 +519,14 @@ func (b *brokered) useAs(name string, r mcp.Revision) {
 			t.Errorf("%s: %q, %v", name, who, err)
 		}
 	}
-	if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil || text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
+	if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil ||
+		text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
 		t.Errorf("%s: %v, %v", name, result, err)
 	}
 }
 
-// The messages of an HTTP+SSE pair arrive at another replica than that of the event stream, which does not receive their
-// tokens. It exchanges the token of the stream.
+// The messages of an HTTP+SSE pair arrive at another replica than that of the event stream, which does not receive
+// their tokens. It exchanges the token of the stream.
 func TestMessagesOfAPairAtAnotherReplicaUseTheTokenOfTheStream(t *testing.T) {
 	u := newUsers(t, "ada", "bob")
 	x := newExchange(t, u)
@@ -515,7 +535,8 @@ func TestMessagesOfAPairAtAnotherReplicaUseTheTokenOfTheStream(t *testing.T) {
 	shared := store.NewMemory(store.MemoryOptions{})
 	var replicas []*server.Server
 	for range 2 {
-		s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)}}
+		s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: shared, Log: shared, Bus: shared,
+			Keys: [][]byte{make([]byte, 32)}}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}}, s)
 		t.Cleanup(func() { s.Shutdown(context.Background()) })
 		replicas = append(replicas, s)

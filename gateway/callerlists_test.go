@@ -36,7 +36,8 @@ func ownEntries(s *server.Server, users ...string) {
 		type id struct {
 			ID string `json:"id"`
 		}
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://{id}", Name: name}, func(context.Context, id) (string, error) { return "of " + name, nil }, only)
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://{id}", Name: name},
+			func(context.Context, id) (string, error) { return "of " + name, nil }, only)
 	}
 }
 
@@ -74,7 +75,8 @@ func TestCallersSeeTheirOwnLists(t *testing.T) {
 				}
 				for header := range b.up.headers() {
 					if _, token, _ := strings.Cut(header, " "); token != "" {
-						if info, err := b.up.issued.Verify(t.Context(), token); err != nil || !strings.HasSuffix(info.Principal.Subject(), "@up") {
+						if info, err := b.up.issued.Verify(t.Context(), token); err != nil ||
+							!strings.HasSuffix(info.Principal.Subject(), "@up") {
 							t.Errorf("the server has received %q: %v", header, err)
 						}
 					}
@@ -112,17 +114,20 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 		if got, err := client.CallTool[string](ctx, c, "up__"+name+"_only", nil); err != nil || got != "of "+name {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if got, err := c.GetPrompt(ctx, "up__"+name+"_only", nil); err != nil || text([]mcp.Content{got.Messages[0].Content}) != "of "+name {
+		if got, err := c.GetPrompt(ctx, "up__"+name+"_only", nil); err != nil ||
+			text([]mcp.Content{got.Messages[0].Content}) != "of "+name {
 			t.Errorf("prompt of %s: %v, %v", name, got, err)
 		}
 		for _, uri := range []string{"server:up/lib://" + name, "server:up/" + name + "://1"} {
-			if got, err := c.ReadResource(ctx, uri); err != nil || got.Contents[0].Text != "of "+name || got.Contents[0].URI != uri {
+			if got, err := c.ReadResource(ctx, uri); err != nil || got.Contents[0].Text != "of "+name ||
+				got.Contents[0].URI != uri {
 				t.Errorf("%s of %s: %+v, %v", uri, name, got, err)
 			}
 		}
 	}
 	other := map[string]string{"ada": "bob", "bob": "ada"}[name]
-	if _, err := c.CallTool(ctx, "up__"+other+"_only", nil); err == nil || !strings.Contains(err.Error(), "unknown tool") {
+	if _, err := c.CallTool(ctx, "up__"+other+"_only", nil); err == nil ||
+		!strings.Contains(err.Error(), "unknown tool") {
 		t.Errorf("%s calls the tool of %s: %v", name, other, err)
 	}
 	if _, err := c.ReadResource(ctx, "server:up/lib://"+other); err == nil {
@@ -158,8 +163,8 @@ func TestListsOfCallersWithExchangedTokens(t *testing.T) {
 	}
 }
 
-// The tools that the operator sees are offered to callers without a login. When a caller has logged in, only its clients
-// learn that the lists have changed.
+// The tools that the operator sees are offered to callers without a login. When a caller has logged in, only its
+// clients learn that the lists have changed.
 func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
 	b := newBrokered(t, mcp.V20260728, "ada", "bob")
 	ownEntries(b.up.Server, "ada", "operator")
@@ -171,7 +176,8 @@ func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
 		c, changed := b.dial(name, mcp.V20251125), make(chan client.Change, 100)
 		clients[name], changes[name] = c, changed
 		for range 2 { // at both replicas
-			if got, want := toolNames(t, c), []string{"up__login", "up__operator_only", "up__whoami"}; !slices.Equal(got, want) {
+			if got, want := toolNames(t, c), []string{"up__login", "up__operator_only",
+				"up__whoami"}; !slices.Equal(got, want) {
 				t.Errorf("%s has the tools %v, want %v", name, got, want)
 			}
 		}
@@ -218,7 +224,10 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	ownEntries(p.Server, "ada")
 	x.up[p.url] = p
 	other := &server.Server{Name: "other"}
-	server.AddTool(other, mcp.Tool{Name: "ada_only"}, func(context.Context, none) (string, error) { return "of the other", nil })
+	server.AddTool(other, mcp.Tool{Name: "ada_only"}, func(context.Context,
+		none) (string, error) {
+		return "of the other", nil
+	})
 	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })
 	prefix := "up"
 	config := httpConfig(t, "other", other)
@@ -233,8 +242,8 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	}
 }
 
-// When a server with CallerAuth reports that its lists have changed for a caller, the clients of that caller alone are notified, and
-// each of two replicas has the new lists, whichever has the stream of the client.
+// When a server with CallerAuth reports that its lists have changed for a caller, the clients of that caller alone are
+// notified, and each of two replicas has the new lists, whichever has the stream of the client.
 func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
@@ -247,8 +256,10 @@ func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 				kv := store.NewMemory(store.MemoryOptions{})
 				u.replicas = nil
 				for range 2 {
-					s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: kv, Log: kv, Bus: kv, Keys: [][]byte{make([]byte, 32)}}
-					h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}, Dialer: client.Dialer{Revision: theirs}}
+					s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: kv, Log: kv, Bus: kv,
+						Keys: [][]byte{make([]byte, 32)}}
+					h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())},
+						Dialer: client.Dialer{Revision: theirs}}
 					gatewaytest.Run(t, h, s)
 					t.Cleanup(func() { s.Shutdown(context.Background()) })
 					u.replicas = append(u.replicas, s)
@@ -415,7 +426,8 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 				p := newProtectedServer(t, x.URL)
 				ownEntries(p.Server, "ada", "bob")
 				x.up[p.url] = p
-				u.start(&host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}, Dialer: client.Dialer{Revision: theirs}})
+				u.start(&host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())},
+					Dialer: client.Dialer{Revision: theirs}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				updates := make(map[string]chan client.Change)
@@ -423,7 +435,8 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 					c, changes := u.dial(name, ours), make(chan client.Change, 1000)
 					updates[name] = changes
 					go func() {
-						for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"server:up/lib://ada", "server:up/lib://bob"}}) {
+						for change, err := range c.Watch(ctx,
+							client.WatchFilter{URIs: []string{"server:up/lib://ada", "server:up/lib://bob"}}) {
 							if err == nil && !change.Resync {
 								changes <- change
 							}
@@ -454,12 +467,13 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 	}
 }
 
-// What the policy always denies to a caller is hidden from the caller's lists of a server with CallerAuth, also if callers
-// for whom the server lists the same share them.
+// What the policy always denies to a caller is hidden from the caller's lists of a server with CallerAuth, also if
+// callers for whom the server lists the same share them.
 func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 	const (
 		hidden = "server:up/lib://both up__open"
-		every  = "server:up/lib://both server:up/lib://secret server:up/secret://{id} up__open up__secret up__secret up__whoami up__whoami"
+		every  = "server:up/lib://both server:up/lib://secret server:up/secret://{id} up__open up__secret up__secret " +
+			"up__whoami up__whoami"
 	)
 	denied := make(chan string, 100)
 	u := newUsers(t, "ada", "bob")
@@ -495,7 +509,8 @@ func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 			if _, err := client.CallTool[string](t.Context(), ada, "up__secret", nil); err != nil {
 				t.Error(err)
 			}
-			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil || !strings.Contains(err.Error(), "is denied") {
+			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil ||
+				!strings.Contains(err.Error(), "is denied") {
 				t.Errorf("the call of the hidden tool ends with %v", err)
 			}
 			expectMessage(t, denied, "bob secret")
@@ -513,5 +528,6 @@ func addSecret(p *protectedServer) {
 	type id struct {
 		ID string `json:"id"`
 	}
-	server.AddTemplate(p.Server, mcp.ResourceTemplate{URITemplate: "secret://{id}", Name: "secret"}, func(context.Context, id) (string, error) { return "text", nil })
+	server.AddTemplate(p.Server, mcp.ResourceTemplate{URITemplate: "secret://{id}", Name: "secret"},
+		func(context.Context, id) (string, error) { return "text", nil })
 }

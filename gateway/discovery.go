@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog]. It does not include those of
-// servers with CallerAuth, which depend on the caller.
+// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog]. It does not include
+// those of servers with CallerAuth, which depend on the caller.
 type Catalog struct {
 	Tools  int  // number of tools of all servers
 	Bytes  int  // size of their definitions, as JSON
@@ -27,8 +27,8 @@ type Catalog struct {
 }
 
 // The tools with which clients use tools that are not listed. A tool of a server without a prefix that has
-// one of these names is not registered if there is a ListBudget. Their definitions stay the same while servers change, so that models
-// can cache them.
+// one of these names is not registered if there is a ListBudget. Their definitions stay the same while servers change,
+// so that models can cache them.
 const (
 	searchTools  = "search_tools"
 	describeTool = "describe_tool"
@@ -55,9 +55,10 @@ type discovery struct {
 // discover decides whether tools/list has the tools of the servers, before they are registered under the
 // names that they are to have. Only the list of one server, if any, has changed since the last call.
 func (g *Gateway) discover(changed string) Catalog {
-	g.discovery.setTools(changed, slices.DeleteFunc(slices.Clone(g.tools.byServer[changed]), func(t *registration[host.MergedTool]) bool {
-		return g.isDiscovery(t.want) // it is not registered
-	}))
+	g.discovery.setTools(changed, slices.DeleteFunc(slices.Clone(g.tools.byServer[changed]),
+		func(t *registration[host.MergedTool]) bool {
+			return g.isDiscovery(t.want) // it is not registered
+		}))
 	var now Catalog
 	for _, size := range g.discovery.sizes {
 		now.Tools += size.Tools
@@ -167,16 +168,18 @@ func (g *Gateway) registerDiscovery(s *server.Server) {
 			Annotations: readOnly,
 		}, g.search),
 		describeTool: s.RegisterTool(mcp.Tool{
-			Name:        describeTool,
-			Title:       "Describe a tool",
-			Description: "Return the definition of a tool that " + searchTools + " has found, with the schema of its arguments. Use it before " + callTool + ".",
+			Name:  describeTool,
+			Title: "Describe a tool",
+			Description: "Return the definition of a tool that " + searchTools +
+				" has found, with the schema of its arguments. Use it before " + callTool + ".",
 			InputSchema: json.RawMessage(describeSchema),
 			Annotations: readOnly,
 		}, g.describe),
 		callTool: downstream.RegisterToolCaller(s, mcp.Tool{
-			Name:        callTool,
-			Title:       "Call a tool",
-			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " + describeTool + " returns.",
+			Name:  callTool,
+			Title: "Call a tool",
+			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " +
+				describeTool + " returns.",
 			InputSchema: json.RawMessage(callSchema),
 		}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
 			name, _ := jsonrpc.Get(arguments, "name")
@@ -194,15 +197,18 @@ const (
 	searchSchema = `{"type":"object","properties":{` +
 		`"query":{"type":"string","maxLength":1000,"description":"words that describe what the tool does"},` +
 		`"server":{"type":"string","description":"search the tools of this server only"},` +
-		`"detail":{"enum":["name","summary","definition"],"default":"summary","description":"how much of each tool to return"},` +
+		`"detail":{"enum":["name","summary","definition"],"default":"summary","description":"how much of each tool ` +
+		`to return"},` +
 		`"limit":{"type":"integer","minimum":1,"maximum":50,"default":10,"description":"maximum number of tools"},` +
-		`"offset":{"type":"integer","minimum":0,"default":0,"description":"number of tools to leave out at the beginning"}` +
+		`"offset":{"type":"integer","minimum":0,"default":0,"description":"number of tools to leave out at the ` +
+		`beginning"}` +
 		`},"additionalProperties":false}`
 	describeSchema = `{"type":"object","properties":{` +
 		`"name":{"type":"string","description":"name of the tool"}},"required":["name"],"additionalProperties":false}`
 	callSchema = `{"type":"object","properties":{` +
 		`"name":{"type":"string","description":"name of the tool"},` +
-		`"arguments":{"type":"object","description":"arguments of the tool"}},"required":["name"],"additionalProperties":false}`
+		`"arguments":{"type":"object","description":"arguments of the tool"}},"required":["name"],` +
+		`"additionalProperties":false}`
 )
 
 // searchArguments are the arguments of search_tools.
@@ -250,7 +256,8 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 		return textOf(found)
 	}
 	if arguments.Server != "" && found.Total == 0 && len(g.find(ctx, "", arguments.Server)) == 0 {
-		return nil, fmt.Errorf("server %.64q has no tools; call %s without arguments for the list of servers", arguments.Server, searchTools)
+		return nil, fmt.Errorf("server %.64q has no tools; call %s without arguments for the list of servers",
+			arguments.Server, searchTools)
 	}
 	from := min(arguments.Offset, len(visible))
 	found.Tools = []any{} // not null

@@ -24,33 +24,38 @@ type path struct {
 	Path string `json:"path" doc:"path of the file"`
 }
 
-// filesServer returns a server with the tools read and delete, and slow, which reports progress and waits for the end of
-// its context.
+// filesServer returns a server with the tools read and delete, and slow, which reports progress and waits for the end
+// of its context.
 func filesServer(ended chan<- struct{}) *server.Server {
 	s := &server.Server{Name: "files", Title: "Files", Description: "Files of a project\nand more"}
-	server.AddTool(s, mcp.Tool{Name: "read", Description: "Read a text file.\nThe second line."}, func(_ context.Context, in path) (string, error) {
-		return "text of " + in.Path, nil
-	})
-	server.AddTool(s, mcp.Tool{Name: "delete", Description: "Remove a file"}, func(context.Context, path) (string, error) { return "", nil })
-	server.AddTool(s, mcp.Tool{Name: "slow", Description: "Wait"}, func(ctx context.Context, _ struct{}) (string, error) {
-		if err := server.Progress(ctx, 1, 2, "halfway"); err != nil {
-			return "", err
-		}
-		<-ctx.Done()
-		ended <- struct{}{}
-		return "", ctx.Err()
-	})
+	server.AddTool(s, mcp.Tool{Name: "read", Description: "Read a text file.\nThe second line."},
+		func(_ context.Context, in path) (string, error) {
+			return "text of " + in.Path, nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "delete", Description: "Remove a file"},
+		func(context.Context, path) (string, error) { return "", nil })
+	server.AddTool(s, mcp.Tool{Name: "slow", Description: "Wait"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			if err := server.Progress(ctx, 1, 2, "halfway"); err != nil {
+				return "", err
+			}
+			<-ctx.Done()
+			ended <- struct{}{}
+			return "", ctx.Err()
+		})
 	return s
 }
 
 func weatherServer() *server.Server {
 	s := &server.Server{Name: "weather"}
-	server.AddTool(s, mcp.Tool{Name: "forecast", Description: "Tell tomorrow's weather"}, func(context.Context, struct{}) (string, error) { return "rain", nil })
+	server.AddTool(s, mcp.Tool{Name: "forecast", Description: "Tell tomorrow's weather"},
+		func(context.Context, struct{}) (string, error) { return "rain", nil })
 	return s
 }
 
 // runDiscovery runs a gateway with a budget until the test ends. The channel receives each change of its catalogue.
-func runDiscovery(t *testing.T, budget int, servers ...host.ServerConfig) (*server.Server, *host.Host, <-chan gateway.Catalog) {
+func runDiscovery(t *testing.T, budget int, servers ...host.ServerConfig) (*server.Server, *host.Host,
+	<-chan gateway.Catalog) {
 	t.Helper()
 	h := &host.Host{Servers: servers}
 	s, changes := runDiscoveryOf(t, budget, h)
@@ -140,7 +145,9 @@ func search(t *testing.T, c *client.Client, arguments string) (found discovered)
 func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
 	up := &server.Server{Name: "up"}
 	for _, name := range []string{"search_tools", "other"} {
-		server.AddTool(up, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "of the server", nil })
+		server.AddTool(up, mcp.Tool{Name: name}, func(context.Context, none) (string, error) {
+			return "of the server", nil
+		})
 	}
 	config := inMemory(t, "up", up)
 	config.Prefix = new("")
@@ -161,7 +168,8 @@ func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
 func TestLargeCataloguesAreDiscovered(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	mcptest.Everywhere(t, func() *server.Server {
-		s, _, changes := runDiscovery(t, 100, inMemory(t, "files", filesServer(ended)), inMemory(t, "weather", weatherServer()))
+		s, _, changes := runDiscovery(t, 100, inMemory(t, "files", filesServer(ended)),
+			inMemory(t, "weather", weatherServer()))
 		awaitCatalog(t, changes, 4)
 		return s
 	}, func(t *testing.T, c *client.Client) {
@@ -169,11 +177,14 @@ func TestLargeCataloguesAreDiscovered(t *testing.T) {
 			t.Fatalf("listed: %s", got)
 		}
 		found := search(t, c, `{"query":"read a file","limit":1}`)
-		if len(found.Tools) != 1 || string(found.Tools[0]) != `{"name":"files__read","server":"files","description":"Read a text file."}` || found.Total < 1 || found.Version == "" {
+		if len(found.Tools) != 1 ||
+			string(found.Tools[0]) != `{"name":"files__read","server":"files","description":"Read a text file."}` ||
+			found.Total < 1 || found.Version == "" {
 			t.Errorf("found %s of %d", found.Tools, found.Total)
 		}
 		definition := textOfCall(t, c, "describe_tool", map[string]string{"name": "files__read"})
-		if !strings.HasPrefix(definition, `{"name":"files__read",`) || !strings.Contains(definition, `"inputSchema":{"type":"object","properties":{"path":`) {
+		if !strings.HasPrefix(definition, `{"name":"files__read",`) ||
+			!strings.Contains(definition, `"inputSchema":{"type":"object","properties":{"path":`) {
 			t.Errorf("the definition is %s", definition)
 		}
 		arguments := map[string]any{"name": "files__read", "arguments": path{"notes"}}
@@ -190,12 +201,15 @@ func TestLargeCataloguesAreDiscovered(t *testing.T) {
 }
 
 func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
-	s, _, changes := runDiscovery(t, -1, inMemory(t, "files", filesServer(nil)), inMemory(t, "weather", weatherServer()))
+	s, _, changes := runDiscovery(t, -1, inMemory(t, "files", filesServer(nil)),
+		inMemory(t, "weather", weatherServer()))
 	awaitCatalog(t, changes, 4)
 	c := mcptest.Dial(t, s)
 	for arguments, want := range map[string]string{
-		`{}`:                                 `0 of 4 tools [] servers [{"name":"files","title":"Files","description":"Files of a project","tools":3} {"name":"weather","tools":1}]`,
-		`{"server":"files","detail":"name"}`: `3 of 3 tools ["files__delete" "files__read" "files__slow"] servers []`,
+		`{}`: `0 of 4 tools [] servers [{"name":"files","title":"Files",` +
+			`"description":"Files of a project","tools":3} {"name":"weather","tools":1}]`,
+		`{"server":"files","detail":"name"}`: `3 of 3 tools ["files__delete" "files__read" ` +
+			`"files__slow"] servers []`,
 		`{"server":"files","detail":"name","offset":1,"limit":1}`: `1 of 3 tools ["files__read"] servers []`,
 		`{"server":"files","detail":"name","offset":9}`:           `0 of 3 tools [] servers []`,
 		`{"query":"weather","detail":"name"}`:                     `1 of 1 tools ["weather__forecast"] servers []`,
@@ -203,11 +217,13 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 		`{"query":"xyzzy"}`:                                       `0 of 0 tools [] servers []`,
 	} {
 		found := search(t, c, arguments)
-		if got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools, found.Servers); got != want {
+		if got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools,
+			found.Servers); got != want {
 			t.Errorf("%s: %s, want %s", arguments, got, want)
 		}
 	}
-	if found := search(t, c, `{"query":"weather","detail":"definition"}`); !strings.Contains(string(found.Tools[0]), `"name":"weather__forecast"`) ||
+	if found := search(t, c, `{"query":"weather","detail":"definition"}`); !strings.Contains(string(found.Tools[0]),
+		`"name":"weather__forecast"`) ||
 		!strings.Contains(string(found.Tools[0]), `"inputSchema":{`) {
 		t.Errorf("the definition is %s", found.Tools[0])
 	}
@@ -220,7 +236,8 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tool, got, test[1])
 		}
 	}
-	for tool, arguments := range map[string]string{"search_tools": `{"limit":51}`, "describe_tool": `{}`, "call_tool": `{"name":"files__read","arguments":{}}`} {
+	for tool, arguments := range map[string]string{"search_tools": `{"limit":51}`, "describe_tool": `{}`,
+		"call_tool": `{"name":"files__read","arguments":{}}`} {
 		if got := textOfCall(t, c, tool, json.RawMessage(arguments)); !strings.Contains(got, "invalid arguments") {
 			t.Errorf("%s %s: %s", tool, arguments, got)
 		}
@@ -267,9 +284,11 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 		next   func()
 	}{
 		{"weather__forecast", func() {
-			versions = append(versions, link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().ToolsVersion(h, t.Context()))
+			versions = append(versions,
+				link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().ToolsVersion(h, t.Context()))
 			for i := range 4 {
-				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)}, func(context.Context, struct{}) (string, error) { return "", nil })
+				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)},
+					func(context.Context, struct{}) (string, error) { return "", nil })
 			}
 		}},
 		{"call_tool describe_tool search_tools", func() {
@@ -307,12 +326,13 @@ func TestCallToolForwardsProgressAndCancellation(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := c.CallTool(ctx, "call_tool", map[string]any{"name": "files__slow"}, client.WithProgress(func(done, total float64, text string) {
-			if done != 1 || total != 2 || text != "halfway" && c.Revision() != mcp.V20241105 {
-				t.Errorf("progress %v of %v %q", done, total, text)
-			}
-			cancel()
-		}))
+		_, err := c.CallTool(ctx, "call_tool", map[string]any{"name": "files__slow"},
+			client.WithProgress(func(done, total float64, text string) {
+				if done != 1 || total != 2 || text != "halfway" && c.Revision() != mcp.V20241105 {
+					t.Errorf("progress %v of %v %q", done, total, text)
+				}
+				cancel()
+			}))
 		if err == nil {
 			t.Error("the call was not cancelled")
 		}
@@ -350,13 +370,15 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)}, nil
 		}
 	})
-	if got := textOfCall(t, c, "call_tool", json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)); !strings.Contains(got, "too much") {
+	if got := textOfCall(t, c, "call_tool",
+		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)); !strings.Contains(got, "too much") {
 		t.Errorf("the result is %s", got)
 	}
 	if events := log.take(); !strings.HasPrefix(events, "denied") || up.paid.Load() != 0 {
 		t.Errorf("the audit log has %s; %d calls reached the server", events, up.paid.Load())
 	}
-	if got := textOfCall(t, c, "call_tool", json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1}}`)); got != "paid" || questions != 1 {
+	if got := textOfCall(t, c, "call_tool",
+		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1}}`)); got != "paid" || questions != 1 {
 		t.Errorf("the result is %s after %d questions", got, questions)
 	}
 	for _, r := range asked {
@@ -375,10 +397,13 @@ func startSearched(t *testing.T, budget int, policy host.Policy) *users {
 	ownEntries(p.Server, "ada", "bob")
 	x.up[p.url] = p
 	for i := range 20 {
-		server.AddTool(p.Server, mcp.Tool{Name: fmt.Sprintf("paint_%02d", i), Description: "Paint the fence with brush " + fmt.Sprint(i)}, func(context.Context, none) (string, error) { return "painted", nil },
+		server.AddTool(p.Server, mcp.Tool{Name: fmt.Sprintf("paint_%02d", i),
+			Description: "Paint the fence with brush " + fmt.Sprint(i)},
+			func(context.Context, none) (string, error) { return "painted", nil },
 			server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" }))
 	}
-	h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers()), inMemory(t, "weather", weatherServer())}, Policy: policy}
+	h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers()), inMemory(t, "weather", weatherServer())},
+		Policy: policy}
 	gatewaytest.Run(t, h, u.server, func(g *gateway.Gateway) { g.ListBudget = budget })
 	u.front.Start()
 	t.Cleanup(u.front.Close)
@@ -395,7 +420,8 @@ func found(t *testing.T, c *client.Client, arguments string) string {
 	return strings.Join(names, " ")
 }
 
-// A caller finds the tools that it alone has, and neither those of other callers nor those that the policy denies to it.
+// A caller finds the tools that it alone has, and neither those of other callers nor those that the policy denies to
+// it.
 func TestToolsOfCallersAreDiscovered(t *testing.T) {
 	u := startSearched(t, -1, host.Rules{Default: host.Allow, Rules: []host.Rule{
 		{When: isAda, Fixed: true, Action: host.Allow},
@@ -410,9 +436,11 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 				}
 			}
 			for arguments, want := range map[string][2]string{
-				`{"query":"whoami only forecast","detail":"name"}`:        {"up__ada_only up__whoami weather__forecast", "up__bob_only weather__forecast"},
-				`{"query":"fence","detail":"name","limit":2}`:             {"up__paint_00 up__paint_01", ""},
-				`{"server":"up","detail":"name","limit":3}`:               {"up__ada_only up__paint_00 up__paint_01", "up__bob_only"},
+				`{"query":"whoami only forecast","detail":"name"}`: {"up__ada_only up__whoami weather__forecast",
+					"up__bob_only weather__forecast"},
+				`{"query":"fence","detail":"name","limit":2}`: {"up__paint_00 up__paint_01", ""},
+				`{"server":"up","detail":"name","limit":3}`: {"up__ada_only up__paint_00 up__paint_01",
+					"up__bob_only"},
 				`{"server":"weather","query":"tomorrow","detail":"name"}`: {"weather__forecast", "weather__forecast"},
 			} {
 				if got := [2]string{found(t, ada, arguments), found(t, bob, arguments)}; got != want {
@@ -420,24 +448,28 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 				}
 			}
 			all := search(t, ada, `{}`)
-			if got := fmt.Sprintf("%d %s", all.Total, all.Servers); got != `23 [{"name":"up","tools":22} {"name":"weather","tools":1}]` {
+			if got := fmt.Sprintf("%d %s", all.Total,
+				all.Servers); got != `23 [{"name":"up","tools":22} {"name":"weather","tools":1}]` {
 				t.Errorf("all tools: %s", got)
 			}
 			if other := search(t, bob, `{}`); other.Version == "" || other.Version == all.Version {
 				t.Errorf("the versions for two callers are %q and %q", all.Version, other.Version)
 			}
-			if got := textOfCall(t, ada, "describe_tool", map[string]string{"name": "up__paint_07"}); !strings.Contains(got, "brush 7") {
+			if got := textOfCall(t, ada, "describe_tool",
+				map[string]string{"name": "up__paint_07"}); !strings.Contains(got, "brush 7") {
 				t.Errorf("described: %s", got)
 			}
 			if got := textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}); got != "painted" {
 				t.Errorf("called: %s", got)
 			}
 			for tool, want := range map[string]string{"describe_tool": "unknown tool", "call_tool": "unknown tool"} {
-				if got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"}); !strings.Contains(got, want) || strings.Contains(got, "mean up__ada") {
+				if got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"}); !strings.Contains(got,
+					want) || strings.Contains(got, "mean up__ada") {
 					t.Errorf("%s of Bob: %s", tool, got)
 				}
 			}
-			if got := textOfCall(t, bob, "call_tool", map[string]string{"name": "up__whoami"}); !strings.Contains(got, "is denied") {
+			if got := textOfCall(t, bob, "call_tool", map[string]string{"name": "up__whoami"}); !strings.Contains(got,
+				"is denied") {
 				t.Errorf("call of a hidden tool: %s", got)
 			}
 		})
@@ -456,7 +488,9 @@ func TestBudgetCountsTheToolsOfTheCaller(t *testing.T) {
 			if got := namesListed(t, bob); got != "up__bob_only up__whoami weather__forecast" {
 				t.Errorf("Bob lists %s", got)
 			}
-			if got := found(t, ada, `{"query":"brush fence 7 forecast","detail":"name","limit":1}`); got != "up__paint_07" && got != "weather__forecast" {
+			if got := found(t, ada,
+				`{"query":"brush fence 7 forecast","detail":"name","limit":1}`); got != "up__paint_07" &&
+				got != "weather__forecast" {
 				t.Errorf("found %s", got)
 			}
 			if got := textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}); got != "painted" {

@@ -16,7 +16,9 @@ import (
 // The client's user is asked about each call that the policy does not allow.
 func ExampleApprove() {
 	upstream := &server.Server{Name: "greeter"}
-	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
+	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) {
+		return "Hello!", nil
+	})
 	upstreamHTTP := httptest.NewServer(upstream)
 	defer upstreamHTTP.Close()
 

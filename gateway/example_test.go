@@ -15,7 +15,9 @@ import (
 
 func Example() {
 	upstream := &server.Server{Name: "greeter"}
-	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
+	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) {
+		return "Hello!", nil
+	})
 	upstreamHTTP := httptest.NewServer(upstream)
 	defer upstreamHTTP.Close()
 

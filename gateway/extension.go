@@ -19,8 +19,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// notifyTimeout limits the time to forward a notification of an extension. The server does not read further messages of the
-// client until then.
+// notifyTimeout limits the time to forward a notification of an extension. The server does not read further messages
+// of the client until then.
 const notifyTimeout = 5 * time.Second
 
 // extensions are what a Gateway forwards of the extensions of its servers. Only New and Run change it.
@@ -30,8 +30,9 @@ type extensions struct {
 	owners     atomic.Pointer[map[string][]string] // the servers by method
 }
 
-// registerExtensions registers the extensions whose methods the gateway forwards, and removes others. A method that several
-// servers have is not forwarded. It returns an error for each such method, and for each extension that cannot be registered.
+// registerExtensions registers the extensions whose methods the gateway forwards, and removes others. A method that
+// several servers have is not forwarded. It returns an error for each such method, and for each extension that cannot
+// be registered.
 func (g *Gateway) registerExtensions(order []string) error {
 	x := &g.extensions
 	owners := make(map[string][]string)
@@ -110,7 +111,8 @@ func (g *Gateway) updateExtensions(status host.ServerStatus) {
 
 // forwardedExtension returns an extension whose methods are forwarded.
 func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
-	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]server.ExtensionRequest), Notifications: make(map[string]server.ExtensionNotification)}
+	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]server.ExtensionRequest),
+		Notifications: make(map[string]server.ExtensionNotification)}
 	if e.Settings != nil {
 		forwarded.Settings = e.Settings
 	}
@@ -129,7 +131,8 @@ func (g *Gateway) ownerOf(method string) (string, error) {
 	case len(names) == 0: // it was removed a moment ago
 		return "", jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available any more", method)
 	case len(names) > 1:
-		return "", jsonrpc.Errorf(jsonrpc.CodeInternalError, "method %q belongs to several servers: configure it for one of %q", method, names)
+		return "", jsonrpc.Errorf(jsonrpc.CodeInternalError,
+			"method %q belongs to several servers: configure it for one of %q", method, names)
 	case g.Toolset != nil && !glob.Any(g.Toolset.Servers, names[0]):
 		return "", jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available in this toolset", method)
 	default:
@@ -144,7 +147,8 @@ func (g *Gateway) forwardRequest(method string) server.ExtensionRequest {
 		if err != nil {
 			return nil, err
 		}
-		result, err := g.host.CallExtension(ctx, to, method, revision.WithoutMembers(params, "_meta"), g.callOptions(ctx)...)
+		result, err := g.host.CallExtension(ctx, to, method, revision.WithoutMembers(params, "_meta"),
+			g.callOptions(ctx)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
 		}
@@ -162,7 +166,8 @@ func (g *Gateway) forwardNotification(method string) server.ExtensionNotificatio
 			err = g.host.NotifyExtension(limited, to, method, revision.WithoutMembers(params, "_meta"))
 		}
 		if err != nil {
-			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method), slog.Any("error", err))
+			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method),
+				slog.Any("error", err))
 		}
 	}
 }

@@ -36,7 +36,8 @@ func newJobsServer() *jobsServer {
 	s := &jobsServer{Server: server.Server{Name: "jobs"}, notes: make(chan string, 10)}
 	server.AddExtension(&s.Server, server.Extension{
 		ID: jobs,
-		Requests: map[string]server.ExtensionRequest{"jobs/run": func(ctx context.Context, params json.RawMessage) (any, error) {
+		Requests: map[string]server.ExtensionRequest{"jobs/run": func(ctx context.Context,
+			params json.RawMessage) (any, error) {
 			s.runs.Add(1)
 			name, _ := jsonrpc.Get(params, "name")
 			if string(name) == `"bad"` {
@@ -45,14 +46,17 @@ func newJobsServer() *jobsServer {
 			if session := rpc.From(ctx).SessionNotifier; session != nil {
 				s.session.Store(&session)
 			}
-			if err := server.Notify(ctx, "notifications/jobs/running", fmt.Appendf(nil, `{"name":%s}`, name)); err != nil {
+			if err := server.Notify(ctx, "notifications/jobs/running",
+				fmt.Appendf(nil, `{"name":%s}`, name)); err != nil {
 				return nil, err
 			}
 			meta, _ := jsonrpc.Get(params, "_meta")
 			trace, _ := jsonrpc.Get(meta, "com.example/trace")
-			return map[string]any{"ran": json.RawMessage(name), "trace": json.RawMessage(trace), "_meta": map[string]any{"com.example/done": true}}, nil
+			return map[string]any{"ran": json.RawMessage(name), "trace": json.RawMessage(trace),
+				"_meta": map[string]any{"com.example/done": true}}, nil
 		}},
-		Notifications: map[string]server.ExtensionNotification{"notifications/jobs/note": func(_ context.Context, params json.RawMessage) {
+		Notifications: map[string]server.ExtensionNotification{"notifications/jobs/note": func(_ context.Context,
+			params json.RawMessage) {
 			s.notes <- string(params)
 		}},
 	})
@@ -63,7 +67,8 @@ func newJobsServer() *jobsServer {
 func jobsConfig(config host.ServerConfig) host.ServerConfig {
 	config.Extensions = []host.Extension{{
 		ID: jobs, Settings: json.RawMessage(`{"priority":7}`),
-		Requests: []string{"jobs/run", "jobs/missing"}, Notifications: []string{"notifications/jobs/note", "notifications/jobs/running"},
+		Requests: []string{"jobs/run", "jobs/missing"}, Notifications: []string{"notifications/jobs/note",
+			"notifications/jobs/running"},
 	}}
 	return config
 }
@@ -98,14 +103,19 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
 		up := newJobsServer()
 		s := &server.Server{Name: "gateway"}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))}, Dialer: client.Dialer{Revision: theirs}}, s)
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
+			Dialer: client.Dialer{Revision: theirs}}, s)
 		url := serveHTTP(t, s)
 		for _, ours := range mcp.Revisions() {
 			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
 				running := make(chan string, 10)
-				d := client.Dialer{Revision: ours, Extensions: []client.Extension{{ID: jobs, Notifications: map[string]func(context.Context, json.RawMessage){
-					"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { running <- string(params) },
-				}}}}
+				d := client.Dialer{Revision: ours, Extensions: []client.Extension{{ID: jobs,
+					Notifications: map[string]func(context.Context, json.RawMessage){
+						"notifications/jobs/running": func(_ context.Context,
+							params json.RawMessage) {
+							running <- string(params)
+						},
+					}}}}
 				c, err := d.Dial(t.Context(), client.URL(url))
 				if err != nil {
 					t.Fatal(err)
@@ -114,26 +124,33 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 				if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"priority":7}` {
 					t.Errorf("the gateway declares %s, %v", settings, ok)
 				}
-				result, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"}, client.WithMeta(mcp.Meta{"com.example/trace": json.RawMessage(`"t"`)}))
-				if err != nil || !strings.Contains(string(result), `"ran":"a"`) || !strings.Contains(string(result), `"trace":"t"`) || !strings.Contains(string(result), `"com.example/done":true`) {
+				result, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"},
+					client.WithMeta(mcp.Meta{"com.example/trace": json.RawMessage(`"t"`)}))
+				if err != nil || !strings.Contains(string(result), `"ran":"a"`) ||
+					!strings.Contains(string(result), `"trace":"t"`) ||
+					!strings.Contains(string(result), `"com.example/done":true`) {
 					t.Errorf("result %s, %v", result, err)
 				}
 				expectMessage(t, running, `{"name":"a"}`)
-				if err := c.NotifyExtension(t.Context(), "notifications/jobs/note", map[string]string{"text": "n"}); err != nil {
+				if err := c.NotifyExtension(t.Context(), "notifications/jobs/note",
+					map[string]string{"text": "n"}); err != nil {
 					t.Fatal(err)
 				}
 				expectMessage(t, up.notes, `"text":"n"`)
 				var reported *jsonrpc.Error
-				if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "bad"}); !errors.As(err, &reported) || reported.Code != 1234 {
+				if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "bad"}); !errors.As(err,
+					&reported) || reported.Code != 1234 {
 					t.Errorf("the error of the server is %v", err)
 				}
-				if _, err := c.CallExtension(t.Context(), "jobs/missing", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+				if _, err := c.CallExtension(t.Context(), "jobs/missing", nil); !errors.As(err, &reported) ||
+					reported.Code != jsonrpc.CodeMethodNotFound {
 					t.Errorf("the error for an unknown method is %v", err)
 				}
 				if ours.Modern() || theirs.Modern() {
 					return
 				}
-				(*up.session.Load()).Notify(jsonrpc.AppendNotification(nil, "notifications/jobs/running", []byte(`{"name":"late"}`)))
+				(*up.session.Load()).Notify(jsonrpc.AppendNotification(nil, "notifications/jobs/running",
+					[]byte(`{"name":"late"}`)))
 				expectMessage(t, running, `{"name":"late"}`)
 			})
 		}
@@ -152,19 +169,20 @@ func expectMessage(t *testing.T, received <-chan string, want string) {
 	}
 }
 
-// The policy decides about the methods of extensions, and the audit log has them. Clients that do not declare the extension
-// cannot use it.
+// The policy decides about the methods of extensions, and the audit log has them. Clients that do not declare the
+// extension cannot use it.
 func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	up := newJobsServer()
 	var seen []string
 	h := &host.Host{
 		Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
-		Policy: host.Rules{Rules: []host.Rule{{Method: "jobs/run", Action: host.Allow, When: func(_ context.Context, r *host.Request) (bool, error) {
-			if r.Kind != host.KindExtension || r.Name != jobs {
-				t.Errorf("the policy sees %+v", r)
-			}
-			return string(r.Arguments) == `{"name":"allowed"}`, nil
-		}}}},
+		Policy: host.Rules{Rules: []host.Rule{{Method: "jobs/run", Action: host.Allow,
+			When: func(_ context.Context, r *host.Request) (bool, error) {
+				if r.Kind != host.KindExtension || r.Name != jobs {
+					t.Errorf("the policy sees %+v", r)
+				}
+				return string(r.Arguments) == `{"name":"allowed"}`, nil
+			}}}},
 		Audit: func(_ context.Context, r *host.AuditRecord) error {
 			if r.Kind == host.KindExtension {
 				seen = append(seen, fmt.Sprintf("%s %s %s%s", r.Event, r.Method, r.Name, r.Outcome))
@@ -185,7 +203,8 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 		t.Error(err)
 	}
 	var reported *jsonrpc.Error
-	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"}); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(reported.Message, "is denied") {
+	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"}); !errors.As(err,
+		&reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(reported.Message, "is denied") {
 		t.Errorf("the denied request has the error %v", err)
 	}
 	if err := c.NotifyExtension(t.Context(), "notifications/jobs/note", nil); err != nil {
@@ -194,7 +213,8 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	if err := c.Ping(t.Context()); err != nil { // the notification has been handled
 		t.Fatal(err)
 	}
-	want := "allowed jobs/run com.example/jobs, done jobs/run com.example/jobsok, denied jobs/run com.example/jobserror, denied notifications/jobs/note com.example/jobserror"
+	want := "allowed jobs/run com.example/jobs, done jobs/run com.example/jobsok, denied jobs/run " +
+		"com.example/jobserror, denied notifications/jobs/note com.example/jobserror"
 	if got := strings.Join(seen, ", "); got != want {
 		t.Errorf("the audit log has\n%s\nwant\n%s", got, want)
 	}
@@ -206,7 +226,8 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stranger.Close() })
-	if _, err := stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+	if _, err := stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); !errors.As(err,
+		&reported) || reported.Code != jsonrpc.CodeMethodNotFound {
 		t.Errorf("a client without the extension has the error %v", err)
 	}
 }
@@ -215,10 +236,12 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	one, other := newJobsServer(), newJobsServer()
 	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "one", &one.Server)), jobsConfig(httpConfig(t, "other", &other.Server))}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "one", &one.Server)),
+		jobsConfig(httpConfig(t, "other", &other.Server))}}, s)
 	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: jobs}} })
 	_, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
-	if err == nil || !strings.Contains(err.Error(), `belongs to several servers: configure it for one of ["one" "other"]`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`belongs to several servers: configure it for one of ["one" "other"]`) {
 		t.Errorf("the error is %v", err)
 	}
 	if one.runs.Load()+other.runs.Load() != 0 {
@@ -226,8 +249,8 @@ func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	}
 }
 
-// A change of the configuration adds and removes extensions while the gateway serves: methods at once, also for clients that are
-// connected, and the declaration for clients that connect afterwards.
+// A change of the configuration adds and removes extensions while the gateway serves: methods at once, also for
+// clients that are connected, and the declaration for clients that connect afterwards.
 func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	up := newJobsServer()
 	plain := httpConfig(t, "up", &up.Server)
@@ -274,7 +297,8 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 						break
 					}
 					if time.Now().After(deadline) {
-						t.Fatalf("%s: declared %t, works for a new client %t, for one that is connected %t", state.name, declared, works(after), works(before))
+						t.Fatalf("%s: declared %t, works for a new client %t, for one that is connected %t", state.name,
+							declared, works(after), works(before))
 					}
 				}
 			}
@@ -286,17 +310,22 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	app := func(text string) upstream {
 		return upstream{
-			mcp.MethodListTools: `{"tools":[{"name":"show","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app"}},` +
-				`{"name":"other","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]},"ui/resourceUri":7}}]}`,
-			mcp.MethodListResources: `{"resources":[{"uri":"ui://app","name":"app","mimeType":"text/html;profile=mcp-app"}]}`,
-			mcp.MethodReadResource:  `{"contents":[{"uri":"ui://app","text":"` + text + `"}]}`,
-			mcp.MethodCallTool:      `{"content":[{"type":"text","text":"shown"}],"_meta":{"ui":{"resourceUri":"ui://app"}}}`,
+			mcp.MethodListTools: `{"tools":[{"name":"show","inputSchema":{"type":"object"},` +
+				`"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app"}},` +
+				`{"name":"other","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]},` +
+				`"ui/resourceUri":7}}]}`,
+			mcp.MethodListResources: `{"resources":[{"uri":"ui://app","name":"app",` +
+				`"mimeType":"text/html;profile=mcp-app"}]}`,
+			mcp.MethodReadResource: `{"contents":[{"uri":"ui://app","text":"` + text + `"}]}`,
+			mcp.MethodCallTool: `{"content":[{"type":"text","text":"shown"}],` +
+				`"_meta":{"ui":{"resourceUri":"ui://app"}}}`,
 		}
 	}
 	s := gatewayTo(t, app("one").start(t, "first"), app("two").start(t, "second"))
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
 		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
-		want := map[string][2]string{"first__show": {"server:first/ui://app", "one"}, "second__show": {"server:second/ui://app", "two"}}
+		want := map[string][2]string{"first__show": {"server:first/ui://app", "one"},
+			"second__show": {"server:second/ui://app", "two"}}
 		for _, tool := range listed(t, c) {
 			expected, ok := want[tool.Name]
 			if !ok {
@@ -332,13 +361,14 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	}
 }
 
-// startOpener starts a server of 2025-11-25 whose tool asks the user to open a URL, and does not wait until the user has
-// finished there. The returned function reports that the user has finished.
+// startOpener starts a server of 2025-11-25 whose tool asks the user to open a URL, and does not wait until the user
+// has finished there. The returned function reports that the user has finished.
 func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 	near, far := transport.Pipe()
 	answers := upstream{
-		mcp.MethodListTools:  `{"tools":[{"name":"open","inputSchema":{"type":"object"}}]}`,
-		mcp.MethodInitialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"up","version":"1"}}`,
+		mcp.MethodListTools: `{"tools":[{"name":"open","inputSchema":{"type":"object"}}]}`,
+		mcp.MethodInitialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"up",` +
+			`"version":"1"}}`,
 	}
 	done := make(chan struct{})
 	go func() {
@@ -353,7 +383,8 @@ func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 			switch {
 			case err != nil:
 			case m.Kind == jsonrpc.Response:
-				_ = far.Write(context.Background(), jsonrpc.AppendResult(nil, call, []byte(`{"content":[{"type":"text","text":"asked"}]}`)))
+				_ = far.Write(context.Background(), jsonrpc.AppendResult(nil, call,
+					[]byte(`{"content":[{"type":"text","text":"asked"}]}`)))
 			case m.Kind == jsonrpc.Request && m.Method == mcp.MethodCallTool:
 				call = m.ID
 				_ = far.Write(context.Background(), jsonrpc.AppendRequest(nil, jsonrpc.IntID(1000), mcp.MethodElicit,
@@ -368,13 +399,14 @@ func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 		<-done
 	})
 	finish = func() {
-		_ = far.Write(context.Background(), jsonrpc.AppendNotification(nil, mcp.NotificationElicitationComplete, []byte(`{"elicitationId":"e1"}`)))
+		_ = far.Write(context.Background(), jsonrpc.AppendNotification(nil, mcp.NotificationElicitationComplete,
+			[]byte(`{"elicitationId":"e1"}`)))
 	}
 	return host.ServerConfig{Name: "up", Target: client.Conn(near)}, finish
 }
 
-// The client whose user was asked is notified of the end of a URL elicitation after its call, with the id that it knows,
-// and other clients are not.
+// The client whose user was asked is notified of the end of a URL elicitation after its call, with the id that it
+// knows, and other clients are not.
 func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 	config, finish := startOpener(t)
 	s := &server.Server{Name: "gateway"}

@@ -139,7 +139,9 @@ func (g *Gateway) registerResults(status host.ServerStatus) {
 // readResult reads a large result.
 func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 	serverName, _, _ := strings.Cut(strings.TrimPrefix(uri, host.ResultURI), "/")
-	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool { return s.Name == serverName && s.MaxResult > 0 }) {
+	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool {
+		return s.Name == serverName && s.MaxResult > 0
+	}) {
 		return nil, server.ErrResourceNotFound
 	}
 	result, err := g.host.ReadResource(ctx, serverName, uri)
@@ -200,7 +202,8 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
 }
 
-// canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as text.
+// canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as
+// text.
 func canOpenURLs(ctx context.Context) bool {
 	c := rpc.From(ctx)
 	return c != nil && c.CheckElicitURL() == nil
@@ -259,7 +262,8 @@ func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *
 	}
 	e := &call.URLRequiredError{}
 	for _, one := range required.Elicitations {
-		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL, Message: upstream.Attribute(g.host, serverName, one.Message), ID: one.ElicitationID})
+		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL,
+			Message: upstream.Attribute(g.host, serverName, one.Message), ID: one.ElicitationID})
 	}
 	return e
 }

@@ -60,10 +60,11 @@ type Gateway struct {
 	extensions extensions
 	discovery  discovery
 	registered *registered
-	origins    sync.Map                          // from listedEntry to host.Request, see hide
-	lazy       atomic.Pointer[map[string]string] // the prefixes of the servers that wait for a first request, by name; set by Run
-	personal   personal
-	main       *Gateway // of a view of lists for some callers, see newView; nil otherwise
+	origins    sync.Map // from listedEntry to host.Request, see hide
+	// the prefixes of the servers that wait for a first request, by name; set by Run
+	lazy     atomic.Pointer[map[string]string]
+	personal personal
+	main     *Gateway // of a view of lists for some callers, see newView; nil otherwise
 
 	// Used by Run only.
 	results      bool                    // the template of large results is registered
@@ -104,8 +105,9 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	s.DeclarePrompts()
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(),
-		instructions: make(map[string]instructions), missing: make(map[string]string), capabilities: make(map[string]mcp.ServerCapabilities),
-		callers: make(map[string]bool),
+		instructions: make(map[string]instructions), missing: make(map[string]string),
+		capabilities: make(map[string]mcp.ServerCapabilities),
+		callers:      make(map[string]bool),
 	}
 	hooks := downstream.Hooks(s)
 	hooks.UnknownSubscription, hooks.Hide = g.admitUnknown, g.hide
@@ -128,19 +130,23 @@ func (g *Gateway) init() {
 	s := g.server
 	g.tools = registrations[host.MergedTool]{
 		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
-		register: g.registerTool, unregister: func(name string) { s.RemoveTool(name); g.removeOrigin(mcp.MethodListTools, name) },
+		register:   g.registerTool,
+		unregister: func(name string) { s.RemoveTool(name); g.removeOrigin(mcp.MethodListTools, name) },
 	}
 	g.prompts = registrations[host.MergedPrompt]{
 		kind: "prompt", key: func(p *host.MergedPrompt) string { return p.Name },
-		register: g.registerPrompt, unregister: func(name string) { s.RemovePrompt(name); g.removeOrigin(mcp.MethodListPrompts, name) },
+		register:   g.registerPrompt,
+		unregister: func(name string) { s.RemovePrompt(name); g.removeOrigin(mcp.MethodListPrompts, name) },
 	}
 	g.resources = registrations[mcp.Resource]{
 		kind: "resource", key: func(r *mcp.Resource) string { return r.URI },
-		register: g.registerResource, unregister: func(uri string) { s.RemoveResource(uri); g.removeOrigin(mcp.MethodListResources, uri) },
+		register:   g.registerResource,
+		unregister: func(uri string) { s.RemoveResource(uri); g.removeOrigin(mcp.MethodListResources, uri) },
 	}
 	g.templates = registrations[mcp.ResourceTemplate]{
 		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
-		register: g.registerTemplate, unregister: func(uri string) { s.RemoveTemplate(uri); g.removeOrigin(mcp.MethodListResourceTemplates, uri) },
+		register:   g.registerTemplate,
+		unregister: func(uri string) { s.RemoveTemplate(uri); g.removeOrigin(mcp.MethodListResourceTemplates, uri) },
 	}
 }
 
@@ -163,7 +169,8 @@ func (g *Gateway) Run(ctx context.Context) {
 	defer stop()
 	for status := range g.host.Watch(ctx) {
 		// A server that is down keeps its lists, in which names may be withheld since.
-		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed { // Removed has empty lists
+		// Removed has empty lists
+		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed {
 			g.update(g.present(), g.Toolset.filter(status))
 		}
 		g.updateExtensions(status)
@@ -249,7 +256,8 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if g.isDiscovery(name) {
-		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix", "name", name)
+		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix",
+			"name", name)
 		return ""
 	}
 	tool.Name = name
@@ -267,7 +275,8 @@ func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) stri
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
-	g.setOrigin(mcp.MethodListTools, name, host.Request{Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name, Tool: &t.Definition})
+	g.setOrigin(mcp.MethodListTools, name, host.Request{Method: mcp.MethodCallTool, Server: serverName,
+		Kind: host.KindTool, Name: t.Definition.Name, Tool: &t.Definition})
 	return name
 }
 
@@ -327,8 +336,10 @@ func (t *Toolset) filter(status host.ServerStatus) host.ServerStatus {
 	selects := func(patterns []string, name string) bool {
 		return (all || glob.Any(patterns, name)) && !glob.Any(t.Hide, name)
 	}
-	status.Tools = slices.DeleteFunc(slices.Clone(status.Tools), func(m host.MergedTool) bool { return !selects(t.Tools, m.Name) })
-	status.Prompts = slices.DeleteFunc(slices.Clone(status.Prompts), func(m host.MergedPrompt) bool { return !selects(t.Prompts, m.Name) })
+	status.Tools = slices.DeleteFunc(slices.Clone(status.Tools),
+		func(m host.MergedTool) bool { return !selects(t.Tools, m.Name) })
+	status.Prompts = slices.DeleteFunc(slices.Clone(status.Prompts),
+		func(m host.MergedPrompt) bool { return !selects(t.Prompts, m.Name) })
 	if !all {
 		status.Resources, status.Templates = nil, nil
 		if len(status.Tools)+len(status.Prompts) == 0 {

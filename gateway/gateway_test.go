@@ -74,9 +74,10 @@ type none struct{}
 // answering returns a server with one tool, answer, which returns text.
 func answering(text string) *server.Server {
 	s := &server.Server{Name: text}
-	server.AddTool(s, mcp.Tool{Name: "answer", Description: "answers " + text}, func(context.Context, none) (string, error) {
-		return text, nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "answer", Description: "answers " + text},
+		func(context.Context, none) (string, error) {
+			return text, nil
+		})
 	return s
 }
 
@@ -137,22 +138,27 @@ func TestErrorsNameTheServer(t *testing.T) {
 		server.AddTool(upstream, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", err })
 	}
 	fail("ordinary", errors.New("out of paper"))
-	fail("arguments", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "which one?", Data: json.RawMessage(`{"k":1}`)})
+	fail("arguments", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "which one?",
+		Data: json.RawMessage(`{"k":1}`)})
 	fail("other", &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "broken"})
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
 
-	if _, err := client.CallTool[string](t.Context(), c, "up__ordinary", nil); err == nil || !strings.HasSuffix(err.Error(), ": out of paper") {
+	if _, err := client.CallTool[string](t.Context(), c, "up__ordinary", nil); err == nil ||
+		!strings.HasSuffix(err.Error(), ": out of paper") {
 		t.Errorf("tool error: %v", err)
 	}
 	var reported *jsonrpc.Error
-	if _, err := c.CallTool(t.Context(), "up__arguments", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || string(reported.Data) != `{"k":1}` {
+	if _, err := c.CallTool(t.Context(), "up__arguments", nil); !errors.As(err, &reported) ||
+		reported.Code != jsonrpc.CodeInvalidParams || string(reported.Data) != `{"k":1}` {
 		t.Errorf("invalid params: %v", err)
 	}
 	var failed *client.ToolError
-	if _, err := client.CallTool[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "up" returned an error: broken`) {
+	if _, err := client.CallTool[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) ||
+		!strings.Contains(err.Error(), `server "up" returned an error: broken`) {
 		t.Errorf("protocol error: %v", err)
 	}
-	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
+	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) ||
+		reported.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("unknown tool: %v", err)
 	}
 }
@@ -186,7 +192,9 @@ func (l *lateLogger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = stream.Flush()
 			select {
 			case level := <-l.messages(session):
-				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":%q,\"data\":%q}}\n\n", level, session)
+				fmt.Fprintf(w,
+					"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":%q,"+
+						"\"data\":%q}}\n\n", level, session)
 			case <-r.Context().Done():
 				return
 			case <-l.end:
@@ -215,7 +223,8 @@ func (l *lateLogger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestLogMessagesAfterACallReachTheSessionOfTheCaller(t *testing.T) {
 	l := &lateLogger{end: make(chan struct{}), sessions: make(map[string]chan string), answers: upstream{
 		mcp.MethodListTools: `{"tools":[{"name":"session","inputSchema":{"type":"object"}}]}`, mcp.MethodSetLevel: `{}`,
-		mcp.MethodInitialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"up","version":"1"}}`,
+		mcp.MethodInitialize: `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},` +
+			`"serverInfo":{"name":"up","version":"1"}}`,
 	}}
 	up := httptest.NewServer(l)
 	t.Cleanup(up.Close)
@@ -230,7 +239,9 @@ func TestLogMessagesAfterACallReachTheSessionOfTheCaller(t *testing.T) {
 	for range 2 {
 		u := user{logged: make(chan string, 10)}
 		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {
-			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { u.logged <- m.Logger + " " + string(m.Data) }
+			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
+				u.logged <- m.Logger + " " + string(m.Data)
+			}
 		})
 		var err error
 		if u.session, err = client.CallTool[string](t.Context(), c, "up__session", nil); err != nil {
@@ -288,7 +299,8 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	up.Logger = quiet
 	var requests, notifications atomic.Int32
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "up", Target: client.Conn(serve(up))}}, Logger: quiet, Dialer: client.Dialer{Revision: r},
+		Servers: []host.ServerConfig{{Name: "up", Target: client.Conn(serve(up))}}, Logger: quiet,
+		Dialer: client.Dialer{Revision: r},
 		Trace: func(_ string, sent bool, message []byte) {
 			if sent && strings.Contains(string(message), `"tools/list"`) {
 				requests.Add(1)
@@ -328,7 +340,8 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	requests.Store(0)
 	notifications.Store(0)
 	for i := range 2000 {
-		server.AddTool(up, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
+		server.AddTool(up, mcp.Tool{Name: fmt.Sprint("tool", i)},
+			func(context.Context, none) (string, error) { return "", nil })
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(10 * time.Second)

@@ -48,20 +48,26 @@ type hiding struct {
 func newHiding(t *testing.T, rules host.Rules) *hiding {
 	up := &server.Server{Name: "library"}
 	for _, name := range []string{"open", "secret", "large"} {
-		server.AddTool(up, mcp.Tool{Name: name, Description: "A tool."}, func(context.Context, struct{}) (string, error) { return name, nil })
-		server.AddPrompt(up, mcp.Prompt{Name: name}, func(context.Context, struct{}) (string, error) { return name, nil })
+		server.AddTool(up, mcp.Tool{Name: name, Description: "A tool."},
+			func(context.Context, struct{}) (string, error) { return name, nil })
+		server.AddPrompt(up, mcp.Prompt{Name: name}, func(context.Context, struct{}) (string, error) {
+			return name, nil
+		})
 		server.AddStatic(up, mcp.Resource{URI: "lib://" + name, Name: name}, "text")
-		server.AddTemplate(up, mcp.ResourceTemplate{URITemplate: name + "://{book}", Name: name}, func(context.Context, map[string]string) (string, error) { return "text", nil })
+		server.AddTemplate(up, mcp.ResourceTemplate{URITemplate: name + "://{book}", Name: name},
+			func(context.Context, map[string]string) (string, error) { return "text", nil })
 	}
 	g := &hiding{gateway: &server.Server{Name: "gateway", Version: "1"}, denied: make(chan string, 100)}
 	g.policy.Store(&rules)
 	endpoint := httptest.NewUnstartedServer(g.gateway)
 	g.url = "http://" + endpoint.Listener.Addr().String() + "/"
-	g.gateway.Auth = &auth.ProtectedResource{URI: g.url, Issuers: []string{"https://issuer.example"}, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
-		subject, scope, _ := strings.Cut(token, "-")
-		who, err := principal.New("https://issuer.example", subject, "")
-		return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{g.url}, Expiry: time.Now().Add(time.Hour)}, err
-	})}
+	g.gateway.Auth = &auth.ProtectedResource{URI: g.url, Issuers: []string{"https://issuer.example"},
+		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+			subject, scope, _ := strings.Cut(token, "-")
+			who, err := principal.New("https://issuer.example", subject, "")
+			return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{g.url},
+				Expiry: time.Now().Add(time.Hour)}, err
+		})}
 	g.host = &host.Host{
 		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Policy: &g.policy,
 		Audit: func(_ context.Context, r *host.AuditRecord) error {
@@ -90,7 +96,8 @@ func (g *hiding) set(rules ...host.Rule) {
 
 func (g *hiding) dial(t *testing.T, r mcp.Revision, token string) *client.Client {
 	d := client.Dialer{Revision: r, Logger: quiet}
-	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: g.url, Header: http.Header{"Authorization": {"Bearer " + token}}})
+	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: g.url,
+		Header: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +148,8 @@ func isLarge(_ context.Context, r *host.Request) (bool, error) { return len(r.Ar
 func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 	const (
 		open  = "large://{book} lib://large lib://open open://{book} up__large up__large up__open up__open"
-		every = "large://{book} lib://large lib://open lib://secret open://{book} secret://{book} up__large up__large up__open up__open up__secret up__secret"
+		every = "large://{book} lib://large lib://open lib://secret open://{book} secret://{book} up__large " +
+			"up__large up__open up__open up__secret up__secret"
 	)
 	rules := []host.Rule{
 		{When: isAda, Fixed: true, Action: host.Allow},
@@ -163,7 +171,8 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 			if got := allListed(t, bob); got != open {
 				t.Errorf("Bob finds %s", got)
 			}
-			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil || !strings.Contains(err.Error(), "is denied") {
+			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil ||
+				!strings.Contains(err.Error(), "is denied") {
 				t.Errorf("the call of the hidden tool ends with %v", err)
 			}
 			expectMessage(t, g.denied, "tools/call secret")
@@ -189,8 +198,9 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 // A policy that changes ends the subscriptions that it denies.
 func TestChangedPolicyEndsSubscriptions(t *testing.T) {
 	denies := map[string][]host.Rule{
-		"to all":                {{Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
-		"for want of the scope": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Scope: "watch", Action: host.Allow}, {Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
+		"to all": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
+		"for want of the scope": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Scope: "watch",
+			Action: host.Allow}, {Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
 	}
 	for _, r := range mcp.Revisions() {
 		for why, rules := range denies {
@@ -204,7 +214,8 @@ func TestChangedPolicyEndsSubscriptions(t *testing.T) {
 				updates, synced := make(chan string, 100), make(chan struct{}, 100)
 				c := g.dial(t, r, "ada-x")
 				go func() {
-					for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open", "lib://secret"}}) {
+					for change, err := range c.Watch(ctx,
+						client.WatchFilter{URIs: []string{"lib://open", "lib://secret"}}) {
 						switch {
 						case err != nil:
 							return
@@ -263,17 +274,20 @@ func newWatching(t *testing.T) *watching {
 	for _, uri := range []string{"lib://open", "lib://closed"} {
 		server.AddStatic(w.up, mcp.Resource{URI: uri, Name: uri}, "text")
 	}
-	server.AddTemplate(w.up, mcp.ResourceTemplate{URITemplate: "notes://{book}", Name: "notes"}, func(_ context.Context, _ map[string]string) (string, error) {
-		return "text", nil
-	})
+	server.AddTemplate(w.up, mcp.ResourceTemplate{URITemplate: "notes://{book}", Name: "notes"},
+		func(_ context.Context, _ map[string]string) (string, error) {
+			return "text", nil
+		})
 	s := &server.Server{Name: "gateway", Version: "1"}
 	endpoint := httptest.NewUnstartedServer(s)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/"
-	s.Auth = &auth.ProtectedResource{URI: w.url, Issuers: []string{"https://issuer.example"}, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
-		subject, scope, _ := strings.Cut(token, "-")
-		who, err := principal.New("https://issuer.example", subject, "")
-		return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{w.url}, Expiry: time.Now().Add(time.Hour)}, err
-	})}
+	s.Auth = &auth.ProtectedResource{URI: w.url, Issuers: []string{"https://issuer.example"},
+		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+			subject, scope, _ := strings.Cut(token, "-")
+			who, err := principal.New("https://issuer.example", subject, "")
+			return &auth.Info{Principal: who, Scopes: []string{scope}, Audience: []string{w.url},
+				Expiry: time.Now().Add(time.Hour)}, err
+		})}
 	gatewaytest.Run(t, &host.Host{
 		Servers: []host.ServerConfig{httpConfig(t, "up", w.up)},
 		Policy: host.Rules{Rules: []host.Rule{
@@ -313,7 +327,8 @@ func (w *watching) take() []string {
 // dial returns a client with a token.
 func (w *watching) dial(t *testing.T, r mcp.Revision, token string) *client.Client {
 	d := client.Dialer{Revision: r, Logger: quiet}
-	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: w.url, Header: http.Header{"Authorization": {"Bearer " + token}}})
+	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: w.url,
+		Header: http.Header{"Authorization": {"Bearer " + token}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +345,8 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 			defer cancel()
 			ada, bob := w.dial(t, r, "ada-watch"), w.dial(t, r, "bob-read")
 			w.take()
-			next, stop := iter.Pull2(ada.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open", "lib://closed", "notes://a"}}))
+			next, stop := iter.Pull2(ada.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open", "lib://closed",
+				"notes://a"}}))
 			defer stop()
 			accepted := make(map[string]bool)
 			for range 2 {
@@ -343,7 +359,8 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 			if accepted["lib://closed"] {
 				t.Error("the client has subscribed to a resource that the policy denies")
 			}
-			if want := []string{"allowed ada lib://open", "allowed ada notes://a", "denied ada lib://closed"}; !slices.Equal(w.take(), want) {
+			if want := []string{"allowed ada lib://open", "allowed ada notes://a",
+				"denied ada lib://closed"}; !slices.Equal(w.take(), want) {
 				t.Errorf("the audit log does not have %q", want)
 			}
 			for _, err := range bob.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open"}}) {
@@ -403,7 +420,8 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 	}))
 	t.Cleanup(up.Close)
 	asked := make(chan struct{})
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}}, Logger: quiet, Policy: host.Rules{Default: host.Allow}}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}}, Logger: quiet,
+		Policy: host.Rules{Default: host.Allow}}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
 	g, err := gateway.New(h, s)
 	if err != nil {

@@ -70,15 +70,18 @@ func (g *Gateway) setInstructions() {
 			text = of.withHeading(name)
 		}
 		if size+len(text) > maxInstructions {
-			g.logger().Warn("instructions of a server left out: all instructions together are too long", "server", name, "limit", maxInstructions)
+			g.logger().Warn("instructions of a server left out: all instructions together are too long", "server", name,
+				"limit", maxInstructions)
 			continue
 		}
 		size += len(text)
 		all = append(all, text)
 	}
 	if len(g.missing) > 0 {
-		all = append(all, "The tools, resources and prompts of these servers are missing in the lists, because the servers are not ready: "+
-			strings.Join(slices.Sorted(maps.Values(g.missing)), ", ")+". List them again later.")
+		all = append(all,
+			"The tools, resources and prompts of these servers are missing in the lists, because the servers are not "+
+				"ready: "+
+				strings.Join(slices.Sorted(maps.Values(g.missing)), ", ")+". List them again later.")
 	}
 	downstream.SetInstructions(g.server, strings.Join(all, "\n\n"))
 }

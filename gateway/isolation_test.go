@@ -49,14 +49,17 @@ func equalServer(name string, record *ledger.Ledger) *server.Server {
 			return "", err
 		}
 		server.Logger(ctx).Error(in.String())
-		answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: in.String()}}}}})
+		answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+				Content: []mcp.Content{&mcp.TextContent{Text: in.String()}}}}})
 		if err != nil {
 			return "", err
 		}
 		return name + " " + in.Nonce + " " + text(answer.Content), nil
 	}
 	server.AddTool(s, mcp.Tool{Name: "use"}, use, server.Parked())
-	server.AddTool(s, mcp.Tool{Name: "job"}, use, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
+	server.AddTool(s, mcp.Tool{Name: "job"}, use,
+		server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
 	server.AddStatic(s, mcp.Resource{URI: "lib://shared", Name: "shared"}, name)
 	for i := range equalPrompts {
 		addPrompt(s, name, i)
@@ -66,7 +69,8 @@ func equalServer(name string, record *ledger.Ledger) *server.Server {
 
 // addPrompt adds a prompt that the other servers have, too. Its description is the name of the server.
 func addPrompt(s *server.Server, name string, i int) {
-	server.AddPrompt(s, mcp.Prompt{Name: fmt.Sprint("p", i), Description: name}, func(context.Context, none) (string, error) { return name, nil })
+	server.AddPrompt(s, mcp.Prompt{Name: fmt.Sprint("p", i), Description: name},
+		func(context.Context, none) (string, error) { return name, nil })
 }
 
 // caller is one client of the gateway.
@@ -94,7 +98,8 @@ func (c *caller) dial(t *testing.T, url string, r mcp.Revision) *client.Client {
 	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		question := text(params.Messages[0].Content)
 		c.received(t, "a question", question)
-		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: c.name}}}, nil
+		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+			Content: []mcp.Content{&mcp.TextContent{Text: c.name}}}, nil
 	}
 	d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
 		var record struct{ Message string }
@@ -160,7 +165,8 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 			equal.ServeHTTP(w, r)
 		}))
 		t.Cleanup(up.Close)
-		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.URL(up.URL), Sharing: []host.Sharing{host.ShareAutomatically, host.Shared}[i/2%2]})
+		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.URL(up.URL),
+			Sharing: []host.Sharing{host.ShareAutomatically, host.Shared}[i/2%2]})
 	}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
 	gatewaytest.Run(t, h, s)
@@ -241,8 +247,8 @@ func checkPrompts(t *testing.T, url string) {
 	}
 }
 
-// equalIDs gives a server ids that other servers have, too: it replaces the ids of tasks and sessions, the cursors and the
-// request states of a server by counted ones of the same length, and those in requests by the ones of the server.
+// equalIDs gives a server ids that other servers have, too: it replaces the ids of tasks and sessions, the cursors and
+// the request states of a server by counted ones of the same length, and those in requests by the ones of the server.
 type equalIDs struct {
 	server http.Handler
 

@@ -39,8 +39,8 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 	g.lazy.Store(&now)
 }
 
-// startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for requests
-// for what no server has that has started.
+// startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for
+// requests for what no server has that has started.
 func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
 	if lazy := g.lazy.Load(); c != nil && lazy != nil && len(*lazy) > 0 {
 		if needed := g.needed(c, *lazy); len(needed) > 0 {

@@ -19,7 +19,8 @@ func TestEveryRevisionReachesEveryRevision(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
 		bus := store.NewMemory(store.MemoryOptions{})
 		s := &server.Server{Name: "gateway"}
-		h := &host.Host{Servers: []host.ServerConfig{matrixServer(t, theirs, bus)}, Dialer: client.Dialer{Revision: theirs}}
+		h := &host.Host{Servers: []host.ServerConfig{matrixServer(t, theirs, bus)},
+			Dialer: client.Dialer{Revision: theirs}}
 		gatewaytest.Run(t, h, s)
 		gatewaytest.RunMatrix(t, serveHTTP(t, s), "up", theirs, bus)
 	}

@@ -22,15 +22,18 @@ import (
 func upstreamOf(t *testing.T, name string, names ...string) host.ServerConfig {
 	s := &server.Server{Name: name, Version: "1", Instructions: "Text of " + name + "."}
 	for _, n := range names {
-		server.AddTool(s, mcp.Tool{Name: n}, func(context.Context, none) (string, error) { return n + " of " + name, nil })
+		server.AddTool(s, mcp.Tool{Name: n}, func(context.Context, none) (string, error) {
+			return n + " of " + name, nil
+		})
 		server.AddPrompt(s, mcp.Prompt{Name: n}, func(context.Context, none) (string, error) { return n, nil })
 	}
 	server.AddStatic(s, mcp.Resource{URI: name + "://one", Name: "one"}, name)
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://any/{x}", Name: "any"}, func(_ context.Context, in struct {
-		X string `json:"x"`
-	}) (string, error) {
-		return in.X, nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://any/{x}", Name: "any"},
+		func(_ context.Context, in struct {
+			X string `json:"x"`
+		}) (string, error) {
+			return in.X, nil
+		})
 	return inMemory(t, name, s)
 }
 
@@ -137,12 +140,14 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 			"tool a__read", "tool a__write", "tool b__read", "tool b__write", "tool c__read",
 		}, "a b c"},
 		"a server": {&gateway.Toolset{Servers: []string{"a"}}, []string{
-			"prompt a__read", "prompt a__write", "resource a://one", "template a://any/{x}", "tool a__read", "tool a__write",
+			"prompt a__read", "prompt a__write", "resource a://one", "template a://any/{x}", "tool a__read",
+			"tool a__write",
 		}, "a"},
 		"patterns": {&gateway.Toolset{Tools: []string{"*__read"}, Prompts: []string{"b__*"}}, []string{
 			"prompt b__read", "prompt b__write", "tool a__read", "tool b__read", "tool c__read",
 		}, "a b c"},
-		"a server and patterns without others": {&gateway.Toolset{Servers: []string{"a"}, Tools: []string{"b__*"}, Hide: []string{"*__write"}}, []string{
+		"a server and patterns without others": {&gateway.Toolset{Servers: []string{"a"}, Tools: []string{"b__*"},
+			Hide: []string{"*__write"}}, []string{
 			"prompt a__read", "resource a://one", "template a://any/{x}", "tool a__read", "tool b__read",
 		}, "a b"},
 		"nothing": {&gateway.Toolset{}, nil, ""},
@@ -150,7 +155,9 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := present(t, h, c.toolset)
 			for server := range strings.FieldsSeq(c.instructions) {
-				awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, "Text of "+server+".")
+				awaitInstructions(t, func() string {
+					return mcptest.Dial(t, s).Server().Instructions
+				}, "Text of "+server+".")
 			}
 			d := mcptest.Dial(t, s)
 			if got := namesOf(t, d); !slices.Equal(got, c.want) {
@@ -170,7 +177,8 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 			}
 			for _, uri := range []string{"a://one", "b://any/2"} {
 				_, err := d.ReadResource(t.Context(), uri)
-				if (c.toolset == nil || uri == "a://one" && slices.Contains(c.want, "resource a://one")) != (err == nil) {
+				if (c.toolset == nil || uri == "a://one" &&
+					slices.Contains(c.want, "resource a://one")) != (err == nil) {
 					t.Errorf("ReadResource(%s): %v", uri, err)
 				}
 			}
@@ -215,7 +223,8 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	}
 	c := mcptest.Dial(t, present(t, h, nil))
 	want := []string{
-		"prompt read", "prompt write", "resource a://one", "resource b://one", "template a://any/{x}", "template b://any/{x}", "tool read", "tool write",
+		"prompt read", "prompt write", "resource a://one", "resource b://one", "template a://any/{x}",
+		"template b://any/{x}", "tool read", "tool write",
 	}
 	if got := namesOf(t, c); !slices.Equal(got, want) {
 		t.Errorf("offered %q, want %q", got, want)
@@ -223,7 +232,8 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	if text, err := client.CallTool[string](t.Context(), c, "write", nil); err != nil || text != "write of b" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if text := c.Server().Instructions; strings.Contains(text, "begin with") || !strings.Contains(text, "Instructions of the server b:") {
+	if text := c.Server().Instructions; strings.Contains(text, "begin with") ||
+		!strings.Contains(text, "Instructions of the server b:") {
 		t.Errorf("instructions %q", text)
 	}
 	// When one of two claims is withdrawn, the name belongs to the other server.
@@ -244,9 +254,10 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 	names := []string{"say hello", "say/hello", "größe", strings.Repeat("long", 60)}
 	up := &server.Server{Name: "up"}
 	for _, name := range names {
-		err := up.RegisterPrompt(mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: "to"}}}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
-			return &mcp.GetPromptResult{Description: name}, nil
-		})
+		err := up.RegisterPrompt(mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: "to"}}},
+			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{Description: name}, nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +287,9 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 				if result, err := c.GetPrompt(t.Context(), merged, nil); err != nil || result.Description != name {
 					t.Errorf("prompt %q: %+v, %v", merged, result, err)
 				}
-				completion, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: merged}, Argument: mcp.CompleteArgument{Name: "to"}})
+				completion, err := c.Complete(t.Context(),
+					mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: merged},
+						Argument: mcp.CompleteArgument{Name: "to"}})
 				if err != nil || !slices.Equal(completion.Values, []string{name}) {
 					t.Errorf("completion for prompt %q: %+v, %v", merged, completion, err)
 				}
@@ -292,8 +305,9 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 
 func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 	up := upstream{
-		mcp.MethodListPrompts: `{"prompts":[{"name":"p","arguments":[{"name":"a","x":1},{"name":""},{"name":"a","required":true}]}]}`,
-		mcp.MethodGetPrompt:   `{"messages":[{"role":"user","content":"good"}]}`,
+		mcp.MethodListPrompts: `{"prompts":[{"name":"p","arguments":[{"name":"a","x":1},{"name":""},{"name":"a",` +
+			`"required":true}]}]}`,
+		mcp.MethodGetPrompt: `{"messages":[{"role":"user","content":"good"}]}`,
 	}
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
 	for p, err := range c.Prompts(t.Context()) {
@@ -301,7 +315,8 @@ func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
-	if result, err := c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}); err != nil || len(result.Messages) != 1 {
+	if result, err := c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}); err != nil ||
+		len(result.Messages) != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -310,13 +325,16 @@ func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 // template, to a resource that it does not list, and to the URI at a gateway of another server's resource.
 func linking(name string) *server.Server {
 	s := &server.Server{Name: name}
-	uris := []string{"lib://shared", "lib://" + name, "lib://tree/" + name, "lib://unlisted", "server:second/lib://shared"}
+	uris := []string{"lib://shared", "lib://" + name, "lib://tree/" + name, "lib://unlisted",
+		"server:second/lib://shared"}
 	var blocks []mcp.Content
 	for _, uri := range uris {
 		blocks = append(blocks, &mcp.ResourceLink{URI: uri, Name: "link"},
 			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: uri, Text: name}})
 	}
-	server.AddTool(s, mcp.Tool{Name: "links"}, func(context.Context, none) ([]mcp.Content, error) { return blocks, nil })
+	server.AddTool(s, mcp.Tool{Name: "links"}, func(context.Context, none) ([]mcp.Content, error) {
+		return blocks, nil
+	})
 	server.AddPrompt(s, mcp.Prompt{Name: "links"}, func(context.Context, none) ([]mcp.PromptMessage, error) {
 		var messages []mcp.PromptMessage
 		for _, block := range blocks {
@@ -331,9 +349,10 @@ func linking(name string) *server.Server {
 	type path struct {
 		Path string `json:"path"`
 	}
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "lib://tree/{path}", Name: "tree"}, func(_ context.Context, in path) (string, error) {
-		return in.Path + " in " + name, nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "lib://tree/{path}", Name: "tree"},
+		func(_ context.Context, in path) (string, error) {
+			return in.Path + " in " + name, nil
+		})
 	return s
 }
 
@@ -353,8 +372,10 @@ func urisOf(blocks []mcp.Content) (uris []string) {
 func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", linking("one")), inMemory(t, "second", linking("two"))))
 	for name, want := range map[string][]string{
-		"first__links":  {"server:first/lib://shared", "lib://one", "server:first/lib://tree/one", "lib://unlisted", "server:first/server:second/lib://shared"},
-		"second__links": {"server:second/lib://shared", "lib://two", "server:second/lib://tree/two", "lib://unlisted", "server:second/lib://shared"},
+		"first__links": {"server:first/lib://shared", "lib://one", "server:first/lib://tree/one", "lib://unlisted",
+			"server:first/server:second/lib://shared"},
+		"second__links": {"server:second/lib://shared", "lib://two", "server:second/lib://tree/two", "lib://unlisted",
+			"server:second/lib://shared"},
 	} {
 		result, err := c.CallTool(t.Context(), name, nil)
 		if err != nil || !slices.Equal(urisOf(result.Content), want) {
@@ -372,7 +393,8 @@ func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 			t.Errorf("prompt %s: %v, want %v", name, urisOf(blocks), want)
 		}
 	}
-	for uri, want := range map[string]string{"server:first/lib://tree/one": "one in one", "server:second/lib://tree/two": "two in two"} {
+	for uri, want := range map[string]string{"server:first/lib://tree/one": "one in one",
+		"server:second/lib://tree/two": "two in two"} {
 		if got := read(t, c, uri); got.Text != want || got.URI != uri {
 			t.Errorf("%s: %+v, want %s", uri, got, want)
 		}

@@ -87,8 +87,8 @@ func (g *Gateway) offerPersonal(ctx context.Context) []*server.Server {
 	return g.withinBudget(c, slices.Concat(views...))
 }
 
-// withinBudget returns the servers of views. Of these, a list of tools has the tools for discovery instead of the others if
-// the definitions of all tools are larger than ListBudget.
+// withinBudget returns the servers of views. Of these, a list of tools has the tools for discovery instead of the
+// others if the definitions of all tools are larger than ListBudget.
 func (g *Gateway) withinBudget(c *rpc.Call, views []*callerView) (servers []*server.Server) {
 	listing := c != nil && c.Method() == mcp.MethodListTools
 	unlisted := listing && g.discovery.exceeds(g.ListBudget, views)
@@ -143,7 +143,8 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 		g.show(ctx, s.status.Name, 0)
 		return []*callerView{s.view, s.login}
 	case !errors.Is(err, host.ErrAnonymousCaller):
-		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn, "cannot list what a server has for a caller: using the lists without a caller",
+		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn,
+			"cannot list what a server has for a caller: using the lists without a caller",
 			slog.String("server", s.status.Name), slog.Any("error", err))
 	}
 	return []*callerView{s.view}
@@ -206,8 +207,10 @@ func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 // newView returns the view of the lists of one status.
 func (g *Gateway) newView(status host.ServerStatus) *callerView {
 	v := &Gateway{
-		Timeout: g.Timeout, ListBudget: g.ListBudget, Logger: g.Logger, host: g.host, server: &server.Server{Logger: g.logger()}, main: g,
-		options: g.options, servers: []string{status.Name}, capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
+		Timeout: g.Timeout, ListBudget: g.ListBudget, Logger: g.Logger, host: g.host,
+		server: &server.Server{Logger: g.logger()}, main: g,
+		options: g.options, servers: []string{status.Name},
+		capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
 	}
 	v.init()
 	downstream.Hooks(v.server).Hide = v.hide
@@ -268,8 +271,10 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 }
 
 func sameLists(a, b *host.ServerStatus) bool {
-	return a.Prefix == b.Prefix && reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) && reflect.DeepEqual(a.Tools, b.Tools) &&
-		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) && reflect.DeepEqual(a.Templates, b.Templates)
+	return a.Prefix == b.Prefix && reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) &&
+		reflect.DeepEqual(a.Tools, b.Tools) &&
+		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) &&
+		reflect.DeepEqual(a.Templates, b.Templates)
 }
 
 // loginTool is the name of the tool with which a caller logs in to a server, after the prefix of the server.
@@ -288,7 +293,8 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	name := status.Name
 	err := s.RegisterTool(mcp.Tool{
 		Name: prefix + loginTool, Title: "Log in to " + name,
-		Description: "Log the user in to the server " + name + ", which has more tools, prompts or resources after a login. The user opens a web page for it.",
+		Description: "Log the user in to the server " + name +
+			", which has more tools, prompts or resources after a login. The user opens a web page for it.",
 		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
 	}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
 		now, err := upstream.CallerStatus(g.host, ctx, name, 0)
@@ -296,7 +302,8 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 			return nil, g.toolError(ctx, name, err)
 		}
 		g.show(ctx, name, now.Version)
-		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have what it offers to the user: %d tools.", name, len(now.Tools))
+		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have "+
+			"what it offers to the user: %d tools.", name, len(now.Tools))
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
 	}, server.Parked())
 	if err != nil {

@@ -19,7 +19,8 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	prompt.Name = name
 	prompt.Meta = revision.ForwardableMeta(prompt.Meta)
 	prompt.Arguments = usable(logger, prompt.Arguments)
-	err := g.server.RegisterPrompt(prompt, func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
+	err := g.server.RegisterPrompt(prompt, func(ctx context.Context,
+		arguments map[string]string) (*mcp.GetPromptResult, error) {
 		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
@@ -34,9 +35,11 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 		logger.Warn("prompt not registered", "error", err)
 		return ""
 	}
-	g.setOrigin(mcp.MethodListPrompts, name, host.Request{Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName})
+	g.setOrigin(mcp.MethodListPrompts, name, host.Request{Method: mcp.MethodGetPrompt, Server: serverName,
+		Kind: host.KindPrompt, Name: upstreamName})
 	for _, a := range prompt.Arguments {
-		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name}, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
+		g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name},
+			mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
 	}
 	return name
 }
@@ -57,15 +60,16 @@ func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument 
 // reference at the gateway, upstream the reference at the server.
 func (g *Gateway) registerCompleter(serverName string, registered, upstream mcp.CompleteReference, argument string) {
 	// The prompt or template works without completion, so the error is ignored.
-	_ = g.server.RegisterCompletion(registered, argument, func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
-		params := mcp.CompleteParams{Ref: upstream, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
-		if len(arguments) > 0 {
-			params.Context = &mcp.CompleteContext{Arguments: arguments}
-		}
-		completion, err := g.host.Complete(ctx, serverName, params)
-		if err != nil {
-			return nil, g.protocolError(ctx, serverName, err)
-		}
-		return completion, nil
-	})
+	_ = g.server.RegisterCompletion(registered, argument,
+		func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+			params := mcp.CompleteParams{Ref: upstream, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
+			if len(arguments) > 0 {
+				params.Context = &mcp.CompleteContext{Arguments: arguments}
+			}
+			completion, err := g.host.Complete(ctx, serverName, params)
+			if err != nil {
+				return nil, g.protocolError(ctx, serverName, err)
+			}
+			return completion, nil
+		})
 }

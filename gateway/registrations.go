@@ -45,7 +45,8 @@ type registration[E any] struct {
 func (r *registrations[E]) set(logger *slog.Logger, server string, list []E) {
 	if r.most > 0 && len(list) > r.most {
 		if len(r.byServer[server]) < r.most { // else it was logged before
-			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max", r.most)
+			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max",
+				r.most)
 		}
 		list = list[:r.most]
 	}
@@ -121,8 +122,8 @@ func (r *registrations[E]) drop(e *registration[E]) {
 	e.name, e.tried = "", ""
 }
 
-// WaitReady waits until no server of the host is starting, as [host.Host.WaitReady] does, and the gateway has registered
-// what they have. It returns the errors of that method. Run must have been called, or be called soon.
+// WaitReady waits until no server of the host is starting, as [host.Host.WaitReady] does, and the gateway has
+// registered what they have. It returns the errors of that method. Run must have been called, or be called soon.
 func (g *Gateway) WaitReady(ctx context.Context) error {
 	errs := []error{g.host.WaitReady(ctx)}
 	for _, status := range g.host.Status() {
@@ -131,8 +132,8 @@ func (g *Gateway) WaitReady(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Await waits until the gateway has registered what a status of its host lists, or a later status of the same server. It
-// returns at once if the host no longer has the server. The error is context.Cause(ctx) if ctx ends first, and
+// Await waits until the gateway has registered what a status of its host lists, or a later status of the same server.
+// It returns at once if the host no longer has the server. The error is context.Cause(ctx) if ctx ends first, and
 // [host.ErrClosed] if Run has ended.
 func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 	for {
@@ -182,7 +183,8 @@ func (r *registered) version(server string) (version uint64, changed <-chan stru
 	return r.versions[server], r.changed
 }
 
-// wait waits until changed is closed. The error is context.Cause(ctx) if ctx ends first, and host.ErrClosed if Run has ended.
+// wait waits until changed is closed. The error is context.Cause(ctx) if ctx ends first, and host.ErrClosed if Run has
+// ended.
 func (r *registered) wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:
@@ -217,7 +219,8 @@ func (p *prefixes) index() {
 	p.literals = slices.Sorted(maps.Keys(p.owners))
 	n := len(p.literals)
 	p.parent, p.overlaps = make([]int, n), make([]bool, n)
-	above, below := make([]string, n), make([]string, n) // the server of a literal and its parents or children, or shared
+	// the server of a literal and its parents or children, or shared
+	above, below := make([]string, n), make([]string, n)
 	for i, literal := range p.literals {
 		owner := p.owners[literal]
 		above[i], below[i] = owner, owner

@@ -155,7 +155,8 @@ func sortedNames(tools map[string]*mcp.Tool) []string {
 
 func TestUpdateReplacesChangedTools(t *testing.T) {
 	got := toolsAfter(t,
-		statusOf("a", mcp.Tool{Name: "same"}, mcp.Tool{Name: "removed"}, mcp.Tool{Name: "changed", Description: "before"}),
+		statusOf("a", mcp.Tool{Name: "same"}, mcp.Tool{Name: "removed"},
+			mcp.Tool{Name: "changed", Description: "before"}),
 		statusOf("b", mcp.Tool{Name: "same"}),
 		statusOf("a", mcp.Tool{Name: "added"}, mcp.Tool{Name: "changed", Description: "after"}, mcp.Tool{Name: "same"}),
 	)
@@ -189,7 +190,8 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 		return host.ServerStatus{
 			Name: name, State: host.Ready,
 			Resources: []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}},
-			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name}, {URITemplate: "own://" + name + "/{x}", Name: name}},
+			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name},
+				{URITemplate: "own://" + name + "/{x}", Name: name}},
 		}
 	}
 	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
@@ -231,7 +233,8 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	g.Logger = s.Logger
 	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
 	for _, name := range []string{"c", "a"} {
-		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Prefix: name + "__", Server: client.ServerDetails{Instructions: instructions[name]}})
+		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Prefix: name + "__",
+			Server: client.ServerDetails{Instructions: instructions[name]}})
 	}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
@@ -240,8 +243,10 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 			t.Errorf("%s: %q, want %q", revision, got, want)
 		}
 	}
-	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready, Server: client.ServerDetails{Instructions: instructions["b"]}})
-	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions || !strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
+	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready,
+		Server: client.ServerDetails{Instructions: instructions["b"]}})
+	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions ||
+		!strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
 		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
 	}
 }
@@ -252,7 +257,8 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = s.Logger
 	status := func(name string) host.ServerStatus {
-		return host.ServerStatus{Name: name, State: host.Ready, Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
+		return host.ServerStatus{Name: name, State: host.Ready,
+			Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
 	}
 	for _, step := range []struct{ name, want string }{
 		{"a", "Text of a."},
@@ -372,7 +378,8 @@ func TestPrefixesAreFound(t *testing.T) {
 			uri := word()
 			var longest *template
 			for i := range all {
-				if strings.HasPrefix(uri, all[i].literal) && (longest == nil || len(all[i].literal) > len(longest.literal)) {
+				if strings.HasPrefix(uri, all[i].literal) &&
+					(longest == nil || len(all[i].literal) > len(longest.literal)) {
 					longest = &all[i]
 				}
 			}

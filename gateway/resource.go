@@ -23,9 +23,11 @@ func (g *Gateway) registerResource(serverName, want string, r *mcp.Resource) str
 		resource.URI = uri
 		resource.Name = cmp.Or(r.Name, r.URI)
 		resource.Meta = revision.ForwardableMeta(r.Meta)
-		err := g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
+		err := g.server.RegisterResource(resource, g.read(serverName, prefix), g.forwardUpdates(serverName, prefix),
+			g.beforeSubscribe(serverName, prefix))
 		if err == nil {
-			g.setOrigin(mcp.MethodListResources, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: r.URI})
+			g.setOrigin(mcp.MethodListResources, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName,
+				Kind: host.KindResource, Name: r.URI})
 		}
 		return err
 	})
@@ -40,11 +42,15 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 		template.URITemplate = uri
 		template.Name = cmp.Or(t.Name, t.URITemplate)
 		template.Meta = revision.ForwardableMeta(t.Meta)
-		err := g.server.RegisterTemplate(template, g.readUnlisted(serverName, prefix), g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
+		err := g.server.RegisterTemplate(template, g.readUnlisted(serverName, prefix),
+			g.forwardUpdates(serverName, prefix), g.beforeSubscribe(serverName, prefix))
 		if err == nil {
-			g.setOrigin(mcp.MethodListResourceTemplates, uri, host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: t.URITemplate})
+			g.setOrigin(mcp.MethodListResourceTemplates, uri,
+				host.Request{Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource,
+					Name: t.URITemplate})
 			for _, variable := range variables(t.URITemplate) {
-				g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
+				g.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
+					mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
 			}
 		}
 		return err
@@ -54,7 +60,8 @@ func (g *Gateway) registerTemplate(serverName, want string, t *mcp.ResourceTempl
 // registerURI registers the wanted URI and returns it. If it cannot be registered, for
 // example because the program has registered it, registerURI tries the URI with the name
 // of the server as prefix.
-func (g *Gateway) registerURI(logger *slog.Logger, serverName, uri, want string, register func(uri, prefix string) error) string {
+func (g *Gateway) registerURI(logger *slog.Logger, serverName, uri, want string,
+	register func(uri, prefix string) error) string {
 	prefix := prefixOf(serverName)
 	if want == uri {
 		err := register(uri, "")

@@ -30,12 +30,13 @@ func library(name string) *server.Server {
 		Title string `json:"title"`
 	}
 	template := "lib://" + name + "/{title}"
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "books"}, func(_ context.Context, in book) (string, error) {
-		if in.Title == "lost" {
-			return "", server.ErrResourceNotFound
-		}
-		return in.Title + " in " + name, nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "books"},
+		func(_ context.Context, in book) (string, error) {
+			if in.Title == "lost" {
+				return "", server.ErrResourceNotFound
+			}
+			return in.Title + " in " + name, nil
+		})
 	titles := func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 		return []string{value + "-" + name}, nil
 	}
@@ -63,7 +64,8 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 		return gatewayTo(t, inMemory(t, "first", one), inMemory(t, "second", two))
 	}, func(t *testing.T, c *client.Client) {
 		for _, name := range []string{"one", "two"} {
-			if got := read(t, c, "lib://"+name); string(got.Blob) != name || got.MimeType != "image/png" || got.URI != "lib://"+name {
+			if got := read(t, c, "lib://"+name); string(got.Blob) != name || got.MimeType != "image/png" ||
+				got.URI != "lib://"+name {
 				t.Errorf("the resource of %s is %+v", name, got)
 			}
 			if got := read(t, c, "lib://"+name+"/moby%20dick"); got.Text != "moby dick in "+name {
@@ -87,10 +89,12 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 		uris = append(uris, r.URI)
 	}
 	slices.Sort(uris)
-	if want := []string{"lib://one", "lib://two", "server:first/lib://shared", "server:second/lib://shared"}; !slices.Equal(uris, want) {
+	if want := []string{"lib://one", "lib://two", "server:first/lib://shared",
+		"server:second/lib://shared"}; !slices.Equal(uris, want) {
 		t.Fatalf("the resources are %v, want %v", uris, want)
 	}
-	for uri, want := range map[string]string{"server:first/lib://shared": "shared of one", "server:second/lib://shared": "shared of two"} {
+	for uri, want := range map[string]string{"server:first/lib://shared": "shared of one",
+		"server:second/lib://shared": "shared of two"} {
 		if got := read(t, c, uri); got.Text != want || got.URI != uri {
 			t.Errorf("%s has the contents %+v, want %s", uri, got, want)
 		}
@@ -114,17 +118,20 @@ func TestURIsThatDifferInCaseAreOfTwoServers(t *testing.T) {
 func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 	greedy := &server.Server{Name: "greedy"}
 	stolen := func(context.Context, map[string]string) (string, error) { return "stolen", nil }
-	for _, template := range []string{"{+all}", "server:{+all}", "server:second/lib://{+all}", "LIB://two/{+all}", "lib://two{+all}"} {
+	for _, template := range []string{"{+all}", "server:{+all}", "server:second/lib://{+all}", "LIB://two/{+all}",
+		"lib://two{+all}"} {
 		server.AddTemplate(greedy, mcp.ResourceTemplate{URITemplate: template, Name: "greedy"}, stolen)
 	}
 	for _, uri := range []string{"lib://two", "server:second/lib://two", "parley:result/second/1", "greedy://own"} {
 		server.AddStatic(greedy, mcp.Resource{URI: uri, Name: "greedy"}, "stolen")
 	}
 	two := library("two")
-	hidden := &host.Rules{Default: host.Allow, Rules: []host.Rule{{Server: "second", Resource: "lib://shared", Action: host.Deny, Fixed: true}}}
+	hidden := &host.Rules{Default: host.Allow, Rules: []host.Rule{{Server: "second", Resource: "lib://shared",
+		Action: host.Deny, Fixed: true}}}
 	for _, policy := range []host.Policy{nil, hidden} {
 		s := &server.Server{Name: "gateway", Version: "1"}
-		gatewaytest.Run(t, &host.Host{Policy: policy, Servers: []host.ServerConfig{inMemory(t, "first", greedy), inMemory(t, "second", two)}}, s)
+		gatewaytest.Run(t, &host.Host{Policy: policy, Servers: []host.ServerConfig{inMemory(t, "first", greedy),
+			inMemory(t, "second", two)}}, s)
 		c := mcptest.Dial(t, s)
 		var uris []string
 		for r, err := range c.Resources(t.Context()) {
@@ -135,7 +142,8 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 		}
 		slices.Sort(uris)
 		want := []string{
-			"greedy://own", "lib://shared", "server:first/lib://two", "server:first/parley:result/second/1", "server:first/server:second/lib://two", "server:second/lib://two",
+			"greedy://own", "lib://shared", "server:first/lib://two", "server:first/parley:result/second/1",
+			"server:first/server:second/lib://two", "server:second/lib://two",
 		}
 		if policy != nil {
 			want = slices.DeleteFunc(want, func(uri string) bool { return uri == "lib://shared" })
@@ -144,10 +152,12 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 			t.Errorf("the resources are %q, want %q", uris, want)
 		}
 		for uri, want := range map[string]string{
-			"lib://shared": "shared of two", "server:second/lib://two": "", "server:second/lib://two/emma": "emma in two", "greedy://own": "stolen", "other://x": "stolen",
+			"lib://shared": "shared of two", "server:second/lib://two": "",
+			"server:second/lib://two/emma": "emma in two", "greedy://own": "stolen", "other://x": "stolen",
 			"server:first/lib://two/emma": "stolen", "server:first/lib://shared": "not found",
 			// These URIs belong to no server, because both claim them.
-			"lib://two": "not found", "lib://two/emma": "not found", "Lib://two": "not found", "lib://two/%65mma": "not found", "lib://sh%61red": "not found", "server:third/x": "not found",
+			"lib://two": "not found", "lib://two/emma": "not found", "Lib://two": "not found",
+			"lib://two/%65mma": "not found", "lib://sh%61red": "not found", "server:third/x": "not found",
 		} {
 			if policy != nil && uri == "lib://shared" {
 				want = "denied"
@@ -172,17 +182,21 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 // A gateway does not read URIs and templates, so they need not be valid.
 func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 	up := upstream{
-		"initialize":               `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{"subscribe":true},"completions":{}},"serverInfo":{"name":"up","version":"1"}}`,
-		"tools/list":               `{"tools":[{"name":"download","inputSchema":{"type":"object"}}]}`,
-		"tools/call":               `{"content":[{"type":"resource_link","uri":"Report 2026.pdf","name":"Report"}]}`,
-		"resources/list":           `{"resources":[{"uri":"Report 2026.pdf"},{"uri":"file:///C:/My Files/a.txt","name":"a"},{"uri":"docs://ok","name":"ok"}]}`,
-		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"crm://customers/{customer-id}","name":"c"},{"uriTemplate":"docs:///my docs/{name:3}.{ext}","name":"d"},{"uriTemplate":"{","name":"e"}]}`,
-		"resources/read":           `{"contents":[{"uri":"<uri>","text":"contents of <uri>"}]}`,
-		"resources/subscribe":      `{}`,
-		"completion/complete":      `{"completion":{"values":["7"]}}`,
+		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` +
+			`"resources":{"subscribe":true},"completions":{}},"serverInfo":{"name":"up","version":"1"}}`,
+		"tools/list": `{"tools":[{"name":"download","inputSchema":{"type":"object"}}]}`,
+		"tools/call": `{"content":[{"type":"resource_link","uri":"Report 2026.pdf","name":"Report"}]}`,
+		"resources/list": `{"resources":[{"uri":"Report 2026.pdf"},{"uri":"file:///C:/My Files/a.txt",` +
+			`"name":"a"},{"uri":"docs://ok","name":"ok"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"crm://customers/{customer-id}",` +
+			`"name":"c"},{"uriTemplate":"docs:///my docs/{name:3}.{ext}","name":"d"},{"uriTemplate":"{","name":"e"}]}`,
+		"resources/read":      `{"contents":[{"uri":"<uri>","text":"contents of <uri>"}]}`,
+		"resources/subscribe": `{}`,
+		"completion/complete": `{"completion":{"values":["7"]}}`,
 	}
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up"), inMemory(t, "second", library("two"))))
-	for _, uri := range []string{"Report 2026.pdf", "file:///C:/My Files/a.txt", "docs://ok", "crm://customers/7", "docs:///my docs/a b.txt", "docs:///my%20docs/a.txt"} {
+	for _, uri := range []string{"Report 2026.pdf", "file:///C:/My Files/a.txt", "docs://ok", "crm://customers/7",
+		"docs:///my docs/a b.txt", "docs:///my%20docs/a.txt"} {
 		if got := read(t, c, uri); got.Text != "contents of "+uri || got.URI != uri {
 			t.Errorf("%q: %+v", uri, got)
 		}
@@ -197,7 +211,8 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	got, err := c.Complete(t.Context(), mcp.CompleteParams{
-		Ref: mcp.CompleteReference{Type: mcp.RefResource, URI: "crm://customers/{customer-id}"}, Argument: mcp.CompleteArgument{Name: "customer-id"},
+		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "crm://customers/{customer-id}"},
+		Argument: mcp.CompleteArgument{Name: "customer-id"},
 	})
 	if err != nil || !slices.Equal(got.Values, []string{"7"}) {
 		t.Errorf("%+v, %v", got, err)
@@ -246,7 +261,8 @@ func TestCompletionIsForwarded(t *testing.T) {
 		"em-two": {Type: mcp.RefPrompt, Name: "second__review"},
 		"em-one": {Type: mcp.RefResource, URI: "lib://one/{title}"},
 	} {
-		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "title", Value: "em"}})
+		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref,
+			Argument: mcp.CompleteArgument{Name: "title", Value: "em"}})
 		if err != nil || !slices.Equal(got.Values, []string{want}) {
 			t.Errorf("%+v: %+v, %v, want %s", ref, got, err, want)
 		}
@@ -257,14 +273,16 @@ func TestCompletionIsForwarded(t *testing.T) {
 func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	endpoint := httptest.NewServer(library("mortal"))
 	defer endpoint.Close()
-	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)}, inMemory(t, "other", answering("other"))))
+	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)},
+		inMemory(t, "other", answering("other"))))
 	read(t, c, "lib://mortal")
 	endpoint.CloseClientConnections()
 	endpoint.Close()
 	var calls sync.WaitGroup // each waits for the server to come back
 	calls.Go(func() {
 		_, err := client.CallTool[string](t.Context(), c, "gone__answer", nil)
-		if failed := new(client.ToolError); !errors.As(err, &failed) || !strings.Contains(err.Error(), `server "gone"`) {
+		if failed := new(client.ToolError); !errors.As(err, &failed) ||
+			!strings.Contains(err.Error(), `server "gone"`) {
 			t.Errorf("tools/call: %v", err)
 		}
 	})
@@ -277,7 +295,8 @@ func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	} {
 		calls.Go(func() {
 			err := call()
-			if reported := new(jsonrpc.Error); !errors.As(err, &reported) || !strings.Contains(err.Error(), `server "gone"`) {
+			if reported := new(jsonrpc.Error); !errors.As(err, &reported) ||
+				!strings.Contains(err.Error(), `server "gone"`) {
 				t.Errorf("%s: %v", method, err)
 			}
 		})
@@ -301,7 +320,8 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		const renamed = "server:second/lib://shared"
-		next, stop := iter.Pull2(c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"lib://one", "lib://one/emma", renamed}}))
+		next, stop := iter.Pull2(c.Watch(ctx, client.WatchFilter{Tools: true,
+			URIs: []string{"lib://one", "lib://one/emma", renamed}}))
 		defer stop()
 		until := func(want ...client.Change) {
 			t.Helper()
@@ -329,7 +349,9 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 			update()
 			until(client.Change{Kind: client.ResourceUpdated, URI: uri})
 		}
-		server.AddTool(two, mcp.Tool{Name: "new"}, func(context.Context, struct{}) (string, error) { return "made", nil })
+		server.AddTool(two, mcp.Tool{Name: "new"}, func(context.Context, struct{}) (string, error) {
+			return "made", nil
+		})
 		until(client.Change{Kind: client.ToolsChanged})
 		if text, err := client.CallTool[string](ctx, c, "second__new", nil); err != nil || text != "made" {
 			t.Errorf("%q, %v", text, err)
@@ -340,7 +362,8 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 func TestTheTemplatesOfAServerAreBounded(t *testing.T) {
 	s := library("one")
 	for i := range 1001 {
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: fmt.Sprintf("many://%04d/{title}", i), Name: "many"}, func(context.Context, map[string]string) (string, error) { return "", nil })
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: fmt.Sprintf("many://%04d/{title}", i), Name: "many"},
+			func(context.Context, map[string]string) (string, error) { return "", nil })
 	}
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", s), inMemory(t, "second", library("two"))))
 	count, other := 0, false
@@ -352,6 +375,7 @@ func TestTheTemplatesOfAServerAreBounded(t *testing.T) {
 		other = other || r.URITemplate == "lib://two/{title}"
 	}
 	if count != 1001 || !other {
-		t.Errorf("the gateway has %d templates, that of the second server: %v; want 1000 of the first and one of the second", count, other)
+		t.Errorf("the gateway has %d templates, that of the second server: %v; want 1000 of the first and one of the "+
+			"second", count, other)
 	}
 }

@@ -35,7 +35,9 @@ func large() *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "image"}, func(context.Context, none) ([]mcp.Content, error) {
 		return []mcp.Content{mcp.Text("see"), mcp.Image([]byte(longText), "image/png")}, nil
 	})
-	server.AddTool(s, mcp.Tool{Name: "fails"}, func(context.Context, none) (string, error) { return "", errors.New(longText) })
+	server.AddTool(s, mcp.Tool{Name: "fails"}, func(context.Context, none) (string, error) {
+		return "", errors.New(longText)
+	})
 	return s
 }
 
@@ -49,7 +51,8 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 		config := httpConfig(t, "up", large())
 		config.MaxResult = 200
 		s := &server.Server{Name: "gateway", Version: "1"}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: shared, Keys: [][]byte{make([]byte, 32)}}, s)
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: shared,
+			Keys: [][]byte{make([]byte, 32)}}, s)
 		urls = append(urls, protect(t, s))
 	}
 	dial := func(r mcp.Revision, replica int, user string) *client.Client {
@@ -67,7 +70,8 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 				t.Errorf("%s: tool %s has an output schema", r, tool.Name)
 			}
 		}
-		for tool, want := range map[string]string{"text": "text/plain", "structured": "text/plain", "image": "application/json", "fails": "text/plain"} {
+		for tool, want := range map[string]string{"text": "text/plain", "structured": "text/plain",
+			"image": "application/json", "fails": "text/plain"} {
 			result, err := ada.CallTool(t.Context(), "up__"+tool, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -85,12 +89,14 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 				_, uri, _ = strings.Cut(texts, "The resource ")
 				uri, _, _ = strings.Cut(uri, " ")
 			}
-			if len(texts) > 500 || result.IsError != (tool == "fails") || want == "text/plain" && !strings.Contains(texts, "äöü") {
+			if len(texts) > 500 || result.IsError != (tool == "fails") ||
+				want == "text/plain" && !strings.Contains(texts, "äöü") {
 				t.Errorf("%s, %s: error %t, %q", r, tool, result.IsError, texts)
 			}
 			for _, c := range []*client.Client{ada, elsewhere} {
 				read, err := c.ReadResource(t.Context(), uri)
-				if err != nil || len(read.Contents) != 1 || read.Contents[0].MimeType != want || len(read.Contents[0].Text) < 4000 || read.Contents[0].URI != uri {
+				if err != nil || len(read.Contents) != 1 || read.Contents[0].MimeType != want ||
+					len(read.Contents[0].Text) < 4000 || read.Contents[0].URI != uri {
 					t.Errorf("%s, %s: %s: %+v, %v", r, tool, uri, read, err)
 				}
 			}
@@ -103,7 +109,8 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{"parley:result/up/x", "parley:result/other/x", "parley:result/up/"} {
-		if _, err := dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri); !errors.Is(err,
+			client.ErrResourceNotFound) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -148,7 +155,8 @@ func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
 	config := httpConfig(t, "up", large())
 	config.MaxResult = 200
 	s := &server.Server{Name: "gateway", Version: "1"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: fullKV{store.NewMemory(store.MemoryOptions{})}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config},
+		KV: fullKV{store.NewMemory(store.MemoryOptions{})}}, s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
 		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {
@@ -164,7 +172,10 @@ func repeating(t *testing.T) host.ServerConfig {
 		Text  string
 		Count int
 	}
-	server.AddTool(s, mcp.Tool{Name: "t"}, func(_ context.Context, in in) (string, error) { return strings.Repeat(in.Text+"\n", in.Count), nil })
+	server.AddTool(s, mcp.Tool{Name: "t"}, func(_ context.Context,
+		in in) (string, error) {
+		return strings.Repeat(in.Text+"\n", in.Count), nil
+	})
 	up := httptest.NewServer(s)
 	t.Cleanup(up.Close)
 	return host.ServerConfig{Name: "up", Target: client.URL(up.URL)}
@@ -174,7 +185,8 @@ func repeating(t *testing.T) host.ServerConfig {
 func repeat(ctx context.Context, c *client.Client, text string, count int) error {
 	got, err := client.CallTool[string](ctx, c, "up__t", map[string]any{"Text": text, "Count": count})
 	if want := strings.Repeat(text+"\n", count); err == nil && got != want {
-		err = fmt.Errorf("the result of %s has %d bytes and begins with %.50q, want %d bytes", text, len(got), got, len(want))
+		err = fmt.Errorf("the result of %s has %d bytes and begins with %.50q, want %d bytes", text, len(got), got,
+			len(want))
 	}
 	return err
 }
@@ -228,7 +240,9 @@ func TestResultsThatHooksKeepDoNotChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.EqualFunc(kept, copies, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) || len(kept) != 20 {
+	if !slices.EqualFunc(kept, copies, func(a, b json.RawMessage) bool {
+		return bytes.Equal(a, b)
+	}) || len(kept) != 20 {
 		t.Error("the results that the hook has received have changed")
 	}
 }
@@ -239,7 +253,9 @@ const (
 	oddMeta       = `"_meta":{"example.com/k":[ 1e2]}`
 	oddAnnotation = `"annotations":{"priority":0.50,"x-unknown":false,"audience":["user"]}`
 
-	oddTool = odd + `,"inputSchema":{"type":"object","x-order":[2,1]},"annotations":{"readOnlyHint":false,"destructiveHint":false,"idempotentHint":false,` +
+	oddTool = odd +
+		`,"inputSchema":{"type":"object","x-order":[2,1]},"annotations":{"readOnlyHint":false,` +
+		`"destructiveHint":false,"idempotentHint":false,` +
 		`"title":"","x-unknown":{"z":false}},"outputSchema":{"type":"object"},` + oddMeta + `}`
 	oddPrompt   = odd + `,"arguments":[{"name":"a","required":false,"x-unknown":0}],` + oddMeta + `}`
 	oddResource = `"name":"r",` + odd + `,"size":3,` + oddAnnotation + `,` + oddMeta + `}`
@@ -247,10 +263,11 @@ const (
 
 func oddUpstream() upstream {
 	return upstream{
-		mcp.MethodListTools:             `{"tools":[{"name":"t",` + oddTool + `]}`,
-		mcp.MethodListPrompts:           `{"prompts":[{"name":"p",` + oddPrompt + `]}`,
-		mcp.MethodListResources:         `{"resources":[{"uri":"lib://a",` + oddResource + `]}`,
-		mcp.MethodListResourceTemplates: `{"resourceTemplates":[{"uriTemplate":"lib://b/{x}",` + strings.Replace(oddResource, `"size":3,`, "", 1) + `]}`,
+		mcp.MethodListTools:     `{"tools":[{"name":"t",` + oddTool + `]}`,
+		mcp.MethodListPrompts:   `{"prompts":[{"name":"p",` + oddPrompt + `]}`,
+		mcp.MethodListResources: `{"resources":[{"uri":"lib://a",` + oddResource + `]}`,
+		mcp.MethodListResourceTemplates: `{"resourceTemplates":[{"uriTemplate":"lib://b/{x}",` +
+			strings.Replace(oddResource, `"size":3,`, "", 1) + `]}`,
 	}
 }
 
@@ -277,10 +294,14 @@ func TestDefinitionsAreForwardedUnchanged(t *testing.T) {
 		c := mcptest.Dial(t, gatewayTo(t, oddUpstream().start(t, "up")), mcptest.WithRevision(revision))
 		keep := client.WithSource()
 		for got, want := range map[string]string{
-			first(t, c.Tools(t.Context(), keep), func(t *mcp.Tool) json.RawMessage { return t.Source }):         `{"name":"up__t",` + oddTool,
-			first(t, c.Prompts(t.Context(), keep), func(p *mcp.Prompt) json.RawMessage { return p.Source }):     `{"name":"up__p",` + oddPrompt,
-			first(t, c.Resources(t.Context(), keep), func(r *mcp.Resource) json.RawMessage { return r.Source }): `{"uri":"lib://a",` + oddResource,
-			first(t, c.ResourceTemplates(t.Context(), keep), func(r *mcp.ResourceTemplate) json.RawMessage { return r.Source }): `{"uriTemplate":"lib://b/{x}",` +
+			first(t, c.Tools(t.Context(), keep),
+				func(t *mcp.Tool) json.RawMessage { return t.Source }): `{"name":"up__t",` + oddTool,
+			first(t, c.Prompts(t.Context(), keep),
+				func(p *mcp.Prompt) json.RawMessage { return p.Source }): `{"name":"up__p",` + oddPrompt,
+			first(t, c.Resources(t.Context(), keep),
+				func(r *mcp.Resource) json.RawMessage { return r.Source }): `{"uri":"lib://a",` + oddResource,
+			first(t, c.ResourceTemplates(t.Context(), keep),
+				func(r *mcp.ResourceTemplate) json.RawMessage { return r.Source }): `{"uriTemplate":"lib://b/{x}",` +
 				strings.Replace(oddResource, `"size":3,`, "", 1),
 		} {
 			if got != compact(want) {
@@ -303,17 +324,21 @@ func TestResultsAreForwardedUnchanged(t *testing.T) {
 	const (
 		link    = `{"type":"resource_link","uri":"lib://c","name":"c",` + odd + `,` + oddAnnotation + `}`
 		text    = `{"type":"text","text":"caf\u00e9\n",` + oddAnnotation + `,` + oddMeta + `,"x-unknown":1}`
-		content = `"content":[` + text + `,` + link + `,{"type":"resource","resource":{"uri":"lib://d","mimeType":"","text":"d","x-unknown":0},"x":1}]`
-		called  = content + `,"structuredContent":{"n":1.0},"isError":false,"x-unknown":{"b":1,"a":2},` + oddMeta
-		got     = `"description":"","messages":[{"role":"user","content":` + text + `,"x-unknown":0},{"content":` + link + `,"role":"assistant"}],"x":0`
-		read    = `"contents":[{"text":"t","uri":"lib://a","x-unknown":0},{"uri":"lib://a/b","blob":"AAA="}],"x":0`
+		content = `"content":[` + text + `,` + link +
+			`,{"type":"resource","resource":{"uri":"lib://d","mimeType":"","text":"d","x-unknown":0},"x":1}]`
+		called = content + `,"structuredContent":{"n":1.0},"isError":false,"x-unknown":{"b":1,"a":2},` + oddMeta
+		got    = `"description":"","messages":[{"role":"user","content":` + text + `,"x-unknown":0},{"content":` +
+			link + `,"role":"assistant"}],"x":0`
+		read = `"contents":[{"text":"t","uri":"lib://a","x-unknown":0},{"uri":"lib://a/b","blob":"AAA="}],"x":0`
 	)
 	up := oddUpstream()
 	up[mcp.MethodCallTool] = `{` + called + `}`
 	up[mcp.MethodGetPrompt] = `{` + got + `}`
 	up[mcp.MethodReadResource] = `{` + read + `}`
 	members := func(source json.RawMessage) string { // without those of the gateway
-		for _, own := range []string{`"resultType":"complete",`, `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}},`, `"ttlMs":0,"cacheScope":"private",`} {
+		for _, own := range []string{`"resultType":"complete",`,
+			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}},`,
+			`"ttlMs":0,"cacheScope":"private",`} {
 			source = json.RawMessage(strings.Replace(string(source), own, "", 1))
 		}
 		return strings.ReplaceAll(string(source), " ", "")
@@ -375,14 +400,16 @@ func completeParams(ref mcp.CompleteReference, argument string) mcp.CompletePara
 }
 
 func TestErrorsForTheCallerAreForwarded(t *testing.T) {
-	const required = `{"code":-32042,"message":"open a page","data":{"elicitations":[{"mode":"url","url":"https://example.com/","message":"please","elicitationId":"7","x":0}],"x":1}}`
+	const required = `{"code":-32042,"message":"open a page","data":{"elicitations":[{"mode":"url",` +
+		`"url":"https://example.com/","message":"please","elicitationId":"7","x":0}],"x":1}}`
 	up := oddUpstream()
 	for text, revisions := range map[string][]mcp.Revision{
 		`{"code":1234,"message":"of the server","data":{"k":1.50}}`: mcp.Revisions(),
 		`{"code":-32602,"message":"which?","data":{"k":[1]}}`:       mcp.Revisions(),
 		required: {mcp.V20251125},
 	} {
-		up[mcp.MethodCallTool], up[mcp.MethodGetPrompt], up[mcp.MethodReadResource] = "error "+text, "error "+text, "error "+text
+		up[mcp.MethodCallTool], up[mcp.MethodGetPrompt], up[mcp.MethodReadResource] = "error "+text, "error "+text,
+			"error "+text
 		for _, revision := range revisions {
 			c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")), mcptest.WithRevision(revision))
 			_, called := c.CallTool(t.Context(), "up__t", nil)
@@ -391,7 +418,8 @@ func TestErrorsForTheCallerAreForwarded(t *testing.T) {
 			for _, err := range []error{called, prompted, read} {
 				var reported *jsonrpc.Error
 				want := strings.Replace(text, `"please"`, `"The server \"up\" asks:\n\n> please"`, 1)
-				if !errors.As(err, &reported) || string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported, false)) != string(jsonrpc.AppendError(nil, jsonrpc.ID{}, errorOf(want), false)) {
+				if !errors.As(err, &reported) || string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported,
+					false)) != string(jsonrpc.AppendError(nil, jsonrpc.ID{}, errorOf(want), false)) {
 					t.Errorf("%s: %v, want %s", revision, err, want)
 				}
 			}
@@ -410,7 +438,8 @@ func errorOf(text string) *jsonrpc.Error {
 // A client of 2026-07-28 is asked to have its user open the URL, and the call is repeated.
 func TestRequiredURLsAreForwardedToModernClients(t *testing.T) {
 	up := oddUpstream()
-	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url","url":"https://example.com/","message":"please","elicitationId":"7"}]}}`
+	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url",` +
+		`"url":"https://example.com/","message":"please","elicitationId":"7"}]}}`
 	var asked []string
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")), func(d *client.Dialer) {
 		d.ElicitURL = func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {

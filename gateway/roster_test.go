@@ -55,7 +55,8 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 	if err != nil || result.Contents[0].Text != "b" {
 		t.Errorf("%+v %v", result, err)
 	}
-	if text := mcptest.Dial(t, s).Server().Instructions; !strings.Contains(text, "Text of b.") || strings.Contains(text, "Text of a.") {
+	if text := mcptest.Dial(t, s).Server().Instructions; !strings.Contains(text, "Text of b.") ||
+		strings.Contains(text, "Text of a.") {
 		t.Errorf("instructions %q", text)
 	}
 }
@@ -170,11 +171,15 @@ func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
 	s := present(t, h, nil)
 	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}})
 	const text = "are missing in the lists, because the servers are not ready: "
-	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login), slow. ")
+	awaitInstructions(t, func() string {
+		return mcptest.Dial(t, s).Server().Instructions
+	}, text+"gone, private (needs a login), slow. ")
 	awaitInstructions(t, func() string { return mcptest.Dial(t, partly).Server().Instructions }, text+"gone. ")
 	respond()
 	awaitList(t, mcptest.Dial(t, s), func(tools []*mcp.Tool) bool { return len(tools) == 2 })
-	awaitInstructions(t, func() string { return mcptest.Dial(t, s).Server().Instructions }, text+"gone, private (needs a login). ")
+	awaitInstructions(t, func() string {
+		return mcptest.Dial(t, s).Server().Instructions
+	}, text+"gone, private (needs a login). ")
 }
 
 // awaitInstructions waits until instructions contain a text.
@@ -200,7 +205,9 @@ func awaitInstructions(t *testing.T, instructions func() string, want string) {
 // A tool can be called when WaitReady has returned, which is not before Run has registered it.
 func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	upstream := &server.Server{Name: "greeter"}
-	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Hello!", nil })
+	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) {
+		return "Hello!", nil
+	})
 	endpoint := httptest.NewServer(upstream)
 	defer endpoint.Close()
 

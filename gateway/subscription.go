@@ -50,7 +50,8 @@ func (g *Gateway) admitUnknown(ctx context.Context, _ string) error {
 	return server.ErrResourceNotFound
 }
 
-// watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller of ctx.
+// watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller
+// of ctx.
 func (g *Gateway) watchPersonal(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -82,8 +83,8 @@ func (g *Gateway) watchPersonal(ctx context.Context) {
 	}
 }
 
-// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server, until ctx or Run ends. The host may
-// have no server with the name for some time, and another one later.
+// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server, until ctx or Run ends.
+// The host may have no server with the name for some time, and another one later.
 func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	who := server.PrincipalOf(ctx)
 	for {
@@ -117,7 +118,9 @@ func (p *personal) forget(who principal.Principal, serverName string) {
 
 // outdatePersonal is server.Server.PersonalOutdated: another replica has notified clients of a caller, or of any.
 func (g *Gateway) outdatePersonal(caller string) (found bool) {
-	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool { return caller == "" || who.Key() == caller })
+	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool {
+		return caller == "" || who.Key() == caller
+	})
 }
 
 // listedEntry identifies an entry of a list of the gateway.

@@ -23,12 +23,14 @@ const (
 	textBlocks  = `"content":[{"type":"text","text":"caf\u00e9\n\\","x-unknown":1.50},{"x":[],"text":"","type":"text"}]`
 	textMembers = textBlocks + `,"x-unknown":{"b":1e2,"a":"\u00e9"},"ttlMs":7`
 	keptMeta    = `"_meta":{"example.com/z":[1e2],"example.com/a":"\u00e9"}`
-	sentMeta    = `"_meta":{"example.com/z":[1e2],"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"},"example.com/a":"\u00e9"}`
+	sentMeta    = `"_meta":{"example.com/z":[1e2],"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"},` +
+		`"example.com/a":"\u00e9"}`
 )
 
 // textUpstream returns a server with the tool t.
 func textUpstream(result string) upstream {
-	return upstream{mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`, mcp.MethodCallTool: result}
+	return upstream{mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`,
+		mcp.MethodCallTool: result}
 }
 
 // calledAt returns the result of t as a client of revision r receives it from a gateway.
@@ -47,7 +49,8 @@ func object(members ...string) string {
 func expect(t *testing.T, what string, r mcp.Revision, result *mcp.CallToolResult, meta string, members ...string) {
 	t.Helper()
 	if r.Modern() {
-		own := `"_meta":` + object(`"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}`, strings.TrimSuffix(strings.TrimPrefix(meta, `"_meta":{`), "}"))
+		own := `"_meta":` + object(`"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}`,
+			strings.TrimSuffix(strings.TrimPrefix(meta, `"_meta":{`), "}"))
 		members = append([]string{`"resultType":"complete"`, own}, members...)
 	} else {
 		members = append([]string{meta}, members...)
@@ -81,7 +84,8 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 					kept = ""
 				}
 				expect(t, what, to, result, keptMeta, textMembers, isError, kept)
-				if text := result.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || result.IsError != strings.Contains(isError, "true") {
+				if text := result.Content[0].(*mcp.TextContent).Text; text != "café\n\\" ||
+					result.IsError != strings.Contains(isError, "true") {
 					t.Errorf("%s: %q, %v", what, text, result.IsError)
 				}
 			}
@@ -93,12 +97,14 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 // does not define are changed.
 func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 	const (
-		image   = `{"mimeType":"a/b","data":"\u0041AAA","type":"image","x-unknown":1.50}`
-		audio   = `{"type":"audio","data":"AAAA","mimeType":"a/b","x":[]}`
-		note    = `{"type":"text","text":"\u0061","annotations":{"priority":0.50,"x":0,"lastModified":"2025-01-01T00:00:00Z"},"_meta":{"a/b":1.0}}`
+		image = `{"mimeType":"a/b","data":"\u0041AAA","type":"image","x-unknown":1.50}`
+		audio = `{"type":"audio","data":"AAAA","mimeType":"a/b","x":[]}`
+		note  = `{"type":"text","text":"\u0061","annotations":{"priority":0.50,"x":0,` +
+			`"lastModified":"2025-01-01T00:00:00Z"},"_meta":{"a/b":1.0}}`
 		unknown = `{"x":1.50,"type":"hologram"}`
 		plain   = `"content":[` + image + `,` + unknown + `],"x-unknown":{"b":1e2},"isError":false`
-		content = `"content":[` + image + `,` + audio + `,` + note + `,` + unknown + `],"x-unknown":{"b":1e2},"isError":true`
+		content = `"content":[` + image + `,` + audio + `,` + note + `,` + unknown +
+			`],"x-unknown":{"b":1e2},"isError":true`
 	)
 	for _, from := range mcp.Revisions() {
 		for _, members := range []string{plain, content} {
@@ -120,7 +126,8 @@ func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 							t.Errorf("%s: %s has %s", what, result.Source, removed)
 						}
 					}
-					if _, isText := result.Content[1].(*mcp.TextContent); isText != (to < mcp.V20250326) || !result.IsError {
+					if _, isText := result.Content[1].(*mcp.TextContent); isText != (to < mcp.V20250326) ||
+						!result.IsError {
 						t.Errorf("%s: %s", what, result.Source)
 					}
 				}
@@ -131,7 +138,9 @@ func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 
 // The protocol members of _meta, and an empty _meta, are not forwarded.
 func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
-	for _, meta := range []string{``, `,"_meta":{}`, `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up"},"not a key":1,"io.modelcontextprotocol/subscriptionId":1}`} {
+	for _, meta := range []string{``, `,"_meta":{}`,
+		`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up"},"not a key":1,` +
+			`"io.modelcontextprotocol/subscriptionId":1}`} {
 		s := gatewayTo(t, textUpstream(`{`+textBlocks+meta+`,"resultType":"complete"}`).start(t, "up"))
 		for _, to := range mcp.Revisions() {
 			result, err := calledAt(t, s, to)
@@ -145,8 +154,11 @@ func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
 
 // A message is one line. Over HTTP it need not be.
 func TestForwardedTextHasNoLineBreaks(t *testing.T) {
-	up := textUpstream("{\r\n\"content\" :\n[ {\"type\":\"text\",\r\n\"text\":\"a\"}\n],\"x\":{\n}\n}").at(mcp.V20260728)
-	mcptest.Everywhere(t, func() *server.Server { return gatewayTo(t, up.startHTTP(t, "up")) }, func(t *testing.T, c *client.Client) {
+	up := textUpstream("{\r\n\"content\" :\n[ {\"type\":\"text\",\r\n\"text\":\"a\"}\n]," +
+		"\"x\":{\n}\n}").at(mcp.V20260728)
+	mcptest.Everywhere(t, func() *server.Server {
+		return gatewayTo(t, up.startHTTP(t, "up"))
+	}, func(t *testing.T, c *client.Client) {
 		for range 2 { // a line break would end the message
 			result, err := c.CallTool(t.Context(), "up__t", nil, client.WithSource())
 			if err != nil || len(result.Content) != 1 || strings.ContainsAny(string(result.Source), "\r\n") {
@@ -160,9 +172,11 @@ func TestForwardedTextHasNoLineBreaks(t *testing.T) {
 func TestFaultsOfResultsAreContained(t *testing.T) {
 	const text, image = `{"type":"text","text":"good"}`, `{"type":"image","data":"?","mimeType":"a/b"}`
 	for result, want := range map[string]string{
-		`"content":[` + text + `,7]`: text, `"content":` + text: text, `"content":"good"`: text, `"content":[{"type":"text","text":7},` + text + `]`: text,
-		`"content":[{"type":"text","text":"good","annotations":7}]`: text, `"content":[{"type":"text","text":"good","_meta":[]}]`: text,
-		`"content":[` + text + `],"isError":"no"`: text, `"content":[` + text + `],"_meta":7`: text,
+		`"content":[` + text + `,7]`: text, `"content":` + text: text, `"content":"good"`: text,
+		`"content":[{"type":"text","text":7},` + text + `]`:         text,
+		`"content":[{"type":"text","text":"good","annotations":7}]`: text,
+		`"content":[{"type":"text","text":"good","_meta":[]}]`:      text,
+		`"content":[` + text + `],"isError":"no"`:                   text, `"content":[` + text + `],"_meta":7`: text,
 		`"content":[{"type":"text","text":"good\ud800"}]`: `{"type":"text","text":"good�"}`,
 		// What needs no decoding arrives unchanged.
 		`"content":[` + text + `,` + image + `]`: text + `,` + image,
@@ -170,7 +184,8 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 			s := gatewayTo(t, textUpstream(`{`+result+`}`).at(from).start(t, "up"))
 			for _, to := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
-				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil, client.WithUndecodedText())
+				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil,
+					client.WithUndecodedText())
 				if err != nil {
 					t.Errorf("%s from %s to %s: %v", result, from, to, err)
 					continue
@@ -189,10 +204,13 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 func TestInvalidTextIsNotForwarded(t *testing.T) {
 	for _, invalid := range []string{
 		`"content":[{"type":"text","text":"evil"}],"content":[]`, `"content":[{"type":"text","text":"evil","text":""}]`,
-		`"content":[{"type":"text","text":"evil"}],"x":{"a":1,"\u0061":2}`, `"content":[{"type":"text","text":"evil","\ud800":1}]`,
-		"\"content\":[{\"type\":\"text\",\"text\":\"evil\xff\"}]", "\"content\":[{\"type\":\"text\",\"text\":\"evil\x00\"}]",
+		`"content":[{"type":"text","text":"evil"}],"x":{"a":1,"\u0061":2}`,
+		`"content":[{"type":"text","text":"evil","\ud800":1}]`,
+		"\"content\":[{\"type\":\"text\",\"text\":\"evil\xff\"}]",
+		"\"content\":[{\"type\":\"text\",\"text\":\"evil\x00\"}]",
 		`"content":[{"type":"text","text":"evil"}],"x":01`, `"content":[{"type":"text","text":"evil"}]}`,
-		`"content":[{"type":"text","text":"evil"}],"resultType":"input_required"`, `"content":[{"type":"text","text":"evil"}],"resultType":"x"`,
+		`"content":[{"type":"text","text":"evil"}],"resultType":"input_required"`,
+		`"content":[{"type":"text","text":"evil"}],"resultType":"x"`,
 		`"content":[{"type":"text","text":"evil"}],"resultType":7`,
 	} {
 		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
@@ -202,7 +220,8 @@ func TestInvalidTextIsNotForwarded(t *testing.T) {
 			s := gatewayTo(t, textUpstream(`{`+invalid+`}`).at(from).start(t, "up"))
 			for _, to := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 				result, err := calledAt(t, s, to)
-				if err == nil && !result.IsError || err == nil && strings.Contains(string(result.Source), "evil") && !strings.Contains(string(result.Source), "up\\\"") {
+				if err == nil && !result.IsError || err == nil && strings.Contains(string(result.Source), "evil") &&
+					!strings.Contains(string(result.Source), "up\\\"") {
 					t.Errorf("%q from %s to %s: %s, %v", invalid, from, to, result.Source, err)
 				}
 			}
@@ -221,30 +240,41 @@ func TestMiddlewareOfTheGatewayReceivesForwardedText(t *testing.T) {
 			r.Content[0].(*mcp.TextContent).Text = "hidden"
 			return r
 		},
-		"structured content": func(r *mcp.CallToolResult) *mcp.CallToolResult { r.StructuredContent[5] = '2'; return r },
-		"a key of meta":      func(r *mcp.CallToolResult) *mcp.CallToolResult { delete(r.Meta, "example.com/z"); return r },
+		"structured content": func(r *mcp.CallToolResult) *mcp.CallToolResult {
+			r.StructuredContent[5] = '2'
+			return r
+		},
+		"a key of meta": func(r *mcp.CallToolResult) *mcp.CallToolResult {
+			delete(r.Meta, "example.com/z")
+			return r
+		},
 		"a copy": func(r *mcp.CallToolResult) *mcp.CallToolResult {
 			changed := *r
 			changed.Content = nil
 			return &changed
 		},
-		"the result": func(*mcp.CallToolResult) *mcp.CallToolResult { return &mcp.CallToolResult{Content: []mcp.Content{}} },
+		"the result": func(*mcp.CallToolResult) *mcp.CallToolResult {
+			return &mcp.CallToolResult{Content: []mcp.Content{}}
+		},
 	} {
 		seen := 0
-		s := &server.Server{Name: "gateway", Version: "1", Middleware: []call.Middleware{func(next call.Handler) call.Handler {
-			return func(ctx context.Context, c *call.Call) (any, error) {
-				result, err := next(ctx, c)
-				called, ok := result.(*mcp.CallToolResult)
-				if !ok {
-					return result, err
+		s := &server.Server{Name: "gateway", Version: "1",
+			Middleware: []call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					result, err := next(ctx, c)
+					called, ok := result.(*mcp.CallToolResult)
+					if !ok {
+						return result, err
+					}
+					seen++
+					if text := called.Content[0].(*mcp.TextContent).Text; text != "café\n\\" ||
+						called.ResultType != "" ||
+						len(called.Meta) != 2 {
+						t.Errorf("the middleware receives %q, %q, %s", text, called.ResultType, called.Meta)
+					}
+					return change(called), err
 				}
-				seen++
-				if text := called.Content[0].(*mcp.TextContent).Text; text != "café\n\\" || called.ResultType != "" || len(called.Meta) != 2 {
-					t.Errorf("the middleware receives %q, %q, %s", text, called.ResultType, called.Meta)
-				}
-				return change(called), err
-			}
-		}}}
+			}}}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}, s)
 		for _, to := range mcp.Revisions() {
 			seen = 0
@@ -254,13 +284,14 @@ func TestMiddlewareOfTheGatewayReceivesForwardedText(t *testing.T) {
 			}
 			got, structured := string(result.Source), to >= mcp.V20250618
 			ok := map[string]bool{
-				"a field":            result.IsError && strings.Contains(got, `"x-unknown":1.50`),
-				"a block":            strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
-				"a text":             strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
-				"structured content": strings.Contains(got, `{"n":2}`) == structured && !strings.Contains(got, `{"n":1}`),
-				"a key of meta":      strings.Contains(got, `example.com/a`) && !strings.Contains(got, "example.com/z"),
-				"a copy":             !strings.Contains(got, `caf`) && strings.Contains(got, "x-unknown"),
-				"the result":         len(result.Content) == 0 && !strings.Contains(got, "x-unknown"),
+				"a field": result.IsError && strings.Contains(got, `"x-unknown":1.50`),
+				"a block": strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
+				"a text":  strings.Contains(got, "hidden") && !strings.Contains(got, "caf"),
+				"structured content": strings.Contains(got, `{"n":2}`) == structured &&
+					!strings.Contains(got, `{"n":1}`),
+				"a key of meta": strings.Contains(got, `example.com/a`) && !strings.Contains(got, "example.com/z"),
+				"a copy":        !strings.Contains(got, `caf`) && strings.Contains(got, "x-unknown"),
+				"the result":    len(result.Content) == 0 && !strings.Contains(got, "x-unknown"),
 			}
 			if name == "nothing" {
 				kept := ""
@@ -286,9 +317,12 @@ func TestMiddlewareOfTheHostReceivesForwardedText(t *testing.T) {
 			"a field": func(r *mcp.CallToolResult) any { r.Content = []mcp.Content{mcp.Text("hidden")}; return r },
 			"a text":  func(r *mcp.CallToolResult) any { r.Content[0].(*mcp.TextContent).Text = "hidden"; return r },
 			"a copy": func(*mcp.CallToolResult) any {
-				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hidden"), &mcp.ResourceLink{URI: "file:///x", Name: "x"}}}
+				return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hidden"),
+					&mcp.ResourceLink{URI: "file:///x", Name: "x"}}}
 			},
-			"JSON": func(*mcp.CallToolResult) any { return json.RawMessage(`{"content":[{"type":"text","text":"hidden"}]}`) },
+			"JSON": func(*mcp.CallToolResult) any {
+				return json.RawMessage(`{"content":[{"type":"text","text":"hidden"}]}`)
+			},
 		} {
 			h := &host.Host{Servers: []host.ServerConfig{textUpstream(`{`+textMembers+`}`).at(from).start(t, "up")}}
 			h.Dialer.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -304,7 +338,8 @@ func TestMiddlewareOfTheHostReceivesForwardedText(t *testing.T) {
 			gatewaytest.Run(t, h, s)
 			for _, to := range mcp.Revisions() {
 				result, err := calledAt(t, s, to)
-				if err != nil || result.IsError || !strings.Contains(string(result.Source), `"hidden"`) || strings.Contains(string(result.Source), "caf") {
+				if err != nil || result.IsError || !strings.Contains(string(result.Source), `"hidden"`) ||
+					strings.Contains(string(result.Source), "caf") {
 					t.Errorf("%s from %s to %s: %+v, %v", name, from, to, result, err)
 				}
 			}
@@ -325,14 +360,16 @@ func TestForwardedStructuredContentIsValidated(t *testing.T) {
 			`,"structuredContent":{"m":1},"isError":false`: false,
 		} {
 			up := textUpstream(`{` + textBlocks + members + `}`)
-			up[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}}]}`
+			up[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"},` +
+				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}}]}`
 			h := &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}
 			h.Dialer.SkipOutputValidation = skip
 			s := &server.Server{Name: "gateway", Version: "1"}
 			gatewaytest.Run(t, h, s)
 			for _, to := range mcp.Revisions() {
 				result, err := calledAt(t, s, to)
-				if err != nil || strings.Contains(string(result.Source), textBlocks) != valid || !valid && !result.IsError {
+				if err != nil || strings.Contains(string(result.Source), textBlocks) != valid ||
+					!valid && !result.IsError {
 					t.Errorf("%s to %s, skip %v: %+v, %v", members, to, skip, result, err)
 				}
 			}
@@ -342,11 +379,14 @@ func TestForwardedStructuredContentIsValidated(t *testing.T) {
 
 // The gateway handles a result that asks for input, and does not forward it.
 func TestInputRequiredIsNotForwarded(t *testing.T) {
-	up := textUpstream(`{"resultType":"input_required",` + textBlocks + `,"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s"}`)
+	up := textUpstream(`{"resultType":"input_required",` + textBlocks +
+		`,"inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"form","message":"m",` +
+		`"requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s"}`)
 	s := gatewayTo(t, up.at(mcp.V20260728).start(t, "up"))
 	for _, to := range mcp.Revisions() {
 		result, err := calledAt(t, s, to)
-		if err == nil && (!result.IsError || strings.Contains(string(result.Source), "inputRequests") || strings.Contains(string(result.Source), "caf")) {
+		if err == nil && (!result.IsError || strings.Contains(string(result.Source), "inputRequests") ||
+			strings.Contains(string(result.Source), "caf")) {
 			t.Errorf("%s: %s", to, result.Source)
 		}
 	}
@@ -365,7 +405,8 @@ func TestLinksNextToTextAreRewritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		content, _ := jsonrpc.Get(result.Source, "content")
-		if want := `[{"type":"text","text":"\u0061"},` + strings.Replace(link, "lib://a", "server:up/lib://a", 1) + `]`; string(content) != want {
+		if want := `[{"type":"text","text":"\u0061"},` + strings.Replace(link, "lib://a", "server:up/lib://a", 1) +
+			`]`; string(content) != want {
 			t.Errorf("%s: the content is %s, want %s", to, content, want)
 		}
 	}
@@ -383,13 +424,14 @@ var uncheckable = map[string][2]string{
 	"endless":           {`{"type":"object","$ref":"#"}`, ""},
 	"huge":              {`{"type":"object","properties":{"p":{"enum":["` + strings.Repeat("x", 600_000) + `"]}}}`, ""},
 	"wide":              {`{"type":"object","allOf":[{}` + strings.Repeat(",{}", 30_000) + `]}`, ""},
-	"deep":              {`{"type":"object","properties":{"p":` + strings.Repeat(`{"not":`, 60) + `{}` + strings.Repeat(`}`, 61) + `}`, ""},
-	"invalid_header":    {`{"type":"object","properties":{"p":{"type":"object","x-mcp-header":"P"}}}`, ""},
-	"secret_header":     {`{"type":"object","properties":{"token":{"type":"string","x-mcp-header":"Token"}}}`, ""},
-	"without_type":      {`{"properties":{"p":{}}}`, `{"properties":{"p":{}},"type":"object"}`},
-	"two_types":         {`{"x-a":1,"type":["object","null"]}`, `{"x-a":1,"type":"object"}`},
-	"another_type":      {`{"type":"array"}`, `{"type":"object"}`},
-	"boolean":           {`true`, `{"type":"object"}`},
+	"deep": {`{"type":"object","properties":{"p":` + strings.Repeat(`{"not":`, 60) + `{}` +
+		strings.Repeat(`}`, 61) + `}`, ""},
+	"invalid_header": {`{"type":"object","properties":{"p":{"type":"object","x-mcp-header":"P"}}}`, ""},
+	"secret_header":  {`{"type":"object","properties":{"token":{"type":"string","x-mcp-header":"Token"}}}`, ""},
+	"without_type":   {`{"properties":{"p":{}}}`, `{"properties":{"p":{}},"type":"object"}`},
+	"two_types":      {`{"x-a":1,"type":["object","null"]}`, `{"x-a":1,"type":"object"}`},
+	"another_type":   {`{"type":"array"}`, `{"type":"object"}`},
+	"boolean":        {`true`, `{"type":"object"}`},
 }
 
 // Every tool of an upstream is listed with its schemas, and can be called, whether or not the gateway can check them.
@@ -399,7 +441,8 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 	for name, schemas := range uncheckable {
 		definitions = append(definitions, `{"name":"in_`+name+`","inputSchema":`+schemas[0]+`}`)
 		if name != "boolean" {
-			definitions = append(definitions, `{"name":"out_`+name+`","inputSchema":{"type":"object"},"outputSchema":`+schemas[0]+`}`)
+			definitions = append(definitions, `{"name":"out_`+name+`","inputSchema":{"type":"object"},"outputSchema":`+
+				schemas[0]+`}`)
 			outputs["up__out_"+name] = schemas[0]
 		}
 	}
@@ -448,8 +491,9 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 // The gateway applies the keywords that it can check. The server does not receive arguments that these keywords reject.
 func TestArgumentsAreCheckedByTheKeywordsThatCanBeChecked(t *testing.T) {
 	up := upstream{
-		mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"p":{"type":"string","pattern":"^(?!x)a+$"}}}}]}`,
-		mcp.MethodCallTool:  `{"content":[{"type":"text","text":"called"}]}`,
+		mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":{"type":"object",` +
+			`"properties":{"p":{"type":"string","pattern":"^(?!x)a+$"}}}}]}`,
+		mcp.MethodCallTool: `{"content":[{"type":"text","text":"called"}]}`,
 	}
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
 	result, err := c.CallTool(t.Context(), "up__t", map[string]any{"p": 7})

@@ -95,7 +95,8 @@ func initialized(r mcp.Revision) string {
 func (u upstream) at(r mcp.Revision) upstream {
 	u = maps.Clone(u)
 	if r.Modern() {
-		u[mcp.MethodDiscover] = `{"resultType":"complete","supportedVersions":["` + string(r) + `"],` + offered + `,"ttlMs":0,"cacheScope":"private"}`
+		u[mcp.MethodDiscover] = `{"resultType":"complete","supportedVersions":["` + string(r) + `"],` + offered +
+			`,"ttlMs":0,"cacheScope":"private"}`
 	} else {
 		u[mcp.MethodInitialize] = initialized(r)
 	}

@@ -62,11 +62,13 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session 
 	if timeout <= 0 {
 		timeout = defaultApprovalTimeout
 	}
-	sum := digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version), []byte(r.Caller.Principal.Key()))
+	sum := digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version),
+		[]byte(r.Caller.Principal.Key()))
 	if r.ofServer() {
 		sum = inputsOf(ctx).distinguish(sum)
 	}
-	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum, caller: describeCaller(ctx, r.Caller), session: session}, nil
+	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum, caller: describeCaller(ctx, r.Caller),
+		session: session}, nil
 }
 
 // Bounds of a question, in bytes.
@@ -75,10 +77,10 @@ const (
 	maxQuestion = 64 << 10 // a longer question is not asked
 )
 
-// Question returns a text that asks the user: what, at which server, with which arguments, for which caller, and why. Its
-// first paragraph is the question in one sentence; a program that shows the answers below the text can repeat it there.
-// Control characters and invisible characters are shown by code point. Arguments are without white space and with
-// sorted members. If they have more than 4 KiB, long values are shortened; no member is left out.
+// Question returns a text that asks the user: what, at which server, with which arguments, for which caller, and why.
+// Its first paragraph is the question in one sentence; a program that shows the answers below the text can repeat it
+// there. Control characters and invisible characters are shown by code point. Arguments are without white space and
+// with sorted members. If they have more than 4 KiB, long values are shortened; no member is left out.
 func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
@@ -138,7 +140,9 @@ func shortened(text []byte, limit int) string {
 		}
 		switch {
 		case token.Kind() == '"':
-			b.WriteString(cut(token.String(), limit, func(part string) string { return string(jsonrpc.AppendString(nil, part)) }))
+			b.WriteString(cut(token.String(), limit, func(part string) string {
+				return string(jsonrpc.AppendString(nil, part))
+			}))
 		default:
 			b.WriteString(cut(token.String(), limit, func(part string) string { return part }))
 		}
@@ -172,7 +176,8 @@ const (
 
 // approve asks for the approval of a request. It returns rpc.ErrInputRequired if the handler runs again
 // with the answer.
-func (h *Host) approve(ctx context.Context, r *Request, d Decision, session *sessionApproval) (outcome string, err error) {
+func (h *Host) approve(ctx context.Context, r *Request, d Decision,
+	session *sessionApproval) (outcome string, err error) {
 	if h.Approve == nil {
 		return notAsked, r.denied("it needs an approval, and no user can be asked", nil)
 	}
@@ -217,8 +222,8 @@ type sessionApproval struct {
 	chosen     bool
 }
 
-// approvalKey is what an approval for a session is about. Arguments are no part of it: the policy decides about each call,
-// and the rule must be the same.
+// approvalKey is what an approval for a session is about. Arguments are no part of it: the policy decides about each
+// call, and the rule must be the same.
 type approvalKey struct {
 	caller any    // as rpc.Caller.Key
 	sum    string // of the tool, the principal and the decision
@@ -230,8 +235,8 @@ type validApproval struct {
 	until      time.Time // zero means the end of the session
 }
 
-// sessionApproval returns the approval for a session that a request could have, or nil if it can have none: that of a caller
-// who cannot be told from others, and a request that is no call of a tool that the server lists.
+// sessionApproval returns the approval for a session that a request could have, or nil if it can have none: that of a
+// caller who cannot be told from others, and a request that is no call of a tool that the server lists.
 func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision) *sessionApproval {
 	c := rpc.From(ctx)
 	if c == nil || r.Kind != KindTool || r.Tool == nil {
@@ -245,22 +250,24 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 	if err != nil {
 		return nil
 	}
-	sum := digest.Join([]byte(r.Method), []byte(r.Name), []byte(r.Caller.Principal.Key()), []byte(d.Version), []byte(d.Rule), []byte(d.Reason))
-	return &sessionApproval{key: approvalKey{caller.Key, sum}, definition: digest.Join(definition), stateless: !caller.Session}
+	sum := digest.Join([]byte(r.Method), []byte(r.Name), []byte(r.Caller.Principal.Key()), []byte(d.Version),
+		[]byte(d.Rule), []byte(d.Reason))
+	return &sessionApproval{key: approvalKey{caller.Key, sum}, definition: digest.Join(definition),
+		stateless: !caller.Session}
 }
 
-// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no session,
-// for 15 minutes. The policy decides about each of these calls; they need no further approval if the same rule asks, and if
-// neither the definition of the tool nor the version of the policy has changed. It has an effect if Answers offers it, and
-// if [Host.Approve] then returns nil.
+// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
+// session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same
+// rule asks, and if neither the definition of the tool nor the version of the policy has changed. It has an effect if
+// Answers offers it, and if [Host.Approve] then returns nil.
 func (a *Approval) AllowSession() {
 	if a.session != nil {
 		a.session.chosen = true
 	}
 }
 
-// Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is empty
-// if the request can only be allowed once.
+// Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is
+// empty if the request can only be allowed once.
 func (a *Approval) Answers() (once, session, decline string) {
 	if a.session != nil {
 		session = "Allow for this session, with any arguments"
@@ -330,8 +337,8 @@ func (all *sessionApprovals) forget() {
 	all.valid, all.order = nil, nil
 }
 
-// describeCaller describes the caller of a request for the user who approves it. The name of the client is what the client
-// says.
+// describeCaller describes the caller of a request for the user who approves it. The name of the client is what the
+// client says.
 func describeCaller(ctx context.Context, caller *auth.Info) string {
 	text := "a client without a login"
 	switch who := caller.Principal; {

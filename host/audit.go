@@ -60,7 +60,8 @@ type AuditRecord struct {
 	Decision string `json:"decision,omitzero"` // allow, ask or deny
 	Reason   string `json:"reason,omitzero"`
 	Version  string `json:"policyVersion,omitzero"`
-	Approval string `json:"approval,omitzero"` // approved, "approved for the session", declined, unanswered or "not asked"
+	// approved, "approved for the session", declined, unanswered or "not asked"
+	Approval string `json:"approval,omitzero"`
 
 	// Outcome is ok, "tool error" or error, or how the user has answered an elicitation: declined or dismissed.
 	Outcome string `json:"outcome,omitzero"`
@@ -142,7 +143,8 @@ func shapeWithin(raw json.RawMessage, depth int, left *int) json.RawMessage {
 		if len(shape) > 1 {
 			shape = append(shape, ',')
 		}
-		shape = append(append(jsonrpc.AppendString(shape, bounded(name, maxShapeName)), ':'), shapeWithin(value, depth-1, left)...)
+		shape = append(append(jsonrpc.AppendString(shape, bounded(name, maxShapeName)), ':'),
+			shapeWithin(value, depth-1, left)...)
 	}
 	return append(shape, '}')
 }

@@ -69,7 +69,8 @@ func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Princip
 
 // ErrAnonymousCaller is returned for requests without an authenticated caller to a server with
 // [ServerConfig.CallerAuth].
-var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not authenticated")
+var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
+	"authenticated")
 
 // authenticated returns the caller of ctx with its principal, for a server with CallerAuth. Requests of another
 // principal never use the client of the caller.
@@ -93,7 +94,8 @@ type ownedKey struct {
 }
 
 // authorize makes a client send the credentials of its caller instead of those of the host.
-func (a *CallerAuth) authorize(d *client.Dialer, target client.Target, caller principal.Principal) (client.Target, error) {
+func (a *CallerAuth) authorize(d *client.Dialer, target client.Target,
+	caller principal.Principal) (client.Target, error) {
 	authorizer, err := a.authorizer(caller)
 	if err != nil {
 		return nil, fmt.Errorf("cannot get the credentials of the caller: %w", err)
@@ -254,7 +256,9 @@ type commonKey struct{}
 // only one.
 func (all *common) receive(d *client.Dialer) {
 	if next := d.Roots; next != nil {
-		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return next(context.WithValue(ctx, commonKey{}, all)) }
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) {
+			return next(context.WithValue(ctx, commonKey{}, all))
+		}
 	}
 	d.Extensions = withNotifications(d.Extensions, func(f notificationFunc) notificationFunc {
 		return func(ctx context.Context, params json.RawMessage) { f(context.WithValue(ctx, commonKey{}, all), params) }

@@ -189,7 +189,8 @@ func (l *callerLists) of(ctx context.Context) *callerOffer {
 }
 
 // get returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be updated.
-func (l *callerLists) get(ctx context.Context, s *supervisor, maxAge time.Duration) (o *callerOffer, outdated, err error) {
+func (l *callerLists) get(ctx context.Context, s *supervisor,
+	maxAge time.Duration) (o *callerOffer, outdated, err error) {
 	key := l.keyOf(ctx)
 	if key.owner.IsAnonymous() {
 		return nil, nil, ErrAnonymousCaller
@@ -252,7 +253,8 @@ func (s *supervisor) listFor(ctx context.Context) (*callerOffer, error) {
 	o.offered = s.offer(offered{}, &o.lists, &o.details, n, allKinds)
 	o.version = s.host.versions.Add(1)
 	encoded, err := json.Marshal([]any{
-		o.revision, o.details, o.offered.tools, o.offered.prompts, o.offered.resources, o.offered.templates, n.prefix, errorText(o.incomplete()),
+		o.revision, o.details, o.offered.tools, o.offered.prompts, o.offered.resources, o.offered.templates, n.prefix,
+		errorText(o.incomplete()),
 	})
 	if err != nil {
 		return nil, err
@@ -272,7 +274,8 @@ func errorText(err error) string {
 // incomplete returns why lists are not complete.
 func (o *callerOffer) incomplete() error {
 	return errors.Join(
-		o.lists.incomplete[client.ToolsChanged], o.offered.same[client.ToolsChanged], o.lists.incomplete[client.ResourcesChanged],
+		o.lists.incomplete[client.ToolsChanged], o.offered.same[client.ToolsChanged],
+		o.lists.incomplete[client.ResourcesChanged],
 		o.lists.incomplete[client.PromptsChanged], o.offered.same[client.PromptsChanged], o.offered.withheld.error(),
 	)
 }
@@ -287,7 +290,8 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	c.mu.RLock()
 	var sameTools, samePrompts []error
 	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
-	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts, func(p *MergedPrompt) string { return p.Name })
+	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts,
+		func(p *MergedPrompt) string { return p.Name })
 	c.mu.RUnlock()
 	status.Resources, status.Templates = o.offered.resources, o.offered.templates
 	if outdated != nil {
@@ -301,7 +305,8 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 }
 
 // withoutClaimed returns the entries whose names no other server than s claims.
-func withoutClaimed[E any](s *supervisor, c claims, kind string, all []E, nameOf func(*E) string) (kept []E, conflicts []error) {
+func withoutClaimed[E any](s *supervisor, c claims, kind string, all []E,
+	nameOf func(*E) string) (kept []E, conflicts []error) {
 	kept = all
 	for i := range all {
 		name := nameOf(&all[i])
@@ -424,8 +429,8 @@ func (a *callerWatches) close() {
 	a.running.Wait()
 }
 
-// watchForCaller watches the resources of one caller until ctx ends. It tries again after a failure, for example because the
-// caller needs a login.
+// watchForCaller watches the resources of one caller until ctx ends. It tries again after a failure, for example
+// because the caller needs a login.
 func (s *supervisor) watchForCaller(ctx context.Context, who principal.Principal, subs *subscriptions) {
 	for ctx.Err() == nil {
 		uris, changed := subs.uris()
@@ -444,7 +449,8 @@ func (s *supervisor) watchForCaller(ctx context.Context, who principal.Principal
 }
 
 // watchOnce watches resources with the client of a caller until changed is closed or the watch fails.
-func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, subs *subscriptions, uris []string, changed <-chan struct{}) error {
+func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, subs *subscriptions, uris []string,
+	changed <-chan struct{}) error {
 	if !s.snapshot().State.Usable() {
 		return errNotConnected
 	}

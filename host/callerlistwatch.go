@@ -12,19 +12,21 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// maxListWatches is the maximum number of callers of one server whose lists are watched at a time. Each watch keeps the client of
-// its caller in use, and half of the clients of callers remain for requests.
+// maxListWatches is the maximum number of callers of one server whose lists are watched at a time. Each watch keeps
+// the client of its caller in use, and half of the clients of callers remain for requests.
 const maxListWatches = maxCallers / 2
 
 var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
 
-// watchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed, until ctx
-// ends or the Host is closed. callerStatus returns the new lists then. The watch uses a client of the caller. watchCaller
-// repeats it when it fails, for example because the caller needs a login. A Host watches the lists of at most 128 callers of a
-// server at a time; other calls of watchCaller wait. Changes that occur while changed runs are merged.
+// watchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed,
+// until ctx ends or the Host is closed. callerStatus returns the new lists then. The watch uses a client of the
+// caller. watchCaller repeats it when it fails, for example because the caller needs a login. A Host watches the lists
+// of at most 128 callers of a server at a time; other calls of watchCaller wait. Changes that occur while changed runs
+// are merged.
 //
-// If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil when ctx
-// ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and [ErrClosed].
+// If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil
+// when ctx ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and
+// [ErrClosed].
 func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
 	who := callerOf(ctx).Principal
 	if who.IsAnonymous() {
@@ -45,9 +47,10 @@ func (h *Host) watchCaller(ctx context.Context, server string, changed func()) e
 	}
 }
 
-// outdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for example because
-// another process knows that they have changed: those of the callers for which the function of returns true. It reports whether
-// this Host may have returned previous lists to one of these callers. It is safe for concurrent use; of must not block.
+// outdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for
+// example because another process knows that they have changed: those of the callers for which the function of returns
+// true. It reports whether this Host may have returned previous lists to one of these callers. It is safe for
+// concurrent use; of must not block.
 func (h *Host) outdateCallers(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
 		found = s.callerLists.outdate(of) || found
@@ -110,10 +113,11 @@ func (l *callerLists) awaitNews(ctx context.Context, who principal.Principal, be
 	}
 }
 
-// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends, or the
-// watch or a request fails: the next watch requests them first. It calls changed if they differ from *reported, also when a
-// request of the caller has received them first.
-func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer, changed func()) error {
+// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends,
+// or the watch or a request fails: the next watch requests them first. It calls changed if they differ from *reported,
+// also when a request of the caller has received them first.
+func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer,
+	changed func()) error {
 	switch {
 	case s.config.CallerAuth == nil:
 		return errListsUnreported
@@ -197,7 +201,8 @@ func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal)
 	return now, nil
 }
 
-// latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise nil.
+// latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise
+// nil.
 func (l *callerLists) latestOffer(who principal.Principal) *callerOffer {
 	key := l.latest(who)
 	l.mu.Lock()

@@ -60,7 +60,8 @@ func newListing(t *testing.T, h *Host) *listing {
 			}
 		}
 		own := &server.Server{}
-		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)}, func(context.Context, struct{}) (string, error) { return "done", nil })
+		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)},
+			func(context.Context, struct{}) (string, error) { return "done", nil })
 		return []*server.Server{own}
 	}
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,12 +78,13 @@ func newListing(t *testing.T, h *Host) *listing {
 		}
 	}))
 	t.Cleanup(up.Close)
-	h.Servers = []ServerConfig{{Name: "up", Target: client.URL(up.URL), CallerAuth: NewCallerAuth(func(who principal.Principal) (header, error) {
-		if !l.login.Load() {
-			return "", nil
-		}
-		return header(who.Subject()), nil
-	})}}
+	h.Servers = []ServerConfig{{Name: "up", Target: client.URL(up.URL),
+		CallerAuth: NewCallerAuth(func(who principal.Principal) (header, error) {
+			if !l.login.Load() {
+				return "", nil
+			}
+			return header(who.Subject()), nil
+		})}}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,8 @@ func newListing(t *testing.T, h *Host) *listing {
 	if err := h.WaitReady(t.Context(), "up"); err != nil {
 		t.Fatal(err)
 	}
-	if status := h.Status()[0]; status.State != CallersOnly || !status.State.Usable() || status.State.String() != "callers only" || len(status.Tools) != 0 {
+	if status := h.Status()[0]; status.State != CallersOnly || !status.State.Usable() ||
+		status.State.String() != "callers only" || len(status.Tools) != 0 {
 		t.Fatalf("the server is %v: %v", status.State, status.Tools)
 	}
 	return l
@@ -132,7 +135,8 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
 	if a, _ := l.host.callerStatus(ada, "up", time.Hour); true {
-		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version || len(l.host.find("up").callerLists.offers) != 1 {
+		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version ||
+			len(l.host.find("up").callerLists.offers) != 1 {
 			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
 		}
 	}
@@ -198,7 +202,8 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	}
 	rejects.Store(true)
 	l.host.ReviewAgain()
-	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 || !errors.As(status.Incomplete, new(*WithheldError)) {
+	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 ||
+		!errors.As(status.Incomplete, new(*WithheldError)) {
 		t.Errorf("%v, %v", status.Incomplete, err)
 	}
 	if _, err := l.host.CallTool(ada, "up", "one", nil); !errors.As(err, new(*DeniedError)) {
@@ -211,7 +216,8 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	if err := l.host.SetServers([]ServerConfig{config}); err != nil {
 		t.Fatal(err)
 	}
-	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 || status.Tools[0].Name != "up__uno" {
+	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 ||
+		status.Tools[0].Name != "up__uno" {
 		t.Errorf("%+v, %v", status.Tools, err)
 	}
 }
@@ -330,11 +336,13 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := find(ada, "two"); got != "up__two" || l.host.toolsVersion(ada) != l.host.toolsVersion(bob) {
-		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.toolsVersion(ada), l.host.toolsVersion(bob))
+		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.toolsVersion(ada),
+			l.host.toolsVersion(bob))
 	}
 }
 
-// WatchCaller reports changes for its caller, also if the caller has to log in first, and a caller beyond the limit waits.
+// WatchCaller reports changes for its caller, also if the caller has to log in first, and a caller beyond the limit
+// waits.
 func TestListsOfCallersAreWatched(t *testing.T) {
 	l := newListing(t, &Host{})
 	s := l.host.find("up")
@@ -364,7 +372,8 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 		for n := 0; ; n++ { // until the watch has begun
 			l.tool.Store(fmt.Sprint("tool", n))
 			l.server.RemoveTool("shared")
-			server.AddTool(l.server, mcp.Tool{Name: "shared"}, func(context.Context, struct{}) (string, error) { return "", nil })
+			server.AddTool(l.server, mcp.Tool{Name: "shared"},
+				func(context.Context, struct{}) (string, error) { return "", nil })
 			select {
 			case <-changed:
 				return
@@ -434,7 +443,9 @@ func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T)
 	endOfRequest()
 	l.unlisted.Store(true)
 	l.tool.Store("two")
-	server.AddTool(l.server, mcp.Tool{Name: "shared"}, func(context.Context, struct{}) (string, error) { return "", nil })
+	server.AddTool(l.server, mcp.Tool{Name: "shared"}, func(context.Context, struct{}) (string, error) {
+		return "", nil
+	})
 	await("the lists are not requested", func() bool { return l.rejected.Load() > 0 })
 	endOfRequest()
 	l.unlisted.Store(false)
@@ -459,7 +470,8 @@ func testCallers(t *testing.T, max int) (*callers, *client.Client) {
 		shared.Close()
 		<-done
 	})
-	a := &callers{of: &supervisor{host: new(Host)}, target: target, idle: callerIdle, max: max, byKey: make(map[any]*callerClient)}
+	a := &callers{of: &supervisor{host: new(Host)}, target: target, idle: callerIdle, max: max,
+		byKey: make(map[any]*callerClient)}
 	return a, shared
 }
 
@@ -541,7 +553,8 @@ func TestPrincipalWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, caller := range []rpc.Caller{{Key: "a", Owner: ada}, {Key: "1", Owner: bob}, {Key: "2", Owner: bob}, {Key: "3", Owner: bob}, {Key: "4", Owner: bob}} {
+		for _, caller := range []rpc.Caller{{Key: "a", Owner: ada}, {Key: "1", Owner: bob}, {Key: "2", Owner: bob},
+			{Key: "3", Owner: bob}, {Key: "4", Owner: bob}} {
 			own, err := a.acquire(t.Context(), caller, shared)
 			if err != nil {
 				t.Fatal(err)
@@ -560,8 +573,10 @@ func TestSessionDeclaresOnlyWhatItsCallerCanAnswer(t *testing.T) {
 		return &client.Dialer{
 			Elicit:    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
 			ElicitURL: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
-			Sample:    func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) { return nil, nil },
-			Roots:     func(context.Context) ([]mcp.Root, error) { return nil, nil }, SampleTools: true,
+			Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+				return nil, nil
+			},
+			Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }, SampleTools: true,
 		}
 	}
 	for kinds := range rpc.AllInputKinds + 1 {

@@ -23,7 +23,8 @@ type catalog struct {
 	digest [sha256.Size]byte // of the names and definitions, in their order
 }
 
-// catalogs are those of the servers of a Host, in their order. A document is a tool; its number counts the tools of all.
+// catalogs are those of the servers of a Host, in their order. A document is a tool; its number counts the tools of
+// all.
 type catalogs []*catalog
 
 // catalogs returns the catalogs for the caller of ctx. It makes a new one when the list of a server has changed.
@@ -289,7 +290,8 @@ func (h *Host) Tools() (all []MergedTool) {
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
-	names := mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
+	names := mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
+		func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
 			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
@@ -299,8 +301,10 @@ func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool
 }
 
 // namePrompts is nameTools for prompts.
-func (n *naming) namePrompts(server string, logger *slog.Logger, listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
-	names := mergeNames("prompt", logger, n.promptName, n.promptName, len(listed), func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
+func (n *naming) namePrompts(server string, logger *slog.Logger,
+	listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
+	names := mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
+		func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
 			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
@@ -317,7 +321,8 @@ type named struct {
 
 // mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name, and
 // distinguish another one for a name that is merged with others, or the same.
-func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int, listed func(i int) (name string, selected bool)) named {
+func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int,
+	listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
 	claims := make(map[string][]string, count) // the listed names by merged name
 	merged := make([]string, count)
@@ -352,7 +357,8 @@ func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name s
 			continue
 		}
 		if listed, _ := listed(i); same[0] == listed {
-			errs = append(errs, fmt.Errorf("%ss %q are withheld: the merged name of each would be %s", kind, same, name))
+			errs = append(errs, fmt.Errorf("%ss %q are withheld: the merged name of each would be %s", kind, same,
+				name))
 		}
 		merged[i] = ""
 	}

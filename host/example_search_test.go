@@ -19,9 +19,10 @@ func ExampleHost_Search() {
 	}) (string, error) {
 		return "milk, eggs", nil
 	})
-	server.AddTool(files, mcp.Tool{Name: "delete_file", Description: "Remove a file"}, func(context.Context, struct{}) (string, error) {
-		return "", nil
-	})
+	server.AddTool(files, mcp.Tool{Name: "delete_file", Description: "Remove a file"},
+		func(context.Context, struct{}) (string, error) {
+			return "", nil
+		})
 	near, far := transport.Pipe()
 	go func() { _ = files.ServeConn(context.Background(), far) }()
 
@@ -42,5 +43,6 @@ func ExampleHost_Search() {
 		fmt.Println(tool.Name, string(tool.Definition.InputSchema))
 	}
 	// Output:
-	// files__read_file {"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}
+	// files__read_file
+	// {"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}
 }

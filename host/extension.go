@@ -40,11 +40,13 @@ var ErrUnknownMethod = errors.New("host: unknown method")
 // result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta, or
 // nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. CallExtension
 // waits for the server as [Host.CallTool] does, and has its errors.
-func (h *Host) CallExtension(ctx context.Context, server, method string, params json.RawMessage, options ...client.CallOption) (json.RawMessage, error) {
-	result, err := extend(ctx, h, server, method, params, false, func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
-		result, err := c.CallExtension(ctx, method, params, options...)
-		return &result, err
-	})
+func (h *Host) CallExtension(ctx context.Context, server, method string, params json.RawMessage,
+	options ...client.CallOption) (json.RawMessage, error) {
+	result, err := extend(ctx, h, server, method, params, false,
+		func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
+			result, err := c.CallExtension(ctx, method, params, options...)
+			return &result, err
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +56,16 @@ func (h *Host) CallExtension(ctx context.Context, server, method string, params 
 // NotifyExtension sends a notification of an extension to a server. It is as CallExtension, except that it returns when
 // the notification is sent.
 func (h *Host) NotifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
-	_, err := extend(ctx, h, server, method, params, true, func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
-		return &struct{}{}, c.NotifyExtension(ctx, method, params)
-	})
+	_, err := extend(ctx, h, server, method, params, true,
+		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
+			return &struct{}{}, c.NotifyExtension(ctx, method, params)
+		})
 	return err
 }
 
 // extend sends a message of an extension.
-func extend[Result any](ctx context.Context, h *Host, server, method string, params json.RawMessage, notification bool, send func(context.Context, *client.Client, any) (*Result, error)) (*Result, error) {
+func extend[Result any](ctx context.Context, h *Host, server, method string, params json.RawMessage, notification bool,
+	send func(context.Context, *client.Client, any) (*Result, error)) (*Result, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err
@@ -77,7 +81,9 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	}
 	r := Request{Method: method, Server: server, Kind: KindExtension, Name: id}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*Result, error) {
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) { return send(ctx, c, arguments) })
+		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) {
+			return send(ctx, c, arguments)
+		})
 	})
 }
 
@@ -115,8 +121,10 @@ func checkExtensions(all []Extension) error {
 			if err := revision.CheckExtensionMethod(method, e.ID); err != nil {
 				return fmt.Errorf("extension %q: %w", e.ID, err)
 			}
-			if isNotification := strings.HasPrefix(method, revision.NotificationPrefix); isNotification != slices.Contains(e.Notifications, method) {
-				return fmt.Errorf("extension %q: %s: the names of notifications, and of no requests, must begin with %s", e.ID, method, revision.NotificationPrefix)
+			if isNotification := strings.HasPrefix(method,
+				revision.NotificationPrefix); isNotification != slices.Contains(e.Notifications, method) {
+				return fmt.Errorf("extension %q: %s: the names of notifications, and of no requests, must begin with "+
+					"%s", e.ID, method, revision.NotificationPrefix)
 			}
 			if methods[method] {
 				return fmt.Errorf("extension %q: method %s must not be listed twice", e.ID, method)

@@ -17,7 +17,8 @@ import (
 )
 
 // errNoCall is the response to a request of a server that belongs to no call of a client.
-var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot forward the request: it belongs to no call that is in flight")
+var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError,
+	"cannot forward the request: it belongs to no call that is in flight")
 
 // errRepeated is the response to a request of a server while a prompt or resource is requested in
 // 2026-07-28. The request to the server is cancelled, and repeated with the answer.
@@ -29,13 +30,16 @@ func (h *Host) forwardElicit(ctx context.Context, server string, form *mcp.Elici
 	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
 }
 
-func (h *Host) forwardElicitURL(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.attribute(server, request.Message), URL: request.URL}
+func (h *Host) forwardElicitURL(ctx context.Context, server string,
+	request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.attribute(server, request.Message),
+		URL: request.URL}
 	params.Meta = h.attributedMeta(server, request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal
 		if completion := outbound.CompletionOf(ctx); completion != nil {
-			completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID}) // has only strings
+			// has only strings
+			completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
 			// The user has finished even if the client cannot be notified.
 			completion.Then(func() { _ = c.Notify(c.Context(), mcp.NotificationElicitationComplete, completed) })
 			inputsOf(ctx).add(completion, completedLater(c.SessionNotifier, completed))
@@ -54,7 +58,8 @@ func completedLater(session rpc.SessionNotifier, params []byte) func() {
 	}
 }
 
-func (h *Host) forwardSample(ctx context.Context, server string, request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func (h *Host) forwardSample(ctx context.Context, server string,
+	request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	params, kinds := *request, rpc.SamplingInput
 	params.Meta, params.Task = h.attributedMeta(server, request.Meta), nil
 	if !h.hidden() {
@@ -107,7 +112,8 @@ func ask[Result any](ctx context.Context, kinds rpc.InputKinds, method string, p
 	defer cancel(nil)
 	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })() // ctx may belong to several calls
 	answer, err := c.ForwardInput(during, q)
-	if err != nil && c.Context().Err() != nil && !errors.As(err, new(*call.AnswerError)) && !errors.Is(err, rpc.ErrInputRequired) {
+	if err != nil && c.Context().Err() != nil && !errors.As(err, new(*call.AnswerError)) &&
+		!errors.Is(err, rpc.ErrInputRequired) {
 		err = call.ErrCallDone // and not the error of what the end of the context has interrupted
 	}
 	ended := errors.Is(err, call.ErrCallDone) || errors.Is(err, rpc.ErrClientLeft)
@@ -187,11 +193,11 @@ func init() {
 	})
 }
 
-// setForwarding makes the Host send the requests of servers for which neither Host nor Dialer has a function to the client
-// whose request a handler of a server.Server serves, if it supports them, and log messages at the level that it has chosen.
-// A server receives an error if the client does not support its request, or if no call of a client is known to be its
-// cause. A request for roots without a call is sent on the session of the client, if that is known; see [Sharing]. Messages
-// to users name the server; see attribute.
+// setForwarding makes the Host send the requests of servers for which neither Host nor Dialer has a function to the
+// client whose request a handler of a server.Server serves, if it supports them, and log messages at the level that it
+// has chosen. A server receives an error if the client does not support its request, or if no call of a client is
+// known to be its cause. A request for roots without a call is sent on the session of the client, if that is known;
+// see [Sharing]. Messages to users name the server; see attribute.
 func (h *Host) setForwarding() error {
 	switch {
 	case h.forwards: // for another gateway

@@ -66,7 +66,8 @@ func argumentsOf(arguments any) (json.RawMessage, error) {
 // guard sends a request if the review, the hooks, the policy and the approver let it pass, and records it.
 // Send sends the request with its arguments, which a hook may have changed. The arguments are nil for a
 // request that has none.
-func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Request, arguments any, send func(arguments any) (*Result, error)) (*Result, error) {
+func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Request, arguments any,
+	send func(arguments any) (*Result, error)) (*Result, error) {
 	if !h.guards() {
 		return send(arguments)
 	}
@@ -112,7 +113,8 @@ func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Resu
 			return nil, err
 		}
 	}
-	raw, err := h.afterResponse(ctx, r, bytes.Clone(source)) // hooks may keep it, and the memory of a forwarded result is used again
+	// hooks may keep it, and the memory of a forwarded result is used again
+	raw, err := h.afterResponse(ctx, r, bytes.Clone(source))
 	if err != nil || bytes.Equal(raw, source) {
 		return result, err
 	}
@@ -219,7 +221,8 @@ func (h *Host) newPassage(ctx context.Context, r *Request) *passage {
 func (p *passage) record(event string) *AuditRecord {
 	record := p.request.newRecord(event, p.number)
 	if p.decided {
-		record.Decision, record.Reason, record.Version = p.decision.Action.String(), p.decision.Reason, p.decision.Version
+		record.Decision, record.Reason, record.Version = p.decision.Action.String(), p.decision.Reason,
+			p.decision.Version
 	}
 	record.Approval = p.approval
 	return record
@@ -439,9 +442,9 @@ func (p Rules) hides(r *Request) bool {
 	return p.Default == Deny
 }
 
-// hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or resource,
-// whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if the
-// policy is not a [Hider]. The function does not use Arguments and Caller of the request.
+// hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or
+// resource, whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if
+// the policy is not a [Hider]. The function does not use Arguments and Caller of the request.
 func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
 	hider, ok := h.Policy.(Hider)
 	if !ok {
@@ -468,8 +471,8 @@ func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
 	}
 }
 
-// PolicyChanged announces that the policy may decide otherwise now. Calls of [Host.Subscribe] that it denies end, and gateways
-// notify their clients that the lists may have changed, and end subscriptions that it denies.
+// PolicyChanged announces that the policy may decide otherwise now. Calls of [Host.Subscribe] that it denies end, and
+// gateways notify their clients that the lists may have changed, and end subscriptions that it denies.
 func (h *Host) PolicyChanged() {
 	for _, s := range h.all() {
 		s.approvals.forget()

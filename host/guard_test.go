@@ -31,11 +31,12 @@ type counted struct {
 
 func newCounted() *counted {
 	c := &counted{Server: &server.Server{Name: "counted", Instructions: "Be careful."}}
-	server.AddTool(c.Server, mcp.Tool{Name: "write", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, func(_ context.Context, in note) (string, error) {
-		c.calls.Add(1)
-		c.last.Store(in.Text)
-		return "wrote " + in.Text, nil
-	})
+	server.AddTool(c.Server, mcp.Tool{Name: "write", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+		func(_ context.Context, in note) (string, error) {
+			c.calls.Add(1)
+			c.last.Store(in.Text)
+			return "wrote " + in.Text, nil
+		})
 	server.AddTool(c.Server, mcp.Tool{Name: "fail"}, func(context.Context, none) (string, error) {
 		c.calls.Add(1)
 		return "", errors.New("failed")
@@ -125,8 +126,11 @@ func wantDenied(t *testing.T, err error, reason string) {
 
 func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 	for name, policy := range map[string]host.Policy{
-		"deny":           always(host.Deny),
-		"unknown action": policyFunc(func(context.Context, *host.Request) (host.Decision, error) { return host.Decision{Action: 7}, nil }),
+		"deny": always(host.Deny),
+		"unknown action": policyFunc(func(context.Context,
+			*host.Request) (host.Decision, error) {
+			return host.Decision{Action: 7}, nil
+		}),
 		"error": policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
 			return host.Decision{Action: host.Allow}, errors.New("broken")
 		}),
@@ -142,7 +146,8 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 				approve = nil
 			}
 			h := start(t, &host.Host{
-				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Approve: approve, Audit: audit.write,
+				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Approve: approve,
+				Audit: audit.write,
 				Trace: func(_ string, sent bool, _ []byte) {
 					if sent {
 						messages.Add(1)
@@ -156,7 +161,9 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 			_, errs[1] = h.Call(t.Context(), "up__write", note{"x"})
 			_, errs[2] = h.GetPrompt(t.Context(), "up", "hint", nil)
 			_, errs[3] = h.ReadResource(t.Context(), "up", "lib://a")
-			_, errs[4] = h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
+			_, errs[4] = h.Complete(t.Context(), "up",
+				mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"},
+					Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
 			subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			errs[5] = h.Subscribe(subscribed, "up", "lib://a", func() {})
@@ -167,7 +174,8 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 				t.Errorf("%d calls and %d messages reached the server", up.calls.Load(), now-before)
 			}
 			events := audit.take()
-			for i, want := range []string{"denied write", "denied write", "denied hint", "denied lib://a", "denied hint", "denied lib://a"} {
+			for i, want := range []string{"denied write", "denied write", "denied hint", "denied lib://a",
+				"denied hint", "denied lib://a"} {
 				if len(events) != 6 || !strings.HasPrefix(events[i], want+", ") {
 					t.Fatalf("the audit log has\n%s", strings.Join(events, "\n"))
 				}
@@ -182,17 +190,19 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 		config := configOf(t, up.Server, "up")
 		config.Trusted = trusted
 		var seen []*host.Request
-		h := start(t, &host.Host{Servers: []host.ServerConfig{config}, Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
-			seen = append(seen, r)
-			return host.Decision{Action: host.Allow}, nil
-		})})
+		h := start(t, &host.Host{Servers: []host.ServerConfig{config},
+			Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
+				seen = append(seen, r)
+				return host.Decision{Action: host.Allow}, nil
+			})})
 		for _, arguments := range []any{note{"x"}, json.RawMessage(`{"text":"x"}`), map[string]any{"text": "x"}} {
 			if _, err := h.Call(t.Context(), "up__write", arguments); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, r := range seen {
-			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != host.KindTool || r.Name != "write" || string(r.Arguments) != `{"text":"x"}` || !r.Caller.Principal.IsAnonymous() {
+			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != host.KindTool || r.Name != "write" ||
+				string(r.Arguments) != `{"text":"x"}` || !r.Caller.Principal.IsAnonymous() {
 				t.Errorf("the policy sees %+v", r)
 			}
 			if r.Tool == nil || r.Tool.Name != "write" || (r.Tool.Annotations != nil) != trusted {
@@ -232,12 +242,14 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	answer = errors.New("the terminal is closed")
 	wantDenied(t, call(`{}`), "the terminal is closed")
 	audit.want(t, "denied write, not asked, error, it needs an approval")
-	wantDenied(t, call(`{"text":"x","all":[`+strings.Repeat(`"x",`, 20000)+`1]}`), "its arguments are too many to be shown")
+	wantDenied(t, call(`{"text":"x","all":[`+strings.Repeat(`"x",`, 20000)+`1]}`),
+		"its arguments are too many to be shown")
 	audit.want(t, "denied write, not asked, error, it needs an approval, and its arguments are too many to be shown")
 	if len(asked) != 4 || up.calls.Load() != 1 {
 		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
 	}
-	if asked[0].Digest != asked[1].Digest || asked[0].Digest == asked[2].Digest || asked[0].Reason != "no rule of the policy matches" {
+	if asked[0].Digest != asked[1].Digest || asked[0].Digest == asked[2].Digest ||
+		asked[0].Reason != "no rule of the policy matches" {
 		t.Errorf("approvals: %+v", asked)
 	}
 }
@@ -291,11 +303,13 @@ func TestUnansweredApprovalDenies(t *testing.T) {
 			},
 		} {
 			up, audit := newCounted(), &log{}
-			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Approve: approve, Audit: audit.write})
+			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
+				Policy: always(host.Ask), Approve: approve, Audit: audit.write})
 			begin := time.Now()
 			_, err := h.CallTool(t.Context(), "up", "write", nil)
 			wantDenied(t, err, "not approved in time")
-			if took := time.Since(begin); took < 5*time.Minute || took > 5*time.Minute+time.Second || up.calls.Load() != 0 {
+			if took := time.Since(begin); took < 5*time.Minute || took > 5*time.Minute+time.Second ||
+				up.calls.Load() != 0 {
 				t.Errorf("%s: denied after %v, %d calls", name, took, up.calls.Load())
 			}
 			audit.want(t, "denied write, unanswered, error, it was not approved in time")
@@ -309,10 +323,11 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 		"of the policy": func(_ *counted, version *atomic.Value) { version.Store("2") },
 		"of the tool": func(up *counted, _ *atomic.Value) {
 			up.RemoveTool("write")
-			server.AddTool(up.Server, mcp.Tool{Name: "write", Description: "Also deletes."}, func(context.Context, note) (string, error) {
-				up.calls.Add(1)
-				return "", nil
-			})
+			server.AddTool(up.Server, mcp.Tool{Name: "write", Description: "Also deletes."},
+				func(context.Context, note) (string, error) {
+					up.calls.Add(1)
+					return "", nil
+				})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +344,8 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 					change(up, &version)
 					if version.Load() == "1" {
 						await(t, h, "up", func(s host.ServerStatus) bool {
-							return slices.ContainsFunc(s.Tools, func(m host.MergedTool) bool { return m.Definition.Description != "" })
+							return slices.ContainsFunc(s.Tools,
+								func(m host.MergedTool) bool { return m.Definition.Description != "" })
 						})
 					}
 					return nil
@@ -340,7 +356,8 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 			if up.calls.Load() != 0 {
 				t.Error("the call reached the server")
 			}
-			if events := audit.take(); len(events) != 1 || !strings.HasPrefix(events[0], "denied write, approved, error, ") {
+			if events := audit.take(); len(events) != 1 ||
+				!strings.HasPrefix(events[0], "denied write, approved, error, ") {
 				t.Errorf("the audit log has %q", events)
 			}
 		})
@@ -375,7 +392,8 @@ func TestHooksChangeAndReject(t *testing.T) {
 		},
 	})
 	result, err := h.CallTool(t.Context(), "up", "write", note{"dirty"})
-	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "has written clean" || up.last.Load() != "clean" {
+	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "has written clean" ||
+		up.last.Load() != "clean" {
 		t.Errorf("result %+v, %v; the server has received %q", result, err, up.last.Load())
 	}
 	if !slices.Equal(decided, []string{`{"text":"clean"}`}) {
@@ -398,7 +416,8 @@ func TestHooksChangeAndReject(t *testing.T) {
 func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},
-		Hooks: []host.Hook{{Response: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
+		Hooks: []host.Hook{{Response: func(_ context.Context, _ *host.Request,
+			result json.RawMessage) (json.RawMessage, error) {
 			copy(result[bytes.Index(result, []byte("secret")):], "hidden")
 			return result, nil
 		}}},
@@ -411,14 +430,22 @@ func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 
 func TestHookWithInvalidValuesRejects(t *testing.T) {
 	for name, hook := range map[string]host.Hook{
-		"arguments":        {Request: func(_ context.Context, r *host.Request) error { r.Arguments = json.RawMessage(`[1]`); return nil }},
+		"arguments": {Request: func(_ context.Context,
+			r *host.Request) error {
+			r.Arguments = json.RawMessage(`[1]`)
+			return nil
+		}},
 		"missing argument": {Request: func(_ context.Context, r *host.Request) error { r.Arguments = nil; return nil }},
-		"result":           {Response: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) { return nil, nil }},
+		"result": {Response: func(context.Context, *host.Request,
+			json.RawMessage) (json.RawMessage, error) {
+			return nil, nil
+		}},
 		"type of result": {Response: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"content":7}`), nil
 		}},
 	} {
-		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")}, Hooks: []host.Hook{hook}})
+		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},
+			Hooks: []host.Hook{hook}})
 		_, err := h.CallTool(t.Context(), "up", "write", nil)
 		if wantDenied(t, err, "hook"); t.Failed() {
 			t.Fatal(name)
@@ -429,10 +456,11 @@ func TestHookWithInvalidValuesRejects(t *testing.T) {
 func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	up := newCounted()
 	var received []string
-	err := up.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, "text", func(_ context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
-		received = append(received, value+" "+arguments["other"])
-		return &mcp.Completion{Values: []string{"secret"}}, nil
-	})
+	err := up.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, "text",
+		func(_ context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+			received = append(received, value+" "+arguments["other"])
+			return &mcp.Completion{Values: []string{"secret"}}, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,15 +485,17 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	await(t, h, "up", isReady)
 	complete := func() (*mcp.Completion, error) {
 		return h.Complete(t.Context(), "up", mcp.CompleteParams{
-			Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"},
-			Context: &mcp.CompleteContext{Arguments: map[string]string{"other": "c"}},
+			Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"},
+			Argument: mcp.CompleteArgument{Name: "text", Value: "a"},
+			Context:  &mcp.CompleteContext{Arguments: map[string]string{"other": "c"}},
 		})
 	}
 	completion, err := complete()
 	if err != nil || !slices.Equal(completion.Values, []string{"public"}) || !slices.Equal(received, []string{"b d"}) {
 		t.Errorf("%+v %v; the server has received %q", completion, err, received)
 	}
-	if want := []string{`completion/complete hint {"other":"c","text":"a"}`, `{"completion":{"values":["secret"]}}`}; !slices.Equal(requests, want) {
+	if want := []string{`completion/complete hint {"other":"c","text":"a"}`,
+		`{"completion":{"values":["secret"]}}`}; !slices.Equal(requests, want) {
 		t.Errorf("the hook has received %q, want %q", requests, want)
 	}
 	changed = `{"text":1}`
@@ -477,7 +507,8 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "a hook rejects it: no")
-	if want := []string{`completion/complete hint {"other":"c","text":"a"}`, "resources/subscribe lib://a "}; !slices.Equal(requests, want) || len(received) != 1 {
+	if want := []string{`completion/complete hint {"other":"c","text":"a"}`,
+		"resources/subscribe lib://a "}; !slices.Equal(requests, want) || len(received) != 1 {
 		t.Errorf("the hook has received %q, want %q; the server %q", requests, want, received)
 	}
 }
@@ -492,10 +523,12 @@ func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
 		},
 	})
 	await(t, h, "up", isReady)
-	_, err := h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
+	_, err := h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
+		Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
 	wantDenied(t, err, "users are not asked about it")
 	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "users are not asked about it")
-	audit.want(t, "denied hint, error, users are not asked about it", "denied lib://a, error, users are not asked about it")
+	audit.want(t, "denied hint, error, users are not asked about it",
+		"denied lib://a, error, users are not asked about it")
 }

@@ -31,12 +31,13 @@ type Host struct {
 	// Elicit, ElicitURL, Sample and Roots answer requests of a server, whose name they receive, in
 	// place of the functions of Dialer. Their context has the values of the context of the call,
 	// read or prompt that the server serves; see client.Dialer.Elicit and [ServerConfig.Sharing].
-	// If one is nil, the function of Dialer answers. If that is nil, too, a server receives an error, except with a gateway, which
-	// sends the request to the client whose request the server serves.
+	// If one is nil, the function of Dialer answers. If that is nil, too, a server receives an error, except with a
+	// gateway, which sends the request to the client whose request the server serves.
 	Elicit    func(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	ElicitURL func(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
-	Roots     func(ctx context.Context, server string) ([]mcp.Root, error)
+	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+		error)
+	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
 	// OnLog receives the log messages of servers, in place of that of Dialer; see there.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol.
@@ -261,7 +262,8 @@ func (h *Host) Close() error {
 // The deadline of ctx limits the wait for the server and the call. The option
 // client.WithTimeout limits the call alone: the server receives the cancellation, and stays
 // ready.
-func (h *Host) Call(ctx context.Context, name string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
+func (h *Host) Call(ctx context.Context, name string, arguments any,
+	options ...client.CallOption) (*mcp.CallToolResult, error) {
 	server, tool, err := h.resolve(ctx, name)
 	if err != nil {
 		return nil, err
@@ -274,7 +276,8 @@ func (h *Host) Call(ctx context.Context, name string, arguments any, options ...
 // otherwise the text must be JSON. If the tool failed, the error is a *client.ToolError. Of a
 // result that is longer than [ServerConfig.MaxResult], a string receives the beginning; other types are
 // call.ErrInvalidResponse.
-func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any, options ...client.CallOption) (Out, error) {
+func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any,
+	options ...client.CallOption) (Out, error) {
 	var out Out
 	result, err := h.Call(ctx, name, arguments, options...)
 	if err != nil {
@@ -296,7 +299,8 @@ func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any,
 // CallTool returns a *DownError if the server cannot be started or has failed a moment ago,
 // ErrUnknownServer if the Host has no such server, and a *DeniedError if the policy or a hook rejects
 // the call.
-func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any, options ...client.CallOption) (*mcp.CallToolResult, error) {
+func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
+	options ...client.CallOption) (*mcp.CallToolResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err
@@ -305,7 +309,8 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 	return h.callTool(ctx, s, tool, arguments, options)
 }
 
-func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
+func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any,
+	options []client.CallOption) (*mcp.CallToolResult, error) {
 	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	if s.config.MaxResult > 0 {
 		return h.callLimited(ctx, s, r, arguments, append([]client.CallOption{client.WithSource()}, options...))
@@ -316,7 +321,8 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 }
 
 // callTool sends a call, which has passed guard.
-func (s *supervisor) callTool(ctx context.Context, tool string, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
+func (s *supervisor) callTool(ctx context.Context, tool string, arguments any,
+	options []client.CallOption) (*mcp.CallToolResult, error) {
 	return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
 		if err := s.offers(ctx, KindTool, tool); err != nil {
 			return nil, err
@@ -328,7 +334,8 @@ func (s *supervisor) callTool(ctx context.Context, tool string, arguments any, o
 // ReadResource reads a resource of a server, as client.Client.ReadResource does. It
 // waits for the server as [Host.CallTool] does, and has its errors. The URI can be that of a large
 // result of a tool; see [ServerConfig.MaxResult].
-func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error) {
+func (h *Host) ReadResource(ctx context.Context, server, uri string,
+	options ...client.CallOption) (*mcp.ReadResourceResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err
@@ -348,7 +355,8 @@ func (h *Host) ReadResource(ctx context.Context, server, uri string, options ...
 // GetPrompt gets a prompt of a server, as client.Client.GetPrompt does. prompt is the
 // name that the server uses. GetPrompt waits for the server as [Host.CallTool] does, and
 // has its errors.
-func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any, options ...client.CallOption) (*mcp.GetPromptResult, error) {
+func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any,
+	options ...client.CallOption) (*mcp.GetPromptResult, error) {
 	s, err := h.enter(server)
 	if err != nil {
 		return nil, err

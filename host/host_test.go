@@ -104,7 +104,9 @@ func TestCallFindsToolByMergedName(t *testing.T) {
 func TestCallToolDecodesTheResult(t *testing.T) {
 	s := newServer("other")
 	server.AddTool(s, mcp.Tool{Name: "text"}, func(context.Context, struct{}) (string, error) { return "a text", nil })
-	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) { return "", errors.New("no luck") })
+	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) {
+		return "", errors.New("no luck")
+	})
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), configOf(t, s, "other")}})
 	if id, err := host.CallTool[identity](t.Context(), h, "one__who", nil); err != nil || id.Name != "one" {
 		t.Errorf("structured content: %+v, %v", id, err)
@@ -116,7 +118,8 @@ func TestCallToolDecodesTheResult(t *testing.T) {
 		"one__why": func(err error) bool { return errors.Is(err, host.ErrUnknownTool) },
 		"other__fail": func(err error) bool {
 			failed, ok := errors.AsType[*client.ToolError](err)
-			return ok && failed.Tool == "other__fail" && failed.Result.IsError && strings.Contains(err.Error(), "no luck")
+			return ok && failed.Tool == "other__fail" && failed.Result.IsError &&
+				strings.Contains(err.Error(), "no luck")
 		},
 		"other__text": func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) },
 	} {
@@ -152,10 +155,12 @@ func TestWaitReadyNamesServersThatFailed(t *testing.T) {
 		{Name: "second", Target: client.Command("no-such-program-anywhere")},
 	}})
 	err := h.WaitReady(t.Context())
-	if down := new(host.DownError); !errors.As(err, &down) || down.Server != "first" || !errors.Is(err, exec.ErrNotFound) {
+	if down := new(host.DownError); !errors.As(err, &down) || down.Server != "first" ||
+		!errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("WaitReady: %v", err)
 	}
-	if text := fmt.Sprint(err); !strings.Contains(text, `"first"`) || !strings.Contains(text, `"second"`) || strings.Contains(text, `"fine"`) {
+	if text := fmt.Sprint(err); !strings.Contains(text, `"first"`) || !strings.Contains(text, `"second"`) ||
+		strings.Contains(text, `"fine"`) {
 		t.Errorf("WaitReady: %v", err)
 	}
 }
@@ -175,7 +180,8 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := h.WaitReady(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"slow" is still starting`) {
+		if err := h.WaitReady(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), `"slow" is still starting`) {
 			t.Errorf("WaitReady with a time-out: %v", err)
 		}
 		waited := make(chan error, 1)
@@ -218,7 +224,8 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exit *transport.ExitError
-	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &exit) {
+	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) ||
+		!errors.As(err, &exit) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	if _, err := who(t, h, "other"); err != nil {
@@ -396,11 +403,12 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {
 	for want, extensions := range map[string][]host.Extension{
-		"jobs":                                  {{ID: "jobs"}},
-		"tasks are forwarded without it":        {{ID: "io.modelcontextprotocol/tasks"}},
-		"Settings must be a JSON object":        {{ID: "com.example/a", Settings: json.RawMessage(`[]`)}},
-		`must not be listed twice`:              {{ID: "com.example/a"}, {ID: "com.example/a"}},
-		"method a/b must not be listed twice":   {{ID: "com.example/a", Requests: []string{"a/b"}}, {ID: "com.example/b", Requests: []string{"a/b"}}},
+		"jobs":                           {{ID: "jobs"}},
+		"tasks are forwarded without it": {{ID: "io.modelcontextprotocol/tasks"}},
+		"Settings must be a JSON object": {{ID: "com.example/a", Settings: json.RawMessage(`[]`)}},
+		`must not be listed twice`:       {{ID: "com.example/a"}, {ID: "com.example/a"}},
+		"method a/b must not be listed twice": {{ID: "com.example/a", Requests: []string{"a/b"}},
+			{ID: "com.example/b", Requests: []string{"a/b"}}},
 		"belongs to the protocol":               {{ID: "com.example/a", Requests: []string{"tools/call"}}},
 		"must begin with notifications/":        {{ID: "com.example/a", Notifications: []string{"a/b"}}},
 		"of no requests, must begin with notif": {{ID: "com.example/a", Requests: []string{"notifications/a"}}},
@@ -416,7 +424,8 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 // A host sends only the methods that its configuration names.
 func TestMethodsMustBeConfigured(t *testing.T) {
 	config := inMemory(t, "s")
-	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"}, Notifications: []string{"notifications/a"}}}
+	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
+		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
 	if _, err := h.CallExtension(t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknownMethod) {
 		t.Errorf("CallExtension: %v", err)

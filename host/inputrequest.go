@@ -28,17 +28,19 @@ import (
 // The functions of this file let the requests of a server pass if its limits, the policy and the approver do, record
 // them, and answer them.
 
-// codeRejected is the code of the error for a sampling request that the user rejects (2025-11-25, client/sampling, Error
-// Handling).
+// codeRejected is the code of the error for a sampling request that the user rejects (2025-11-25, client/sampling,
+// Error Handling).
 const codeRejected = -1
 
-func (s *supervisor) elicit(ctx context.Context, params *mcp.ElicitParams, answer func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (*mcp.ElicitResult, error) {
+func (s *supervisor) elicit(ctx context.Context, params *mcp.ElicitParams,
+	answer func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (*mcp.ElicitResult, error) {
 	return pass(ctx, s, s.elicitation(params), func() (*mcp.ElicitResult, string, error) {
 		result, err := answer(ctx, s.name, params)
 		if err != nil || result == nil {
 			return result, "", err
 		}
-		return result, map[mcp.ElicitAction]string{mcp.ElicitDecline: "declined", mcp.ElicitCancel: "dismissed"}[result.Action], nil
+		return result, map[mcp.ElicitAction]string{mcp.ElicitDecline: "declined",
+			mcp.ElicitCancel: "dismissed"}[result.Action], nil
 	})
 }
 
@@ -49,7 +51,9 @@ func (s *supervisor) elicitation(params *mcp.ElicitParams) *Request {
 	return s.inputRequest(mcp.MethodElicit, KindElicitation, &described)
 }
 
-func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams, answer func(context.Context, string, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)) (*mcp.CreateMessageResult, error) {
+func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams,
+	answer func(context.Context, string, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+		error)) (*mcp.CreateMessageResult, error) {
 	limited := *params
 	if most := s.config.InputLimits.maxTokens(); most > 0 {
 		limited.MaxTokens = min(limited.MaxTokens, most)
@@ -63,7 +67,8 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 	})
 }
 
-func (s *supervisor) listRoots(ctx context.Context, answer func(context.Context, string) ([]mcp.Root, error)) ([]mcp.Root, error) {
+func (s *supervisor) listRoots(ctx context.Context, answer func(context.Context,
+	string) ([]mcp.Root, error)) ([]mcp.Root, error) {
 	r := s.inputRequest(mcp.MethodListRoots, KindRoots, nil)
 	result, err := pass(ctx, s, r, func() (*[]mcp.Root, string, error) {
 		roots, err := answer(ctx, s.name)
@@ -87,7 +92,8 @@ func (s *supervisor) inputRequest(method, kind string, params any) *Request {
 
 // pass answers a request of the server if it is let through. Answer also returns the outcome, which is ok if it is
 // empty. The error is for the server.
-func pass[Result any](ctx context.Context, s *supervisor, r *Request, answer func() (result *Result, outcome string, err error)) (*Result, error) {
+func pass[Result any](ctx context.Context, s *supervisor, r *Request,
+	answer func() (result *Result, outcome string, err error)) (*Result, error) {
 	p := s.host.newPassage(ctx, r)
 	if err := p.admitInput(ctx, s); err != nil {
 		return nil, err
@@ -125,11 +131,14 @@ func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 	case errors.As(err, &limited):
 		err = &rpc.RejectedInputError{Wire: limited.wire, Err: err}
 	case p.approval != "":
-		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(codeRejected, "user rejected the request %s", p.request.Method), Err: err}
+		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(codeRejected, "user rejected the request %s",
+			p.request.Method), Err: err}
 	case errors.As(err, &denied):
-		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s is denied: the client does not allow it", p.request.Method), Err: err}
+		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+			"%s is denied: the client does not allow it", p.request.Method), Err: err}
 	}
-	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "request of the server denied", slog.String("method", p.request.Method), slog.Any("error", err))
+	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "request of the server denied",
+		slog.String("method", p.request.Method), slog.Any("error", err))
 	return err
 }
 
@@ -139,7 +148,8 @@ func (p *passage) checkInput(ctx context.Context) (err error) {
 	if p.decision, err = h.decide(ctx, r); h.Policy != nil {
 		p.decided = true
 	}
-	if err != nil || p.decision.Action == Allow || r.Kind == KindElicitation { // the user sees what is asked, and can decline
+	// the user sees what is asked, and can decline
+	if err != nil || p.decision.Action == Allow || r.Kind == KindElicitation {
 		return err
 	}
 	if p.approval, err = h.approve(ctx, r, p.decision, nil); err != nil {
@@ -198,7 +208,8 @@ func (s *supervisor) setHandlers() {
 		}
 	}
 	if own := d.Sample; sample == nil && own != nil {
-		sample = func(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		sample = func(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+			error) {
 			return own(ctx, params)
 		}
 	}
@@ -366,7 +377,8 @@ func (l *inputLimiter) allow(ctx context.Context, r *Request) error {
 	if made := inputsOf(ctx).count(); l.perCall >= 0 && made > l.perCall {
 		return &inputLimitError{
 			fmt.Sprintf("more than %d requests of the server in one call", l.perCall),
-			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s: too many requests of the server in one call: the limit is %d", r.Method, l.perCall),
+			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+				"%s: too many requests of the server in one call: the limit is %d", r.Method, l.perCall),
 		}
 	}
 	of := call.Description{Method: r.Method, Principal: r.Caller.Principal}
@@ -441,8 +453,8 @@ func (i *inputs) add(one *outbound.Completion, later func()) {
 	i.completions = append(i.completions, completion{one, later})
 }
 
-// report reports the URL elicitations that have ended, before the result of the request. The client is notified of others
-// later, without the request, which is not kept in memory until then.
+// report reports the URL elicitations that have ended, before the result of the request. The client is notified of
+// others later, without the request, which is not kept in memory until then.
 func (i *inputs) report() {
 	if i == nil {
 		return

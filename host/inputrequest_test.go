@@ -33,7 +33,8 @@ func requesting() *server.Server {
 	sample := func(ctx context.Context) error {
 		_, err := server.Sample(ctx, mcp.CreateMessageParams{
 			MaxTokens: 100_000, SystemPrompt: "secret",
-			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}},
+			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+				Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}},
 		})
 		return err
 	}
@@ -70,12 +71,14 @@ func (a *answers) host(t *testing.T, up host.ServerConfig) *host.Host {
 			a.other++
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 		},
-		Sample: func(_ context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		Sample: func(_ context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+			error) {
 			if server != up.Name || params.SystemPrompt != "secret" {
 				t.Errorf("server %q samples %+v", server, params)
 			}
 			a.tokens = append(a.tokens, params.MaxTokens)
-			return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
+			return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+				Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
 		},
 		Roots: func(context.Context, string) ([]mcp.Root, error) {
 			a.other++
@@ -102,11 +105,13 @@ func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 	audit, a := &log{}, new(answers)
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Audit = audit.write
-	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow}, {Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
+	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
+		{Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
 	start(t, h)
 	for _, tool := range []string{"form", "url", "sample", "roots"} {
 		result, err := h.CallTool(t.Context(), "up", tool, nil)
-		if err != nil || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, "is denied: the client does not allow it (code -32600)") {
+		if err != nil || !strings.Contains(result.Content[0].(*mcp.TextContent).Text,
+			"is denied: the client does not allow it (code -32600)") {
 			t.Errorf("%s: %+v, %v", tool, result, err)
 		}
 		reason := "no rule of the policy matches"
@@ -127,15 +132,18 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	h.Dialer.Revision = mcp.V20260728
 	h.Servers[0].InputLimits.PerCall = 1
 	h.Audit = audit.write
-	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow}, {Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
+	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
+		{Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
 	start(t, h)
 	_, err := h.CallTool(t.Context(), "up", "sample", nil)
 	denied, ok := errors.AsType[*host.DeniedError](err)
-	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" || errors.Is(err, call.ErrInvalidResponse) {
+	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" ||
+		errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("the call fails with %v", err)
 	}
 	audit.want(t, "allowed sample", "denied , error, no models", "done sample, error, no models")
-	if _, err = h.CallTool(t.Context(), "up", "many", nil); err == nil || !strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
+	if _, err = h.CallTool(t.Context(), "up", "many", nil); err == nil ||
+		!strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
 		t.Errorf("the call beyond the limit fails with %v", err)
 	}
 	if a.tokens != nil {
@@ -183,21 +191,26 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 		return errors.Join(err, audit.write(ctx, r))
 	}
 	start(t, h)
-	for action, outcome := range map[mcp.ElicitAction]string{mcp.ElicitAccept: "ok", mcp.ElicitDecline: "declined", mcp.ElicitCancel: "dismissed"} {
+	for action, outcome := range map[mcp.ElicitAction]string{mcp.ElicitAccept: "ok", mcp.ElicitDecline: "declined",
+		mcp.ElicitCancel: "dismissed"} {
 		a.form = action
 		_, _ = h.CallTool(t.Context(), "up", "form", nil)
-		if got := strings.Join(audit.take(), "; "); !strings.HasPrefix(got, "allowed form; allowed ; done , "+outcome+"; done form, ") {
+		if got := strings.Join(audit.take(), "; "); !strings.HasPrefix(got,
+			"allowed form; allowed ; done , "+outcome+"; done form, ") {
 			t.Errorf("%s: %s", action, got)
 		}
 	}
 	wantText(t, h, "sample", "answered")
 	audit.want(t, "allowed sample", "allowed ", "done , ok", "done sample, ok")
 	for _, record := range raw {
-		if strings.Contains(record, "private") || strings.Contains(record, "Which note") || strings.Contains(record, "secret") || strings.Contains(record, "hello") {
+		if strings.Contains(record, "private") || strings.Contains(record, "Which note") ||
+			strings.Contains(record, "secret") || strings.Contains(record, "hello") {
 			t.Errorf("the record has values: %s", record)
 		}
 	}
-	if all := strings.Join(raw, ""); !strings.Contains(all, `"method":"sampling/createMessage","kind":"sampling","arguments":{"`) || !strings.Contains(all, `"decision":"allow"`) {
+	if all := strings.Join(raw, ""); !strings.Contains(all,
+		`"method":"sampling/createMessage","kind":"sampling","arguments":{"`) ||
+		!strings.Contains(all, `"decision":"allow"`) {
 		t.Errorf("records %s", all)
 	}
 	h.Audit = nil
@@ -228,7 +241,9 @@ func TestSamplingIsApproved(t *testing.T) {
 	h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 	h.Approve = func(_ context.Context, approval *host.Approval) error {
 		if question := approval.Question(); approval.Request.Kind == host.KindSampling &&
-			(!strings.HasPrefix(question, "Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") || !strings.Contains(question, `"systemPrompt":"secret"`)) {
+			(!strings.HasPrefix(question,
+				"Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") ||
+				!strings.Contains(question, `"systemPrompt":"secret"`)) {
 			t.Errorf("the question is %q", question)
 		}
 		digests[approval.Digest] = true
@@ -236,7 +251,8 @@ func TestSamplingIsApproved(t *testing.T) {
 	}
 	start(t, h)
 	wantText(t, h, "many", "answered")
-	audit.want(t, "allowed many", "allowed , approved", "done , approved, ok", "allowed , approved", "done , approved, ok", "allowed , approved", "done , approved, ok", "done many, ok")
+	audit.want(t, "allowed many", "allowed , approved", "done , approved, ok", "allowed , approved",
+		"done , approved, ok", "allowed , approved", "done , approved, ok", "done many, ok")
 	if len(digests) != 3 {
 		t.Errorf("%d digests of 3 requests", len(digests))
 	}
@@ -255,7 +271,8 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		audit, a := &log{}, new(answers)
 		h := a.host(t, configOf(t, requesting(), "up"))
-		h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
+		h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask,
+			Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 		h.ApprovalTimeout = time.Minute // less than the server waits
 		h.Approve = func(ctx context.Context, _ *host.Approval) error {
 			<-ctx.Done()
@@ -279,7 +296,8 @@ func TestRequestsOfAServerAreLimited(t *testing.T) {
 		h := a.host(t, up)
 		h.Audit = audit.write
 		start(t, h)
-		wantText(t, h, "many", "sampling/createMessage: too many requests of the server in one call: the limit is 2 (code -32600)")
+		wantText(t, h, "many",
+			"sampling/createMessage: too many requests of the server in one call: the limit is 2 (code -32600)")
 		audit.want(t, "allowed many", "allowed ", "done , ok", "allowed ", "done , ok",
 			"denied , error, more than 2 requests of the server in one call", "done many, ok")
 		for range 4 {
@@ -287,7 +305,8 @@ func TestRequestsOfAServerAreLimited(t *testing.T) {
 		}
 		audit.take()
 		wantText(t, h, "sample", "too many requests of the server: try again in 10")
-		audit.want(t, "allowed sample", "denied , error, too many requests of the server in a minute", "done sample, ok")
+		audit.want(t, "allowed sample", "denied , error, too many requests of the server in a minute",
+			"done sample, ok")
 		time.Sleep(11 * time.Second)
 		wantText(t, h, "sample", "answered")
 		for _, tokens := range a.tokens {

@@ -52,7 +52,8 @@ const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesC
 
 // list requests the lists of the given kinds for which the server declares a
 // capability. The options apply to each request.
-func list(ctx context.Context, c *client.Client, kinds client.ChangeKind, options ...client.CallOption) (l lists, err error) {
+func list(ctx context.Context, c *client.Client, kinds client.ChangeKind,
+	options ...client.CallOption) (l lists, err error) {
 	options = append(options, client.WithSource())
 	has := c.Server().Capabilities
 	l.incomplete = make(map[client.ChangeKind]error)
@@ -182,7 +183,8 @@ func (s *Selection) renamed(name string) string {
 func (s *Selection) check(annotated bool) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		if to := s.Rename[name]; to == "" || len(to) > maxMergedName || validName(to) != to {
-			return fmt.Errorf("new name %.140q of %.140q must have 1 to %d letters, digits, hyphens, underscores and dots", to, name, maxMergedName)
+			return fmt.Errorf("new name %.140q of %.140q must have 1 to %d letters, digits, hyphens, underscores and "+
+				"dots", to, name, maxMergedName)
 		}
 	}
 	if !annotated && s.byAnnotation() {
@@ -217,11 +219,13 @@ func unknownNames[Entry any](s *Selection, kind string, listed []Entry, nameOf f
 	}
 	names := slices.Concat(s.Only, s.Hide, slices.Sorted(maps.Keys(s.Rename)))
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return strings.ContainsAny(name, "*?") || slices.ContainsFunc(listed, func(e Entry) bool { return nameOf(&e) == name })
+		return strings.ContainsAny(name, "*?") || slices.ContainsFunc(listed,
+			func(e Entry) bool { return nameOf(&e) == name })
 	})
 	if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("the configuration names the %ss %q, which the server does not list: correct or remove them", kind, slices.Compact(names))
+	return fmt.Errorf("the configuration names the %ss %q, which the server does not list: correct or remove them",
+		kind, slices.Compact(names))
 }

@@ -47,7 +47,8 @@ func TestMergedNameJoinsServerAndTool(t *testing.T) {
 		{"files", long, 128, "files__" + long[:112] + "_774f454a"},
 		{"files", long, 64, "files__" + long[:48] + "_774f454a"},
 	} {
-		if got, _, err := toolNames(namer(c.server, c.limit), c.tool); !slices.Equal(got, []string{c.want}) || err != nil {
+		if got, _, err := toolNames(namer(c.server, c.limit), c.tool); !slices.Equal(got, []string{c.want}) ||
+			err != nil {
 			t.Errorf("the merged name of %q of server %q is %q, want %q; %v", c.tool, c.server, got, c.want, err)
 		}
 	}
@@ -76,7 +77,8 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 		if !slices.Contains(got, "a__z") || len(got) != len(listed)-2 {
 			t.Errorf("%q: %q", listed, got)
 		}
-		if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "are withheld: the merged name of each would be a__") {
+		if err == nil || strings.Count(err.Error(), "\n") != 0 ||
+			!strings.Contains(err.Error(), "are withheld: the merged name of each would be a__") {
 			t.Errorf("%q: %v", listed, err)
 		}
 	}
@@ -84,7 +86,8 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 
 func TestPromptsKeepTheirNames(t *testing.T) {
 	long := strings.Repeat("x", 200)
-	prompts, err := namer("a", 128).namePrompts("a", quiet, []mcp.Prompt{{Name: "x y"}, {Name: "größe"}, {Name: "x/y"}, {Name: long}})
+	prompts, err := namer("a", 128).namePrompts("a", quiet,
+		[]mcp.Prompt{{Name: "x y"}, {Name: "größe"}, {Name: "x/y"}, {Name: long}})
 	var names []string
 	for _, p := range prompts {
 		if names = append(names, p.Name); p.Server != "a" {
@@ -100,13 +103,15 @@ func TestPromptsWithTheSameMergedNameAreWithheld(t *testing.T) {
 	n := namer("a", 128)
 	n.prompts.Rename = map[string]string{"x": "y"}
 	prompts, err := n.namePrompts("a", quiet, []mcp.Prompt{{Name: "x"}, {Name: "z"}, {Name: "y"}})
-	if len(prompts) != 1 || prompts[0].Name != "a__z" || err == nil || !strings.Contains(err.Error(), "the merged name of each would be a__y") {
+	if len(prompts) != 1 || prompts[0].Name != "a__z" || err == nil ||
+		!strings.Contains(err.Error(), "the merged name of each would be a__y") {
 		t.Errorf("%+v, %v", prompts, err)
 	}
 }
 
 func TestFirstOfTwoEntriesWithOneNameIsUsed(t *testing.T) {
-	tools, err := namer("a", 128).nameTools("a", quiet, []mcp.Tool{{Name: "x", Title: "first"}, {Name: "x", Title: "second"}})
+	tools, err := namer("a", 128).nameTools("a", quiet, []mcp.Tool{{Name: "x", Title: "first"},
+		{Name: "x", Title: "second"}})
 	if len(tools) != 1 || tools[0].Definition.Title != "first" || err != nil {
 		t.Errorf("%+v %v", tools, err)
 	}
@@ -116,8 +121,10 @@ func TestMaxNameIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		maxName, server int
 		ok              bool
-	}{{0, 64, true}, {128, 64, true}, {64, 53, true}, {64, 54, false}, {32, 21, true}, {31, 1, false}, {129, 1, false}, {-1, 1, false}} {
-		h := &Host{MaxName: c.maxName, Servers: []ServerConfig{{Name: strings.Repeat("s", c.server), Target: client.URL("http://127.0.0.1:1")}}, Logger: slog.New(slog.DiscardHandler)}
+	}{{0, 64, true}, {128, 64, true}, {64, 53, true}, {64, 54, false}, {32, 21, true}, {31, 1, false}, {129, 1, false},
+		{-1, 1, false}} {
+		h := &Host{MaxName: c.maxName, Servers: []ServerConfig{{Name: strings.Repeat("s", c.server),
+			Target: client.URL("http://127.0.0.1:1")}}, Logger: slog.New(slog.DiscardHandler)}
 		if err := h.Start(); (err == nil) != c.ok {
 			t.Errorf("MaxName %d, a server name of %d characters: %v", c.maxName, c.server, err)
 		}
@@ -132,22 +139,25 @@ func FuzzMergedNames(f *testing.F) {
 	f.Add("x\nx_2\nx 2", "files", 64)
 	f.Add(strings.Repeat("y", 130)+"\n"+strings.Repeat("y", 131), "a-b", 32)
 	f.Fuzz(func(t *testing.T, text, server string, limit int) {
-		if CheckName(server) != nil || len(server) > limit-len(separator)-digestLength || limit < minMergedName || limit > maxMergedName {
+		if CheckName(server) != nil || len(server) > limit-len(separator)-digestLength || limit < minMergedName ||
+			limit > maxMergedName {
 			return
 		}
 		listed := strings.Split(text, "\n")
 		names, tools, withheld := toolNames(namer(server, limit), listed...)
 		taken := make(map[string]bool)
 		for i, name := range names {
-			if taken[name] || !strings.HasPrefix(name, server+separator) || len(name) > limit || validName(name) != name {
+			if taken[name] || !strings.HasPrefix(name, server+separator) || len(name) > limit ||
+				validName(name) != name {
 				t.Fatalf("%q of server %q has the merged names %q", listed, server, names)
 			}
 			taken[name] = true
 			of := tools[i].Definition.Name
 			alone, _, err := toolNames(namer(server, limit), of)
-			if err != nil || alone[0] != name && (name != namer(server, limit).distinctToolName(of) || !slices.ContainsFunc(listed, func(other string) bool {
-				return other != of && namer(server, limit).toolName(other) == alone[0]
-			})) {
+			if err != nil || alone[0] != name && (name != namer(server, limit).distinctToolName(of) ||
+				!slices.ContainsFunc(listed, func(other string) bool {
+					return other != of && namer(server, limit).toolName(other) == alone[0]
+				})) {
 				t.Fatalf("%q of server %q has the merged name %q, and alone %q", of, server, name, alone)
 			}
 		}

@@ -33,7 +33,8 @@ type offered struct {
 // publish changes the lists of a server. Update changes them and returns the kinds of lists that need another
 // selection, review or names. Change, which is called with s.mu locked, may change the status; if it returns false,
 // nothing changes. Review is called without a lock; if the lists change meanwhile, publish begins again with update.
-func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind, change func(*ServerStatus) bool) {
+func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind,
+	change func(*ServerStatus) bool) {
 	for {
 		p := s.prepare(update)
 		changed, outdated := s.apply(p, change)
@@ -110,7 +111,9 @@ func (s *supervisor) setNaming(n *naming) (changed bool) {
 
 // publishAll selects, reviews and names again what the server has.
 func (s *supervisor) publishAll() {
-	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds }, func(*ServerStatus) bool { return true })
+	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind {
+		return allKinds
+	}, func(*ServerStatus) bool { return true })
 }
 
 // withdraw removes the claims of a server that is retired.
@@ -140,7 +143,8 @@ func (c *nameTable) refresh(affected map[*supervisor]bool) {
 }
 
 // offer returns what a server offers. It reuses the parts of before that depend on other kinds of lists.
-func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetails, n *naming, kinds client.ChangeKind) offered {
+func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetails, n *naming,
+	kinds client.ChangeKind) offered {
 	now, found := before, make(withheld)
 	now.naming = n
 	now.same = maps.Clone(before.same)
@@ -160,7 +164,8 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
-		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged], unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
+		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged],
+			unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
 		if s.config.MaxResult > 0 { // a result that is cut does not match the schema
 			for i := range now.tools {
 				now.tools[i].Definition.OutputSchema = nil
@@ -173,10 +178,12 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	}
 	if kinds&client.PromptsChanged != 0 {
 		reviewedKinds = append(reviewedKinds, KindPrompt)
-		selected := slices.DeleteFunc(slices.Clone(l.prompts), func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
+		selected := slices.DeleteFunc(slices.Clone(l.prompts),
+			func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
 		accepted := reviewed(s, found, KindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
 		now.prompts, now.same[client.PromptsChanged] = n.namePrompts(s.name, s.logger, accepted)
-		now.same[client.PromptsChanged] = errors.Join(now.same[client.PromptsChanged], unknownNames(&n.prompts, "prompt", l.prompts, func(p *mcp.Prompt) string { return p.Name }))
+		now.same[client.PromptsChanged] = errors.Join(now.same[client.PromptsChanged],
+			unknownNames(&n.prompts, "prompt", l.prompts, func(p *mcp.Prompt) string { return p.Name }))
 		now.promptClaims = make(map[string]string, len(now.prompts))
 		for i := range now.prompts {
 			now.promptClaims[now.prompts[i].Name] = now.prompts[i].Definition.Name
@@ -185,12 +192,15 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	if kinds&client.ResourcesChanged != 0 {
 		reviewedKinds = append(reviewedKinds, KindResource)
 		now.resources = reviewed(s, found, KindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
-		now.templates = reviewed(s, found, KindResource, l.templates, func(t *mcp.ResourceTemplate) string { return t.URITemplate })
+		now.templates = reviewed(s, found, KindResource, l.templates,
+			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 	}
 	if kinds == allKinds { // the server has connected, or the review may have another result
 		reviewedKinds = append(reviewedKinds, KindInstructions)
-		now.about = about{Description: details.Info.Description, Instructions: details.Instructions, Title: details.Info.Title}
-		if s.reviewer != nil && now.about != (about{}) && !s.accepts(found, KindInstructions, "", now.about.definition()) {
+		now.about = about{Description: details.Info.Description, Instructions: details.Instructions,
+			Title: details.Info.Title}
+		if s.reviewer != nil && now.about != (about{}) &&
+			!s.accepts(found, KindInstructions, "", now.about.definition()) {
 			now.about = about{}
 		}
 	}
@@ -205,7 +215,8 @@ func (s *supervisor) show(status *ServerStatus) bool {
 	var sameTools, samePrompts []error
 	status.Prefix = s.offered.naming.prefix
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
-	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts, func(p *MergedPrompt) string { return p.Name })
+	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts,
+		func(p *MergedPrompt) string { return p.Name })
 	status.Resources, status.Templates = s.offered.resources, s.offered.templates
 	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(

@@ -73,11 +73,13 @@ const (
 // caller, before the Host answers it.
 type Request struct {
 	// Method is tools/call, prompts/get, resources/read, completion/complete,
-	// resources/subscribe or a method of an extension. Of a server, it is elicitation/create, sampling/createMessage or roots/list.
+	// resources/subscribe or a method of an extension. Of a server, it is elicitation/create, sampling/createMessage
+	// or roots/list.
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Kind is KindTool, KindPrompt, KindResource or KindExtension; of a server, KindElicitation, KindSampling or KindRoots.
+	// Kind is KindTool, KindPrompt, KindResource or KindExtension; of a server, KindElicitation, KindSampling or
+	// KindRoots.
 	Kind string
 	// Name is the server's own name of the tool or prompt, a URI or URI template, or the ID of the extension. It is
 	// empty for requests of a server.
@@ -87,8 +89,9 @@ type Request struct {
 	// [ServerConfig.Trusted]. It must not be modified.
 	Tool *mcp.Tool
 	// Arguments is a JSON object with the arguments of the tool or prompt, the arguments that
-	// are known in a completion, or the parameters of an extension's method without _meta. It is nil for resources. Of a server, it has the parameters of the
-	// request without _meta and task; an elicitation always has the member mode.
+	// are known in a completion, or the parameters of an extension's method without _meta. It is nil for resources. Of
+	// a server, it has the parameters of the request without _meta and task; an elicitation always has the member
+	// mode.
 	Arguments json.RawMessage
 	// Caller has the principal and the scopes of the caller. It is never nil, and must not be
 	// modified. A program that uses the Host outside of the handler of a server is anonymous,
@@ -169,7 +172,8 @@ var errPanic = errors.New("internal error")
 func (h *Host) contain(name string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			h.logger().Error("a function of the program panicked", "function", name, "panic", v, "stack", string(debug.Stack()))
+			h.logger().Error("a function of the program panicked", "function", name, "panic", v, "stack",
+				string(debug.Stack()))
 			err = errPanic
 		}
 	}()
@@ -234,7 +238,8 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 
 // Matches reports whether all fields but When match. It uses Action for the URIs of resources.
 func (rule *Rule) Matches(r *Request) bool {
-	if rule.Server != "" && !glob.Match(rule.Server, r.Server) || rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
+	if rule.Server != "" && !glob.Match(rule.Server, r.Server) ||
+		rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false
 	}
 	if rule.Tool == "" && rule.Prompt == "" && rule.Resource == "" {
@@ -259,7 +264,8 @@ func (rule *Rule) matchesURI(r *Request) bool {
 		made = resourceuri.Expand(r.Name, values)
 	}
 	if rule.Action == Allow {
-		return resourceuri.Grants(rule.Resource, r.Name) && (made == r.Name || rule.Resource == "*" || !resourceuri.HasDots(made))
+		return resourceuri.Grants(rule.Resource, r.Name) &&
+			(made == r.Name || rule.Resource == "*" || !resourceuri.HasDots(made))
 	}
 	return resourceuri.Restricts(rule.Resource, r.Name) || resourceuri.Restricts(rule.Resource, made)
 }

@@ -24,7 +24,8 @@ import (
 
 // tool returns a request to call a tool, with the scopes of its caller.
 func tool(server, name string, scopes ...string) *host.Request {
-	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: host.KindTool, Name: name, Caller: &auth.Info{Scopes: scopes}}
+	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: host.KindTool, Name: name,
+		Caller: &auth.Info{Scopes: scopes}}
 }
 
 func TestFirstRuleThatMatchesDecides(t *testing.T) {
@@ -39,7 +40,8 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 		},
 	}
 	resource := func(uri string) *host.Request {
-		return &host.Request{Method: mcp.MethodReadResource, Server: "files", Kind: host.KindResource, Name: uri, Caller: &auth.Info{}}
+		return &host.Request{Method: mcp.MethodReadResource, Server: "files", Kind: host.KindResource, Name: uri,
+			Caller: &auth.Info{}}
 	}
 	for _, test := range []struct {
 		r      *host.Request
@@ -98,7 +100,8 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 		"odd uri":                              host.Deny,
 	} {
 		for _, method := range []string{mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodComplete} {
-			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: host.KindResource, Name: uri, Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
+			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: host.KindResource, Name: uri,
+				Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
 			if err != nil || d.Action != want {
 				t.Errorf("%s %s: %v %v, want %v", method, uri, d, err, want)
 			}
@@ -115,11 +118,13 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 		{"note://{id}", `{"id":"1"}`, host.Allow},
 		{"note://{id}", `{"id":"../x"}`, host.Deny},
 	} {
-		r := &host.Request{Method: mcp.MethodComplete, Kind: host.KindResource, Name: c.template, Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
+		r := &host.Request{Method: mcp.MethodComplete, Kind: host.KindResource, Name: c.template,
+			Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
 		if d, err := rules.Decide(t.Context(), r); err != nil || d.Action != c.want {
 			t.Errorf("completion for %s with %s: %v %v, want %v", c.template, c.values, d, err, c.want)
 		}
-		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: host.KindResource, Name: c.template, Caller: r.Caller}) {
+		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: host.KindResource,
+			Name: c.template, Caller: r.Caller}) {
 			t.Errorf("the template %s is hidden", c.template)
 		}
 	}
@@ -130,8 +135,10 @@ func TestStarInAPatternMatchesAnyText(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true}, {"a*", "a", true}, {"a*", "ba", false},
-		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c-b", false}, {"a*a", "a", false}, {"**", "x", true},
+		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true}, {"a*", "a", true},
+		{"a*", "ba", false},
+		{"*a", "ba", true}, {"*a", "ab", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c-b", false},
+		{"a*a", "a", false}, {"**", "x", true},
 		{"a*bc", "abcbc", true}, {"[a]", "a", false}, {"?", "a", true}, {"?", "ab", false},
 	} {
 		rules := host.Rules{Rules: []host.Rule{{Tool: test.pattern, Action: host.Allow}}}
@@ -160,7 +167,8 @@ func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
 		`{"b":1,"a":9007199254740993}`:            `{"a":9007199254740993,"b":1}`,
 		`{"a":"x\u202ey"}`:                        `{"a":"x<U+202E>y"}`,
 	} {
-		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Name: "write", Server: "up", Arguments: json.RawMessage(arguments)}}
+		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Name: "write", Server: "up",
+			Arguments: json.RawMessage(arguments)}}
 		if got := a.Question(); got != "Allow the tool \"write\" of the server \"up\"?\n\nArguments: "+want {
 			t.Errorf("%.40s: %q", arguments, got)
 		}
@@ -175,11 +183,15 @@ func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 	}
 	long := strings.Repeat("x", 8<<10)
 	for arguments, want := range map[string]string{
-		`{"a":"` + long + `","b":{"c":[1,"` + long + `é",true,null,{}],"d":[]},"z":"rm -rf /"}`: `{"a":"` + long[:512] + `" … 8192 bytes … "` + long[:512] +
-			`","b":{"c":[1,"` + long[:512] + `" … 8194 bytes … "` + long[:510] + `é",true,null,{}],"d":[]},"z":"rm -rf /"}`,
-		`{"` + long + `":1,"n":` + strings.Repeat("1", 5000) + `,"z":"\u202e"}`: `{"n":` + strings.Repeat("1", 512) + ` … 5000 bytes … ` + strings.Repeat("1", 512) +
+		`{"a":"` + long + `","b":{"c":[1,"` + long + `é",true,null,{}],"d":[]},"z":"rm -rf /"}`: `{"a":"` + long[:512] +
+			`" … 8192 bytes … "` + long[:512] +
+			`","b":{"c":[1,"` + long[:512] + `" … 8194 bytes … "` + long[:510] +
+			`é",true,null,{}],"d":[]},"z":"rm -rf /"}`,
+		`{"` + long + `":1,"n":` + strings.Repeat("1", 5000) + `,"z":"\u202e"}`: `{"n":` + strings.Repeat("1", 512) +
+			` … 5000 bytes … ` + strings.Repeat("1", 512) +
 			`,"` + long[:512] + `" … 8192 bytes … "` + long[:512] + `":1,"z":"<U+202E>"}`,
-		`{` + strings.Join(many, ",") + `,"n":"` + long + `"}`: `{` + strings.Join(many, ",") + `,"n":"xxxxxxxx" … 8192 bytes … "xxxxxxxx"}`,
+		`{` + strings.Join(many, ",") + `,"n":"` + long + `"}`: `{` + strings.Join(many, ",") +
+			`,"n":"xxxxxxxx" … 8192 bytes … "xxxxxxxx"}`,
 	} {
 		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Arguments: json.RawMessage(arguments)}}
 		if _, got, _ := strings.Cut(a.Question(), "Arguments: "); got != want {
@@ -190,12 +202,14 @@ func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 
 func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 	up, audit := newCounted(), &log{}
-	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Allow), Audit: audit.write})
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Allow),
+		Audit: audit.write})
 	ada, err := principal.New("https://as.example", "ada", "editor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada, Claims: json.RawMessage(`{"sub":"ada","act":{"sub":"agent","act":{"sub":"desk"}},"jti":"c0ffee"}`)})
+	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada,
+		Claims: json.RawMessage(`{"sub":"ada","act":{"sub":"agent","act":{"sub":"desk"}},"jti":"c0ffee"}`)})
 	arguments := `{"text":"s3cret","list":[{"a":1}],"deep":{"a":{"b":{"c":true}}},"none":null,"n":1.5,"yes":true}`
 	if _, err := h.CallTool(ctx, "up", "write", json.RawMessage(arguments)); err != nil {
 		t.Fatal(err)
@@ -221,14 +235,19 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 		delete(lines[i], "time")
 	}
 	want := map[string]any{
-		"event": "allowed", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor", "actors": []any{"agent", "desk"},
-		"server": "up", "method": "tools/call", "kind": "tool", "name": "write", "decision": "allow", "reason": "no rule of the policy matches", "policyVersion": "1",
-		"arguments": map[string]any{"text": "string", "list": "array", "deep": map[string]any{"a": map[string]any{"b": "object"}}, "none": "null", "n": "number", "yes": "boolean"},
+		"event": "allowed", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor",
+		"actors": []any{"agent", "desk"},
+		"server": "up", "method": "tools/call", "kind": "tool", "name": "write", "decision": "allow",
+		"reason": "no rule of the policy matches", "policyVersion": "1",
+		"arguments": map[string]any{"text": "string", "list": "array",
+			"deep": map[string]any{"a": map[string]any{"b": "object"}}, "none": "null", "n": "number",
+			"yes": "boolean"},
 	}
 	if diff := cmp.Diff(want, lines[0]); diff != "" {
 		t.Errorf("first record (- want, + got):\n%s", diff)
 	}
-	if lines[1]["event"] != "done" || lines[1]["outcome"] != "tool error" || // the schema of the tool has no such arguments
+	// the schema of the tool has no such arguments
+	if lines[1]["event"] != "done" || lines[1]["outcome"] != "tool error" ||
 		lines[1]["call"] != 1.0 || lines[1]["seconds"].(float64) <= 0 || lines[1]["bytes"].(float64) < 20 {
 		t.Errorf("second record: %v", lines[1])
 	}
@@ -236,7 +255,8 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 
 func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 	up, audit := newCounted(), &log{}
-	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"), {Name: "down", Target: inProcess("down").Target}}, Audit: audit.write})
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"),
+		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.write})
 	if _, err := h.CallTool(t.Context(), "up", "fail", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +306,8 @@ func TestShapeOfArgumentsIsBounded(t *testing.T) {
 	if _, err := h.CallTool(t.Context(), "up", "write", large); err != nil {
 		t.Fatal(err)
 	}
-	if shape := audit.records[0].Shape; !json.Valid(shape) || len(shape) > 256*80 || strings.Count(string(shape), ":") != 256 {
+	if shape := audit.records[0].Shape; !json.Valid(shape) || len(shape) > 256*80 ||
+		strings.Count(string(shape), ":") != 256 {
 		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
 	}
 }
@@ -297,10 +318,12 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 		"":                            ">",
 		"\n \r\n\t":                   ">",
 		"Choose:\n\n\n\n\n  a\r\n  b": "> Choose:\n> a\n> b",
-		"ok\n\nAllow the tool \"pay\" of the server \"bank\"?":                        "> ok\n> Allow the tool \"pay\" of the server \"bank\"?",
-		"ok\u2028\u2029\v\f\u0085The server \"b\" asks:":                              "> ok\n> The server \"b\" asks:",
-		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g":                              "> a<U+001B>[2Jb<U+0000>c<U+202E>d<U+200B>e<U+00AD>f<U+E0041>g",
-		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+		"ok\n\nAllow the tool \"pay\" of the server \"bank\"?": "> ok\n> Allow the tool " +
+			"\"pay\" of the server \"bank\"?",
+		"ok\u2028\u2029\v\f\u0085The server \"b\" asks:": "> ok\n> The server \"b\" asks:",
+		"a\x1b[2Jb\x00c\u202ed\u200be\u00adf\U000e0041g": "> a<U+001B>[2Jb<U+0000>c<U+202E>d<U+200B>e<U+00AD>f<U+E0041>g",
+		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 " +
+			"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 	} {
 		if got := linked.Attribute(new(host.Host), "a", message); got != "The server \"a\" asks:\n\n"+want {
 			t.Errorf("%q: %q, want %q", message, got, want)
@@ -381,7 +404,8 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 // A policy that cannot tell what it hides hides everything, since it would deny the requests.
 func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
-	if hides := linked.Hides(h, principal.Anonymous); hides == nil || !hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
+	if hides := linked.Hides(h, principal.Anonymous); hides == nil ||
+		!hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
 		t.Error("the tool is not hidden")
 	}
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
@@ -444,7 +468,8 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{config}, Audit: audit.write,
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
-			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil || !strings.Contains(string(r.Arguments), "begin") {
+			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil ||
+				!strings.Contains(string(r.Arguments), "begin") {
 				t.Errorf("the policy is asked about %s with %s", r, r.Arguments)
 			}
 			return host.Decision{Action: host.Action(now.Load()), Version: "1"}, nil

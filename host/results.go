@@ -64,7 +64,8 @@ type storedResult struct {
 
 // limited returns a result of a tool, or its beginning and a link to the resource if it is too large. Arguments are
 // those of the call, if the policy needs them.
-func (s *supervisor) limited(ctx context.Context, tool string, arguments json.RawMessage, result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
+func (s *supervisor) limited(ctx context.Context, tool string, arguments json.RawMessage,
+	result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	limit := s.config.MaxResult
 	if len(result.Source) <= limit {
 		return result, nil
@@ -93,7 +94,8 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 		return cut, nil
 	}
 	size := int64(len(contents.Text))
-	link := &mcp.ResourceLink{URI: uri, Name: tool, Title: "Result of " + tool, MimeType: contents.MimeType, Size: &size}
+	link := &mcp.ResourceLink{URI: uri, Name: tool, Title: "Result of " + tool, MimeType: contents.MimeType,
+		Size: &size}
 	cut.Content = append(cut.Content, mcp.Text("["+note+" The resource "+uri+" has all of it, for one hour.]"), link)
 	return cut, nil
 }
@@ -145,7 +147,8 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 		return "", err
 	}
 	entry := resultEntry{time.Now(), len(value), server + "/" + id}
-	if err := r.kv.Add(ctx, resultsOf(principal), entry.String(), store.AddOptions{TTL: resultTTL, Max: maxResults}); err != nil {
+	if err := r.kv.Add(ctx, resultsOf(principal), entry.String(),
+		store.AddOptions{TTL: resultTTL, Max: maxResults}); err != nil {
 		return "", err
 	}
 	if _, err := r.kv.Put(ctx, key, value, store.PutOptions{TTL: resultTTL}); err != nil {
@@ -172,7 +175,8 @@ func (r *results) evict(ctx context.Context, principal string, size int) error {
 			return nil
 		}
 		server, id, _ := strings.Cut(e.name, "/")
-		if err := errors.Join(r.kv.Delete(ctx, resultKey(principal, server, id)), r.kv.Remove(ctx, set, member)); err != nil {
+		if err := errors.Join(r.kv.Delete(ctx, resultKey(principal, server, id)),
+			r.kv.Remove(ctx, set, member)); err != nil {
 			return err
 		}
 		count--
@@ -239,7 +243,8 @@ func parseResultEntry(text string) (e resultEntry) {
 }
 
 // callLimited is callTool for a server with a MaxResult. The options must have client.WithSource.
-func (h *Host) callLimited(ctx context.Context, s *supervisor, r Request, arguments any, options []client.CallOption) (*mcp.CallToolResult, error) {
+func (h *Host) callLimited(ctx context.Context, s *supervisor, r Request, arguments any,
+	options []client.CallOption) (*mcp.CallToolResult, error) {
 	var sent json.RawMessage // what a hook has made of the arguments
 	result, err := guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
 		if h.Policy != nil {
@@ -280,7 +285,8 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 // checkCall returns nil if the call that made a result would be sent, or its user would be asked: the user has approved
 // the call already.
 func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult) (err error) {
-	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments, Caller: p.request.Caller}
+	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments,
+		Caller: p.request.Caller}
 	// The server may be down, or may have removed the tool since.
 	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknownTool) {
 		return err

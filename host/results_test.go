@@ -51,7 +51,8 @@ func TestStoredResultsAreBounded(t *testing.T) {
 				var uris []string
 				for range c.stored {
 					time.Sleep(time.Second)
-					uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: strings.Repeat("x", c.size)}})
+					uri, err := r.put(t.Context(), "s", "ada/",
+						&storedResult{Contents: &mcp.ResourceContents{Text: strings.Repeat("x", c.size)}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,7 +80,8 @@ func TestStoredResultsExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		plain := &results{kv: r.kv}
-		if item, err := r.kv.Get(t.Context(), resultKey("ada/", "s", strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil || strings.Contains(string(item.Value), "secret") {
+		if item, err := r.kv.Get(t.Context(), resultKey("ada/", "s",
+			strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil || strings.Contains(string(item.Value), "secret") {
 			t.Errorf("the result is not encrypted: %v", err)
 		}
 		if _, err := plain.get(t.Context(), "s", "ada/", uri); err == nil {
@@ -105,7 +107,8 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 			h.results.kv = store.NewMemory(store.MemoryOptions{MaxBytes: 1})
 		}
 		s := &supervisor{name: "s", host: h, config: ServerConfig{MaxResult: 10}, logger: h.logger()}
-		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")}, ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
+		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")},
+			ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
 		cut, err := s.limited(t.Context(), "tool", nil, whole)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +116,8 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		if got := cut.Content[0].(*mcp.TextContent).Text; got != "0123456789" {
 			t.Errorf("the text begins with %q", got)
 		}
-		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text, "cannot be stored") != broken || (len(cut.Content) == 2) != broken {
+		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text,
+			"cannot be stored") != broken || (len(cut.Content) == 2) != broken {
 			t.Errorf("%s", text)
 		}
 	}

@@ -53,7 +53,8 @@ func checkBackoff(t *testing.T, at []time.Duration, maximum time.Duration) {
 	wait := time.Second
 	for i := 1; i < len(at); i++ {
 		if got := at[i] - at[i-1]; got > wait || got < wait*3/4 {
-			t.Fatalf("attempt %d begins %v after the one before, want at most %v and at least three quarters of it", i+1, got, wait)
+			t.Fatalf("attempt %d begins %v after the one before, want at most %v and at least three quarters of it",
+				i+1, got, wait)
 		}
 		wait = min(2*wait, maximum)
 	}
@@ -104,7 +105,8 @@ func TestServerThatComesUpLateBecomesReadyWithoutACall(t *testing.T) {
 		begin := time.Now()
 		h := &host.Host{
 			Servers: []host.ServerConfig{{Name: "late", Target: client.URL("http://late.example/mcp")}},
-			Dialer: client.Dialer{HTTPClient: &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			Dialer: client.Dialer{HTTPClient: &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response,
+				error) {
 				if time.Since(begin) < 10*time.Minute {
 					return nil, errors.New("connection refused")
 				}
@@ -126,7 +128,8 @@ func TestServerThatComesUpLateBecomesReadyWithoutACall(t *testing.T) {
 				break
 			}
 		}
-		// The longest backoff, and the wait for the acknowledgement of a subscription, which this RoundTripper does not pass on.
+		// The longest backoff, and the wait for the acknowledgement of a subscription, which this RoundTripper does
+		// not pass on.
 		latest := 11*time.Minute + 5*time.Second
 		if after := time.Since(begin); last.State != host.Ready || after < 10*time.Minute || after > latest {
 			t.Errorf("the server is %v after %v: %v", last.State, after, last.Err)
@@ -238,9 +241,11 @@ func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
 		return "", nil
 	})
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "flaky", Target: client.URL("http://flaky.example/mcp"), Sharing: host.Shared}},
-		Dialer:  client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: f}, Logger: slog.New(slog.DiscardHandler)},
-		Logger:  slog.New(slog.DiscardHandler),
+		Servers: []host.ServerConfig{{Name: "flaky", Target: client.URL("http://flaky.example/mcp"),
+			Sharing: host.Shared}},
+		Dialer: client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: f},
+			Logger: slog.New(slog.DiscardHandler)},
+		Logger: slog.New(slog.DiscardHandler),
 	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
@@ -316,7 +321,8 @@ func TestCallsDoNotWaitLongForAServerThatRemainsDown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		began = time.Now()
-		if _, err := h.CallTool(ctx, "flaky", "count", nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second/2 {
+		if _, err := h.CallTool(ctx, "flaky", "count", nil); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != time.Second/2 {
 			t.Errorf("a call with a deadline ends after %v: %v", time.Since(began), err)
 		}
 	})
@@ -380,7 +386,8 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			f.interrupt(nil)
-			time.Sleep(12 * time.Second) // of the backoff, and for the subscription, which this network does not confirm
+			// of the backoff, and for the subscription, which this network does not confirm
+			time.Sleep(12 * time.Second)
 			if s := h.Status()[0]; s.State != host.Ready {
 				t.Errorf("the server is back and %s: %v", s.State, s.Err)
 			}

@@ -96,8 +96,11 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 
 // sameConfig reports whether a server can continue with another configuration.
 func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted && a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.Revision == b.Revision && a.CallerAuth == b.CallerAuth &&
-		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Extensions, b.Extensions) && reflect.DeepEqual(a.Roots, b.Roots)
+	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted &&
+		a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.Revision == b.Revision &&
+		a.CallerAuth == b.CallerAuth &&
+		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Extensions, b.Extensions) &&
+		reflect.DeepEqual(a.Roots, b.Roots)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.
@@ -124,15 +127,18 @@ func (h *Host) check(servers []ServerConfig) error {
 		case seen[config.Name]:
 			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
 		case len(config.Name) > longest:
-			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
+			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d",
+				config.Name, longest, h.MaxName)
 		case config.Prefix != nil && len(*config.Prefix) > longest:
-			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d", config.Name, longest, h.MaxName)
+			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d",
+				config.Name, longest, h.MaxName)
 		case config.Target == nil:
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Idle < 0:
 			return fmt.Errorf("host: server %q must not have a negative Idle time", config.Name)
 		case config.Sharing < ShareAutomatically || config.Sharing > PerCaller:
-			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name, config.Sharing)
+			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name,
+				config.Sharing)
 		}
 		if err := config.checkCallerAuth(); err != nil {
 			return fmt.Errorf("host: server %q: %w", config.Name, err)

@@ -21,7 +21,8 @@ import (
 )
 
 func TestSetServersChangesOnlyWhatDiffers(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("kept"), inProcess("changed"), inMemory(t, "removed")}})
+	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("kept"), inProcess("changed"),
+		inMemory(t, "removed")}})
 	before := make(map[string]identity)
 	for _, name := range []string{"kept", "changed", "removed"} {
 		id, err := who(t, h, name)
@@ -207,9 +208,11 @@ func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 	server.AddStatic(s, mcp.Resource{URI: "lib://a", Name: "a"}, "a")
 	quiet := slog.New(slog.DiscardHandler)
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "idle", Target: client.URL("http://idle.example/mcp"), Lazy: true, Idle: time.Minute, Sharing: sharing}},
-		Dialer:  client.Dialer{Revision: mcp.V20251125, HTTPClient: &http.Client{Transport: &flaky{server: s}}, Logger: quiet},
-		Logger:  quiet,
+		Servers: []host.ServerConfig{{Name: "idle", Target: client.URL("http://idle.example/mcp"), Lazy: true,
+			Idle: time.Minute, Sharing: sharing}},
+		Dialer: client.Dialer{Revision: mcp.V20251125, HTTPClient: &http.Client{Transport: &flaky{server: s}},
+			Logger: quiet},
+		Logger: quiet,
 	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
@@ -232,7 +235,8 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 			}
 			call := func(tool string) {
 				t.Helper()
-				if _, err := h.CallTool(client.WithCaller(t.Context(), "ada"), "idle", tool, nil, client.WithTimeout(time.Hour)); err != nil {
+				if _, err := h.CallTool(client.WithCaller(t.Context(), "ada"), "idle", tool, nil,
+					client.WithTimeout(time.Hour)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -324,7 +328,8 @@ func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 			if _, err := who(t, h, "eager"); err != nil {
 				t.Fatal(err)
 			}
-			if s := h.Status()[0]; s.State != host.NotStarted || s.State.String() != "not started" || s.State.Usable() || len(h.Tools()) != 2 {
+			if s := h.Status()[0]; s.State != host.NotStarted || s.State.String() != "not started" ||
+				s.State.Usable() || len(h.Tools()) != 2 {
 				t.Errorf("the server is %v before it is needed", s.State)
 			}
 			if err := use(t.Context(), h); err != nil {

@@ -13,11 +13,12 @@ import (
 )
 
 // Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of
-// the query with the names, titles, descriptions and argument names of the tools by BM25. Tools that match equally have the order of Host.Tools, and an empty query matches all tools.
-// Search returns at most limit tools; 0 means all that match. It waits for no server. The caller owns the
-// slice. It must not modify the definitions.
+// the query with the names, titles, descriptions and argument names of the tools by BM25. Tools that match equally
+// have the order of Host.Tools, and an empty query matches all tools. Search returns at most limit tools; 0 means all
+// that match. It waits for no server. The caller owns the slice. It must not modify the definitions.
 //
-// The tools of a server with [ServerConfig.CallerAuth] are those that it lists for the caller of ctx, if that list is known.
+// The tools of a server with [ServerConfig.CallerAuth] are those that it lists for the caller of ctx, if that list is
+// known.
 //
 // A model that cannot use the definitions of all tools at once searches for tools instead, and [Host.Describe]
 // returns the definition of one that it wants to call with [Host.Call].
@@ -46,8 +47,8 @@ func (h *Host) Search(ctx context.Context, query string, limit int) []MergedTool
 }
 
 // Describe returns a tool by its name in the merged list, for the caller of ctx. If the list of its server is not known
-// yet, Describe waits for the server as [Host.Call] does. It returns ErrUnknownServer or ErrUnknownTool if there is no such
-// tool. The caller must not modify the definition.
+// yet, Describe waits for the server as [Host.Call] does. It returns ErrUnknownServer or ErrUnknownTool if there is no
+// such tool. The caller must not modify the definition.
 func (h *Host) Describe(ctx context.Context, name string) (MergedTool, error) {
 	if tool, ok := h.catalogs(ctx).named(name); ok {
 		return tool, nil
@@ -61,9 +62,9 @@ func (h *Host) Describe(ctx context.Context, name string) (MergedTool, error) {
 	return MergedTool{}, fmt.Errorf("%w: %q", ErrUnknownTool, name)
 }
 
-// toolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of ctx, in their
-// order. A program that keeps a result of Search or Describe compares versions to find out whether a tool was added,
-// removed or changed. Hosts with the same tools have the same version.
+// toolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of
+// ctx, in their order. A program that keeps a result of Search or Describe compares versions to find out whether a
+// tool was added, removed or changed. Hosts with the same tools have the same version.
 func (h *Host) toolsVersion(ctx context.Context) string {
 	digest := sha256.New()
 	for _, c := range h.catalogs(ctx) {
@@ -120,8 +121,8 @@ func newIndex(documents [][]field) *index {
 // maxQueryTerms bounds the terms of a query that count.
 const maxQueryTerms = 64
 
-// rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order. The scores
-// are those of one index of all catalogs.
+// rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order.
+// The scores are those of one index of all catalogs.
 func (cs catalogs) rank(query string) []int32 {
 	size := cs.size()
 	var total float32

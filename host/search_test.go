@@ -44,13 +44,16 @@ func office() *Host {
 			{Name: "run_report", Title: "Quarterly numbers", Description: "Run a report"},
 		},
 		"files": {
-			{Name: "read_text_file", Description: "Read a file", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{},"max_bytes":{}}}`)},
+			{Name: "read_text_file", Description: "Read a file",
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{},"max_bytes":{}}}`)},
 			{Name: "delete_file", Description: "Remove a file for ever"},
 			{Name: "listHTTPServers", Description: "Servers that are known"},
 		},
 		"odd": {
-			{Name: "a", InputSchema: json.RawMessage(`true`)}, {Name: "b", InputSchema: json.RawMessage(`{"properties":7}`)},
-			{Name: "c", Description: "天気予報を返す"}, {Name: "d", Annotations: &mcp.ToolAnnotations{Title: "Weather forecast"}},
+			{Name: "a", InputSchema: json.RawMessage(`true`)},
+			{Name: "b", InputSchema: json.RawMessage(`{"properties":7}`)},
+			{Name: "c", Description: "天気予報を返す"}, {Name: "d",
+				Annotations: &mcp.ToolAnnotations{Title: "Weather forecast"}},
 		},
 	}, "crm", "files", "odd")
 }
@@ -82,7 +85,8 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 			t.Errorf("%q: %s, want %s", query, got, best)
 		}
 	}
-	if got := namesOf(h.Search(t.Context(), "update salesforce record", 0)); got != "crm__updateRecord crm__upsertRecord" {
+	if got := namesOf(h.Search(t.Context(), "update salesforce record",
+		0)); got != "crm__updateRecord crm__upsertRecord" {
 		t.Errorf("all tools that match: %s", got)
 	}
 }
@@ -122,7 +126,8 @@ func TestToolsVersionChangesWithTheTools(t *testing.T) {
 		t.Errorf("versions %q and %q of the same tools", before, same.toolsVersion(t.Context()))
 	}
 	versions := map[string]bool{before: true}
-	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}}, {{Name: "read_text_file", Description: "Fetch a document"}}} {
+	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}},
+		{{Name: "read_text_file", Description: "Fetch a document"}}} {
 		h.find("files").setTools(tools)
 		if v := h.toolsVersion(t.Context()); versions[v] {
 			t.Errorf("the version stays %q", v)
@@ -157,7 +162,8 @@ func TestRankingDoesNotDependOnTheServers(t *testing.T) {
 	words := []string{"read", "write", "file", "record", "report", "delete", "list", "weather"}
 	tools := make([]MergedTool, 60)
 	for i := range tools {
-		tools[i].Definition = mcp.Tool{Name: fmt.Sprintf("%s_%d", words[i%8], i), Description: strings.Repeat(words[i*7%8]+" ", i%5) + words[i*3%8]}
+		tools[i].Definition = mcp.Tool{Name: fmt.Sprintf("%s_%d", words[i%8], i),
+			Description: strings.Repeat(words[i*7%8]+" ", i%5) + words[i*3%8]}
 	}
 	one := catalogs{newCatalog(tools)}
 	several := catalogs{newCatalog(tools[:7]), newCatalog(nil), newCatalog(tools[7:40]), newCatalog(tools[40:])}

@@ -18,7 +18,10 @@ import (
 func toolbox(name string, tools ...string) *server.Server {
 	s := &server.Server{Name: name, Version: "1"}
 	for _, tool := range tools {
-		server.AddTool(s, mcp.Tool{Name: tool}, func(context.Context, none) (string, error) { return tool + " of " + name, nil })
+		server.AddTool(s, mcp.Tool{Name: tool}, func(context.Context,
+			none) (string, error) {
+			return tool + " of " + name, nil
+		})
 		server.AddPrompt(s, mcp.Prompt{Name: tool}, func(context.Context, none) (string, error) { return tool, nil })
 	}
 	return s
@@ -53,14 +56,20 @@ func TestSelectionOfUnknownNamesIsReported(t *testing.T) {
 		selection host.Selection
 		want      string
 	}{
-		"hide":     {host.Selection{Hide: []string{"delet", "read"}}, `the configuration names the tools ["delet"], which the server does not list`},
-		"only":     {host.Selection{Only: []string{"read", "raed", "x*"}}, `the configuration names the tools ["raed"]`},
-		"rename":   {host.Selection{Rename: map[string]string{"wread": "a"}}, `the configuration names the prompts ["wread"]`},
+		"hide": {host.Selection{Hide: []string{"delet", "read"}},
+			`the configuration names the tools ["delet"], which the server does not list`},
+		"only": {host.Selection{Only: []string{"read", "raed", "x*"}},
+			`the configuration names the tools ["raed"]`},
+		"rename": {host.Selection{Rename: map[string]string{"wread": "a"}},
+			`the configuration names the prompts ["wread"]`},
 		"patterns": {host.Selection{Hide: []string{"x*"}, Only: []string{"*", "????x"}}, ""},
 		"known":    {host.Selection{Hide: []string{"delete"}, Rename: map[string]string{"read": "a"}}, ""},
 	} {
-		h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read", "delete"), "a", c.selection)}})
-		s := await(t, h, "a", func(s host.ServerStatus) bool { return s.State == host.Ready || s.State == host.Degraded })
+		h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read", "delete"), "a",
+			c.selection)}})
+		s := await(t, h, "a", func(s host.ServerStatus) bool {
+			return s.State == host.Ready || s.State == host.Degraded
+		})
 		if got := fmt.Sprint(s.Incomplete); c.want == "" && s.Incomplete != nil || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -76,11 +85,13 @@ func TestSelectionHidesAndRenames(t *testing.T) {
 		"only":       {host.Selection{Only: []string{"read_*"}}, []string{"a__read_all", "a__read_one"}},
 		"hide":       {host.Selection{Hide: []string{"*_all", "delete"}}, []string{"a__read_one"}},
 		"both":       {host.Selection{Only: []string{"read_???"}, Hide: []string{"*_all"}}, []string{"a__read_one"}},
-		"rename":     {host.Selection{Rename: map[string]string{"read_one": "read"}, Hide: []string{"delete"}}, []string{"a__read", "a__read_all"}},
-		"nothing":    {host.Selection{Only: []string{"other"}}, nil},
+		"rename": {host.Selection{Rename: map[string]string{"read_one": "read"}, Hide: []string{"delete"}},
+			[]string{"a__read", "a__read_all"}},
+		"nothing": {host.Selection{Only: []string{"other"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read_one", "read_all", "delete"), "a", c.selection)}})
+			h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t,
+				toolbox("a", "read_one", "read_all", "delete"), "a", c.selection)}})
 			if err := h.WaitReady(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +106,8 @@ func TestSelectionHidesAndRenames(t *testing.T) {
 
 func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{
-		selected(t, toolbox("a", "read", "delete"), "a", host.Selection{Hide: []string{"del*"}, Rename: map[string]string{"read": "get"}}),
+		selected(t, toolbox("a", "read", "delete"), "a",
+			host.Selection{Hide: []string{"del*"}, Rename: map[string]string{"read": "get"}}),
 	}})
 	result, err := h.Call(t.Context(), "a__get", nil)
 	if err != nil || result.Content[0].(*mcp.TextContent).Text != "read of a" {
@@ -118,7 +130,8 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 	if _, err := h.GetPrompt(t.Context(), "a", "read", nil); err != nil {
 		t.Errorf("GetPrompt: %v", err)
 	}
-	if _, err := h.Complete(t.Context(), "a", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "delete"}}); !errors.Is(err, host.ErrUnknownPrompt) {
+	if _, err := h.Complete(t.Context(), "a", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
+		Name: "delete"}}); !errors.Is(err, host.ErrUnknownPrompt) {
 		t.Errorf("Complete: %v", err)
 	}
 }
@@ -126,8 +139,9 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 func TestToolsAreSelectedByAnnotations(t *testing.T) {
 	no, yes := false, true
 	annotated := map[string]*mcp.ToolAnnotations{
-		"none": nil, "empty": {}, "reads": {ReadOnlyHint: true}, "adds": {DestructiveHint: &no}, "deletes": {DestructiveHint: &yes},
-		"sets": {IdempotentHint: true}, "local": {OpenWorldHint: &no}, "web": {OpenWorldHint: &yes},
+		"none": nil, "empty": {}, "reads": {ReadOnlyHint: true}, "adds": {DestructiveHint: &no},
+		"deletes": {DestructiveHint: &yes},
+		"sets":    {IdempotentHint: true}, "local": {OpenWorldHint: &no}, "web": {OpenWorldHint: &yes},
 	}
 	for name, c := range map[string]struct {
 		selection host.Selection
@@ -143,7 +157,8 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &server.Server{Name: "a", Version: "1"}
 			for tool, annotations := range annotated {
-				server.AddTool(s, mcp.Tool{Name: tool, Annotations: annotations}, func(context.Context, none) (string, error) { return tool, nil })
+				server.AddTool(s, mcp.Tool{Name: tool, Annotations: annotations},
+					func(context.Context, none) (string, error) { return tool, nil })
 			}
 			config := configOf(t, s, "a")
 			config.Tools = c.selection
@@ -171,11 +186,17 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 	valid := host.ServerConfig{Name: "a", Target: client.URL("http://127.0.0.1:1")}
 	for want, change := range map[string]func(*host.ServerConfig){
-		`new name "" of "x" must have 1 to 128`:       func(c *host.ServerConfig) { c.Tools.Rename = map[string]string{"x": ""} },
-		`prompts of server "a": new name "a b" of`:    func(c *host.ServerConfig) { c.Prompts.Rename = map[string]string{"x": "a b"} },
+		`new name "" of "x" must have 1 to 128`: func(c *host.ServerConfig) {
+			c.Tools.Rename = map[string]string{"x": ""}
+		},
+		`prompts of server "a": new name "a b" of`: func(c *host.ServerConfig) {
+			c.Prompts.Rename = map[string]string{"x": "a b"}
+		},
 		"prompts must not be selected by annotations": func(c *host.ServerConfig) { c.Prompts.ReadOnly = true },
 		`server "a": server name "a__b" must not`:     func(c *host.ServerConfig) { c.Prefix = new("a__b") },
-		"must have at most 21 characters":             func(c *host.ServerConfig) { c.Prefix = new(strings.Repeat("p", 22)) },
+		"must have at most 21 characters": func(c *host.ServerConfig) {
+			c.Prefix = new(strings.Repeat("p", 22))
+		},
 	} {
 		config := valid
 		change(&config)
@@ -195,8 +216,10 @@ func prefixed(t *testing.T, name, prefix string, tools ...string) host.ServerCon
 }
 
 func TestPrefixReplacesNameOfServer(t *testing.T) {
-	h := start(t, &host.Host{Servers: []host.ServerConfig{prefixed(t, "long-name", "gh", "read"), prefixed(t, "bare", "", "write", "__")}})
-	for name, want := range map[string]string{"gh__read": "read of long-name", "write": "write of bare", "__": "__ of bare"} {
+	h := start(t, &host.Host{Servers: []host.ServerConfig{prefixed(t, "long-name", "gh", "read"),
+		prefixed(t, "bare", "", "write", "__")}})
+	for name, want := range map[string]string{"gh__read": "read of long-name", "write": "write of bare",
+		"__": "__ of bare"} {
 		result, err := h.Call(t.Context(), name, nil) // waits for the servers that may have the name
 		if err != nil || result.Content[0].(*mcp.TextContent).Text != want {
 			t.Errorf("Call(%s): %+v, %v", name, result, err)
@@ -214,7 +237,8 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 }
 
 func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
-	a, b, c := prefixed(t, "a", "", "shared", "x", "c__y"), prefixed(t, "b", "", "shared", "z"), configOf(t, toolbox("c", "y", "own"), "c")
+	a, b, c := prefixed(t, "a", "", "shared", "x", "c__y"), prefixed(t, "b", "", "shared", "z"),
+		configOf(t, toolbox("c", "y", "own"), "c")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{a, b, c}})
 	if err := h.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
@@ -225,13 +249,16 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for i, conflict := range []string{`the servers ["a" "c"]`, `tool shared is withheld: the servers ["a" "b"] have it`, "prompt c__y is withheld"} {
+	for i, conflict := range []string{`the servers ["a" "c"]`, `tool shared is withheld: the servers ["a" "b"] have it`,
+		"prompt c__y is withheld"} {
 		status := h.Status()[i]
-		if status.State != host.Degraded || status.Incomplete == nil || !strings.Contains(status.Incomplete.Error(), conflict) {
+		if status.State != host.Degraded || status.Incomplete == nil ||
+			!strings.Contains(status.Incomplete.Error(), conflict) {
 			t.Errorf("server %s is %v: %v, want %s", status.Name, status.State, status.Incomplete, conflict)
 		}
 	}
-	if _, err := h.Call(t.Context(), "shared", nil); !errors.Is(err, host.ErrUnknownTool) || !strings.Contains(err.Error(), "withheld") {
+	if _, err := h.Call(t.Context(), "shared", nil); !errors.Is(err, host.ErrUnknownTool) ||
+		!strings.Contains(err.Error(), "withheld") {
 		t.Errorf("a call of a withheld tool: %v", err)
 	}
 	if _, err := h.CallTool(t.Context(), "b", "shared", nil); err != nil {
@@ -243,7 +270,8 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, h, "a", func(s host.ServerStatus) bool { return len(s.Tools) == 2 })
-	if result, err := h.Call(t.Context(), "shared", nil); err != nil || result.Content[0].(*mcp.TextContent).Text != "shared of a" {
+	if result, err := h.Call(t.Context(), "shared", nil); err != nil ||
+		result.Content[0].(*mcp.TextContent).Text != "shared of a" {
 		t.Errorf("%+v, %v", result, err)
 	}
 	a.Tools.Rename = map[string]string{"c__y": "other"}

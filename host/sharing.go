@@ -68,7 +68,8 @@ func (s *supervisor) sharing(c *client.Client) Sharing {
 }
 
 // clientFor returns the client for the caller of ctx, and a function that ends its use.
-func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *client.Client, release func(), err error) {
+func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *client.Client, release func(),
+	err error) {
 	caller := rpc.CallerOf(ctx)
 	if s.config.CallerAuth != nil {
 		if caller, err = authenticated(ctx, caller); err != nil {
@@ -207,7 +208,8 @@ func (a *callers) evict() bool {
 		if own.uses > 0 {
 			continue
 		}
-		if oldest == nil || of[own.owner] > of[oldest.owner] || of[own.owner] == of[oldest.owner] && own.used.Before(oldest.used) {
+		if oldest == nil || of[own.owner] > of[oldest.owner] ||
+			of[own.owner] == of[oldest.owner] && own.used.Before(oldest.used) {
 			oldest = own
 		}
 	}
@@ -276,7 +278,8 @@ func (a *callers) remove(own *callerClient) {
 
 // dial dials the client of a caller. It sends nothing if the shared client has discovered the server: the first
 // request connects.
-func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient, shared *client.Client) (*client.Client, error) {
+func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient,
+	shared *client.Client) (*client.Client, error) {
 	d := a.of.dialer
 	d.OnConnectionLost = nil
 	if shared != nil { // it is nil with CallersOnly

@@ -162,7 +162,8 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 		h := &host.Host{Servers: []host.ServerConfig{config}}
 		startReady(t, h)
 		pids := make(map[string]bool)
-		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"), client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
+		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"),
+			client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
 			result, err := h.CallTool(ctx, "s", "who", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +184,8 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 		sharing  host.Sharing
 		want     int // processes for two users and two callers who are not authenticated
 	}{
-		{mcp.V20251125, host.ShareAutomatically, 3}, {mcp.V20251125, host.Shared, 1}, {mcp.V20260728, host.ShareAutomatically, 1},
+		{mcp.V20251125, host.ShareAutomatically, 3}, {mcp.V20251125, host.Shared, 1},
+		{mcp.V20260728, host.ShareAutomatically, 1},
 	} {
 		config := inProcess("s")
 		config.Sharing = c.sharing
@@ -260,8 +262,9 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	defer up.Close()
 	target := &client.HTTPTarget{URL: up.URL, Header: http.Header{"Authorization": {"operator"}, "X-Other": {"kept"}}}
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "up", Target: target, CallerAuth: host.NewCallerAuth(func(principal.Principal) (noAuth, error) { return noAuth{}, nil })}},
-		Dialer:  client.Dialer{Auth: operator{}},
+		Servers: []host.ServerConfig{{Name: "up", Target: target,
+			CallerAuth: host.NewCallerAuth(func(principal.Principal) (noAuth, error) { return noAuth{}, nil })}},
+		Dialer: client.Dialer{Auth: operator{}},
 	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
@@ -302,7 +305,8 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 	auth := host.NewCallerAuth(noCredentials)
 	for want, config := range map[string]host.ServerConfig{
 		"requires a Target with a URL": {Name: "up", Target: client.Command("program"), CallerAuth: auth},
-		"not Shared":                   {Name: "up", Target: client.URL("https://mcp.example"), Sharing: host.Shared, CallerAuth: auth},
+		"not Shared": {Name: "up", Target: client.URL("https://mcp.example"), Sharing: host.Shared,
+			CallerAuth: auth},
 	} {
 		h := &host.Host{Servers: []host.ServerConfig{config}}
 		if err := h.Start(); err == nil || !strings.Contains(err.Error(), want) {
@@ -312,7 +316,8 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 }
 
 func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp"), CallerAuth: host.NewCallerAuth(noCredentials)}}}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp"),
+		CallerAuth: host.NewCallerAuth(noCredentials)}}}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}

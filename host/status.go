@@ -293,7 +293,8 @@ const forever = time.Duration(math.MaxInt64)
 // use calls f with a client of a server that is ready, that of the caller or the shared one. It marks the
 // server as down if f reports that the connection of the shared client was lost, or that the server
 // accepts no connections. If the request of f was not sent then, use waits for the server and calls f again.
-func use[Result any](ctx context.Context, s *supervisor, f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
+func use[Result any](ctx context.Context, s *supervisor,
+	f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
 	ctx = s.withCaller(ctx)
 	var until time.Time // no repetitions after it
 	for {
@@ -311,7 +312,8 @@ func use[Result any](ctx context.Context, s *supervisor, f func(context.Context,
 }
 
 // attempt calls f once, and reports whether it has found the server lost.
-func attempt[Result any](ctx context.Context, s *supervisor, f func(context.Context, *client.Client) (*Result, error)) (result *Result, lost bool, err error) {
+func attempt[Result any](ctx context.Context, s *supervisor,
+	f func(context.Context, *client.Client) (*Result, error)) (result *Result, lost bool, err error) {
 	shared, err := s.await(ctx)
 	if err != nil {
 		return nil, false, err

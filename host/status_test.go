@@ -71,7 +71,8 @@ func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
 	t.Cleanup(web.Close)
 	h := start(t, &host.Host{Servers: []host.ServerConfig{{Name: "private", Target: client.URL(web.URL)}}})
 	status := await(t, h, "private", func(s host.ServerStatus) bool { return s.State != host.Starting })
-	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State.Usable() || status.Err == nil {
+	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State.Usable() ||
+		status.Err == nil {
 		t.Errorf("%v: %v", status.State, status.Err)
 	}
 	if down := new(host.DownError); !errors.As(h.WaitReady(t.Context()), &down) {
@@ -100,7 +101,8 @@ func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
 	broken.Store(true)
 	add("late")
 	status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Degraded })
-	if len(status.Tools) != 2 || !status.State.Usable() || !strings.Contains(status.Incomplete.Error(), "cannot update a list") {
+	if len(status.Tools) != 2 || !status.State.Usable() ||
+		!strings.Contains(status.Incomplete.Error(), "cannot update a list") {
 		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
 	}
 	if _, err := who(t, h, "flaky"); err != nil {
@@ -111,7 +113,10 @@ func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
 	}
 	broken.Store(false)
 	add("later")
-	if status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Ready }); len(status.Tools) != 4 || status.Incomplete != nil {
+	if status := await(t, h, "flaky",
+		func(s host.ServerStatus) bool {
+			return s.State == host.Ready
+		}); len(status.Tools) != 4 || status.Incomplete != nil {
 		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
 	}
 }
@@ -124,7 +129,8 @@ func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
 	if err := h.WaitReady(t.Context(), "fine"); err != nil {
 		t.Errorf("the server that is ready: %v", err)
 	}
-	if err := h.WaitReady(t.Context(), "missing", "fine"); err == nil || !strings.Contains(err.Error(), `"missing" is down`) {
+	if err := h.WaitReady(t.Context(), "missing", "fine"); err == nil ||
+		!strings.Contains(err.Error(), `"missing" is down`) {
 		t.Errorf("the server that is missing: %v", err)
 	}
 	if err := h.WaitReady(t.Context(), "fine", "unknown"); !errors.Is(err, host.ErrUnknownServer) {
@@ -176,18 +182,22 @@ func (s *catalogServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	var response []byte
 	switch m.Method {
 	case mcp.MethodDiscover:
-		response = jsonrpc.AppendResult(nil, m.ID, []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`))
+		response = jsonrpc.AppendResult(nil, m.ID,
+			[]byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},`+
+				`"ttlMs":0,"cacheScope":"private"}`))
 	case mcp.MethodListTools:
 		s.lists.Add(1)
 		response = jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil,
-			`{"resultType":"complete","tools":[{"name":%q,"inputSchema":{"type":"object"}}],"ttlMs":150000,"cacheScope":"private"}`, *s.tool.Load()))
+			`{"resultType":"complete","tools":[{"name":%q,"inputSchema":{"type":"object"}}],"ttlMs":150000,`+
+				`"cacheScope":"private"}`, *s.tool.Load()))
 	}
 	if response == nil || m.Method == mcp.MethodListTools && s.broken.Load() {
 		response = jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeInternalError, "out of order"), false)
 	}
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(response)), Body: io.NopCloser(bytes.NewReader(response)),
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(response)),
+		Body: io.NopCloser(bytes.NewReader(response)),
 	}, nil
 }
 
@@ -242,7 +252,8 @@ func scripted(t *testing.T, name, tools, prompts string) host.ServerConfig {
 	near, far := transport.Pipe()
 	done := make(chan struct{})
 	results := map[string]string{
-		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"s","version":"1"}}`,
+		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{}},` +
+			`"serverInfo":{"name":"s","version":"1"}}`,
 		"tools/list": tools, "prompts/list": prompts,
 		"tools/call": `{"content":[{"type":"text","text":"called"}]}`,
 	}
@@ -259,7 +270,8 @@ func scripted(t *testing.T, name, tools, prompts string) host.ServerConfig {
 			case ok:
 				_ = far.Write(context.Background(), jsonrpc.AppendResult(nil, m.ID, []byte(result)))
 			default:
-				_ = far.Write(context.Background(), jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no"), false))
+				_ = far.Write(context.Background(), jsonrpc.AppendError(nil, m.ID,
+					jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "no"), false))
 			}
 		}
 	}()
@@ -277,7 +289,8 @@ func TestServerWithIncompleteListIsReady(t *testing.T) {
 		tools, prompts string
 		reason         string
 	}{
-		"tools without end":   {`{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"x"}`, `{"prompts":[{"name":"p"}]}`, "tools/list"},
+		"tools without end": {`{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"x"}`,
+			`{"prompts":[{"name":"p"}]}`, "tools/list"},
 		"prompts without end": {tools, `{"prompts":[{"name":"p"}],"nextCursor":"x"}`, "prompts/list"},
 		"invalid prompts":     {tools, `{"prompts":7}`, "prompts/list"},
 		"complete":            {tools, `{"prompts":[{"name":"p"}]}`, ""},
@@ -292,7 +305,8 @@ func TestServerWithIncompleteListIsReady(t *testing.T) {
 				t.Errorf("status: %+v", status)
 			}
 			if test.reason == "" && status.Incomplete != nil ||
-				test.reason != "" && (!errors.Is(status.Incomplete, call.ErrInvalidResponse) || !strings.Contains(status.Incomplete.Error(), test.reason)) {
+				test.reason != "" && (!errors.Is(status.Incomplete, call.ErrInvalidResponse) ||
+					!strings.Contains(status.Incomplete.Error(), test.reason)) {
 				t.Errorf("incomplete: %v, want %q", status.Incomplete, test.reason)
 			}
 			if _, err := h.Call(t.Context(), "s__a", nil); err != nil {

@@ -95,7 +95,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 
 		listWatches: make(chan struct{}, maxListWatches),
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix, MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil, Extensions: config.Extensions}
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix,
+		MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil, Extensions: config.Extensions}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}

@@ -146,7 +146,8 @@ func (w *watcher) pollLists(ctx context.Context) {
 	var unreported client.ChangeKind
 	filter := reportedBy(w.client)
 	for kind, reports := range map[client.ChangeKind]bool{
-		client.ToolsChanged: filter.Tools, client.PromptsChanged: filter.Prompts, client.ResourcesChanged: filter.Resources,
+		client.ToolsChanged: filter.Tools, client.PromptsChanged: filter.Prompts,
+		client.ResourcesChanged: filter.Resources,
 	} {
 		if !reports && w.client.Revision().Modern() {
 			unreported |= kind
@@ -195,7 +196,8 @@ func (w *watcher) watchResources(ctx context.Context) {
 }
 
 // watchURIs watches resources until changed is closed or the watch fails, and reports their updates to subs.
-func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris []string, changed <-chan struct{}) error {
+func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris []string,
+	changed <-chan struct{}) error {
 	watching, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	defer func() {
@@ -307,8 +309,8 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // Subscribe starts a lazy server, but not a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
-// The resources of a server with CallerAuth are watched with the credentials of the caller of ctx. If they do not suffice,
-// Subscribe tries them again.
+// The resources of a server with CallerAuth are watched with the credentials of the caller of ctx. If they do not
+// suffice, Subscribe tries them again.
 //
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
 // Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
@@ -362,8 +364,8 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 }
 
 // permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
-// decision. A gateway, in which one call of [Host.Subscribe] is for several callers, calls it for each. The errors are [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth,
-// and a *[DeniedError].
+// decision. A gateway, in which one call of [Host.Subscribe] is for several callers, calls it for each. The errors are
+// [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth, and a *[DeniedError].
 func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
@@ -390,7 +392,8 @@ func (s *subscriptions) add(uri string, sub *subscriber) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byURI[uri] == nil {
-		if len(s.byURI) >= changes.MaxSubscribed || s.bytes+len(uri) > changes.MaxSubscribedURIs || len(uri) > changes.MaxSubscribedURI {
+		if len(s.byURI) >= changes.MaxSubscribed || s.bytes+len(uri) > changes.MaxSubscribedURIs ||
+			len(uri) > changes.MaxSubscribedURI {
 			return ErrTooManySubscriptions
 		}
 		if s.byURI == nil {

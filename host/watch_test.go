@@ -22,11 +22,13 @@ func eachEra(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host))
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
 			s := newServer("library")
-			server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(context.Context, none) (string, error) { return "", nil })
+			server.AddPrompt(s, mcp.Prompt{Name: "review"},
+				func(context.Context, none) (string, error) { return "", nil })
 			for _, name := range []string{"a", "b"} {
 				server.AddStatic(s, mcp.Resource{URI: "lib://" + name, Name: name}, name)
 			}
-			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "library")}, Dialer: client.Dialer{Revision: r}})
+			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "library")},
+				Dialer: client.Dialer{Revision: r}})
 			await(t, h, "library", isReady)
 			f(t, s, h)
 		})
@@ -59,7 +61,8 @@ func TestFrequentChangesLeadToFewListRequests(t *testing.T) {
 	await(t, h, "restless", isReady)
 	began := time.Now()
 	for i := range 1000 {
-		server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i)}, func(context.Context, none) (string, error) { return "", nil })
+		server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i)},
+			func(context.Context, none) (string, error) { return "", nil })
 	}
 	await(t, h, "restless", func(s host.ServerStatus) bool { return len(s.Tools) == 1002 })
 	if n, limit := requests.Load(), int32(3+time.Since(began)/(100*time.Millisecond)); n > limit {

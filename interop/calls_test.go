@@ -26,23 +26,26 @@ import (
 // offerCalls adds tools for cancellation and logging, and the method of an extension.
 func offerCalls(s *server.Server) {
 	var cancelled atomic.Int64
-	server.AddTool(s, mcp.Tool{Name: "wait", Description: "Wait to be cancelled"}, func(ctx context.Context, _ struct{}) (string, error) {
-		if err := server.Progress(ctx, 1, 0, ""); err != nil {
-			return "", err
-		}
-		<-ctx.Done()
-		cancelled.Add(1)
-		return "", ctx.Err()
-	})
-	server.AddTool(s, mcp.Tool{Name: "cancelled", Description: "The number of cancelled calls of wait"}, func(context.Context, struct{}) (string, error) {
-		return fmt.Sprint(cancelled.Load()), nil
-	})
-	server.AddTool(s, mcp.Tool{Name: "talk", Description: "Log at four levels"}, func(ctx context.Context, _ struct{}) (string, error) {
-		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
-			server.Logger(ctx).WithGroup("interop").Log(ctx, level, "this is "+level.String())
-		}
-		return "logged", nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "wait", Description: "Wait to be cancelled"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			if err := server.Progress(ctx, 1, 0, ""); err != nil {
+				return "", err
+			}
+			<-ctx.Done()
+			cancelled.Add(1)
+			return "", ctx.Err()
+		})
+	server.AddTool(s, mcp.Tool{Name: "cancelled", Description: "The number of cancelled calls of wait"},
+		func(context.Context, struct{}) (string, error) {
+			return fmt.Sprint(cancelled.Load()), nil
+		})
+	server.AddTool(s, mcp.Tool{Name: "talk", Description: "Log at four levels"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+				server.Logger(ctx).WithGroup("interop").Log(ctx, level, "this is "+level.String())
+			}
+			return "logged", nil
+		})
 	server.AddExtension(s, server.Extension{ID: shouting, Requests: map[string]server.ExtensionRequest{
 		shoutMethod: func(_ context.Context, params json.RawMessage) (any, error) {
 			var in struct{ Text string }
@@ -198,7 +201,8 @@ func useChanges(t *testing.T, p *peer) {
 	changes := make(chan client.Change, 16)
 	watched := make(chan error, 1)
 	go func() {
-		for change, err := range p.Watch(ctx, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"test://watched"}}) {
+		for change, err := range p.Watch(ctx, client.WatchFilter{Tools: true, Prompts: true, Resources: true,
+			URIs: []string{"test://watched"}}) {
 			if err != nil {
 				watched <- err
 				return
@@ -276,7 +280,8 @@ func (o changesObservation) check(t *testing.T, revision string) {
 		t.Errorf("changes: %+v", o.Changes)
 	}
 	if revision >= "2026-07-28" {
-		if h := o.Honored; h == nil || !h.ToolsListChanged || !h.PromptsListChanged || !h.ResourcesListChanged || len(h.ResourceSubscriptions) != 1 {
+		if h := o.Honored; h == nil || !h.ToolsListChanged || !h.PromptsListChanged || !h.ResourcesListChanged ||
+			len(h.ResourceSubscriptions) != 1 {
 			t.Errorf("subscriptions: %+v", h)
 		}
 	} else if o.RootsChanged.text() != "1" {
@@ -337,12 +342,13 @@ func (o cacheObservation) check(t *testing.T, revision string) {
 // task.
 func TestTasksOfOurServerWithTheClientOfTheExtension(t *testing.T) {
 	s := &server.Server{Name: "tasks", Version: "1"}
-	server.AddTool(s, mcp.Tool{Name: "job", Description: "Greet as a task"}, func(ctx context.Context, _ struct{}) (string, error) {
-		who, err := server.Elicit[struct {
-			Name string `json:"name"`
-		}](ctx, "Who are you?")
-		return "Hello, " + who.Name, err
-	}, server.AsTask(server.TaskOptions{TTL: time.Hour, PollInterval: 100 * time.Millisecond}))
+	server.AddTool(s, mcp.Tool{Name: "job", Description: "Greet as a task"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			who, err := server.Elicit[struct {
+				Name string `json:"name"`
+			}](ctx, "Who are you?")
+			return "Hello, " + who.Name, err
+		}, server.AsTask(server.TaskOptions{TTL: time.Hour, PollInterval: 100 * time.Millisecond}))
 	endpoint := httptest.NewServer(s)
 	defer endpoint.Close()
 	defer func() {

@@ -21,22 +21,25 @@ import (
 // offerData adds resources, a template and a prompt, with completion.
 func offerData(s *server.Server) {
 	server.AddStatic(s, mcp.Resource{URI: "test://text", Name: "text", MimeType: "text/plain"}, "Grüße")
-	server.AddStatic(s, mcp.Resource{URI: "test://blob", Name: "blob", MimeType: "application/octet-stream"}, []byte{0, 1, 254, 255})
+	server.AddStatic(s, mcp.Resource{URI: "test://blob", Name: "blob", MimeType: "application/octet-stream"},
+		[]byte{0, 1, 254, 255})
 	server.AddStatic(s, mcp.Resource{URI: "test://watched", Name: "watched", MimeType: "text/plain"}, "constant",
 		server.Cached(server.CachePolicy{TTL: time.Minute, Public: true}))
 	for n := range 4 { // for a second page
 		name := fmt.Sprintf("other-%d", n)
 		server.AddStatic(s, mcp.Resource{URI: "test://" + name, Name: name}, name)
 	}
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://books/{isbn}", Name: "books", MimeType: "text/plain"},
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://books/{isbn}", Name: "books",
+		MimeType: "text/plain"},
 		func(_ context.Context, in struct {
 			ISBN string `json:"isbn"`
 		}) (string, error) {
 			return "book " + in.ISBN, nil
 		})
-	server.CompleteTemplate(s, "test://books/{isbn}", "isbn", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
-		return startingWith(value, "9780131103627", "9780201633610", "9780262033848"), nil
-	})
+	server.CompleteTemplate(s, "test://books/{isbn}", "isbn",
+		func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+			return startingWith(value, "9780131103627", "9780201633610", "9780262033848"), nil
+		})
 	server.AddPrompt(s, mcp.Prompt{Name: "greet", Description: "Greet a person"},
 		func(_ context.Context, in struct {
 			Name string `json:"name"`
@@ -45,10 +48,12 @@ func offerData(s *server.Server) {
 			return []mcp.PromptMessage{
 				{Role: mcp.RoleUser, Content: mcp.Text(fmt.Sprintf("Greet %s, %s.", in.Name, in.Mood))},
 				{Role: mcp.RoleAssistant, Content: mcp.Image([]byte("\x89PNG"), "image/png")},
-				{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://text", MimeType: "text/plain", Text: "Grüße"}}},
+				{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://text",
+					MimeType: "text/plain", Text: "Grüße"}}},
 			}, nil
 		})
-	server.CompletePrompt(s, "greet", "mood", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+	server.CompletePrompt(s, "greet", "mood", func(_ context.Context, value string,
+		others map[string]string) ([]string, error) {
 		moods := startingWith(value, "calm", "cheerful", "curious")
 		if name := others["name"]; name != "" {
 			for i := range moods {
@@ -95,7 +100,8 @@ func useData(t *testing.T, p *peer) {
 			t.Errorf("%s: %+v, %v", uri, read, err)
 			continue
 		}
-		if got := read.Contents[0]; got.URI != want.URI || got.MimeType != want.MimeType || got.Text != want.Text || !bytes.Equal(got.Blob, want.Blob) {
+		if got := read.Contents[0]; got.URI != want.URI || got.MimeType != want.MimeType || got.Text != want.Text ||
+			!bytes.Equal(got.Blob, want.Blob) {
 			t.Errorf("%s: %+v, want %+v", uri, got, want)
 		}
 	}
@@ -134,12 +140,14 @@ func useData(t *testing.T, p *peer) {
 		params mcp.CompleteParams
 		want   []string
 	}{
-		{mcp.CompleteParams{Ref: mood, Argument: mcp.CompleteArgument{Name: "mood", Value: "c"}}, []string{"calm", "cheerful", "curious"}},
+		{mcp.CompleteParams{Ref: mood, Argument: mcp.CompleteArgument{Name: "mood", Value: "c"}},
+			[]string{"calm", "cheerful", "curious"}},
 		{mcp.CompleteParams{
 			Ref: mood, Argument: mcp.CompleteArgument{Name: "mood", Value: "cu"},
 			Context: &mcp.CompleteContext{Arguments: map[string]string{"name": "Ada"}},
 		}, []string{"curious Ada"}},
-		{mcp.CompleteParams{Ref: isbn, Argument: mcp.CompleteArgument{Name: "isbn", Value: "97802"}}, []string{"9780201633610", "9780262033848"}},
+		{mcp.CompleteParams{Ref: isbn, Argument: mcp.CompleteArgument{Name: "isbn", Value: "97802"}},
+			[]string{"9780201633610", "9780262033848"}},
 	} {
 		if got, err := p.Complete(t.Context(), tt.params); err != nil || !slices.Equal(got.Values, tt.want) {
 			t.Errorf("completions of %s: %+v, %v, want %v", tt.params.Argument.Value, got, err, tt.want)
@@ -194,7 +202,8 @@ func (o dataObservation) check(t *testing.T, revision string) {
 		"book": {"test://books/9780", "text/plain", "book 9780", ""},
 	} {
 		got := o.Read[name]
-		if len(got.Contents) != 1 || [4]string{got.Contents[0].URI, got.Contents[0].MimeType, got.Contents[0].Text, got.Contents[0].Blob} != want {
+		if len(got.Contents) != 1 || [4]string{got.Contents[0].URI, got.Contents[0].MimeType, got.Contents[0].Text,
+			got.Contents[0].Blob} != want {
 			t.Errorf("%s reads %+v, want %v", name, got, want)
 		}
 	}
@@ -204,7 +213,8 @@ func (o dataObservation) check(t *testing.T, revision string) {
 	if len(o.Prompts) != 1 || len(o.Prompts[0].Arguments) != 2 || !o.Prompts[0].Arguments[0].Required {
 		t.Errorf("prompts: %+v", o.Prompts)
 	}
-	if m := o.Greet.Messages; len(m) != 3 || m[0].Content.Text != "Greet Ada, calm." || m[1].Content.Data != "iVBORw==" || m[2].Content.Resource.Text != "Grüße" {
+	if m := o.Greet.Messages; len(m) != 3 || m[0].Content.Text != "Greet Ada, calm." ||
+		m[1].Content.Data != "iVBORw==" || m[2].Content.Resource.Text != "Grüße" {
 		t.Errorf("prompt: %+v", m)
 	}
 	if o.Incomplete.Error == nil {
@@ -215,7 +225,8 @@ func (o dataObservation) check(t *testing.T, revision string) {
 		"moodOfAda": {"curious Ada"},
 		"isbn":      {"9780201633610", "9780262033848"},
 	}
-	if revision < "2025-06-18" { // earlier revisions have no completion context; the SDK sends it, and servers may use it
+	// earlier revisions have no completion context; the SDK sends it, and servers may use it
+	if revision < "2025-06-18" {
 		delete(want, "moodOfAda")
 	}
 	if revision < "2025-03-26" { // earlier servers do not declare completion, so the SDK does not use it
@@ -251,7 +262,8 @@ func offerTools(s *server.Server) {
 			To int `json:"to" minimum:"1" maximum:"1000"`
 		}) (string, error) {
 			for i := range in.To {
-				if err := server.Progress(ctx, float64(i+1), float64(in.To), fmt.Sprintf("%d of %d", i+1, in.To)); err != nil {
+				if err := server.Progress(ctx, float64(i+1), float64(in.To),
+					fmt.Sprintf("%d of %d", i+1, in.To)); err != nil {
 					return "", err
 				}
 			}
@@ -282,7 +294,8 @@ func useTools(t *testing.T, p *peer) {
 			t.Errorf("tool %q is not listed", name)
 		}
 	}
-	if text, err := client.CallTool[string](t.Context(), p.Client, "echo", map[string]any{"text": "héllo"}); err != nil || text != "héllo" {
+	if text, err := client.CallTool[string](t.Context(), p.Client, "echo",
+		map[string]any{"text": "héllo"}); err != nil || text != "héllo" {
 		t.Errorf("echo: %q, %v", text, err)
 	}
 	added, err := client.CallTool[struct {
@@ -311,7 +324,8 @@ func useTools(t *testing.T, p *peer) {
 	if p.Revision() >= mcp.V20260728 && p.transport == "http" {
 		region = "eu-north" // 2026-07-28, basic/transports/streamable-http, Custom Headers from Tool Parameters
 	}
-	if text, err := client.CallTool[string](t.Context(), p.Client, "region", map[string]string{"region": "eu-north"}); err != nil || text != region {
+	if text, err := client.CallTool[string](t.Context(), p.Client, "region",
+		map[string]string{"region": "eu-north"}); err != nil || text != region {
 		t.Errorf("region: %q, %v, want %q", text, err, region)
 	}
 }

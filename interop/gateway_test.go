@@ -43,14 +43,15 @@ func TestGatewayPresentsServersOfManyOrigins(t *testing.T) {
 		return map[string]any{"command": "env", "args": append(env, line...)}
 	}
 	servers := map[string]any{
-		"everything":  command(published(t, "server-everything", "stdio")),
-		"files":       command(published(t, "server-filesystem", dir)),
-		"memory":      command(published(t, "server-memory"), "MEMORY_FILE_PATH="+filepath.Join(dir, "memory.jsonl")),
-		"thinking":    command(published(t, "server-sequential-thinking")),
-		"demo":        map[string]any{"url": startParley(t, parley, "serve")},
-		"conformance": map[string]any{"url": listen(t, []string{buildProgram(t, "../conformance/server", ""), "-listen", "127.0.0.1:0"})},
-		"gosdk":       map[string]any{"url": listen(t, []string{buildProgram(t, "./gosdk", "gopeers")})},
-		"mcpgo":       command([]string{buildProgram(t, "./mcpgo", "gopeers")}),
+		"everything": command(published(t, "server-everything", "stdio")),
+		"files":      command(published(t, "server-filesystem", dir)),
+		"memory":     command(published(t, "server-memory"), "MEMORY_FILE_PATH="+filepath.Join(dir, "memory.jsonl")),
+		"thinking":   command(published(t, "server-sequential-thinking")),
+		"demo":       map[string]any{"url": startParley(t, parley, "serve")},
+		"conformance": map[string]any{"url": listen(t, []string{buildProgram(t, "../conformance/server", ""), "-listen",
+			"127.0.0.1:0"})},
+		"gosdk": map[string]any{"url": listen(t, []string{buildProgram(t, "./gosdk", "gopeers")})},
+		"mcpgo": command([]string{buildProgram(t, "./mcpgo", "gopeers")}),
 	}
 	config, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err != nil {
@@ -69,10 +70,11 @@ func TestGatewayPresentsServersOfManyOrigins(t *testing.T) {
 				arguments any
 				want      string // in the text of the result
 			}{
-				"everything__echo":              {map[string]any{"message": "héllo"}, "héllo"},
-				"files__read_text_file":         {map[string]any{"path": filepath.Join(dir, "note.txt")}, "Grüße"},
-				"memory__read_graph":            {nil, "entities"},
-				"thinking__sequentialthinking":  {map[string]any{"thought": "one", "nextThoughtNeeded": false, "thoughtNumber": 1, "totalThoughts": 1}, "thoughtNumber"},
+				"everything__echo":      {map[string]any{"message": "héllo"}, "héllo"},
+				"files__read_text_file": {map[string]any{"path": filepath.Join(dir, "note.txt")}, "Grüße"},
+				"memory__read_graph":    {nil, "entities"},
+				"thinking__sequentialthinking": {map[string]any{"thought": "one", "nextThoughtNeeded": false,
+					"thoughtNumber": 1, "totalThoughts": 1}, "thoughtNumber"},
 				"demo__greet":                   {map[string]any{"name": "Ada"}, "Ada"},
 				"conformance__test_simple_text": {nil, "simple text"},
 				"gosdk__echo":                   {map[string]any{"text": "héllo"}, "héllo"},
@@ -171,8 +173,8 @@ func awaitToolsOf(t *testing.T, c *client.Client, servers map[string]any) {
 	t.Fatalf("the gateway lists no tools of %v", missing)
 }
 
-// The OAuth clients of the SDKs register with the issuer that our server names, log in with PKCE and the resource, request
-// a scope when the server requires it, and refresh a rejected token.
+// The OAuth clients of the SDKs register with the issuer that our server names, log in with PKCE and the resource,
+// request a scope when the server requires it, and refresh a rejected token.
 func TestTheirClientsLogInToOurServer(t *testing.T) {
 	for name, peer := range map[string][]string{
 		"v1":        {"v1-client.mjs"},
@@ -190,7 +192,10 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
 				return server.PrincipalOf(ctx).Subject(), nil
 			})
-			server.AddTool(s, mcp.Tool{Name: "secret"}, func(context.Context, struct{}) (string, error) { return "secret text", nil },
+			server.AddTool(s, mcp.Tool{Name: "secret"}, func(context.Context,
+				struct{}) (string, error) {
+				return "secret text", nil
+			},
 				server.RequireScopes("files:write"))
 			endpoint := httptest.NewServer(s)
 			t.Cleanup(endpoint.Close)
@@ -202,11 +207,13 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 				Opened                                            []string
 				Saved                                             int
 			}
-			run(t, node(t, peer[0], slices.Concat([]string{"--browser", newBrowser(t)}, peer[1:], []string{"http", resource})...), &seen)
+			run(t, node(t, peer[0], slices.Concat([]string{"--browser", newBrowser(t)}, peer[1:],
+				[]string{"http", resource})...), &seen)
 			if seen.Rejected.Error == nil || seen.Insufficient.Error == nil {
 				t.Errorf("without a token: %+v, without the scope: %+v", seen.Rejected, seen.Insufficient)
 			}
-			for what, got := range map[string]callObservation{"ada": seen.Whoami, "secret text": seen.Secret, "ada ": seen.Refreshed} {
+			for what, got := range map[string]callObservation{"ada": seen.Whoami, "secret text": seen.Secret,
+				"ada ": seen.Refreshed} {
 				if got.text() != strings.TrimSpace(what) {
 					t.Errorf("%+v, want %s", got, what)
 				}
@@ -222,7 +229,8 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 				q := page.Query()
 				asked := strings.Fields(q.Get("scope"))
 				slices.Sort(asked)
-				if q.Get("code_challenge_method") != "S256" || q.Get("resource") != resource || strings.Join(asked, " ") != scopes {
+				if q.Get("code_challenge_method") != "S256" || q.Get("resource") != resource ||
+					strings.Join(asked, " ") != scopes {
 					t.Errorf("login %d requests %v, want the scopes %s", i+1, q, scopes)
 				}
 			}

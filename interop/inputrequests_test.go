@@ -39,15 +39,16 @@ type word struct {
 // offerInputRequests adds tools with input requests. The result of a declined or dismissed form is the action.
 func offerInputRequests(s *server.Server) {
 	ask := func(name string, handler func(ctx context.Context, message string) (string, error)) {
-		server.AddTool(s, mcp.Tool{Name: name, Description: "Make input requests"}, func(ctx context.Context, in struct {
-			Message *string `json:"message"`
-		}) (string, error) {
-			message := ""
-			if in.Message != nil {
-				message = *in.Message
-			}
-			return handler(ctx, message)
-		})
+		server.AddTool(s, mcp.Tool{Name: name, Description: "Make input requests"},
+			func(ctx context.Context, in struct {
+				Message *string `json:"message"`
+			}) (string, error) {
+				message := ""
+				if in.Message != nil {
+					message = *in.Message
+				}
+				return handler(ctx, message)
+			})
 	}
 	ask("form", func(ctx context.Context, message string) (string, error) {
 		content, err := server.ElicitForm(ctx, cmp.Or(message, "Who are you?"), json.RawMessage(formSchema))
@@ -78,7 +79,8 @@ func offerInputRequests(s *server.Server) {
 		request := sampling("How is the weather in Oslo?")
 		request.Tools = []mcp.Tool{{
 			Name: "weather", Description: "Tell the weather",
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`),
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},` +
+				`"required":["city"]}`),
 		}}
 		first, err := server.Sample(ctx, request)
 		if err != nil {
@@ -115,7 +117,8 @@ func offerInputRequests(s *server.Server) {
 		var name word
 		var answer mcp.CreateMessageResult
 		var roots []mcp.Root
-		err := server.Ask(ctx, server.ElicitInto(&name, "The first word?"), server.SampleInto(&answer, sampling("Say hello")), server.RootsInto(&roots))
+		err := server.Ask(ctx, server.ElicitInto(&name, "The first word?"),
+			server.SampleInto(&answer, sampling("Say hello")), server.RootsInto(&roots))
 		return fmt.Sprintf("%s, %s, %d roots", name.Word, textOf(answer.Content), len(roots)), err
 	})
 	ask("timeout", func(ctx context.Context, _ string) (string, error) {
@@ -197,7 +200,8 @@ func (p *peer) setHandlers(d *client.Dialer) {
 				break
 			}
 			answer.StopReason = "toolUse"
-			answer.Content = []mcp.Content{&mcp.ToolUseContent{ID: "use-1", Name: params.Tools[0].Name, Input: json.RawMessage(`{"city":"Oslo"}`)}}
+			answer.Content = []mcp.Content{&mcp.ToolUseContent{ID: "use-1", Name: params.Tools[0].Name,
+				Input: json.RawMessage(`{"city":"Oslo"}`)}}
 		}
 		return answer, nil
 	}
@@ -216,7 +220,8 @@ func useInputRequests(t *testing.T, p *peer) {
 	}
 	filled, err := client.CallTool[map[string]any](t.Context(), p.Client, "form", nil)
 	want := map[string]any{
-		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l", "days": []any{"mon", "wed"},
+		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l",
+		"days": []any{"mon", "wed"},
 	}
 	if err != nil || fmt.Sprint(filled) != fmt.Sprint(want) {
 		t.Errorf("form: %v, %v, want %v", filled, err, want)
@@ -249,8 +254,9 @@ type inputRequestsObservation struct {
 	Error                                                                *observedError
 	Form, Declined, Dismissed, Twice, Think, Research, Roots, Everything callObservation
 	Pay, PayFirst, Paid, Timeout                                         callObservation
-	Required                                                             []string // the ids of the required URL elicitations
-	Asked                                                                struct {
+	// the ids of the required URL elicitations
+	Required []string
+	Asked    struct {
 		Opened    []struct{ URL, ElicitationID string }
 		Completed []string
 		Cancelled bool
@@ -275,7 +281,8 @@ func (o inputRequestsObservation) check(t *testing.T, revision string) {
 	}
 	var filled map[string]any
 	want := map[string]any{
-		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l", "days": []any{"mon", "wed"},
+		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l",
+		"days": []any{"mon", "wed"},
 	}
 	if err := json.Unmarshal([]byte(o.Form.text()), &filled); err != nil || fmt.Sprint(filled) != fmt.Sprint(want) {
 		t.Errorf("form: %+v, want %v", o.Form, want)
@@ -288,7 +295,8 @@ func (o inputRequestsObservation) check(t *testing.T, revision string) {
 		t.Errorf("pay: %+v", o.Pay)
 	}
 	expect("everything", o.Everything, "alpha, hello, 2 roots")
-	if !slices.ContainsFunc(o.Asked.Opened, func(v struct{ URL, ElicitationID string }) bool { return v.URL == "https://pay.example/1" }) {
+	if !slices.ContainsFunc(o.Asked.Opened,
+		func(v struct{ URL, ElicitationID string }) bool { return v.URL == "https://pay.example/1" }) {
 		t.Errorf("opened %+v", o.Asked.Opened)
 	}
 	if revision >= "2026-07-28" {
@@ -300,7 +308,8 @@ func (o inputRequestsObservation) check(t *testing.T, revision string) {
 	}
 	unknown := slices.ContainsFunc(o.Asked.Completed, func(id string) bool { return !slices.Contains(known, id) })
 	if len(o.Required) != 1 || !slices.Contains(o.Asked.Completed, o.Required[0]) || unknown {
-		t.Errorf("a call with a required URL elicitation: %+v; known elicitations %v, completed %v", o.PayFirst, known, o.Asked.Completed)
+		t.Errorf("a call with a required URL elicitation: %+v; known elicitations %v, completed %v", o.PayFirst, known,
+			o.Asked.Completed)
 	}
 	expect("a call after the URL elicitation", o.Paid, "thank you")
 	if !o.Asked.Cancelled {

@@ -72,8 +72,10 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 		{"v1 over HTTP+SSE", []string{"v1-client.mjs"}, "sse", "2025-11-25"},
 		{"v2 legacy over stdio", []string{"v2-client.mjs", "--era", "legacy"}, "stdio", "2025-11-25"},
 		{"v2 legacy over HTTP", []string{"v2-client.mjs", "--era", "legacy"}, "http", "2025-11-25"},
-		{"v2 in 2024-11-05 over HTTP", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"}, "http", "2024-11-05"},
-		{"v2 in 2025-03-26 over stdio", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2025-03-26"}, "stdio", "2025-03-26"},
+		{"v2 in 2024-11-05 over HTTP", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"}, "http",
+			"2024-11-05"},
+		{"v2 in 2025-03-26 over stdio", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2025-03-26"},
+			"stdio", "2025-03-26"},
 		{"v2 modern over stdio", []string{"v2-client.mjs", "--era", "modern"}, "stdio", "2026-07-28"},
 		{"v2 modern over HTTP", []string{"v2-client.mjs", "--era", "modern"}, "http", "2026-07-28"},
 		{"v2 auto over stdio", []string{"v2-client.mjs", "--era", "auto"}, "stdio", "2026-07-28"},
@@ -373,8 +375,8 @@ func listen(t *testing.T, command []string) (url string) {
 	return strings.TrimSpace(line)
 }
 
-// check compares an observation with the features that every server of these tests has. The errors for an unknown tool and
-// for invalid arguments differ between servers; the caller checks them.
+// check compares an observation with the features that every server of these tests has. The errors for an unknown tool
+// and for invalid arguments differ between servers; the caller checks them.
 func (o observation) check(t *testing.T, revision string) {
 	t.Helper()
 	if o.Revision != revision {

@@ -43,19 +43,26 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 		{"v1 over HTTP+SSE", []string{"v1-client.mjs"}, []string{"v1-server.mjs"}, "sse", "2025-11-25"},
 		{"v1 to v2 over stdio", []string{"v1-client.mjs"}, []string{"v2-server.mjs"}, "stdio", "2025-11-25"},
 		{"v1 to v2 over HTTP", []string{"v1-client.mjs"}, []string{"v2-server.mjs"}, "http", "2025-11-25"},
-		{"v2 to v1 over stdio", []string{"v2-client.mjs", "--era", "auto"}, []string{"v1-server.mjs"}, "stdio", "2025-11-25"},
-		{"v2 to v1 over HTTP", []string{"v2-client.mjs", "--era", "legacy"}, []string{"v1-server.mjs"}, "http", "2025-11-25"},
-		{"v2 modern over stdio", []string{"v2-client.mjs", "--era", "modern"}, []string{"v2-server.mjs", "--era", "modern"}, "stdio", "2026-07-28"},
-		{"v2 modern over HTTP", []string{"v2-client.mjs", "--era", "auto"}, []string{"v2-server.mjs"}, "http", "2026-07-28"},
-		{"v2 in 2024-11-05", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"}, []string{"v2-server.mjs", "--era", "legacy"}, "http", "2024-11-05"},
+		{"v2 to v1 over stdio", []string{"v2-client.mjs", "--era", "auto"}, []string{"v1-server.mjs"}, "stdio",
+			"2025-11-25"},
+		{"v2 to v1 over HTTP", []string{"v2-client.mjs", "--era", "legacy"}, []string{"v1-server.mjs"}, "http",
+			"2025-11-25"},
+		{"v2 modern over stdio", []string{"v2-client.mjs", "--era", "modern"},
+			[]string{"v2-server.mjs", "--era", "modern"}, "stdio", "2026-07-28"},
+		{"v2 modern over HTTP", []string{"v2-client.mjs", "--era", "auto"}, []string{"v2-server.mjs"}, "http",
+			"2026-07-28"},
+		{"v2 in 2024-11-05", []string{"v2-client.mjs", "--era", "legacy", "--revision", "2024-11-05"},
+			[]string{"v2-server.mjs", "--era", "legacy"}, "http", "2024-11-05"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var where []string
 			if tt.transport == "stdio" {
-				where = append([]string{"stdio"}, node(t, tt.server[0], append(slices.Clone(tt.server[1:]), "stdio")...)...)
+				where = append([]string{"stdio"}, node(t, tt.server[0],
+					append(slices.Clone(tt.server[1:]), "stdio")...)...)
 			} else {
-				where = []string{tt.transport, listen(t, node(t, tt.server[0], append(slices.Clone(tt.server[1:]), tt.transport, "0")...))}
+				where = []string{tt.transport, listen(t,
+					node(t, tt.server[0], append(slices.Clone(tt.server[1:]), tt.transport, "0")...))}
 			}
 			observe(t, node(t, tt.client[0], slices.Concat(tt.client[1:], where)...)).check(t, tt.revision)
 		})
@@ -86,7 +93,8 @@ func TestPeersUnderstandEachOtherThroughAGateway(t *testing.T) {
 				t.Parallel()
 				upstream := listen(t, node(t, s.command[0], append(slices.Clone(s.command[1:]), "http", "0")...))
 				url := serveGateway(t, client.URL(upstream))
-				seen := observe(t, node(t, c.command[0], append(slices.Clone(c.command[1:]), "--gateway", "yes", "http", url)...))
+				seen := observe(t, node(t, c.command[0],
+					append(slices.Clone(c.command[1:]), "--gateway", "yes", "http", url)...))
 				seen.withoutGateway(t, c.revision, s.name == "v1", s.modern).check(t, c.revision)
 			})
 		}
@@ -115,11 +123,13 @@ func TestPeersUnderstandEachOtherThroughABridge(t *testing.T) {
 			t.Run(c.name+" to "+s.name, func(t *testing.T) {
 				t.Parallel()
 				upstream := listen(t, node(t, s.command[0], append(slices.Clone(s.command[1:]), "http", "0")...))
-				arguments := append(slices.Clone(c.command[1:]), "--gateway", "yes", "stdio", parley, "bridge", upstream)
+				arguments := append(slices.Clone(c.command[1:]), "--gateway", "yes", "stdio", parley, "bridge",
+					upstream)
 				seen := observe(t, node(t, c.command[0], arguments...))
 				// The bridge has larger pages than the other servers, and does not say how long lists are fresh.
 				if seen.Data.Pages != 1 || seen.Cache.Prompts != 1 {
-					t.Errorf("%d pages of resources, %d second requests for prompts, want 1 of each", seen.Data.Pages, seen.Cache.Prompts)
+					t.Errorf("%d pages of resources, %d second requests for prompts, want 1 of each", seen.Data.Pages,
+						seen.Cache.Prompts)
 				}
 				seen.Data.Pages = 2
 				if c.revision >= "2026-07-28" {
@@ -135,11 +145,12 @@ func TestPeersUnderstandEachOtherThroughABridge(t *testing.T) {
 // differ.
 func (o observation) withoutGateway(t *testing.T, revision string, firstGeneration, modernServer bool) observation {
 	t.Helper()
-	// The client peer does not use what a gateway does not forward: changes of roots, and changes of lists that are undone
-	// at once.
+	// The client peer does not use what a gateway does not forward: changes of roots, and changes of lists that are
+	// undone at once.
 	o.Changed.RootsChanged = callObservation{Content: []struct{ Type, Text string }{{"text", "1"}}}
 	changes := []struct{ Method, URI string }{
-		{Method: "notifications/tools/list_changed"}, {Method: "notifications/prompts/list_changed"}, {Method: "notifications/resources/list_changed"},
+		{Method: "notifications/tools/list_changed"}, {Method: "notifications/prompts/list_changed"},
+		{Method: "notifications/resources/list_changed"},
 	}
 	for _, change := range o.Changed.Changes { // also those of lists that a server changes meanwhile
 		if change.Method == "notifications/resources/updated" {
@@ -166,9 +177,12 @@ func (o observation) withoutGateway(t *testing.T, revision string, firstGenerati
 	answered := &o.Answered
 	switch {
 	case modernServer: // it does not have the tools that clients of sessions call last
-		answered.Paid, answered.Required, answered.Asked.Completed = callObservation{Content: []struct{ Type, Text string }{{"text", "thank you"}}}, []string{"1"}, []string{"1"}
+		answered.Paid, answered.Required, answered.Asked.Completed = callObservation{Content: []struct {
+			Type, Text string
+		}{{"text", "thank you"}}}, []string{"1"}, []string{"1"}
 		answered.Asked.Cancelled = true
-	case answered.PayFirst.text() == "thank you" && len(answered.Asked.Completed) > 0: // the gateway has asked, and repeated the call
+	case answered.PayFirst.text() == "thank you" && len(answered.Asked.Completed) > 0:
+		// the gateway has asked, and repeated the call
 		answered.Required = answered.Asked.Completed[:1]
 	}
 	return o
@@ -248,7 +262,8 @@ func TestTheirClientsUseAServerThatRequiresALoginThroughABridge(t *testing.T) {
 		"v2 modern": {[]string{"v2-client.mjs", "--era", "modern"}, "2026-07-28"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			arguments := slices.Concat(c.command[1:], []string{"--gateway", "yes", "stdio"}, bridge, []string{"--revision", c.revision})
+			arguments := slices.Concat(c.command[1:], []string{"--gateway", "yes", "stdio"}, bridge,
+				[]string{"--revision", c.revision})
 			seen := observe(t, node(t, c.command[0], arguments...))
 			if seen.Revision != c.revision || seen.Server.Name != "interop-parley" || len(seen.Tools) == 0 {
 				t.Errorf("revision %s, server %s, %d tools", seen.Revision, seen.Server.Name, len(seen.Tools))
@@ -297,7 +312,8 @@ func logIn(t *testing.T, command []string) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		output.WriteString(lines.Text() + "\n")
 		if address := page.FindString(lines.Text()); address != "" {
-			if text, err := new(devissuer.Browser).LogIn(ctx, address); err != nil || !strings.Contains(text, "Login complete") {
+			if text, err := new(devissuer.Browser).LogIn(ctx, address); err != nil ||
+				!strings.Contains(text, "Login complete") {
 				t.Fatal(text, err)
 			}
 		}
@@ -321,7 +337,8 @@ type editor struct {
 // startEditor starts a server until the end of the test.
 func startEditor(t *testing.T, command []string) *editor {
 	t.Helper()
-	e := &editor{t: t, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string), pending: make(map[int]json.RawMessage)}
+	e := &editor{t: t, cmd: exec.Command(command[0], command[1:]...), lines: make(chan string),
+		pending: make(map[int]json.RawMessage)}
 	var stderr bytes.Buffer
 	e.cmd.Stderr = &stderr
 	var err error
@@ -374,7 +391,8 @@ func (e *editor) answer(line []byte) bool {
 		outcome = `"result": {"roots": [{"uri": "file:///project", "name": "project"}]}`
 	}
 	if message.ID != nil {
-		_, _ = fmt.Fprintf(e.stdin, `{"jsonrpc": "2.0", "id": %s, %s}`+"\n", message.ID, outcome) // the server may have ended
+		// the server may have ended
+		_, _ = fmt.Fprintf(e.stdin, `{"jsonrpc": "2.0", "id": %s, %s}`+"\n", message.ID, outcome)
 	}
 	return true
 }
@@ -423,7 +441,8 @@ func useLikeAnEditor(e *editor) {
 	t := e.t
 	t.Helper()
 	var session struct{ ProtocolVersion string }
-	if err := json.Unmarshal(e.response(e.initialize()), &session); err != nil || session.ProtocolVersion != "2025-06-18" {
+	if err := json.Unmarshal(e.response(e.initialize()), &session); err != nil ||
+		session.ProtocolVersion != "2025-06-18" {
 		t.Fatalf("revision %s, %v", session.ProtocolVersion, err)
 	}
 	e.send(`{"jsonrpc": "2.0", "method": "notifications/initialized"}`)

@@ -54,7 +54,8 @@ func TestServerFilesystemReadsFile(t *testing.T) {
 	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
 		t.Errorf("got %q, want %q", text, want)
 	}
-	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil && !result.IsError {
+	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil &&
+		!result.IsError {
 		t.Error("read a file outside the directory")
 	}
 }
@@ -131,7 +132,8 @@ func useEverythingTools(t *testing.T, p *peer) {
 		}
 	}
 	reports := 0
-	result, err := p.CallTool(t.Context(), "trigger-long-running-operation", map[string]any{"duration": 0.2, "steps": 4},
+	result, err := p.CallTool(t.Context(), "trigger-long-running-operation",
+		map[string]any{"duration": 0.2, "steps": 4},
 		client.WithProgress(func(float64, float64, string) { reports++ }))
 	if err != nil || result.IsError || reports != 4 {
 		t.Errorf("%+v, %v, %d reports", result, err, reports)
@@ -172,7 +174,8 @@ func useEverythingData(t *testing.T, p *peer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read, err := p.ReadResource(t.Context(), resource.URI); err != nil || len(read.Contents) != 1 || read.Contents[0].Text == "" {
+		if read, err := p.ReadResource(t.Context(), resource.URI); err != nil || len(read.Contents) != 1 ||
+			read.Contents[0].Text == "" {
 			t.Errorf("%s: %+v, %v", resource.URI, read, err)
 		}
 		listed++
@@ -199,8 +202,10 @@ func useEverythingData(t *testing.T, p *peer) {
 	if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "What's weather in Oslo?" {
 		t.Errorf("args-prompt: %+v, %v", prompt, err)
 	}
-	prompt, err = p.GetPrompt(t.Context(), "resource-prompt", map[string]string{"resourceType": "Text", "resourceId": "1"})
-	if err != nil || !slices.ContainsFunc(prompt.Messages, func(m mcp.PromptMessage) bool { _, ok := m.Content.(*mcp.EmbeddedResource); return ok }) {
+	prompt, err = p.GetPrompt(t.Context(), "resource-prompt",
+		map[string]string{"resourceType": "Text", "resourceId": "1"})
+	if err != nil || !slices.ContainsFunc(prompt.Messages,
+		func(m mcp.PromptMessage) bool { _, ok := m.Content.(*mcp.EmbeddedResource); return ok }) {
 		t.Errorf("resource-prompt: %+v, %v", prompt, err)
 	}
 	members, err := p.Complete(t.Context(), mcp.CompleteParams{
@@ -290,13 +295,15 @@ func useEverythingInputRequests(t *testing.T, p *peer) {
 	if url := await(t, p.opened); url != "https://pay.example/3" {
 		t.Errorf("opened %s", url)
 	}
-	// The server rejects the call until the URL elicitation is complete, which it does not report. The client repeats the
-	// call (2025-11-25, client/elicitation, URL Elicitation Required Error); ours does so after Timeouts.URLElicitation.
+	// The server rejects the call until the URL elicitation is complete, which it does not report. The client repeats
+	// the call (2025-11-25, client/elicitation, URL Elicitation Required Error); ours does so after
+	// Timeouts.URLElicitation.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.CallTool(ctx, "trigger-url-elicitation", map[string]any{"url": "https://pay.example/4", "errorPath": true})
+		_, err := p.CallTool(ctx, "trigger-url-elicitation",
+			map[string]any{"url": "https://pay.example/4", "errorPath": true})
 		ended <- err
 	}()
 	if url := await(t, p.opened); url != "https://modelcontextprotocol.io" {

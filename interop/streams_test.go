@@ -51,11 +51,12 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				{"polled", func() {}},
 			} {
 				var steps []float64
-				text, err := client.CallTool[string](t.Context(), c, tt.tool, nil, client.WithProgress(func(done, _ float64, _ string) {
-					if steps = append(steps, done); done == 1 {
-						tt.then()
-					}
-				}))
+				text, err := client.CallTool[string](t.Context(), c, tt.tool, nil,
+					client.WithProgress(func(done, _ float64, _ string) {
+						if steps = append(steps, done); done == 1 {
+							tt.then()
+						}
+					}))
 				if err != nil || text != "complete" || !slices.Equal(steps, []float64{1, 2}) {
 					t.Errorf("%s: %q, %v, progress %v", tt.tool, text, err, steps)
 				}
@@ -119,8 +120,10 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 				Disconnected, Polled, Resumed callObservation
 				Steps                         []float64
 			}
-			run(t, node(t, peer[0], slices.Concat([]string{"--disconnector", disconnector.URL}, peer[1:], []string{"http", "http://" + w.address() + "/mcp"})...), &seen)
-			for call, got := range map[string]callObservation{"disconnected": seen.Disconnected, "polled": seen.Polled, "resumed": seen.Resumed} {
+			run(t, node(t, peer[0], slices.Concat([]string{"--disconnector", disconnector.URL}, peer[1:],
+				[]string{"http", "http://" + w.address() + "/mcp"})...), &seen)
+			for call, got := range map[string]callObservation{"disconnected": seen.Disconnected, "polled": seen.Polled,
+				"resumed": seen.Resumed} {
 				if got.Error != nil || got.text() != "complete" {
 					t.Errorf("%s: %+v", call, got)
 				}

@@ -60,7 +60,10 @@ func TestOrdinaryMessagesCostNoAllocation(t *testing.T) {
 	}
 }
 
-const toolCall = `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+const toolCall = `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"echo",` +
+	`"arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
+	`"io.modelcontextprotocol/clientCapabilities":{}}}}`
 
 func BenchmarkParse(b *testing.B) {
 	data := []byte(toolCall)

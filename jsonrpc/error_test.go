@@ -91,8 +91,11 @@ func bounds() []bound {
 		{"depth of a batch", 128, 5, depth, invalidJSON, nested, splitBatch},
 
 		{"members", 10_000, 4, wide, invalidJSON, members, jsonrpc.Check},
-		{"members of params", 10_000, 4, wide, invalidJSON, func(n int) string { return notification(members(n)) }, parse},
-		{"members below params", 10_000, 4, wide, invalidJSON, func(n int) string { return notification(`{"a":[` + members(n) + `]}`) }, parse},
+		{"members of params", 10_000, 4, wide, invalidJSON, func(n int) string {
+			return notification(members(n))
+		}, parse},
+		{"members below params", 10_000, 4, wide, invalidJSON,
+			func(n int) string { return notification(`{"a":[` + members(n) + `]}`) }, parse},
 		{"members of the envelope", 10_000, 4, wide, invalidJSON, func(n int) string {
 			return strings.TrimSuffix(members(n-2), "}") + `,"jsonrpc":"2.0","method":"m"}`
 		}, parse},
@@ -182,8 +185,10 @@ func TestNegativeLimitsMeanTheDefaults(t *testing.T) {
 
 func TestMaxDepthBoundsNestingOnly(t *testing.T) {
 	lim := jsonrpc.Limits{MaxDepth: 4}
-	for _, value := range []string{"[]", "{}", "[1]", `{"a":1}`, "[[]]", `{"a":{}}`, `[{"a":1},{}]`, `{"a":[1],"b":[]}`} {
-		for _, data := range []string{elements(20, value), elements(20, "["+value+"]"), `{"a":` + value + `,"b":` + value + `,"c":` + value + `,"d":` + value + `}`} {
+	for _, value := range []string{"[]", "{}", "[1]", `{"a":1}`, "[[]]", `{"a":{}}`, `[{"a":1},{}]`,
+		`{"a":[1],"b":[]}`} {
+		for _, data := range []string{elements(20, value), elements(20, "["+value+"]"),
+			`{"a":` + value + `,"b":` + value + `,"c":` + value + `,"d":` + value + `}`} {
 			if err := jsonrpc.Check([]byte(data), lim); err != nil {
 				t.Errorf("%s: %v", data, err)
 			}
@@ -200,7 +205,8 @@ func TestErrorsMatchByCode(t *testing.T) {
 		t.Error("the error does not match its code and message")
 	}
 	for _, other := range []error{
-		&jsonrpc.Error{Code: jsonrpc.CodeInternalError}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "other"}, errors.New(`no tool "x" (code -32602)`),
+		&jsonrpc.Error{Code: jsonrpc.CodeInternalError},
+		&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "other"}, errors.New(`no tool "x" (code -32602)`),
 	} {
 		if errors.Is(err, other) {
 			t.Errorf("the error matches %v", other)
@@ -214,13 +220,15 @@ func TestErrorsMatchByCode(t *testing.T) {
 
 func TestAppendErrorWritesTheSameAsEncodingJSON(t *testing.T) {
 	for _, e := range []*jsonrpc.Error{
-		{Code: 1, Message: "m"}, {Code: -32700, Message: "é\n\"", Data: json.RawMessage(`{"a":[1]}`)}, {Data: json.RawMessage(`null`)},
+		{Code: 1, Message: "m"}, {Code: -32700, Message: "é\n\"", Data: json.RawMessage(`{"a":[1]}`)},
+		{Data: json.RawMessage(`null`)},
 	} {
 		std, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := string(jsonrpc.AppendError(nil, jsonrpc.IntID(1), e, false)), `{"jsonrpc":"2.0","id":1,"error":`+string(std)+`}`; got != want {
+		if got, want := string(jsonrpc.AppendError(nil, jsonrpc.IntID(1), e, false)),
+			`{"jsonrpc":"2.0","id":1,"error":`+string(std)+`}`; got != want {
 			t.Errorf("AppendError writes %s, encoding/json %s", got, want)
 		}
 	}
@@ -237,7 +245,8 @@ func TestStringAndIntegerIDsDiffer(t *testing.T) {
 	if n, ok := text.Int(); n != 0 || ok {
 		t.Errorf("the string is the integer %d, %t", n, ok)
 	}
-	if (jsonrpc.ID{}).String() != "" || !(jsonrpc.ID{}).IsZero() || one.IsZero() || jsonrpc.StringID("").IsZero() || jsonrpc.IntID(0).IsZero() {
+	if (jsonrpc.ID{}).String() != "" || !(jsonrpc.ID{}).IsZero() || one.IsZero() || jsonrpc.StringID("").IsZero() ||
+		jsonrpc.IntID(0).IsZero() {
 		t.Error("IsZero must be true for the zero ID only")
 	}
 }
@@ -323,7 +332,8 @@ func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
 	for _, want := range [][]string{
 		{samples[0]},
 		samples[:9],
-		{`1`, `"a,b]"`, `null`, `{}`, `[]`, `[1,[2,{"a":[3]}]]`, `-1.5e3`, `"\"]"`, `true`}, // Parse rejects each of them
+		// Parse rejects each of them
+		{`1`, `"a,b]"`, `null`, `{}`, `[]`, `[1,[2,{"a":[3]}]]`, `-1.5e3`, `"\"]"`, `true`},
 	} {
 		for _, data := range []string{
 			"[" + strings.Join(want, ",") + "]",
@@ -392,18 +402,25 @@ func TestAppendWritesEachKindOfMessage(t *testing.T) {
 	detailed := &jsonrpc.Error{Code: 5, Message: "", Data: []byte(`[1]`)}
 	for _, tc := range []struct{ got, want string }{
 		{string(jsonrpc.AppendRequest(nil, seven, "ping", nil)), `{"jsonrpc":"2.0","id":7,"method":"ping"}`},
-		{string(jsonrpc.AppendRequest(nil, text, "a\"b", []byte(`{"x":1}`))), `{"jsonrpc":"2.0","id":"a\"b","method":"a\"b","params":{"x":1}}`},
+		{string(jsonrpc.AppendRequest(nil, text, "a\"b", []byte(`{"x":1}`))),
+			`{"jsonrpc":"2.0","id":"a\"b","method":"a\"b","params":{"x":1}}`},
 		{string(jsonrpc.AppendRequest(nil, seven, "ping", []byte{})), `{"jsonrpc":"2.0","id":7,"method":"ping"}`},
 		{string(jsonrpc.AppendNotification(nil, "n", nil)), `{"jsonrpc":"2.0","method":"n"}`},
 		{string(jsonrpc.AppendNotification(nil, "n", []byte(`{}`))), `{"jsonrpc":"2.0","method":"n","params":{}}`},
 		{string(jsonrpc.AppendResult(nil, text, []byte(`{}`))), `{"jsonrpc":"2.0","id":"a\"b","result":{}}`},
 		{string(append(jsonrpc.AppendResultHead(nil, seven), `{}}`...)), `{"jsonrpc":"2.0","id":7,"result":{}}`},
-		{string(jsonrpc.AppendError(nil, seven, failure, false)), `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no\nsuch"}}`},
-		{string(jsonrpc.AppendError(nil, seven, detailed, true)), `{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
-		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, true)), `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no\nsuch"}}`},
-		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, false)), `{"jsonrpc":"2.0","error":{"code":-32601,"message":"no\nsuch"}}`},
-		{string(jsonrpc.AppendRequest([]byte("before"), seven, "m", nil)), `before{"jsonrpc":"2.0","id":7,"method":"m"}`},
-		{string(jsonrpc.AppendError([]byte("before"), seven, detailed, false)), `before{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
+		{string(jsonrpc.AppendError(nil, seven, failure, false)),
+			`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendError(nil, seven, detailed, true)),
+			`{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
+		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, true)),
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, false)),
+			`{"jsonrpc":"2.0","error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendRequest([]byte("before"), seven, "m", nil)),
+			`before{"jsonrpc":"2.0","id":7,"method":"m"}`},
+		{string(jsonrpc.AppendError([]byte("before"), seven, detailed, false)),
+			`before{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("wrote %s, want %s", tc.got, tc.want)

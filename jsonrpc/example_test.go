@@ -7,7 +7,8 @@ import (
 )
 
 func ExampleParse() {
-	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"greet","arguments":{"who":"Ada"}}}`), jsonrpc.Limits{})
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"greet",`+
+		`"arguments":{"who":"Ada"}}}`), jsonrpc.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -17,7 +18,8 @@ func ExampleParse() {
 	fmt.Println(m.Kind == jsonrpc.Request, m.ID, m.Method, jsonrpc.Unquote(name), string(arguments))
 
 	// Parse rejects input that two parsers could read differently.
-	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`), jsonrpc.Limits{})
+	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`),
+		jsonrpc.Limits{})
 	fmt.Println(err)
 	// Output:
 	// true "a-1" tools/call greet {"who":"Ada"}

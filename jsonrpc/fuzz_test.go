@@ -19,7 +19,8 @@ import (
 const maxDepth = 10_000
 
 // unbounded accepts all input that jsontext accepts.
-var unbounded = jsonrpc.Limits{MaxDepth: maxDepth, MaxMembers: math.MaxInt, MaxTokens: math.MaxInt, MaxID: math.MaxInt, MaxMethod: math.MaxInt / 2, MaxBatch: math.MaxInt}
+var unbounded = jsonrpc.Limits{MaxDepth: maxDepth, MaxMembers: math.MaxInt, MaxTokens: math.MaxInt, MaxID: math.MaxInt,
+	MaxMethod: math.MaxInt / 2, MaxBatch: math.MaxInt}
 
 func addJSON(f *testing.F) {
 	for _, o := range objects {
@@ -29,8 +30,10 @@ func addJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	for _, s := range []string{
-		``, ` `, `[1,]`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\ude00"`, "\"\xff\"", "\"\xed\xa0\x80\"", "\ufeff{}", `{} {}`, `-0.5e+10`, `01`, `1.`, `.1`, `1e`, `-`, `+1`, `NaN`, `nul`, `truee`,
-		"\"\x00\"", "\"\x7f\"", `"\u00zz"`, `"\x"`, `{"a"}`, `{"a":}`, `[`, `]`, `/**/1`, `[1//`, `"12345678\"12345678é12345678"`,
+		``, ` `, `[1,]`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\ude00"`, "\"\xff\"", "\"\xed\xa0\x80\"", "\ufeff{}",
+		`{} {}`, `-0.5e+10`, `01`, `1.`, `.1`, `1e`, `-`, `+1`, `NaN`, `nul`, `truee`,
+		"\"\x00\"", "\"\x7f\"", `"\u00zz"`, `"\x"`, `{"a"}`, `{"a":}`, `[`, `]`, `/**/1`, `[1//`,
+		`"12345678\"12345678é12345678"`,
 		wide(30, "x"), wide(30, "7"), wide(40, "39"),
 	} {
 		f.Add([]byte(s))
@@ -90,10 +93,14 @@ func FuzzEnvelope(f *testing.F) {
 		f.Add([]byte(notification(o.data)))
 	}
 	for _, s := range []string{
-		`{"jsonrpc":"2.0","method":"m","Method":"n"}`, `{"jsonrpc":"2.0","method":"m","re\u017fult":{}}`, `{"jsonrpc":"2.0","m\u0065thod":"\u006d\b\f\u0001"}`,
-		`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`, `{"jsonrpc":"2.0","error":{"code":-0,"message":"\u0000","data":null,"x":1}}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"a":["\ud83d","\ude00\ud83dx"]}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\ud83d","data":"\ud83d"}}`,
-		`{"jsonrpc":"2.0","id":1,"error":{"Code":2,"code":1,"message":""}}`, `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat(`\b`, 64) + `"}`,
+		`{"jsonrpc":"2.0","method":"m","Method":"n"}`, `{"jsonrpc":"2.0","method":"m","re\u017fult":{}}`,
+		`{"jsonrpc":"2.0","m\u0065thod":"\u006d\b\f\u0001"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`,
+		`{"jsonrpc":"2.0","error":{"code":-0,"message":"\u0000","data":null,"x":1}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":["\ud83d","\ude00\ud83dx"]}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"\ud83d","data":"\ud83d"}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"Code":2,"code":1,"message":""}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat(`\b`, 64) + `"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -188,7 +195,8 @@ func checkAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMe
 		if (m.Err != nil) != (other.Error != nil) {
 			t.Fatalf("%q: error is %v, another parser says %v", data, m.Err, other.Error)
 		}
-		if e := m.Err; e != nil && (e.Code != other.Error.Code || e.Message != other.Error.Message || string(e.Data) != string(other.Error.Data)) {
+		if e := m.Err; e != nil && (e.Code != other.Error.Code || e.Message != other.Error.Message ||
+			string(e.Data) != string(other.Error.Data)) {
 			t.Fatalf("%q: error is %+v, another parser says %+v", data, e, other.Error)
 		}
 		return
@@ -223,8 +231,10 @@ func encode(m *jsonrpc.Message) []byte {
 // FuzzIDRoundTrip checks that an id is echoed byte for byte, or rejected.
 func FuzzIDRoundTrip(f *testing.F) {
 	for _, id := range []string{
-		`1`, `-0`, `0`, `9007199254740993`, `18446744073709551616`, `"str"`, `""`, `"\u0061"`, `"a"`, `"😀\ud83d\ude00"`, `"\/"`, "\"\x7f\"",
-		`1.5`, `1.0`, `1e3`, `null`, `{}`, `[]`, `true`, `01`, `-`, `"`, `"\ud800"`, ` 1 `, `1,"x":2`, `1}`, strings.Repeat("1", 256), strings.Repeat("1", 257),
+		`1`, `-0`, `0`, `9007199254740993`, `18446744073709551616`, `"str"`, `""`, `"\u0061"`, `"a"`, `"😀\ud83d\ude00"`,
+		`"\/"`, "\"\x7f\"",
+		`1.5`, `1.0`, `1e3`, `null`, `{}`, `[]`, `true`, `01`, `-`, `"`, `"\ud800"`, ` 1 `, `1,"x":2`, `1}`,
+		strings.Repeat("1", 256), strings.Repeat("1", 257),
 	} {
 		f.Add([]byte(id))
 	}
@@ -272,7 +282,8 @@ func FuzzIDRoundTrip(f *testing.F) {
 // FuzzSplitBatch checks that a batch has the elements that another parser finds.
 func FuzzSplitBatch(f *testing.F) {
 	addJSON(f)
-	for _, s := range []string{`[]`, ` [ ] `, `[1]`, `[[1],{"a":[2]}]`, `["],[",1 , true,false,null , -1.5e3]`, `[1,2`, `[1]2`, `["\ud83d",{"\ud83d":1}]`, `["\ud83d"]`, "[" + samples[0] + "," + samples[9] + "]"} {
+	for _, s := range []string{`[]`, ` [ ] `, `[1]`, `[[1],{"a":[2]}]`, `["],[",1 , true,false,null , -1.5e3]`, `[1,2`,
+		`[1]2`, `["\ud83d",{"\ud83d":1}]`, `["\ud83d"]`, "[" + samples[0] + "," + samples[9] + "]"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -317,7 +328,8 @@ func FuzzSplitBatch(f *testing.F) {
 // FuzzAppendString checks that a text survives being written and read. Each byte that
 // is not UTF-8 becomes U+FFFD.
 func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "a", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "é€😀\u2028", "\xff", "12345678\xe2\x82", "é\xa9é", "\xed\xa0\x80", "12345678\n12345678\"1234567é"} {
+	for _, s := range []string{"", "a", "\"\\/\b\f\n\r\t\x00\x1f\x7f", "é€😀\u2028", "\xff", "12345678\xe2\x82",
+		"é\xa9é", "\xed\xa0\x80", "12345678\n12345678\"1234567é"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

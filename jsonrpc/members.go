@@ -259,7 +259,8 @@ func whole(s *jsonscan.Scanner) bool {
 // malformed returns the error of a scanner that has failed.
 func malformed(s *jsonscan.Scanner, lim *Limits) *InvalidMessageError {
 	err := s.Err()
-	return &InvalidMessageError{Code: CodeParseError, Reason: err.Fault.String(), Offset: err.Offset, limit: exceeded(err.Fault, lim)}
+	return &InvalidMessageError{Code: CodeParseError, Reason: err.Fault.String(), Offset: err.Offset,
+		limit: exceeded(err.Fault, lim)}
 }
 
 // exceeded returns the limit that a fault means, or nil.

@@ -23,16 +23,26 @@ var objects = []struct {
 	{" { \t\r\n } ", nil},
 	{`{"a":1}`, []member{{"a", "1"}}},
 	{`{"":""}`, []member{{"", `""`}}},
-	{`{"b":-1.5e+3,"a":true,"c":false,"d":null}`, []member{{"b", "-1.5e+3"}, {"a", "true"}, {"c", "false"}, {"d", "null"}}},
+	{`{"b":-1.5e+3,"a":true,"c":false,"d":null}`, []member{{"b", "-1.5e+3"}, {"a", "true"}, {"c", "false"},
+		{"d", "null"}}},
 	{`{"a":{"b":{"c":[{"d":"}"}]}},"e":[[],{},"]"]}`, []member{{"a", `{"b":{"c":[{"d":"}"}]}}`}, {"e", `[[],{},"]"]`}}},
-	{"\t{ \"a\" :\n1 ,\r\"b\"\t: [ 1 , { } ] , \"c\" : \" : , } \" }\n", []member{{"a", "1"}, {"b", "[ 1 , { } ]"}, {"c", `" : , } "`}}},
-	{`{"a":"\"","b":"\\","c":"\\\"","d":"{\"x\":[","e":"é😀\u00e9"}`, []member{{"a", `"\""`}, {"b", `"\\"`}, {"c", `"\\\""`}, {"d", `"{\"x\":["`}, {"e", `"é😀\u00e9"`}}},
-	{`{"m\u0065thod":1,"\"\\\/\b\f\n\r\t":2,"\ud83d\ude00":3,"é":4}`, []member{{"method", "1"}, {"\"\\/\b\f\n\r\t", "2"}, {"😀", "3"}, {"é", "4"}}},
-	{`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}}`, []member{{"_meta", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}`}}},
+	{"\t{ \"a\" :\n1 ,\r\"b\"\t: [ 1 , { } ] , \"c\" : \" : , } \" }\n",
+		[]member{{"a", "1"}, {"b", "[ 1 , { } ]"}, {"c", `" : , } "`}}},
+	{`{"a":"\"","b":"\\","c":"\\\"","d":"{\"x\":[","e":"é😀\u00e9"}`,
+		[]member{{"a", `"\""`}, {"b", `"\\"`}, {"c", `"\\\""`}, {"d", `"{\"x\":["`}, {"e", `"é😀\u00e9"`}}},
+	{`{"m\u0065thod":1,"\"\\\/\b\f\n\r\t":2,"\ud83d\ude00":3,"é":4}`,
+		[]member{{"method", "1"}, {"\"\\/\b\f\n\r\t", "2"}, {"😀", "3"}, {"é", "4"}}},
+	{`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}}`,
+		[]member{{"_meta", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}`}}},
 	// More members than the scan records.
-	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7}`, []member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}}},
-	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"\u0038":8}`, []member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}, {"8", "8"}}},
-	{`{ "0":0,"1":{"1":1},"2":[2] , "3":"3","4":4,"5":5,"6":6,"7":7, "8" : 8,"9":{ } , "10":"" }`, []member{{"0", "0"}, {"1", `{"1":1}`}, {"2", "[2]"}, {"3", `"3"`}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}, {"8", "8"}, {"9", "{ }"}, {"10", `""`}}},
+	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7}`,
+		[]member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}}},
+	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"\u0038":8}`,
+		[]member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"},
+			{"8", "8"}}},
+	{`{ "0":0,"1":{"1":1},"2":[2] , "3":"3","4":4,"5":5,"6":6,"7":7, "8" : 8,"9":{ } , "10":"" }`,
+		[]member{{"0", "0"}, {"1", `{"1":1}`}, {"2", "[2]"}, {"3", `"3"`}, {"4", "4"}, {"5", "5"}, {"6", "6"},
+			{"7", "7"}, {"8", "8"}, {"9", "{ }"}, {"10", `""`}}},
 }
 
 // collect returns the members of an iteration, and checks that appending to a value
@@ -73,7 +83,8 @@ func TestAllAndGetFindEachMemberOfAnObject(t *testing.T) {
 
 func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 	for _, o := range objects {
-		for _, envelope := range []string{`{"jsonrpc":"2.0","method":"m","params":%s}`, `{"params":%s,"jsonrpc":"2.0","id":1,"method":"m","x":{"a":1}}`} {
+		for _, envelope := range []string{`{"jsonrpc":"2.0","method":"m","params":%s}`,
+			`{"params":%s,"jsonrpc":"2.0","id":1,"method":"m","x":{"a":1}}`} {
 			data := fmt.Sprintf(envelope, o.data)
 			m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
 			if err != nil {
@@ -89,7 +100,8 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 				t.Errorf("%s: All yields %q, want %q", data, got, o.members)
 			}
 			for _, want := range o.members {
-				if value, ok := m.Params.Get(want.name); !ok || string(value) != want.value || len(value) != cap(value) {
+				if value, ok := m.Params.Get(want.name); !ok || string(value) != want.value ||
+					len(value) != cap(value) {
 					t.Errorf("%s: Get of %q gives %q, %t", data, want.name, value, ok)
 				}
 			}
@@ -134,8 +146,11 @@ func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 	known := []string{"name", "arguments", "_meta", "task", "k"}
 	for _, n := range []int{0, 7, 8, 30} { // members before the variant
 		for _, tc := range []struct{ name, text string }{
-			{`Name`, "Name"}, {`NAME`, "NAME"}, {`nAme`, "nAme"}, {`_Meta`, "_Meta"}, {`argumentſ`, "argumentſ"}, {`\u004eame`, "Name"},
-			{"tas\u212a", "tas\u212a"}, {"ta\u017f\u212a", "ta\u017f\u212a"}, {"\u212a", "\u212a"}, {`\u212a`, "\u212a"}, {"K", "K"}, // KELVIN SIGN folds to k
+			{`Name`, "Name"}, {`NAME`, "NAME"}, {`nAme`, "nAme"}, {`_Meta`, "_Meta"}, {`argumentſ`, "argumentſ"},
+			{`\u004eame`, "Name"},
+			// KELVIN SIGN folds to k
+			{"tas\u212a", "tas\u212a"}, {"ta\u017f\u212a", "ta\u017f\u212a"}, {"\u212a", "\u212a"},
+			{`\u212a`, "\u212a"}, {"K", "K"},
 			{`name`, ""}, {`names`, ""}, {`nam`, ""}, {``, ""}, {`meta`, ""}, {`ñame`, ""}, {`n\u0061me`, ""},
 		} {
 			params := strings.TrimSuffix(members(n), "}")
@@ -221,11 +236,16 @@ func excesses() map[string]string {
 func TestMessageOverALimitIsIdentified(t *testing.T) {
 	for name, value := range excesses() {
 		for format, want := range map[string]jsonrpc.Message{
-			`{"jsonrpc":"2.0","id":7,"result":%s}`:                                  {Kind: jsonrpc.Response, ID: jsonrpc.IntID(7)},
-			`{"result":%s,"id":"a","jsonrpc":"2.0"}`:                                {Kind: jsonrpc.Response, ID: jsonrpc.StringID("a")},
-			`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m","data":%s}}`:   {Kind: jsonrpc.Response, ID: jsonrpc.IntID(7)},
-			`{"jsonrpc":"2.0","id":7,"method":"m","params":%s}`:                     {Kind: jsonrpc.Request, ID: jsonrpc.IntID(7)},
-			`{"params":%s,"method":"m","id":7,"jsonrpc":"2.0"}`:                     {Kind: jsonrpc.Request, ID: jsonrpc.IntID(7)},
+			`{"jsonrpc":"2.0","id":7,"result":%s}`: {Kind: jsonrpc.Response,
+				ID: jsonrpc.IntID(7)},
+			`{"result":%s,"id":"a","jsonrpc":"2.0"}`: {Kind: jsonrpc.Response,
+				ID: jsonrpc.StringID("a")},
+			`{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m","data":%s}}`: {Kind: jsonrpc.Response,
+				ID: jsonrpc.IntID(7)},
+			`{"jsonrpc":"2.0","id":7,"method":"m","params":%s}`: {Kind: jsonrpc.Request,
+				ID: jsonrpc.IntID(7)},
+			`{"params":%s,"method":"m","id":7,"jsonrpc":"2.0"}`: {Kind: jsonrpc.Request,
+				ID: jsonrpc.IntID(7)},
 			`{"jsonrpc":"2.0","method":"m","params":%s}`:                            {Kind: jsonrpc.Notification},
 			`{"jsonrpc":"2.0","id":7,"result":%s,"id":8}`:                           {},
 			`{"jsonrpc":"2.0","result":%s,"id":7.5}`:                                {},
@@ -250,7 +270,8 @@ func TestMessageOverALimitIsIdentified(t *testing.T) {
 // A response with another fault is identified too. A request is not: its id may be read in
 // two ways.
 func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
-	for _, fault := range []string{`{"a":1,"a":2}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"\ud800":1}`, "{\"a\":\"\t\"}", `{"a":01}`, `{"a":[1}`} {
+	for _, fault := range []string{`{"a":1,"a":2}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"\ud800":1}`, "{\"a\":\"\t\"}",
+		`{"a":01}`, `{"a":[1}`} {
 		for format, want := range map[string]jsonrpc.Kind{
 			`{"jsonrpc":"2.0","id":7,"result":%s}`:              jsonrpc.Response,
 			`{"jsonrpc":"2.0","id":7,"method":"m","params":%s}`: jsonrpc.Invalid,
@@ -283,13 +304,15 @@ func TestResponsesOfARejectedBatchAreIdentified(t *testing.T) {
 		want  []jsonrpc.ID
 		limit string
 	}{
-		"too long":     {"[" + strings.Join(long, ",") + "]", all, "MaxBatch"},
-		"too wide":     {"[" + response(1, members(10_001)) + " , " + response(2, "{}") + "]", []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.IntID(2)}, "MaxMembers"},
-		"requests too": {`[{"jsonrpc":"2.0","id":1,"method":"m"},` + response(`"a"`, members(10_001)) + "]", []jsonrpc.ID{jsonrpc.StringID("a")}, "MaxMembers"},
-		"incomplete":   {"[" + response(1, "{}") + "," + `{"jsonrpc":"2.0","id":2`, []jsonrpc.ID{jsonrpc.IntID(1)}, ""},
-		"empty":        {"[]", nil, ""},
-		"numbers":      {"[1,2", nil, ""},
-		"no batch":     {response(1, "{}"), nil, ""},
+		"too long": {"[" + strings.Join(long, ",") + "]", all, "MaxBatch"},
+		"too wide": {"[" + response(1, members(10_001)) + " , " + response(2, "{}") + "]",
+			[]jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.IntID(2)}, "MaxMembers"},
+		"requests too": {`[{"jsonrpc":"2.0","id":1,"method":"m"},` + response(`"a"`, members(10_001)) + "]",
+			[]jsonrpc.ID{jsonrpc.StringID("a")}, "MaxMembers"},
+		"incomplete": {"[" + response(1, "{}") + "," + `{"jsonrpc":"2.0","id":2`, []jsonrpc.ID{jsonrpc.IntID(1)}, ""},
+		"empty":      {"[]", nil, ""},
+		"numbers":    {"[1,2", nil, ""},
+		"no batch":   {response(1, "{}"), nil, ""},
 	} {
 		_, err := jsonrpc.SplitBatch([]byte(c.batch), jsonrpc.Limits{})
 		var limit *jsonrpc.LimitError
@@ -307,9 +330,12 @@ func TestUnquoteReturnsTheTextOfAString(t *testing.T) {
 		{`""`, ""}, {`"a"`, "a"}, {`"é😀"`, "é😀"}, {`" "`, " "}, {"\"\x7f\"", "\x7f"},
 		{`"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
 		{`"\u0000\u0041\u00e9\u20AC\uFFFD"`, "\x00Aé€\ufffd"},
-		{`"\ud83d\ude00"`, "😀"}, {`"\uD83D\uDE00\ud83d\ude00"`, "😀😀"}, {`"\udbff\udfff"`, "\U0010ffff"}, {`"\ud800\udc00"`, "\U00010000"},
-		{`"a\nb\nc"`, "a\nb\nc"}, {`"\\n"`, `\n`}, {`"\\\\"`, `\\`}, {`"a\\"`, `a\`}, {`"\u005cn"`, `\n`}, {`"\\u0041"`, `\u0041`},
-		{`"` + strings.Repeat("x", 100) + `\t` + strings.Repeat("é", 100) + `"`, strings.Repeat("x", 100) + "\t" + strings.Repeat("é", 100)},
+		{`"\ud83d\ude00"`, "😀"}, {`"\uD83D\uDE00\ud83d\ude00"`, "😀😀"}, {`"\udbff\udfff"`, "\U0010ffff"},
+		{`"\ud800\udc00"`, "\U00010000"},
+		{`"a\nb\nc"`, "a\nb\nc"}, {`"\\n"`, `\n`}, {`"\\\\"`, `\\`}, {`"a\\"`, `a\`}, {`"\u005cn"`, `\n`},
+		{`"\\u0041"`, `\u0041`},
+		{`"` + strings.Repeat("x", 100) + `\t` + strings.Repeat("é", 100) + `"`,
+			strings.Repeat("x", 100) + "\t" + strings.Repeat("é", 100)},
 	} {
 		if got := jsonrpc.Unquote([]byte(tc.raw)); got != tc.want {
 			t.Errorf("Unquote(%s) = %q, want %q", tc.raw, got, tc.want)
@@ -343,9 +369,11 @@ func TestUnquoteInvertsAppendString(t *testing.T) {
 
 func TestAppendStringUsesFewEscapes(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"", `""`}, {"a", `"a"`}, {"/", `"/"`}, {"<>&'", `"<>&'"`}, {"é€😀", `"é€😀"`}, {"\x7f", "\"\x7f\""}, {"\u2028\u2029", "\"\u2028\u2029\""},
+		{"", `""`}, {"a", `"a"`}, {"/", `"/"`}, {"<>&'", `"<>&'"`}, {"é€😀", `"é€😀"`}, {"\x7f", "\"\x7f\""},
+		{"\u2028\u2029", "\"\u2028\u2029\""},
 		{"\"\\\b\f\n\r\t", `"\"\\\b\f\n\r\t"`}, {"\x00\x01\x0b\x0e\x1f", `"\u0000\u0001\u000b\u000e\u001f"`},
-		{"\xff", "\"\ufffd\""}, {"a\xe2\x82z", "\"a\ufffd\ufffdz\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""}, {"é\xa9é", "\"é\ufffdé\""}, {"\ufffd", "\"\ufffd\""},
+		{"\xff", "\"\ufffd\""}, {"a\xe2\x82z", "\"a\ufffd\ufffdz\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},
+		{"é\xa9é", "\"é\ufffdé\""}, {"\ufffd", "\"\ufffd\""},
 		{"12345678\n12345678\x80\"1234567é", "\"12345678\\n12345678\ufffd\\\"1234567é\""},
 	} {
 		if got := string(jsonrpc.AppendString([]byte("before"), tc.text)); got != "before"+tc.want {

@@ -89,7 +89,8 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 	case Unquote(e.version) != "2.0":
 		return reject(CodeInvalidRequest, `jsonrpc must be "2.0"`)
 	case e.id != nil && !hasID && !(isResponse && string(e.id) == "null"):
-		return reject(CodeInvalidRequest, "id must be a string or an integer of at most "+strconv.Itoa(lim.MaxID)+" bytes")
+		return reject(CodeInvalidRequest, "id must be a string or an integer of at most "+strconv.Itoa(lim.MaxID)+
+			" bytes")
 	case isResponse:
 		return m.response(e.result, e.failure)
 	case e.method == nil:
@@ -316,7 +317,8 @@ func SplitBatch(data []byte, lim Limits) ([][]byte, error) {
 	first := jsonscan.SkipSpace(data, jsonscan.SkipSpace(data, 0)+1)
 	for i := first; i < len(data) && data[i] != ']'; {
 		if len(parts) == lim.MaxBatch {
-			err := reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+strconv.Itoa(lim.MaxBatch))
+			err := reject(CodeInvalidRequest, "too many messages in one batch, the limit is "+
+				strconv.Itoa(lim.MaxBatch))
 			err.limit = &LimitError{"MaxBatch", lim.MaxBatch}
 			return nil, err
 		}

@@ -21,7 +21,8 @@ var samples = []string{
 	`{"result":{"content":[{"type":"text","text":"a\nb"}],"isError":false},"id":"x","jsonrpc":"2.0"}`,
 	`{"jsonrpc":"2.0","id":-3,"error":{"code":-32601,"message":"no such method","data":{"names":["x",null,true]}}}`,
 	`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":""}}`,
-	" {\n\t\"jsonrpc\" : \"2.0\" ,\r\n \"id\" : 7 , \"method\" : \"m\" , \"params\" : { \"a\" : [ 1 , { \"b\" : null } ] } , \"trace\" : \"extra\" }",
+	" {\n\t\"jsonrpc\" : \"2.0\" ,\r\n \"id\" : 7 , \"method\" : \"m\" , \"params\" : { \"a\" : [ 1 , { \"b\" : null " +
+		"} ] } , \"trace\" : \"extra\" }",
 }
 
 func TestParseRecognisesEachKindOfMessage(t *testing.T) {
@@ -32,21 +33,34 @@ func TestParseRecognisesEachKindOfMessage(t *testing.T) {
 		{samples[0], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping"}},
 		{samples[1], jsonrpc.Message{Kind: jsonrpc.Request, Method: "tools/list", Raw: []byte(`{}`)}},
 		{samples[3], jsonrpc.Message{Kind: jsonrpc.Notification, Method: "notifications/initialized"}},
-		{samples[4], jsonrpc.Message{Kind: jsonrpc.Notification, Method: "notifications/progress", Raw: []byte(`{"progressToken":"t","progress":1.5e1,"total":-0.25}`)}},
+		{samples[4], jsonrpc.Message{Kind: jsonrpc.Notification, Method: "notifications/progress",
+			Raw: []byte(`{"progressToken":"t","progress":1.5e1,"total":-0.25}`)}},
 		{samples[5], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(9007199254740993), Raw: []byte(`{}`)}},
-		{samples[6], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.StringID("x"), Raw: []byte(`{"content":[{"type":"text","text":"a\nb"}],"isError":false}`)}},
-		{samples[7], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(-3), Err: &jsonrpc.Error{Code: -32601, Message: "no such method", Data: []byte(`{"names":["x",null,true]}`)}}},
+		{samples[6], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.StringID("x"),
+			Raw: []byte(`{"content":[{"type":"text","text":"a\nb"}],"isError":false}`)}},
+		{samples[7], jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(-3),
+			Err: &jsonrpc.Error{Code: -32601, Message: "no such method", Data: []byte(`{"names":["x",null,true]}`)}}},
 		{samples[8], jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: -32700}}},
-		{samples[9], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(7), Method: "m", Raw: []byte(`{ "a" : [ 1 , { "b" : null } ] }`)}},
-		{`{"jsonrpc":"2.0","error":{"code":1,"message":"m","data":null}}`, jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`null`)}}},
-		{`{"jsonrpc":"2.0","id":1,"error":{"message":"a\tb","extra":{"code":2},"code":-9223372036854775808}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: -1 << 63, Message: "a\tb"}}},
+		{samples[9], jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(7), Method: "m",
+			Raw: []byte(`{ "a" : [ 1 , { "b" : null } ] }`)}},
+		{`{"jsonrpc":"2.0","error":{"code":1,"message":"m","data":null}}`,
+			jsonrpc.Message{Kind: jsonrpc.Response, Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`null`)}}},
+		{`{"jsonrpc":"2.0","id":1,"error":{"message":"a\tb","extra":{"code":2},"code":-9223372036854775808}}`,
+			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1),
+				Err: &jsonrpc.Error{Code: -1 << 63, Message: "a\tb"}}},
 		// A response has no params: a member of that name is unknown.
-		{`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
-		{`{"params":[1],"jsonrpc":"2.0","id":1,"result":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`,
+			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
+		{`{"params":[1],"jsonrpc":"2.0","id":1,"result":{}}`,
+			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
 		// Names and texts with escapes.
-		{`{"json\u0072pc":"2\u002e0","\u0069d":1,"m\u0065thod":"pin\u0067","p\u0061rams":{}}`, jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping", Raw: []byte(`{}`)}},
-		{`{"jsonrpc":"2.0","id":1,"\u0072esult":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
-		{`{"jsonrpc":"2.0","id":1,"err\u006fr":{"\u0063ode":1,"messag\u0065":"\u006d","\u0064ata":1}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`1`)}}},
+		{`{"json\u0072pc":"2\u002e0","\u0069d":1,"m\u0065thod":"pin\u0067","p\u0061rams":{}}`,
+			jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: "ping", Raw: []byte(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"\u0072esult":{}}`, jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1),
+			Raw: []byte(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"err\u006fr":{"\u0063ode":1,"messag\u0065":"\u006d","\u0064ata":1}}`,
+			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1),
+				Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`1`)}}},
 	} {
 		if tc.data == samples[1] {
 			if err := json.Unmarshal([]byte(`"a\"\\\u00e9\ud83d\ude00"`), &tc.want.ID); err != nil {
@@ -98,7 +112,8 @@ func TestParseRejectsEachPrefixOfAMessage(t *testing.T) {
 			if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError || invalid.Offset > n {
 				t.Errorf("%q rejected with %+v, want a parse error", message[:n], invalid)
 			}
-			if identified := m.Kind != jsonrpc.Invalid || !m.ID.IsZero(); identified && m.Kind != jsonrpc.Response || m.Params.Len() != 0 {
+			if identified := m.Kind != jsonrpc.Invalid || !m.ID.IsZero(); identified && m.Kind != jsonrpc.Response ||
+				m.Params.Len() != 0 {
 				t.Errorf("%q: Parse returned the message %+v", message[:n], m)
 			}
 		}
@@ -107,8 +122,10 @@ func TestParseRejectsEachPrefixOfAMessage(t *testing.T) {
 
 func TestParseRejectsDataAfterAMessage(t *testing.T) {
 	for _, message := range samples {
-		for _, more := range []string{"{}", message, ",", "}", "]", "0", "null", "\x00", "\n\x00", "\ufeff", " // comment", "\u00a0"} {
-			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil || rejection(t, err).Code != jsonrpc.CodeParseError {
+		for _, more := range []string{"{}", message, ",", "}", "]", "0", "null", "\x00", "\n\x00", "\ufeff",
+			" // comment", "\u00a0"} {
+			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil ||
+				rejection(t, err).Code != jsonrpc.CodeParseError {
 				t.Errorf("%q: %v, want a parse error", message+more, err)
 			}
 		}
@@ -145,7 +162,8 @@ func TestParseRejectsDuplicateNamesEverywhere(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError || !strings.Contains(invalid.Reason, "duplicate") {
+		if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError ||
+			!strings.Contains(invalid.Reason, "duplicate") {
 			t.Errorf("%s: %v", data, err)
 		}
 		if m.Kind != jsonrpc.Invalid && m.Kind != jsonrpc.Response || !m.ID.IsZero() && m.Kind != jsonrpc.Response {
@@ -201,7 +219,8 @@ func TestParseRejectsCaseVariantsOfEnvelopeNames(t *testing.T) {
 			t.Errorf("a member named %s accepted", name)
 		}
 	}
-	for _, name := range []string{"ids", "i", "id ", "methods", "_meta", "json-rpc", "json_rpc", "Result2", "", "ıd", "İd"} {
+	for _, name := range []string{"ids", "i", "id ", "methods", "_meta", "json-rpc", "json_rpc", "Result2", "", "ıd",
+		"İd"} {
 		if err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}); err != nil {
 			t.Errorf("an unknown member named %q: %v", name, err)
 		}
@@ -259,7 +278,8 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m","result":null}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":null,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
-		{`{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest,
+			jsonrpc.Invalid, "1"},
 
 		{`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
@@ -273,8 +293,10 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 		{`{"jsonrpc":"2.0","result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
 		{`{"jsonrpc":"2.0","id":null,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
 		{`{"jsonrpc":"2.0","id":1.5,"result":{}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
-		{`{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
-		{`{"jsonrpc":"2.0","id":{},"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response, noID},
+		{`{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response,
+			noID},
+		{`{"jsonrpc":"2.0","id":{},"error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest, jsonrpc.Response,
+			noID},
 
 		{`[]`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
 		{`"x"`, jsonrpc.CodeInvalidRequest, jsonrpc.Invalid, noID},
@@ -292,7 +314,8 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 			continue
 		}
 		if code := rejection(t, err).Code; code != tc.code || m.Kind != tc.kind || m.ID.String() != tc.id {
-			t.Errorf("%s: %v, code %d, kind %d, id %s; want code %d, kind %d, id %s", tc.data, err, code, m.Kind, m.ID, tc.code, tc.kind, tc.id)
+			t.Errorf("%s: %v, code %d, kind %d, id %s; want code %d, kind %d, id %s", tc.data, err, code, m.Kind, m.ID,
+				tc.code, tc.kind, tc.id)
 		}
 	}
 }
@@ -300,7 +323,8 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 // Rule J1.
 func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 	for _, id := range []string{
-		`0`, `1`, `-1`, `-0`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`, strings.Repeat("9", 256),
+		`0`, `1`, `-1`, `-0`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`,
+		strings.Repeat("9", 256),
 		`""`, `"str"`, `"1"`, `"null"`, `" "`, `"\u0000"`, `"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é😀"`,
 	} {
 		data := `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}`
@@ -308,7 +332,8 @@ func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 		if err != nil || m.Kind != jsonrpc.Request || m.ID.String() != id {
 			t.Errorf("%s: %v, kind %d, id %s", data, err, m.Kind, m.ID)
 		}
-		if got, want := string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))), `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`; got != want {
+		if got, want := string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))),
+			`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`; got != want {
 			t.Errorf("answered with %s, want %s", got, want)
 		}
 	}
@@ -321,14 +346,16 @@ func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+		if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid ||
+			!m.ID.IsZero() {
 			t.Errorf("%s: code %d, kind %d, id %s", data, code, m.Kind, m.ID)
 		}
 	}
 }
 
 func TestTheCodeOfAnErrorIsAnIntegerInAnySpelling(t *testing.T) {
-	for code, want := range map[string]int64{"-32700": -32700, "-32700.0": -32700, "1e3": 1000, "-3.27E+4": -32700, "9007199254740993.0": 9007199254740993, "-0": 0} {
+	for code, want := range map[string]int64{"-32700": -32700, "-32700.0": -32700, "1e3": 1000, "-3.27E+4": -32700,
+		"9007199254740993.0": 9007199254740993, "-0": 0} {
 		data := `{"jsonrpc":"2.0","id":1,"error":{"code":` + code + `,"message":"m"}}`
 		if m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{}); err != nil || m.Err == nil || m.Err.Code != want {
 			t.Errorf("%s: %+v, %v, want the code %d", data, m.Err, err, want)
@@ -342,9 +369,12 @@ func TestResponsesHaveEitherAResultOrAnError(t *testing.T) {
 		`"result":{},"error":{"code":1,"message":"m"}`, `"error":{"code":1,"message":"m"},"result":{}`,
 		`"result":{},"error":null`, `"result":null,"error":{"code":1,"message":"m"}`,
 		`"error":null`, `"error":"m"`, `"error":1`, `"error":[]`, `"error":{}`,
-		`"error":{"code":1}`, `"error":{"message":"m"}`, `"error":{"code":1,"message":null}`, `"error":{"code":1,"message":1}`, `"error":{"code":1,"message":{}}`,
-		`"error":{"code":"1","message":"m"}`, `"error":{"code":1.5,"message":"m"}`, `"error":{"code":1e400,"message":"m"}`,
-		`"error":{"code":null,"message":"m"}`, `"error":{"code":true,"message":"m"}`, `"error":{"code":[],"message":"m"}`,
+		`"error":{"code":1}`, `"error":{"message":"m"}`, `"error":{"code":1,"message":null}`,
+		`"error":{"code":1,"message":1}`, `"error":{"code":1,"message":{}}`,
+		`"error":{"code":"1","message":"m"}`, `"error":{"code":1.5,"message":"m"}`,
+		`"error":{"code":1e400,"message":"m"}`,
+		`"error":{"code":null,"message":"m"}`, `"error":{"code":true,"message":"m"}`,
+		`"error":{"code":[],"message":"m"}`,
 		`"error":{"code":9223372036854775808,"message":"m"}`, `"error":{"code":9223372036854775808.0,"message":"m"}`,
 	} {
 		for _, id := range []string{`1`, `"a"`} {
@@ -354,7 +384,8 @@ func TestResponsesHaveEitherAResultOrAnError(t *testing.T) {
 				t.Errorf("%s accepted", data)
 				continue
 			}
-			if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Response || m.ID.String() != id || m.Raw != nil || m.Err != nil {
+			if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Response ||
+				m.ID.String() != id || m.Raw != nil || m.Err != nil {
 				t.Errorf("%s: %v, %+v; want the id of the call, and nothing of the response", data, err, m)
 			}
 		}
@@ -381,24 +412,32 @@ func TestNotificationsHaveNoID(t *testing.T) {
 // Rule J6.
 func TestInvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 	for _, bad := range []string{
-		"\x80", "\xbf", "\xff", "\xfe", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", // continuation alone, overlong
+		// continuation alone, overlong
+		"\x80", "\xbf", "\xff", "\xfe", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
 		"\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", // surrogate, beyond U+10FFFF, five bytes
-		"\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3(", "\xe2\x82(", "\xf0\x9f\x98(", "é\xa9", "\xe9", // truncated, Latin-1
+		// truncated, Latin-1
+		"\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3(", "\xe2\x82(", "\xf0\x9f\x98(", "é\xa9", "\xe9",
 	} {
 		for _, place := range []string{
-			`{"jsonrpc":"2.0","id":"%s","method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m%s"}`, `{"jsonrpc":"2.0","id":1,"method":"m","%s":1}`,
-			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"%s":1}}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["12345678%s12345678"]}}`,
-			`{"jsonrpc":"2.0","id":1,"result":{"a":"%s"}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"%s"}}`,
-			`%s{"jsonrpc":"2.0","id":1,"method":"m"}`, `{"jsonrpc":"2.0",%s"id":1,"method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m"}%s`,
+			`{"jsonrpc":"2.0","id":"%s","method":"m"}`, `{"jsonrpc":"2.0","id":1,"method":"m%s"}`,
+			`{"jsonrpc":"2.0","id":1,"method":"m","%s":1}`,
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"%s":1}}`,
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":["12345678%s12345678"]}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{"a":"%s"}}`,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"%s"}}`,
+			`%s{"jsonrpc":"2.0","id":1,"method":"m"}`, `{"jsonrpc":"2.0",%s"id":1,"method":"m"}`,
+			`{"jsonrpc":"2.0","id":1,"method":"m"}%s`,
 		} {
 			data := fmt.Sprintf(place, bad)
-			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil || rejection(t, err).Code != jsonrpc.CodeParseError {
+			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil ||
+				rejection(t, err).Code != jsonrpc.CodeParseError {
 				t.Errorf("%q: %v, want a parse error", data, err)
 			}
 		}
 	}
 	// The replacement character itself is valid.
-	if m, err := jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}); err != nil || m.Method != "\ufffd" {
+	if m, err := jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}); err != nil ||
+		m.Method != "\ufffd" {
 		t.Errorf("U+FFFD: %v, %q", err, m.Method)
 	}
 }
@@ -406,44 +445,58 @@ func TestInvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 // A program that cuts a text in the middle of a character sends one half of a surrogate pair.
 func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 	const lone = `\ud83d`
-	for _, text := range []string{lone, lone + lone, lone + `\u0041`, `\ude00` + lone, lone + "x", `\n` + lone + `\ud83d\ude00` + lone} {
-		want := strings.NewReplacer(`\ud83d\ude00`, "😀", lone, "\ufffd", `\ude00`, "\ufffd", `\u0041`, "A", `\n`, "\n").Replace(text)
+	for _, text := range []string{lone, lone + lone, lone + `\u0041`, `\ude00` + lone, lone + "x",
+		`\n` + lone + `\ud83d\ude00` + lone} {
+		want := strings.NewReplacer(`\ud83d\ude00`, "😀", lone, "\ufffd", `\ude00`, "\ufffd", `\u0041`, "A", `\n`,
+			"\n").Replace(text)
 		data := []byte(`{"jsonrpc":"2.0","result":{"a":["` + text + `"],"b":"` + text + `"},"id":1}`)
 		before := string(data)
 		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
 		a, _ := jsonrpc.Get(m.Raw, "a")
 		b, _ := jsonrpc.Get(m.Raw, "b")
-		if err != nil || string(data) != before || jsonrpc.Check(m.Raw, jsonrpc.Limits{}) != nil || jsonrpc.Unquote(a[1:len(a)-1]) != want || jsonrpc.Unquote(b) != want {
+		if err != nil || string(data) != before || jsonrpc.Check(m.Raw, jsonrpc.Limits{}) != nil ||
+			jsonrpc.Unquote(a[1:len(a)-1]) != want || jsonrpc.Unquote(b) != want {
 			t.Errorf("%s: %s, %v; data %s", text, m.Raw, err, data)
 		}
-		m, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"`+text+`","data":"`+text+`"}}`), jsonrpc.Limits{})
+		m, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"`+text+`","data":"`+text+
+			`"}}`), jsonrpc.Limits{})
 		if err != nil || m.Err.Message != want || jsonrpc.Unquote(m.Err.Data) != want {
 			t.Errorf("%s: %+v, %v", text, m.Err, err)
 		}
 	}
 	for _, data := range []string{
-		`{"jsonrpc":"2.0","id":"` + lone + `","result":{"a":"` + lone + `"}}`, `{"jsonrpc":"2.0","result":{},"id":"` + lone + `"}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"` + lone + `":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","b` + lone + `":1}}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `"},"x":"` + lone + `"}`, `{"jsonrpc":"` + lone + `","id":1,"result":{}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"` + lone + `"}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"` + lone + `"}}`,
-		`{"jsonrpc":"2.0","method":"m","params":{"a":"` + lone + `"}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `\u"}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"\ud8"}}`,
-		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","a":1}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"` + "\xed\xa0\xbd" + `"}}`,
+		`{"jsonrpc":"2.0","id":"` + lone + `","result":{"a":"` + lone + `"}}`,
+		`{"jsonrpc":"2.0","result":{},"id":"` + lone + `"}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"` + lone + `":1}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","b` + lone + `":1}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `"},"x":"` + lone + `"}`,
+		`{"jsonrpc":"` + lone + `","id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"` + lone + `"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"` + lone + `"}}`,
+		`{"jsonrpc":"2.0","method":"m","params":{"a":"` + lone + `"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `\u"}}`, `{"jsonrpc":"2.0","id":1,"result":{"a":"\ud8"}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","a":1}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + "\xed\xa0\xbd" + `"}}`,
 	} {
 		if err := parse([]byte(data), jsonrpc.Limits{}); err == nil {
 			t.Errorf("%s is accepted", data)
 		}
 	}
-	parts, err := jsonrpc.SplitBatch([]byte(`[{"jsonrpc":"2.0","id":1,"result":{"a":"`+lone+`"}},{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":"`+lone+`"}}]`), jsonrpc.Limits{})
-	if err != nil || len(parts) != 2 || parse(parts[0], jsonrpc.Limits{}) != nil || parse(parts[1], jsonrpc.Limits{}) == nil {
+	parts, err := jsonrpc.SplitBatch([]byte(`[{"jsonrpc":"2.0","id":1,"result":{"a":"`+lone+
+		`"}},{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":"`+lone+`"}}]`), jsonrpc.Limits{})
+	if err != nil || len(parts) != 2 || parse(parts[0], jsonrpc.Limits{}) != nil ||
+		parse(parts[1], jsonrpc.Limits{}) == nil {
 		t.Errorf("the messages of a batch: %q, %v", parts, err)
 	}
 }
 
 // Rule J8.
 func TestABatchIsNotAMessage(t *testing.T) {
-	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ", "[[" + samples[0] + "]]"} {
+	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ",
+		"[[" + samples[0] + "]]"} {
 		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})
-		if err == nil || rejection(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid || !m.ID.IsZero() {
+		if err == nil || rejection(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid ||
+			!m.ID.IsZero() {
 			t.Errorf("%s: %v, %+v; want an invalid request", batch, err, m)
 		}
 	}
@@ -457,7 +510,8 @@ func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 	}
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
 	wire = rejection(t, err).Wire()
-	if wire.Code != jsonrpc.CodeInvalidRequest || wire.Message != "invalid message: message must have a method, a result or an error" {
+	if wire.Code != jsonrpc.CodeInvalidRequest ||
+		wire.Message != "invalid message: message must have a method, a result or an error" {
 		t.Errorf("wire error is %+v", wire)
 	}
 	if !errors.Is(wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}) {

@@ -32,7 +32,8 @@ func checkVerdict(t *testing.T, data string, accept bool) {
 		t.Errorf("%q accepted", data)
 	case !accept:
 		invalid := rejection(t, err)
-		if invalid.Code != jsonrpc.CodeParseError || invalid.Offset < 0 || invalid.Offset > len(data) || invalid.Reason == "" {
+		if invalid.Code != jsonrpc.CodeParseError || invalid.Offset < 0 || invalid.Offset > len(data) ||
+			invalid.Reason == "" {
 			t.Errorf("%q: rejected with %+v, want a parse error with a reason and an offset", data, invalid)
 		}
 	}
@@ -51,7 +52,8 @@ func TestCheckAcceptsTheGrammarOnly(t *testing.T) {
 		{false, []string{
 			``, ` `, `{`, `}`, `[`, `]`, `"`, `,`, `:`, `{}}`, `[]]`, `{]`, `[}`,
 			`[1,]`, `[,1]`, `[1 2]`, `[1;2]`, `[,]`, `[1,,2]`,
-			`{"a":1,}`, `{,"a":1}`, `{"a" 1}`, `{"a"}`, `{"a":}`, `{"a"::1}`, `{"a":1 "b":2}`, `{1:2}`, `{a:1}`, `{'a':1}`, `{null:1}`,
+			`{"a":1,}`, `{,"a":1}`, `{"a" 1}`, `{"a"}`, `{"a":}`, `{"a"::1}`, `{"a":1 "b":2}`, `{1:2}`, `{a:1}`,
+			`{'a':1}`, `{null:1}`,
 			`tru`, `True`, `TRUE`, `truee`, `nul`, `nulll`, `fals`, `undefined`, `'a'`,
 		}},
 		{false, []string{ // extensions that some parsers accept
@@ -73,7 +75,8 @@ func TestCheckAcceptsTheGrammarOnly(t *testing.T) {
 func TestCheckAcceptsNumbers(t *testing.T) {
 	for _, number := range []string{
 		"0", "-0", "1", "-1", "10", "1234567890", "9007199254740993", "-9223372036854775809",
-		"0.0", "-0.0", "0.5", "1.25", "10.010", "0e0", "0E0", "1e5", "1E5", "1e+5", "1e-5", "1E+05", "-1.5e-300", "1e400", "0.0e-0",
+		"0.0", "-0.0", "0.5", "1.25", "10.010", "0e0", "0E0", "1e5", "1E5", "1e+5", "1e-5", "1E+05", "-1.5e-300",
+		"1e400", "0.0e-0",
 		strings.Repeat("9", 10_000), "0." + strings.Repeat("0", 10_000) + "1",
 	} {
 		for _, around := range []string{"%s", " %s ", "[%s]", "[%s,%[1]s]", `{"a":%s}`, "[ %s ]"} {
@@ -81,7 +84,8 @@ func TestCheckAcceptsNumbers(t *testing.T) {
 		}
 	}
 	for _, number := range []string{
-		"-", "--1", "+1", "+", "00", "01", "-01", "-00", "1.", "1.e1", ".1", "-.1", "1.2.3", "1e", "1E", "1e+", "1e-", "1e+-1", "1e1.5", "1ee1",
+		"-", "--1", "+1", "+", "00", "01", "-01", "-00", "1.", "1.e1", ".1", "-.1", "1.2.3", "1e", "1E", "1e+", "1e-",
+		"1e+-1", "1e1.5", "1ee1",
 		"0x1", "0b1", "0o7", "1f", "1_0", "1a", "e1", "-e1", "-a", "1,5e", "١", "１", "1\x00", "- 1", "1 .5",
 	} {
 		for _, around := range []string{"%s", "[%s]", `{"a":%s}`, "[0,%s,0]", `{"a":[%s],"b":0}`} {
@@ -119,7 +123,8 @@ func TestCheckAcceptsEscapes(t *testing.T) {
 			checkVerdict(t, `"\u`+string(code)+`"`, isHex)
 		}
 	}
-	for _, s := range []string{`"\u"`, `"\u0"`, `"\u00"`, `"\u006"`, `"\u`, `"\u0061`, `"\`, `"\\`, `"\"`, `"\U0061"`, `"\x61"`, `"\u{61}"`, `"\u-061"`, `"\u+061"`, `"\u 061"`} {
+	for _, s := range []string{`"\u"`, `"\u0"`, `"\u00"`, `"\u006"`, `"\u`, `"\u0061`, `"\`, `"\\`, `"\"`, `"\U0061"`,
+		`"\x61"`, `"\u{61}"`, `"\u-061"`, `"\u+061"`, `"\u 061"`} {
 		checkVerdict(t, s, false)
 	}
 }
@@ -131,14 +136,17 @@ func TestCheckRejectsLoneSurrogatesEverywhere(t *testing.T) {
 	}
 	for _, place := range places {
 		for _, lone := range []string{
-			`\ud800`, `\uD800`, `\udbff`, `\udc00`, `\uDFFF`, `\udfff\ud800`, `\udc00\udc00`, // one half, or both in the wrong order
-			`\ud800\ud800`, `\ud83d\u0041`, `\ud83d\udbff`, `\ud83d\ue000`, `\ud83d\uffff`, `\ud83dx`, `\ud83dxude00`, `\ud83d\xde00`, `\ud83d\n`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude0g`, `\ud83d \ude00`, `\ud83du de00`,
+			// one half, or both in the wrong order
+			`\ud800`, `\uD800`, `\udbff`, `\udc00`, `\uDFFF`, `\udfff\ud800`, `\udc00\udc00`,
+			`\ud800\ud800`, `\ud83d\u0041`, `\ud83d\udbff`, `\ud83d\ue000`, `\ud83d\uffff`, `\ud83dx`, `\ud83dxude00`,
+			`\ud83d\xde00`, `\ud83d\n`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude0g`, `\ud83d \ude00`, `\ud83du de00`,
 			`\ude00\ud83d\ude00`, `\ud83d\ude00\ude00`,
 			"\xed\xa0\x80", "\xed\xbf\xbf", "\xed\xa0\xbd\xed\xb8\x80", // as bytes
 		} {
 			checkVerdict(t, fmt.Sprintf(place, lone), false)
 		}
-		for _, whole := range []string{`\ud800\udc00`, `\uDBFF\uDFFF`, `\ud83d\uDE00`, `\ud7ff`, `\ue000`, `\uffff`, `\u0000`, "😀"} {
+		for _, whole := range []string{`\ud800\udc00`, `\uDBFF\uDFFF`, `\ud83d\uDE00`, `\ud7ff`, `\ue000`, `\uffff`,
+			`\u0000`, "😀"} {
 			checkVerdict(t, fmt.Sprintf(place, whole), true)
 		}
 	}
@@ -150,16 +158,19 @@ func TestCheckRejectsDuplicateNames(t *testing.T) {
 		`{"x":{"a":1,"a":2}}`, `[{"a":1,"a":2}]`, `[[{"x":[{"a":1,"a":2}]}]]`, `{"x":{},"y":{"z":{"a":{},"a":{}}}}`,
 		`{"a":{"b":1},"a":{"b":1}}`, `{"a":{"a":{}},"a":1}`,
 		`{"a":1,"\u0061":2}`, `{"\u0061":1,"a":2}`, `{"\u0061":1,"\u0061":2}`, // with escapes
-		`{"é":1,"\u00e9":2}`, `{"é":1,"\u00E9":2}`, `{"😀":1,"\ud83d\ude00":2}`, `{"/":1,"\/":2}`, `{"\n":1,"\u000a":2}`, `{"\"":1,"\u0022":2}`, `{"\\":1,"\u005c":2}`,
+		`{"é":1,"\u00e9":2}`, `{"é":1,"\u00E9":2}`, `{"😀":1,"\ud83d\ude00":2}`, `{"/":1,"\/":2}`, `{"\n":1,"\u000a":2}`,
+		`{"\"":1,"\u0022":2}`, `{"\\":1,"\u005c":2}`,
 		`{"\u0000":1,"\u0000":2}`,
 	} {
 		checkVerdict(t, data, false)
-		if err := jsonrpc.Check([]byte(data), jsonrpc.Limits{}); err != nil && !strings.Contains(err.Error(), "duplicate") {
+		if err := jsonrpc.Check([]byte(data), jsonrpc.Limits{}); err != nil &&
+			!strings.Contains(err.Error(), "duplicate") {
 			t.Errorf("%q rejected with %q, want a reason that mentions duplicates", data, err)
 		}
 	}
 	for _, data := range []string{
-		`{"a":{"a":{"a":1}}}`, `[{"a":1},{"a":1}]`, `{"x":{"a":1},"y":{"a":1},"a":1}`, `{"x":{"a":1,"b":1},"a":1,"b":1}`,
+		`{"a":{"a":{"a":1}}}`, `[{"a":1},{"a":1}]`, `{"x":{"a":1},"y":{"a":1},"a":1}`,
+		`{"x":{"a":1,"b":1},"a":1,"b":1}`,
 		`{"a":1,"A":2}`, "{\"\u00e9\":1,\"e\u0301\":2}", `{"a":1,"a ":2,"a\u0000":3}`, `{"a":"a","b":"a"}`,
 	} {
 		checkVerdict(t, data, true) // different names, some of which look the same

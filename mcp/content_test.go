@@ -25,7 +25,8 @@ func TestContentBlocksRoundTripByType(t *testing.T) {
 		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", Text: "t"}},
 		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", Blob: []byte("b")}},
 		&mcp.ToolUseContent{ID: "1", Name: "a", Input: []byte(`{"n":1}`)},
-		&mcp.ToolResultContent{ToolUseID: "1", Content: []mcp.Content{mcp.Text("a")}, StructuredContent: []byte("null"), IsError: true},
+		&mcp.ToolResultContent{ToolUseID: "1", Content: []mcp.Content{mcp.Text("a")}, StructuredContent: []byte("null"),
+			IsError: true},
 		&mcp.UnknownContent{Type: "hologram", Raw: []byte(`{"type":"hologram","rays":[1]}`)},
 	}
 	want := mcp.CallToolResult{Content: blocks}
@@ -37,7 +38,8 @@ func TestContentBlocksRoundTripByType(t *testing.T) {
 		`{"type":"resource","resource":{"uri":"file:///a","text":"t"}},` +
 		`{"type":"resource","resource":{"uri":"file:///a","blob":"Yg=="}},` +
 		`{"type":"tool_use","id":"1","name":"a","input":{"n":1}},` +
-		`{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"a"}],"structuredContent":null,"isError":true},` +
+		`{"type":"tool_result","toolUseId":"1","content":[{"type":"text","text":"a"}],"structuredContent":null,` +
+		`"isError":true},` +
 		`{"type":"hologram","rays":[1]}]}`
 
 	for _, codec := range codecs {
@@ -114,7 +116,8 @@ func TestInvalidContentBlockIsRejected(t *testing.T) {
 
 func TestNilOrInvalidUTF8BlockDoesNotEncode(t *testing.T) {
 	for _, codec := range codecs {
-		for _, block := range []mcp.Content{nil, (*mcp.TextContent)(nil), &mcp.UnknownContent{Type: "a"}, mcp.Text("\xff")} {
+		for _, block := range []mcp.Content{nil, (*mcp.TextContent)(nil), &mcp.UnknownContent{Type: "a"},
+			mcp.Text("\xff")} {
 			for _, v := range []any{
 				mcp.CallToolResult{Content: []mcp.Content{block}},
 				mcp.PromptMessage{Role: mcp.RoleUser, Content: block},
@@ -161,7 +164,8 @@ func TestResourceContentsAreTextOrBlob(t *testing.T) {
 		{mcp.ResourceContents{URI: "a:b", Text: "t"}, `{"uri":"a:b","text":"t"}`},
 		{mcp.ResourceContents{URI: "a:b"}, `{"uri":"a:b","text":""}`},
 		{mcp.ResourceContents{URI: "a:b", Blob: []byte{}}, `{"uri":"a:b","blob":""}`},
-		{mcp.ResourceContents{URI: "a:b", MimeType: "a/b", Blob: []byte{1}, Meta: mcp.Meta{}}, `{"uri":"a:b","mimeType":"a/b","blob":"AQ==","_meta":{}}`},
+		{mcp.ResourceContents{URI: "a:b", MimeType: "a/b", Blob: []byte{1}, Meta: mcp.Meta{}},
+			`{"uri":"a:b","mimeType":"a/b","blob":"AQ==","_meta":{}}`},
 	} {
 		for _, codec := range codecs {
 			raw, err := codec.marshal(c.contents)
@@ -191,7 +195,8 @@ func TestResourceConvertsToResourceLink(t *testing.T) {
 }
 
 func BenchmarkCallToolResult(b *testing.B) {
-	for name, text := range map[string]string{"short": "Hello, Ada!", "1MiB": strings.Repeat("0123456789abcdef", 1<<16)} {
+	for name, text := range map[string]string{"short": "Hello, Ada!",
+		"1MiB": strings.Repeat("0123456789abcdef", 1<<16)} {
 		result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
 		raw, err := result.MarshalJSON()
 		if err != nil {
@@ -240,7 +245,9 @@ func places() []place {
 	var all []place
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
 		t := roots[name]
-		walkPlaces(t, nil, func(s string) string { return s }, func(field reflect.Type, name string, json func(name, value string) string) {
+		walkPlaces(t, nil, func(s string) string {
+			return s
+		}, func(field reflect.Type, name string, json func(name, value string) string) {
 			all = append(all, place{t, field, name, json})
 		})
 	}
@@ -251,20 +258,23 @@ var blocks = []struct {
 	goType reflect.Type
 	name   string
 }{
-	{reflect.TypeFor[mcp.TextContent](), "text"}, {reflect.TypeFor[mcp.ImageContent](), "image"}, {reflect.TypeFor[mcp.AudioContent](), "audio"},
+	{reflect.TypeFor[mcp.TextContent](), "text"}, {reflect.TypeFor[mcp.ImageContent](), "image"},
+	{reflect.TypeFor[mcp.AudioContent](), "audio"},
 	{reflect.TypeFor[mcp.ResourceLink](), "resource_link"}, {reflect.TypeFor[mcp.EmbeddedResource](), "resource"},
 	{reflect.TypeFor[mcp.ToolUseContent](), "tool_use"}, {reflect.TypeFor[mcp.ToolResultContent](), "tool_result"},
 }
 
 // walkPlaces calls member for each member of t. wrap returns the root with a value of t.
-func walkPlaces(t reflect.Type, open []reflect.Type, wrap func(string) string, member func(field reflect.Type, name string, json func(name, value string) string)) {
+func walkPlaces(t reflect.Type, open []reflect.Type, wrap func(string) string,
+	member func(field reflect.Type, name string, json func(name, value string) string)) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		walkPlaces(t.Elem(), open, wrap, member)
 		return
 	case reflect.Slice:
 		if t == reflect.TypeFor[mcp.ElicitProperties]() {
-			walkPlaces(reflect.TypeFor[mcp.PrimitiveSchema](), open, func(s string) string { return wrap(`{"p":` + s + `}`) }, member)
+			walkPlaces(reflect.TypeFor[mcp.PrimitiveSchema](), open,
+				func(s string) string { return wrap(`{"p":` + s + `}`) }, member)
 		} else if t != reflect.TypeFor[json.RawMessage]() && t.Elem().Kind() != reflect.Uint8 {
 			walkPlaces(t.Elem(), open, func(s string) string { return wrap(`[` + s + `]`) }, member)
 		}
@@ -277,10 +287,13 @@ func walkPlaces(t reflect.Type, open []reflect.Type, wrap func(string) string, m
 	case reflect.Interface:
 		if t == reflect.TypeFor[mcp.Content]() {
 			for _, block := range blocks {
-				if slices.Contains(open, reflect.TypeFor[mcp.ToolResultContent]()) && strings.HasPrefix(block.name, "tool_") {
+				if slices.Contains(open, reflect.TypeFor[mcp.ToolResultContent]()) &&
+					strings.HasPrefix(block.name, "tool_") {
 					continue // a tool result keeps such blocks as unknown ones
 				}
-				walkPlaces(block.goType, open, func(s string) string { return wrap(strings.Replace(s, `{`, `{"type":"`+block.name+`",`, 1)) }, member)
+				walkPlaces(block.goType, open, func(s string) string {
+					return wrap(strings.Replace(s, `{`, `{"type":"`+block.name+`",`, 1))
+				}, member)
 			}
 		}
 		return
@@ -339,7 +352,8 @@ func TestNumbersDecodeExactlyInEverySpelling(t *testing.T) {
 		if !integer {
 			continue
 		}
-		for plain, spelled := range map[string]string{"9007199254740993": "9007199254740993.0", "9223372036854775807": "9.223372036854775807e18", "0": "-0.0e9999"} {
+		for plain, spelled := range map[string]string{"9007199254740993": "9007199254740993.0",
+			"9223372036854775807": "9.223372036854775807e18", "0": "-0.0e9999"} {
 			want, err := decodeAs(p.root, p.json(p.name, plain))
 			if err != nil {
 				t.Fatal(err)
@@ -348,7 +362,8 @@ func TestNumbersDecodeExactlyInEverySpelling(t *testing.T) {
 				t.Errorf("%s: %+v, %v", p.json(p.name, spelled), got, err)
 			}
 		}
-		for _, wrong := range []string{"1.5", "15e-1", "9223372036854775808", "9223372036854775808.0", "1e19", `"6"`, "1e9999999999", "1e-9999999999"} {
+		for _, wrong := range []string{"1.5", "15e-1", "9223372036854775808", "9223372036854775808.0", "1e19", `"6"`,
+			"1e9999999999", "1e-9999999999"} {
 			if got, err := decodeAs(p.root, p.json(p.name, wrong)); err == nil {
 				t.Errorf("%s is decoded as %+v", p.json(p.name, wrong), got)
 			}

@@ -163,7 +163,8 @@ func (c *coverage) definition(name string, s schema, goType reflect.Type) {
 			c.definition(name, part, goType)
 		}
 	}
-	if s.Properties["method"].Const != nil || strings.HasSuffix(name, "Request") || strings.HasSuffix(name, "Notification") {
+	if s.Properties["method"].Const != nil || strings.HasSuffix(name, "Request") ||
+		strings.HasSuffix(name, "Notification") {
 		if goType != reflect.TypeFor[mcp.InputRequest]() {
 			c.check(name+".params", s.Properties["params"], goType)
 			return
@@ -285,7 +286,8 @@ func misfit(jsonType any, goType reflect.Type) string {
 			return "array"
 		}
 	case "object":
-		if goType.Kind() != reflect.Struct && goType.Kind() != reflect.Map && goType != reflect.TypeFor[mcp.ElicitProperties]() {
+		if goType.Kind() != reflect.Struct && goType.Kind() != reflect.Map &&
+			goType != reflect.TypeFor[mcp.ElicitProperties]() {
 			return "object"
 		}
 	}

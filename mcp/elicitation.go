@@ -316,7 +316,9 @@ func ParseElicitURL(address string) (*url.URL, error) {
 	if len(address) > MaxElicitURL {
 		return nil, fmt.Errorf("URL is too long: %d bytes, the limit is %d", len(address), MaxElicitURL)
 	}
-	if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) || r == unicode.ReplacementChar }) {
+	if strings.ContainsFunc(address, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsGraphic(r) || r == unicode.ReplacementChar
+	}) {
 		return nil, errors.New("URL must not contain spaces or invisible characters")
 	}
 	u, err := url.Parse(address)

@@ -22,7 +22,8 @@ const form = `{"type":"object","properties":{` +
 	`"required":["zip"]}`
 
 func TestFormPreservesOrderOfProperties(t *testing.T) {
-	if err := spec.Validate(mcp.Latest, "ElicitRequestFormParams", []byte(`{"message":"a","requestedSchema":`+form+`}`)); err != nil {
+	if err := spec.Validate(mcp.Latest, "ElicitRequestFormParams",
+		[]byte(`{"message":"a","requestedSchema":`+form+`}`)); err != nil {
 		t.Fatal(err)
 	}
 	schema, err := mcp.ParseElicitSchema([]byte(form))
@@ -115,7 +116,8 @@ func TestAcceptElicitRequiresObject(t *testing.T) {
 // Rule H7: URLs must use https or the loopback interface, and must not deceive the user.
 func TestElicitURLMustBeSafe(t *testing.T) {
 	for _, address := range []string{
-		"https://example.com/pay?id=1", "HTTPS://example.com", "https://[2001:db8::1]:8443/x#y", "https://xn--pple-43d.com/",
+		"https://example.com/pay?id=1", "HTTPS://example.com", "https://[2001:db8::1]:8443/x#y",
+		"https://xn--pple-43d.com/",
 		"http://127.0.0.1:8080/", "http://[::1]/", "http://LOCALHOST:1/",
 	} {
 		if u, err := mcp.ParseElicitURL(address); err != nil || u.Hostname() == "" {
@@ -123,11 +125,13 @@ func TestElicitURLMustBeSafe(t *testing.T) {
 		}
 	}
 	for _, address := range []string{
-		"", "example.com", "//example.com/", "--new-window", "javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "ftp://example.com/",
+		"", "example.com", "//example.com/", "--new-window", "javascript:alert(1)", "file:///etc/passwd",
+		"data:text/html,x", "ftp://example.com/",
 		"https://", "https:///path", "https:example.com", "https://:443/", "https://%zz/", "https://example.com:x/",
 		"http://example.com/", "http://localhost.evil.example/", "http://127.0.0.1.evil.example/", "http://0.0.0.0/",
 		"https://example.com@evil.example/", "https://user:secret@example.com/", "https://@example.com/",
-		"https://example.com/a b", "https://example.com/\n", "https://example.com/\x1b[2J", "https://example.com/\u202egpj", "https://exa\u200bmple.com/", "https://example.com/\xff",
+		"https://example.com/a b", "https://example.com/\n", "https://example.com/\x1b[2J",
+		"https://example.com/\u202egpj", "https://exa\u200bmple.com/", "https://example.com/\xff",
 		"https://example.com\\@evil.example/",
 		"https://example.com/" + strings.Repeat("x", mcp.MaxElicitURL),
 	} {
@@ -195,7 +199,8 @@ func TestArrayOfOneBlockDecodes(t *testing.T) {
 }
 
 func TestSamplingMessageWithoutContentIsRejected(t *testing.T) {
-	for _, raw := range []string{`{"role":"user"}`, `{"role":"user","content":null}`, `{"role":"user","content":"a"}`, `{"role":"user","content":[null]}`} {
+	for _, raw := range []string{`{"role":"user"}`, `{"role":"user","content":null}`, `{"role":"user","content":"a"}`,
+		`{"role":"user","content":[null]}`} {
 		for _, codec := range codecs {
 			if err := codec.unmarshal([]byte(raw), new(mcp.SamplingMessage)); err == nil {
 				t.Errorf("%s: accepted the message %s", codec.name, raw)
@@ -259,7 +264,8 @@ func TestEveryToolUseHasResult(t *testing.T) {
 
 func TestUsesToolsReportsToolsAndToolContent(t *testing.T) {
 	conversation := func(content ...mcp.Content) []mcp.SamplingMessage {
-		return []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("x")}}, {Role: mcp.RoleUser, Content: content}}
+		return []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("x")}},
+			{Role: mcp.RoleUser, Content: content}}
 	}
 	for name, test := range map[string]struct {
 		params mcp.CreateMessageParams

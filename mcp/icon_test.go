@@ -15,9 +15,12 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 		"data:image/png;base64,iVBORw0KGgo=", "DATA:image/svg+xml,%3Csvg/%3E",
 	}
 	unsafe := []string{
-		"", "a.png", "/a.png", "//example.com/a.png", "https:", "https:///a.png", "https:a.png", "https://user:secret@example.com/a.png",
-		"http://example.com/a.png", "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "java\nscript:alert(1)", " https://example.com/a.png",
-		"file:///etc/passwd", "ftp://example.com/a.png", "ws://example.com/", "vscode://open", "vbscript:x", "blob:https://example.com/1",
+		"", "a.png", "/a.png", "//example.com/a.png", "https:", "https:///a.png", "https:a.png",
+		"https://user:secret@example.com/a.png",
+		"http://example.com/a.png", "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)",
+		"java\nscript:alert(1)", " https://example.com/a.png",
+		"file:///etc/passwd", "ftp://example.com/a.png", "ws://example.com/", "vscode://open", "vbscript:x",
+		"blob:https://example.com/1",
 		"data:text/html,<script>", "data:,x", "data:application/javascript,x", "https\u0000://example.com/",
 	}
 	var icons []Icon
@@ -32,7 +35,8 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 		"Tool": new(iconsOf[Tool]), "Prompt": new(iconsOf[Prompt]), "Resource": new(iconsOf[Resource]),
 		"ResourceTemplate": new(iconsOf[ResourceTemplate]), "Implementation": new(iconsOf[Implementation]),
 	} {
-		message := fmt.Sprintf(`{"name":"a","version":"1","uri":"a:b","uriTemplate":"a:b","inputSchema":{},"icons":%s}`, raw)
+		message := fmt.Sprintf(`{"name":"a","version":"1","uri":"a:b","uriTemplate":"a:b","inputSchema":{},"icons":%s}`,
+			raw)
 		if err := json.Unmarshal([]byte(message), decoded); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +49,8 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 		}
 	}
 	var link CallToolResult
-	if err := json.Unmarshal(fmt.Appendf(nil, `{"content":[{"type":"resource_link","uri":"a:b","name":"a","icons":%s}]}`, raw), &link); err != nil {
+	if err := json.Unmarshal(fmt.Appendf(nil,
+		`{"content":[{"type":"resource_link","uri":"a:b","name":"a","icons":%s}]}`, raw), &link); err != nil {
 		t.Fatal(err)
 	}
 	if got := link.Content[0].(*ResourceLink).Icons; len(got) != len(safe) {
@@ -75,16 +80,24 @@ func (i *iconsOf[T]) all() Icons {
 }
 
 var toolResults = []string{
-	`{}`, `null`, `[]`, ``, `{"content":[]}`, `{"content":null}`, `{"content":{}}`, `{"content":[null]}`, `{"content":["x"]}`,
+	`{}`, `null`, `[]`, ``, `{"content":[]}`, `{"content":null}`, `{"content":{}}`, `{"content":[null]}`,
+	`{"content":["x"]}`,
 	`{"content":[{"type":"text","text":"a\u00e9\n"}],"isError":true,"unknown":[1]}`,
-	`{"content":[{"text":"t","type":"text"},{"type":"text"},{"type":"text","text":null},{"type":"text","text":"t","_meta":{}}]}`,
-	`{"content":[{"type":"text","text":"t","annotations":{"priority":1}},{"type":"image","data":"AA==","mimeType":"image/png"}]}`,
-	`{"content":[{"type":"text","text":5}]}`, `{"content":[{"text":"no type"}]}`, `{"content":[{"type":"other","x":[1]}]}`,
-	`{"content":[{"type":"tool_use","id":"1","name":"n","input":{}},{"type":"tool_result","toolUseId":"1","content":[]}]}`,
+	`{"content":[{"text":"t","type":"text"},{"type":"text"},{"type":"text","text":null},{"type":"text","text":"t",` +
+		`"_meta":{}}]}`,
+	`{"content":[{"type":"text","text":"t","annotations":{"priority":1}},{"type":"image","data":"AA==",` +
+		`"mimeType":"image/png"}]}`,
+	`{"content":[{"type":"text","text":5}]}`, `{"content":[{"text":"no type"}]}`,
+	`{"content":[{"type":"other","x":[1]}]}`,
+	`{"content":[{"type":"tool_use","id":"1","name":"n","input":{}},{"type":"tool_result","toolUseId":"1",` +
+		`"content":[]}]}`,
 	`{"content":[{"type":"text","text":"t","unknown":"x"},{"type":"text","Text":"x"},{"\u0074ype":"text","text":"t"}]}`,
-	`{"content":[],"structuredContent":{"a": [1.0, "x"]},"_meta":{"k":{"v": 1},"\u006b2":null},"resultType":"complete"}`,
-	`{"structuredContent":null}`, `{"structuredContent":"s"}`, `{"isError":null}`, `{"isError":1}`, `{"resultType":1}`, `{"resultType":null}`,
-	`{"_meta":null}`, `{"_meta":[]}`, `{"_meta":{}}`, `{"Content":[]}`, `{"\u0063ontent":[]}`, `{"content":[],"content":[]}`, `{} x`, "{\"resultType\":\"\xff\"}",
+	`{"content":[],"structuredContent":{"a": [1.0, "x"]},"_meta":{"k":{"v": 1},"\u006b2":null},` +
+		`"resultType":"complete"}`,
+	`{"structuredContent":null}`, `{"structuredContent":"s"}`, `{"isError":null}`, `{"isError":1}`, `{"resultType":1}`,
+	`{"resultType":null}`,
+	`{"_meta":null}`, `{"_meta":[]}`, `{"_meta":{}}`, `{"Content":[]}`, `{"\u0063ontent":[]}`,
+	`{"content":[],"content":[]}`, `{} x`, "{\"resultType\":\"\xff\"}",
 }
 
 func checkToolResult(t *testing.T, raw []byte) {

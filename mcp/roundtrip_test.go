@@ -144,7 +144,8 @@ func TestRawJSONKeepsItsNumbers(t *testing.T) {
 }
 
 func TestDecodedValuesDoNotShareMemoryWithTheInput(t *testing.T) {
-	input := []byte(`{"content":[{"type":"text","text":"abc"},{"type":"new","x":"abc"}],"structuredContent":{"a":"abc"},"_meta":{"k":"abc"}}`)
+	input := []byte(`{"content":[{"type":"text","text":"abc"},{"type":"new","x":"abc"}],` +
+		`"structuredContent":{"a":"abc"},"_meta":{"k":"abc"}}`)
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
 		data := bytes.Clone(input)
@@ -273,7 +274,8 @@ func TestEncodingIsDeterministic(t *testing.T) {
 
 func FuzzContentRoundTrip(f *testing.F) {
 	for name, raw := range spec.Examples(mcp.V20260728) {
-		if strings.HasSuffix(path.Dir(name), "Content") || strings.HasPrefix(name, "Resource") || strings.HasPrefix(name, "EmbeddedResource") {
+		if strings.HasSuffix(path.Dir(name), "Content") || strings.HasPrefix(name, "Resource") ||
+			strings.HasPrefix(name, "EmbeddedResource") {
 			f.Add(raw)
 		}
 	}

@@ -24,28 +24,32 @@ func byName[K comparable](names map[K]string) map[string]K {
 // vocabulary maps the names of schema definitions to Go types. The Go type of a request or notification is that of its
 // params, and that of an error the type of its data.
 var vocabulary = byName(map[reflect.Type]string{
-	reflect.TypeFor[jsonrpc.Error]():                 "Error InternalError InvalidParamsError InvalidRequestError MethodNotFoundError ParseError",
-	reflect.TypeFor[jsonrpc.ID]():                    "ProgressToken RequestId",
-	reflect.TypeFor[mcp.Annotations]():               "Annotations",
-	reflect.TypeFor[mcp.AudioContent]():              "AudioContent",
-	reflect.TypeFor[mcp.CallToolParams]():            "CallToolRequest CallToolRequestParams InputResponseRequestParams TaskAugmentedRequestParams",
-	reflect.TypeFor[mcp.CallToolResult]():            "CallToolResult",
-	reflect.TypeFor[mcp.CancelledParams]():           "CancelledNotification CancelledNotificationParams",
-	reflect.TypeFor[mcp.ClientCapabilities]():        "ClientCapabilities",
-	reflect.TypeFor[mcp.CompleteParams]():            "CompleteRequest CompleteRequestParams",
-	reflect.TypeFor[mcp.CompleteReference]():         "PromptReference ResourceReference ResourceTemplateReference",
-	reflect.TypeFor[mcp.CompleteResult]():            "CompleteResult",
-	reflect.TypeFor[mcp.CreateMessageParams]():       "CreateMessageRequest CreateMessageRequestParams",
-	reflect.TypeFor[mcp.CreateMessageResult]():       "CreateMessageResult",
-	reflect.TypeFor[mcp.DetailedTask]():              "CancelledTask CompletedTask DetailedTask FailedTask InputRequiredTask WorkingTask",
+	reflect.TypeFor[jsonrpc.Error](): "Error InternalError InvalidParamsError InvalidRequestError " +
+		"MethodNotFoundError ParseError",
+	reflect.TypeFor[jsonrpc.ID]():       "ProgressToken RequestId",
+	reflect.TypeFor[mcp.Annotations]():  "Annotations",
+	reflect.TypeFor[mcp.AudioContent](): "AudioContent",
+	reflect.TypeFor[mcp.CallToolParams](): "CallToolRequest CallToolRequestParams " +
+		"InputResponseRequestParams TaskAugmentedRequestParams",
+	reflect.TypeFor[mcp.CallToolResult]():      "CallToolResult",
+	reflect.TypeFor[mcp.CancelledParams]():     "CancelledNotification CancelledNotificationParams",
+	reflect.TypeFor[mcp.ClientCapabilities]():  "ClientCapabilities",
+	reflect.TypeFor[mcp.CompleteParams]():      "CompleteRequest CompleteRequestParams",
+	reflect.TypeFor[mcp.CompleteReference]():   "PromptReference ResourceReference ResourceTemplateReference",
+	reflect.TypeFor[mcp.CompleteResult]():      "CompleteResult",
+	reflect.TypeFor[mcp.CreateMessageParams](): "CreateMessageRequest CreateMessageRequestParams",
+	reflect.TypeFor[mcp.CreateMessageResult](): "CreateMessageResult",
+	reflect.TypeFor[mcp.DetailedTask](): "CancelledTask CompletedTask DetailedTask FailedTask " +
+		"InputRequiredTask WorkingTask",
 	reflect.TypeFor[mcp.DiscoverResult]():            "DiscoverResult",
 	reflect.TypeFor[mcp.ElicitationCompleteParams](): "ElicitationCompleteNotification",
-	reflect.TypeFor[mcp.ElicitParams]():              "ElicitRequest ElicitRequestFormParams ElicitRequestParams ElicitRequestURLParams",
-	reflect.TypeFor[mcp.ElicitResult]():              "ElicitResult",
-	reflect.TypeFor[mcp.EmbeddedResource]():          "EmbeddedResource",
-	reflect.TypeFor[mcp.EmptyParams](): "DiscoverRequest InitializedNotification ListRootsRequest NotificationParams PingRequest " +
-		"PromptListChangedNotification RequestParams ResourceListChangedNotification RootsListChangedNotification " +
-		"ToolListChangedNotification",
+	reflect.TypeFor[mcp.ElicitParams](): "ElicitRequest ElicitRequestFormParams ElicitRequestParams " +
+		"ElicitRequestURLParams",
+	reflect.TypeFor[mcp.ElicitResult]():     "ElicitResult",
+	reflect.TypeFor[mcp.EmbeddedResource](): "EmbeddedResource",
+	reflect.TypeFor[mcp.EmptyParams](): "DiscoverRequest InitializedNotification ListRootsRequest NotificationParams " +
+		"PingRequest PromptListChangedNotification RequestParams ResourceListChangedNotification " +
+		"RootsListChangedNotification ToolListChangedNotification",
 	reflect.TypeFor[mcp.EmptyResult]():                 "EmptyResult Result UpdateTaskResult",
 	reflect.TypeFor[mcp.GetPromptParams]():             "GetPromptRequest GetPromptRequestParams",
 	reflect.TypeFor[mcp.GetPromptResult]():             "GetPromptResult",
@@ -68,49 +72,57 @@ var vocabulary = byName(map[reflect.Type]string{
 	reflect.TypeFor[mcp.ListToolsResult]():             "CacheableResult ListToolsResult PaginatedResult",
 	reflect.TypeFor[mcp.LoggingLevel]():                "LoggingLevel",
 	reflect.TypeFor[mcp.LoggingMessageParams]():        "LoggingMessageNotification LoggingMessageNotificationParams",
-	reflect.TypeFor[mcp.Meta]():                        "MetaObject NotificationMetaObject ResultMetaObject SubscriptionsListenResultMetaObject",
-	reflect.TypeFor[mcp.MissingCapabilityData]():       "MissingRequiredClientCapabilityError",
-	reflect.TypeFor[mcp.ModelHint]():                   "ModelHint",
-	reflect.TypeFor[mcp.ModelPreferences]():            "ModelPreferences",
-	reflect.TypeFor[mcp.PaginatedParams](): "ListPromptsRequest ListResourceTemplatesRequest ListResourcesRequest ListTasksRequest ListToolsRequest " +
-		"PaginatedRequest PaginatedRequestParams",
-	reflect.TypeFor[mcp.PrimitiveSchema](): "BooleanSchema EnumSchema LegacyTitledEnumSchema NumberSchema StringSchema TitledMultiSelectEnumSchema " +
-		"TitledSingleSelectEnumSchema UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema",
-	reflect.TypeFor[mcp.ProgressParams]():                  "ProgressNotification ProgressNotificationParams",
-	reflect.TypeFor[mcp.Prompt]():                          "Prompt",
-	reflect.TypeFor[mcp.PromptArgument]():                  "PromptArgument",
-	reflect.TypeFor[mcp.PromptMessage]():                   "PromptMessage",
-	reflect.TypeFor[mcp.ReadResourceParams]():              "ReadResourceRequest ReadResourceRequestParams ResourceRequestParams",
-	reflect.TypeFor[mcp.ReadResourceResult]():              "ReadResourceResult",
-	reflect.TypeFor[mcp.RelatedTask]():                     "RelatedTaskMetadata",
-	reflect.TypeFor[mcp.RequestMeta]():                     "RequestMetaObject",
-	reflect.TypeFor[mcp.Resource]():                        "Resource",
-	reflect.TypeFor[mcp.ResourceContents]():                "BlobResourceContents ResourceContents TextResourceContents",
-	reflect.TypeFor[mcp.ResourceLink]():                    "ResourceLink",
-	reflect.TypeFor[mcp.ResourceTemplate]():                "ResourceTemplate",
-	reflect.TypeFor[mcp.ResourceUpdatedParams]():           "ResourceUpdatedNotification ResourceUpdatedNotificationParams",
-	reflect.TypeFor[mcp.Role]():                            "Role",
-	reflect.TypeFor[mcp.Root]():                            "Root",
-	reflect.TypeFor[mcp.SamplingMessage]():                 "SamplingMessage",
-	reflect.TypeFor[mcp.ServerCapabilities]():              "ServerCapabilities",
-	reflect.TypeFor[mcp.SetLevelParams]():                  "SetLevelRequest SetLevelRequestParams",
-	reflect.TypeFor[mcp.SubscribeParams]():                 "SubscribeRequest SubscribeRequestParams UnsubscribeRequest UnsubscribeRequestParams",
-	reflect.TypeFor[mcp.SubscriptionFilter]():              "SubscriptionFilter TaskSubscriptionAcknowledgedNotifications TaskSubscriptionNotifications",
-	reflect.TypeFor[mcp.SubscriptionsAcknowledgedParams](): "SubscriptionsAcknowledgedNotification SubscriptionsAcknowledgedNotificationParams",
-	reflect.TypeFor[mcp.Supported]():                       "TasksExtensionCapability",
-	reflect.TypeFor[mcp.TaskMetadata]():                    "TaskMetadata",
-	reflect.TypeFor[mcp.TaskParams]():                      "CancelTaskRequest GetTaskPayloadRequest GetTaskRequest",
-	reflect.TypeFor[mcp.TaskStatus]():                      "TaskStatus",
-	reflect.TypeFor[mcp.TextContent]():                     "Annotated TextContent",
-	reflect.TypeFor[mcp.Tool]():                            "BaseMetadata Icons Tool",
-	reflect.TypeFor[mcp.ToolAnnotations]():                 "ToolAnnotations",
-	reflect.TypeFor[mcp.ToolChoice]():                      "ToolChoice",
-	reflect.TypeFor[mcp.ToolExecution]():                   "ToolExecution",
-	reflect.TypeFor[mcp.ToolResultContent]():               "ToolResultContent",
-	reflect.TypeFor[mcp.ToolUseContent]():                  "ToolUseContent",
-	reflect.TypeFor[mcp.UnsupportedVersionData]():          "UnsupportedProtocolVersionError",
-	reflect.TypeFor[mcp.UpdateTaskParams]():                "UpdateTaskRequest",
-	reflect.TypeFor[mcp.URLElicitationRequiredData]():      "URLElicitationRequiredError",
+	reflect.TypeFor[mcp.Meta](): "MetaObject NotificationMetaObject ResultMetaObject " +
+		"SubscriptionsListenResultMetaObject",
+	reflect.TypeFor[mcp.MissingCapabilityData](): "MissingRequiredClientCapabilityError",
+	reflect.TypeFor[mcp.ModelHint]():             "ModelHint",
+	reflect.TypeFor[mcp.ModelPreferences]():      "ModelPreferences",
+	reflect.TypeFor[mcp.PaginatedParams](): "ListPromptsRequest ListResourceTemplatesRequest ListResourcesRequest " +
+		"ListTasksRequest ListToolsRequest PaginatedRequest PaginatedRequestParams",
+	reflect.TypeFor[mcp.PrimitiveSchema](): "BooleanSchema EnumSchema LegacyTitledEnumSchema NumberSchema " +
+		"StringSchema TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema UntitledMultiSelectEnumSchema " +
+		"UntitledSingleSelectEnumSchema",
+	reflect.TypeFor[mcp.ProgressParams](): "ProgressNotification ProgressNotificationParams",
+	reflect.TypeFor[mcp.Prompt]():         "Prompt",
+	reflect.TypeFor[mcp.PromptArgument](): "PromptArgument",
+	reflect.TypeFor[mcp.PromptMessage]():  "PromptMessage",
+	reflect.TypeFor[mcp.ReadResourceParams](): "ReadResourceRequest ReadResourceRequestParams " +
+		"ResourceRequestParams",
+	reflect.TypeFor[mcp.ReadResourceResult](): "ReadResourceResult",
+	reflect.TypeFor[mcp.RelatedTask]():        "RelatedTaskMetadata",
+	reflect.TypeFor[mcp.RequestMeta]():        "RequestMetaObject",
+	reflect.TypeFor[mcp.Resource]():           "Resource",
+	reflect.TypeFor[mcp.ResourceContents](): "BlobResourceContents ResourceContents " +
+		"TextResourceContents",
+	reflect.TypeFor[mcp.ResourceLink]():     "ResourceLink",
+	reflect.TypeFor[mcp.ResourceTemplate](): "ResourceTemplate",
+	reflect.TypeFor[mcp.ResourceUpdatedParams](): "ResourceUpdatedNotification " +
+		"ResourceUpdatedNotificationParams",
+	reflect.TypeFor[mcp.Role]():               "Role",
+	reflect.TypeFor[mcp.Root]():               "Root",
+	reflect.TypeFor[mcp.SamplingMessage]():    "SamplingMessage",
+	reflect.TypeFor[mcp.ServerCapabilities](): "ServerCapabilities",
+	reflect.TypeFor[mcp.SetLevelParams]():     "SetLevelRequest SetLevelRequestParams",
+	reflect.TypeFor[mcp.SubscribeParams](): "SubscribeRequest SubscribeRequestParams " +
+		"UnsubscribeRequest UnsubscribeRequestParams",
+	reflect.TypeFor[mcp.SubscriptionFilter](): "SubscriptionFilter TaskSubscriptionAcknowledgedNotifications " +
+		"TaskSubscriptionNotifications",
+	reflect.TypeFor[mcp.SubscriptionsAcknowledgedParams](): "SubscriptionsAcknowledgedNotification " +
+		"SubscriptionsAcknowledgedNotificationParams",
+	reflect.TypeFor[mcp.Supported]():                  "TasksExtensionCapability",
+	reflect.TypeFor[mcp.TaskMetadata]():               "TaskMetadata",
+	reflect.TypeFor[mcp.TaskParams]():                 "CancelTaskRequest GetTaskPayloadRequest GetTaskRequest",
+	reflect.TypeFor[mcp.TaskStatus]():                 "TaskStatus",
+	reflect.TypeFor[mcp.TextContent]():                "Annotated TextContent",
+	reflect.TypeFor[mcp.Tool]():                       "BaseMetadata Icons Tool",
+	reflect.TypeFor[mcp.ToolAnnotations]():            "ToolAnnotations",
+	reflect.TypeFor[mcp.ToolChoice]():                 "ToolChoice",
+	reflect.TypeFor[mcp.ToolExecution]():              "ToolExecution",
+	reflect.TypeFor[mcp.ToolResultContent]():          "ToolResultContent",
+	reflect.TypeFor[mcp.ToolUseContent]():             "ToolUseContent",
+	reflect.TypeFor[mcp.UnsupportedVersionData]():     "UnsupportedProtocolVersionError",
+	reflect.TypeFor[mcp.UpdateTaskParams]():           "UpdateTaskRequest",
+	reflect.TypeFor[mcp.URLElicitationRequiredData](): "URLElicitationRequiredError",
 })
 
 // legacyTasks are what 2025-11-25 defines under names that the tasks extension has for something else.
@@ -135,10 +147,12 @@ var without = byName(map[string]string{
 	"a union of methods": "ClientNotification ClientRequest ServerNotification ServerRequest",
 	"a union of results": "ClientResult ServerResult",
 	"a union of results, raw in InputResponses": "InputResponse",
-	"a union, represented by PrimitiveSchema":   "PrimitiveSchemaDefinition SingleSelectEnumSchema MultiSelectEnumSchema",
-	"an envelope around a result": "CallToolResultResponse CompleteResultResponse DiscoverResultResponse GetPromptResultResponse " +
-		"ListPromptsResultResponse ListResourceTemplatesResultResponse ListResourcesResultResponse " +
-		"ListToolsResultResponse ReadResourceResultResponse SubscriptionsListenResultResponse",
+	"a union, represented by PrimitiveSchema": "PrimitiveSchemaDefinition SingleSelectEnumSchema " +
+		"MultiSelectEnumSchema",
+	"an envelope around a result": "CallToolResultResponse CompleteResultResponse DiscoverResultResponse " +
+		"GetPromptResultResponse ListPromptsResultResponse ListResourceTemplatesResultResponse " +
+		"ListResourcesResultResponse ListToolsResultResponse ReadResourceResultResponse " +
+		"SubscriptionsListenResultResponse",
 	"an error without data": "HeaderMismatchError",
 	"json.RawMessage":       "JSONArray JSONObject JSONValue",
 	"jsonrpc": "JSONRPCBatchRequest JSONRPCBatchResponse JSONRPCError JSONRPCErrorResponse JSONRPCMessage " +
@@ -149,7 +163,8 @@ var without = byName(map[string]string{
 
 // memberValues are values of members. One of them sets each member of the vocabulary.
 var memberValues = []string{
-	`"x"`, `7`, `true`, `{}`, `["x"]`, `[{}]`, `{"x":{}}`, `{"x":"y"}`, `"eA=="`, `{"type":"text","text":"x"}`, `[{"type":"text","text":"x"}]`, `{"type":"ref/prompt","name":"x"}`, `{"x":{"type":"string"}}`,
+	`"x"`, `7`, `true`, `{}`, `["x"]`, `[{}]`, `{"x":{}}`, `{"x":"y"}`, `"eA=="`, `{"type":"text","text":"x"}`,
+	`[{"type":"text","text":"x"}]`, `{"type":"ref/prompt","name":"x"}`, `{"x":{"type":"string"}}`,
 	`"https://example.com"`, `{"values":["x"]}`, `[{"role":"user","content":{"type":"text","text":"x"}}]`,
 }
 
@@ -167,8 +182,8 @@ func valueOf(p place) (string, bool) {
 	return "", false
 }
 
-// FuzzKeyIsolation checks for every member of every wire type that only its own name sets it: a member with another name,
-// also one that differs in case, in normalization or in an invisible character, is not taken for it.
+// FuzzKeyIsolation checks for every member of every wire type that only its own name sets it: a member with another
+// name, also one that differs in case, in normalization or in an invisible character, is not taken for it.
 func FuzzKeyIsolation(f *testing.F) {
 	var all []place
 	var values []string // the value of each place that sets the member
@@ -194,8 +209,10 @@ func FuzzKeyIsolation(f *testing.F) {
 			t.Fatal(err)
 		}
 		keys := []string{
-			key, strings.ToUpper(p.name), strings.ToUpper(p.name[:1]) + p.name[1:], strings.ToLower(p.name), strings.ReplaceAll(p.name, "s", "ſ"), strings.ReplaceAll(p.name, "k", "K"),
-			p.name + "\x00", p.name + "\u200d", " " + p.name, strings.ReplaceAll(p.name, "e", "e\u0301"), strings.ReplaceAll(p.name, "a", "а"), p.name + key, key + p.name,
+			key, strings.ToUpper(p.name), strings.ToUpper(p.name[:1]) + p.name[1:], strings.ToLower(p.name),
+			strings.ReplaceAll(p.name, "s", "ſ"), strings.ReplaceAll(p.name, "k", "K"),
+			p.name + "\x00", p.name + "\u200d", " " + p.name, strings.ReplaceAll(p.name, "e", "e\u0301"),
+			strings.ReplaceAll(p.name, "a", "а"), p.name + key, key + p.name,
 		}
 		for _, key := range keys {
 			if known[key] || !utf8.ValidString(key) {

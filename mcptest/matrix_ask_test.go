@@ -45,7 +45,8 @@ func question(ctx context.Context, what string) (string, error) {
 func asking(charged *atomic.Int32) func() *server.Server {
 	return func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks three questions, and charges a card between them."},
+		server.AddTool(s, mcp.Tool{Name: "order",
+			Description: "Asks three questions, and charges a card between them."},
 			func(ctx context.Context, _ struct{}) (string, error) {
 				first, err := question(ctx, "first?")
 				if err != nil {
@@ -72,7 +73,9 @@ func asking(charged *atomic.Int32) func() *server.Server {
 				var sampled mcp.CreateMessageResult
 				var roots []mcp.Root
 				err := server.Ask(ctx,
-					server.SampleInto(&sampled, mcp.CreateMessageParams{MaxTokens: 5, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("hello?")}}}}),
+					server.SampleInto(&sampled, mcp.CreateMessageParams{MaxTokens: 5,
+						Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+							Content: []mcp.Content{mcp.Text("hello?")}}}}),
 					server.RootsInto(&roots))
 				if err != nil {
 					return "", err
@@ -98,7 +101,8 @@ func answering(d *client.Dialer) {
 	}
 	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		question := p.Messages[0].Content[0].(*mcp.TextContent).Text
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "echo", Content: []mcp.Content{mcp.Text(question + "!")}}, nil
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "echo",
+			Content: []mcp.Content{mcp.Text(question + "!")}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil }
 }
@@ -152,22 +156,24 @@ func TestInputRequestsCanBeCancelled(t *testing.T) {
 	asked, answered := make(chan struct{}, 1), make(chan error, 1)
 	hasty := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "hasty", Description: "Asks, and does not wait."}, func(ctx context.Context, _ struct{}) (string, error) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			go func() {
-				select {
-				case <-asked:
-					cancel()
-				case <-ctx.Done():
+		server.AddTool(s, mcp.Tool{Name: "hasty", Description: "Asks, and does not wait."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				go func() {
+					select {
+					case <-asked:
+						cancel()
+					case <-ctx.Done():
+					}
+				}()
+				_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+					Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("well?")}}}})
+				if errors.Is(err, server.ErrInputRequired) {
+					return "", err
 				}
-			}()
-			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("well?")}}}})
-			if errors.Is(err, server.ErrInputRequired) {
-				return "", err
-			}
-			return fmt.Sprint(errors.Is(err, context.Canceled)), nil
-		})
+				return fmt.Sprint(errors.Is(err, context.Canceled)), nil
+			})
 		return s
 	}
 	everywhere(t, hasty, func(t *testing.T, c *client.Client) {
@@ -204,7 +210,8 @@ func TestUndeclaredCapabilitiesAreNotRequested(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			var data mcp.MissingCapabilityData
-			if reported != nil && (json.Unmarshal(reported.Data, &data) != nil || data.RequiredCapabilities.Sampling == nil) {
+			if reported != nil && (json.Unmarshal(reported.Data, &data) != nil ||
+				data.RequiredCapabilities.Sampling == nil) {
 				t.Errorf("data %s", reported.Data)
 			}
 		} else if !errors.As(err, &failed) {
@@ -251,7 +258,8 @@ func TestFormsAreCompletedAndValidated(t *testing.T) {
 
 func TestDeclineAndCancelAreTypedErrors(t *testing.T) {
 	var charged atomic.Int32
-	for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
+	for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined,
+		mcp.ElicitCancel: server.ErrDismissed} {
 		t.Run(string(action), func(t *testing.T) {
 			everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 				if c.Revision() < mcp.V20250618 {
@@ -277,7 +285,8 @@ func TestManyCallsRequestInputAtOnce(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 30 { // more than a client handles at a time
 			calls.Go(func() {
-				if text, err := client.CallTool[string](t.Context(), c, "both", nil); err != nil || text != "hello?! file:///work" {
+				if text, err := client.CallTool[string](t.Context(), c, "both", nil); err != nil ||
+					text != "hello?! file:///work" {
 					t.Errorf("%q, %v", text, err)
 				}
 			})
@@ -384,7 +393,8 @@ func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 				t.Errorf("%q, %v, want %q", text, err, want)
 			}
 			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
-			if c.Revision() >= mcp.V20251125 && (err == nil || !strings.Contains(err.Error(), "results of its tool uses must follow")) {
+			if c.Revision() >= mcp.V20251125 && (err == nil ||
+				!strings.Contains(err.Error(), "results of its tool uses must follow")) {
 				t.Errorf("a tool use without a result: %v", err)
 			}
 		}, func(d *client.Dialer) { d.Sample, d.SampleTools = model, true })

@@ -75,7 +75,8 @@ func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 				}
 				d := client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{}, nil }}
 				mcptest.WithRevision(r)(&d)
-				return d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL + "/mcp", Header: http.Header{"Authorization": {"Bearer " + token}}})
+				return d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL + "/mcp",
+					Header: http.Header{"Authorization": {"Bearer " + token}}})
 			}
 			c, err := dial(endpoint.URL+"/mcp", "mcp")
 			if err != nil {
@@ -83,7 +84,8 @@ func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 			}
 			defer c.Close()
 			who, err := c.CallTool(t.Context(), "whoami", nil, client.WithProgress(func(float64, float64, string) {}))
-			if err != nil || who.IsError || who.Content[0].(*mcp.TextContent).Text != "ada at "+issuer.URL()+" through devissuer" {
+			if err != nil || who.IsError || who.Content[0].(*mcp.TextContent).Text != "ada at "+issuer.URL()+
+				" through devissuer" {
 				t.Errorf("%+v, %v", who, err)
 			}
 			for name, dial := range map[string]func() (*client.Client, error){
@@ -105,7 +107,8 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			s := guarded()
 			s.Logger = slog.New(slog.DiscardHandler)
-			s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+			s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context,
+				key string) (*auth.Info, error) {
 				if key != "key-of-ada" {
 					return nil, &auth.InvalidTokenError{Reason: "unknown API key"}
 				}
@@ -120,12 +123,14 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 				asked []string // the requests that were not served, and their challenges
 			}{
 				{"key-of-ada", nil, "", nil},
-				{"", nil, "send credentials that the server accepts, in HTTPTarget.Header or with Dialer.Auth", []string{`/mcp Bearer realm="mcp"`}},
+				{"", nil, "send credentials that the server accepts, in HTTPTarget.Header or with Dialer.Auth",
+					[]string{`/mcp Bearer realm="mcp"`}},
 				{"key-of-eve", nil, "rejects the header Authorization of the request", []string{
 					`/mcp Bearer error="invalid_token", error_description="unknown API key", realm="mcp"`,
 				}},
 				{"", &oauth.Client{}, "cannot discover the authorization server: ", []string{
-					`/mcp Bearer realm="mcp"`, "/.well-known/oauth-protected-resource/mcp ", "/.well-known/oauth-protected-resource ",
+					`/mcp Bearer realm="mcp"`, "/.well-known/oauth-protected-resource/mcp ",
+					"/.well-known/oauth-protected-resource ",
 					`/.well-known/oauth-authorization-server Bearer realm="mcp"`,
 				}},
 			} {
@@ -135,7 +140,8 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 					s.ServeHTTP(w, r)
 					mu.Lock()
 					defer mu.Unlock()
-					if c := w.Header().Get("Www-Authenticate"); c != "" || strings.HasPrefix(r.URL.Path, "/.well-known/") {
+					if c := w.Header().Get("Www-Authenticate"); c != "" ||
+						strings.HasPrefix(r.URL.Path, "/.well-known/") {
 						asked = append(asked, r.URL.Path+" "+c)
 					}
 				}))
@@ -151,7 +157,8 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 					c.Close()
 				}
 				endpoint.Close() // waits for the requests
-				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || !slices.Equal(asked, tc.asked) {
+				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) ||
+					!slices.Equal(asked, tc.asked) {
 					t.Errorf("with %q: %v, after the requests\n%q", tc.key, err, asked)
 				}
 			}
@@ -333,12 +340,14 @@ func (h *holder) proof(changes map[string]any) string {
 	sum := sha256.Sum256([]byte(h.token))
 	claims := map[string]any{
 		"jti": rand.Text(), "htm": http.MethodPost, "htu": h.w.url, "nonce": h.nonce,
-		"iat": time.Now().Add(time.Duration(h.clock.Load())).Unix(), "ath": base64.RawURLEncoding.EncodeToString(sum[:]),
+		"iat": time.Now().Add(time.Duration(h.clock.Load())).Unix(),
+		"ath": base64.RawURLEncoding.EncodeToString(sum[:]),
 	}
 	for name, value := range changes {
 		claims[name] = value
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: h.key.Key}, (&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: h.key.Key},
+		(&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -399,7 +408,8 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 		if n := ada.asked.Load(); n != 2 {
 			t.Errorf("%d logins, want 2", n)
 		}
-		if bare, err := w.issuer.Token("ada", w.url, "mcp"); err != nil || (&holder{t: t, w: w}).post("Bearer "+bare, "") != "invalid_token" {
+		if bare, err := w.issuer.Token("ada", w.url, "mcp"); err != nil ||
+			(&holder{t: t, w: w}).post("Bearer "+bare, "") != "invalid_token" {
 			t.Errorf("a token without a key is accepted: %v", err)
 		}
 
@@ -420,16 +430,18 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 		thief.key = &jose.JSONWebKey{Key: private}
 		const no = "invalid_dpop_proof"
 		for name, rejected := range map[string]struct{ authorization, proof, code string }{
-			"a proof that was used before":     {own, once, no},
-			"a stolen token as bearer token":   {"Bearer " + h.token, "", "invalid_token"},
-			"a stolen token without a proof":   {own, "", no},
-			"a stolen token with another key":  {own, thief.proof(nil), no},
-			"a proof for another host":         {own, h.proof(map[string]any{"htu": "https://other.example/mcp"}), no},
-			"a proof for another path":         {own, h.proof(map[string]any{"htu": w.url + "/x"}), no},
-			"a proof for another method":       {own, h.proof(map[string]any{"htm": http.MethodGet}), no},
-			"a proof for another token":        {own, h.proof(map[string]any{"ath": "x"}), no},
-			"a proof that was made long ago":   {own, h.proof(map[string]any{"iat": time.Now().Add(-time.Hour).Unix()}), no},
-			"an invalid nonce":                 {own, h.proof(map[string]any{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}), "use_dpop_nonce"},
+			"a proof that was used before":    {own, once, no},
+			"a stolen token as bearer token":  {"Bearer " + h.token, "", "invalid_token"},
+			"a stolen token without a proof":  {own, "", no},
+			"a stolen token with another key": {own, thief.proof(nil), no},
+			"a proof for another host":        {own, h.proof(map[string]any{"htu": "https://other.example/mcp"}), no},
+			"a proof for another path":        {own, h.proof(map[string]any{"htu": w.url + "/x"}), no},
+			"a proof for another method":      {own, h.proof(map[string]any{"htm": http.MethodGet}), no},
+			"a proof for another token":       {own, h.proof(map[string]any{"ath": "x"}), no},
+			"a proof that was made long ago": {own, h.proof(map[string]any{"iat": time.Now().Add(-time.Hour).Unix()}),
+				no},
+			"an invalid nonce": {own,
+				h.proof(map[string]any{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}), "use_dpop_nonce"},
 			"a stolen proof for another token": {"DPoP " + w.token("ada"), h.proof(nil), "invalid_token"},
 		} {
 			if code := h.post(rejected.authorization, rejected.proof); code != rejected.code {
@@ -453,22 +465,25 @@ func scoped(granted ...string) func() *server.Server {
 	return func() *server.Server {
 		s := &server.Server{LocalScopes: granted}
 		ok := func(context.Context) (string, error) { return "ok", nil }
-		server.AddTool(s, mcp.Tool{Name: "t", Description: "A tool."}, func(ctx context.Context, _ struct{}) (string, error) { return ok(ctx) },
+		server.AddTool(s, mcp.Tool{Name: "t", Description: "A tool."},
+			func(ctx context.Context, _ struct{}) (string, error) { return ok(ctx) },
 			server.RequireScopes("tool", "more"), server.RequireScopes("tool"))
-		server.AddTool(s, mcp.Tool{Name: "late", Description: "Requires its scope in the handler."}, func(ctx context.Context, _ struct{}) (string, error) {
-			return "ok", auth.Require(ctx, "tool")
-		})
+		server.AddTool(s, mcp.Tool{Name: "late", Description: "Requires its scope in the handler."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				return "ok", auth.Require(ctx, "tool")
+			})
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(ctx context.Context, _ struct {
 			A string `json:"a,omitempty" enum:"x,y"`
 		}) (string, error) {
 			return ok(ctx)
 		}, server.RequireScopes("prompt"))
 		server.AddResource(s, mcp.Resource{URI: "note://a", Name: "a"}, ok, server.RequireScopes("resource"))
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "x"}, func(ctx context.Context, _ struct {
-			X string `json:"x"`
-		}) (string, error) {
-			return ok(ctx)
-		}, server.RequireScopes("template"))
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "x"},
+			func(ctx context.Context, _ struct {
+				X string `json:"x"`
+			}) (string, error) {
+				return ok(ctx)
+			}, server.RequireScopes("template"))
 		return s
 	}
 }
@@ -492,7 +507,8 @@ func TestErrorNamesMissingScopes(t *testing.T) {
 		for scopes, use := range uses(c) {
 			err := use(t.Context())
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || !strings.HasSuffix(reported.Message, "insufficient scope: the call needs "+scopes) ||
+			if !errors.As(err, &reported) || !strings.HasSuffix(reported.Message,
+				"insufficient scope: the call needs "+scopes) ||
 				!strings.Contains(string(reported.Data), strings.Split(scopes, " ")[0]) {
 				t.Errorf("%s: %v", scopes, err)
 			}

@@ -29,7 +29,10 @@ import (
 func changing(s **server.Server) func() *server.Server {
 	return func() *server.Server {
 		*s = newServer()
-		server.AddPrompt(*s, mcp.Prompt{Name: "greet"}, func(context.Context, struct{}) (string, error) { return "Greet.", nil })
+		server.AddPrompt(*s, mcp.Prompt{Name: "greet"}, func(context.Context,
+			struct{}) (string, error) {
+			return "Greet.", nil
+		})
 		server.AddStatic(*s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
 		server.AddStatic(*s, mcp.Resource{URI: "note://b", Name: "b"}, "b")
 		return *s
@@ -81,7 +84,8 @@ func emptyHandler(context.Context, struct{}) (string, error) { return "", nil }
 func TestWatchReportsChanges(t *testing.T) {
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
-		w := watch(t, c, client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: []string{"note://a", "note://b"}})
+		w := watch(t, c, client.WatchFilter{Tools: true, Prompts: true, Resources: true,
+			URIs: []string{"note://a", "note://b"}})
 		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		w.until(client.Change{Kind: client.PromptsChanged, Resync: true})
 		w.until(client.Change{Kind: client.ResourcesChanged, Resync: true})
@@ -138,7 +142,8 @@ func TestManyChangesLeadToFewNotifications(t *testing.T) {
 		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		begun := time.Now()
 		for i := range changes / 2 {
-			server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i), InputSchema: []byte(`{"type":"object"}`)}, emptyHandler)
+			server.AddTool(s, mcp.Tool{Name: fmt.Sprint("tool", i), InputSchema: []byte(`{"type":"object"}`)},
+				emptyHandler)
 			s.RemoveTool(fmt.Sprint("tool", i))
 		}
 		server.AddTool(s, tool("last"), emptyHandler)
@@ -231,7 +236,10 @@ func TestWatchSurvivesRestartOfServer(t *testing.T) {
 			var s *server.Server
 			var serving atomic.Pointer[server.Server]
 			serving.Store(changing(&s)())
-			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serving.Load().ServeHTTP(w, r) }))
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request) {
+				serving.Load().ServeHTTP(w, r)
+			}))
 			defer endpoint.Close()
 			d := client.Dialer{Revision: r, Logger: slog.New(slog.DiscardHandler)}
 			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
@@ -264,21 +272,23 @@ func TestWatchSurvivesRestartOfServer(t *testing.T) {
 func TestCloseStreamLosesNoMessage(t *testing.T) {
 	closing := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "away", Description: "Closes its stream."}, func(ctx context.Context, _ struct{}) (string, error) {
-			_ = server.Progress(ctx, 1, 3, "")
-			err := server.CloseStream(ctx, time.Millisecond)
-			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-				return "", err
-			}
-			_ = server.Progress(ctx, 2, 3, "")
-			_ = server.Progress(ctx, 3, 3, "")
-			return fmt.Sprint(err == nil), nil
-		})
+		server.AddTool(s, mcp.Tool{Name: "away", Description: "Closes its stream."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				_ = server.Progress(ctx, 1, 3, "")
+				err := server.CloseStream(ctx, time.Millisecond)
+				if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+					return "", err
+				}
+				_ = server.Progress(ctx, 2, 3, "")
+				_ = server.Progress(ctx, 3, 3, "")
+				return fmt.Sprint(err == nil), nil
+			})
 		return s
 	}
 	everywhere(t, closing, func(t *testing.T, c *client.Client) {
 		var got []float64
-		closed, err := client.CallTool[string](t.Context(), c, "away", nil, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
+		closed, err := client.CallTool[string](t.Context(), c, "away", nil,
+			client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
 		if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 			t.Errorf("progress %v, %v", got, err)
 		}
@@ -305,7 +315,8 @@ func TestLostConnectionLosesNoMessage(t *testing.T) {
 				t.Parallel()
 				endpoint := httptest.NewServer(newServer())
 				t.Cleanup(endpoint.Close)
-				wire := newCutter(t, endpoint.Listener.Addr().String(), func(n int) bool { return cut == events || n == cut+1 })
+				wire := newCutter(t, endpoint.Listener.Addr().String(),
+					func(n int) bool { return cut == events || n == cut+1 })
 				d := client.Dialer{}
 				mcptest.WithRevision(r)(&d)
 				c, err := d.Dial(t.Context(), client.URL("http://"+wire.addr))
@@ -314,7 +325,8 @@ func TestLostConnectionLosesNoMessage(t *testing.T) {
 				}
 				t.Cleanup(func() { c.Close() })
 				var got []float64
-				_, err = c.CallTool(t.Context(), "count", countParams{To: reports}, client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
+				_, err = c.CallTool(t.Context(), "count", countParams{To: reports},
+					client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
 				if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
 					t.Errorf("progress %v, %v", got, err)
 				}

@@ -45,7 +45,8 @@ func TestPanicInInputHandlerEndsOnlyTheCall(t *testing.T) {
 		if log.Load() == 0 {
 			t.Error("the panic is not logged")
 		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo",
+			map[string]string{"text": "alive"}); err != nil || text != "alive" {
 			t.Errorf("the next call: %q, %v", text, err)
 		}
 	}, func(d *client.Dialer) {
@@ -60,17 +61,19 @@ func TestPanicInMiddlewareEndsOnlyTheRequest(t *testing.T) {
 	var log atomic.Int32
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		log.Store(0)
-		if result, err := c.CallTool(t.Context(), "everything", nil); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
+		if result, err := c.CallTool(t.Context(), "everything", nil); err == nil ||
+			!strings.Contains(err.Error(), "Middleware panicked") {
 			t.Errorf("the call returns %+v, %v", result, err)
 		}
 		if log.Load() != 1 {
 			t.Errorf("%d errors were logged", log.Load())
 		}
 		reports := 0
-		result, err := c.CallTool(t.Context(), "count", countParams{To: 3}, client.WithProgress(func(float64, float64, string) {
-			reports++
-			panic("secret")
-		}))
+		result, err := c.CallTool(t.Context(), "count", countParams{To: 3},
+			client.WithProgress(func(float64, float64, string) {
+				reports++
+				panic("secret")
+			}))
 		if err != nil || result.IsError || reports != 3 || log.Load() != 4 {
 			t.Errorf("%+v, %v with %d reports and %d errors", result, err, reports, log.Load())
 		}
@@ -89,16 +92,18 @@ func TestPanicInMiddlewareEndsOnlyTheRequest(t *testing.T) {
 
 // Dial sends its requests in another goroutine.
 func TestPanicInMiddlewareDuringDialIsAnError(t *testing.T) {
-	d := client.Dialer{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{func(call.Handler) call.Handler {
-		return func(context.Context, *call.Call) (any, error) { panic("secret") }
-	}}}
+	d := client.Dialer{Logger: slog.New(slog.DiscardHandler),
+		Middleware: []call.Middleware{func(call.Handler) call.Handler {
+			return func(context.Context, *call.Call) (any, error) { panic("secret") }
+		}}}
 	near, far := transport.Pipe()
 	t.Cleanup(func() { far.Close() })
 	endpoint := httptest.NewServer(newServer())
 	t.Cleanup(endpoint.Close)
 	for name, target := range map[string]client.Target{"stream": client.Conn(near), "http": client.URL(endpoint.URL)} {
 		t.Run(name, func(t *testing.T) {
-			if c, err := d.Dial(t.Context(), target); err == nil || !strings.Contains(err.Error(), "Middleware panicked") {
+			if c, err := d.Dial(t.Context(), target); err == nil ||
+				!strings.Contains(err.Error(), "Middleware panicked") {
 				t.Errorf("%v, %v", c, err)
 			}
 		})
@@ -158,7 +163,10 @@ func TestGoexitInAFunctionOfTheClientIsAnError(t *testing.T) {
 		}
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { runtime.Goexit(); return nil, nil }
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			runtime.Goexit()
+			return nil, nil
+		}
 		d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 			runtime.Goexit()
 			return nil, nil
@@ -195,7 +203,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		return s
 	}
 	typed := map[string]any{
-		mcp.MethodInitialize: new(mcp.InitializeResult), mcp.MethodDiscover: new(mcp.DiscoverResult), mcp.MethodCallTool: new(mcp.CallToolResult),
+		mcp.MethodInitialize: new(mcp.InitializeResult), mcp.MethodDiscover: new(mcp.DiscoverResult),
+		mcp.MethodCallTool:  new(mcp.CallToolResult),
 		mcp.MethodListTools: new(mcp.ListToolsResult),
 	}
 	var seen []string
@@ -215,14 +224,16 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 			defer mu.Unlock()
 			name, _ := c.Params().Get("name")
 			seen = append(seen, c.Method()+string(name)+string(c.Revision()))
-			if want, known := typed[c.Method()]; err == nil && (!known || reflect.TypeOf(result) != reflect.TypeOf(want)) {
+			if want, known := typed[c.Method()]; err == nil &&
+				(!known || reflect.TypeOf(result) != reflect.TypeOf(want)) {
 				t.Errorf("%s: the result is a %T", c.Method(), result)
 			}
 			return result, err
 		}
 	}
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "hello"}); err != nil || text != "hello" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo",
+			map[string]string{"text": "hello"}); err != nil || text != "hello" {
 			t.Errorf("%q, %v", text, err)
 		}
 		mu.Lock()
@@ -231,7 +242,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		if !c.Revision().Modern() {
 			opening = mcp.MethodInitialize
 		}
-		for _, want := range []string{opening + string(c.Revision()), mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
+		for _, want := range []string{opening + string(c.Revision()),
+			mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
 			if !slices.Contains(seen, want) {
 				t.Errorf("the middleware has received %q, want %s", seen, want)
 			}
@@ -258,7 +270,8 @@ func TestClientMiddlewareCanReturnResult(t *testing.T) {
 		}
 	}
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
-	if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from server"}); err != nil || text != "from middleware" {
+	if text, err := client.CallTool[string](t.Context(), c, "echo",
+		map[string]string{"text": "from server"}); err != nil || text != "from middleware" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
@@ -271,7 +284,9 @@ func withMiddleware(middleware ...call.Middleware) func() *server.Server {
 	return func() *server.Server {
 		s := newServer()
 		s.Middleware = middleware
-		server.AddPrompt(s, mcp.Prompt{Name: "open"}, func(context.Context, struct{}) (string, error) { return "o", nil })
+		server.AddPrompt(s, mcp.Prompt{Name: "open"}, func(context.Context, struct{}) (string, error) {
+			return "o", nil
+		})
 		server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
 		return s
 	}
@@ -325,7 +340,8 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 			}
 		}
 		var reported *jsonrpc.Error
-		if _, err := c.CallExtension(t.Context(), "com.example/unknown", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		if _, err := c.CallExtension(t.Context(), "com.example/unknown", nil); !errors.As(err, &reported) ||
+			reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("unknown method: %v", err)
 		}
 		if modern {
@@ -336,7 +352,8 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 			cancel()
 		}
 		want := map[string]string{
-			mcp.MethodCallTool: "*mcp.CallToolResult", mcp.MethodListTools: "*mcp.ListToolsResult", mcp.MethodListPrompts: "*mcp.ListPromptsResult",
+			mcp.MethodCallTool: "*mcp.CallToolResult", mcp.MethodListTools: "*mcp.ListToolsResult",
+			mcp.MethodListPrompts: "*mcp.ListPromptsResult",
 			"com.example/unknown": "-32601",
 		}
 		if modern {
@@ -386,11 +403,13 @@ func TestServerMiddlewareRewritesResults(t *testing.T) {
 		if got := c.Server().Instructions; got != "rewritten" {
 			t.Errorf("instructions %q", got)
 		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil || text != "rewritten echo" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil ||
+			text != "rewritten echo" {
 			t.Errorf("%q, %v", text, err)
 		}
 		var reported *jsonrpc.Error
-		if _, err := c.ReadResource(t.Context(), "note://open"); !errors.As(err, &reported) || reported.Message != "hidden" {
+		if _, err := c.ReadResource(t.Context(), "note://open"); !errors.As(err, &reported) ||
+			reported.Message != "hidden" {
 			t.Errorf("read: %v", err)
 		}
 	})

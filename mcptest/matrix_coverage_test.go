@@ -78,10 +78,12 @@ var unsent = []struct {
 	cell
 	why string
 }{
-	{cell{method: mcp.MethodListTasks, fromClient: true}, "the server does not declare tasks.list, and the client stores ids"},
+	{cell{method: mcp.MethodListTasks, fromClient: true},
+		"the server does not declare tasks.list, and the client stores ids"},
 	{cell{method: mcp.MethodListTasks}, "the server knows the tasks that it has asked for"},
 	{cell{method: mcp.NotificationProgress, fromClient: true}, "input handlers do not report progress"},
-	{cell{mcp.V20260728, "http", mcp.NotificationCancelled, true}, "over HTTP a client cancels a request by closing its stream"},
+	{cell{mcp.V20260728, "http", mcp.NotificationCancelled, true},
+		"over HTTP a client cancels a request by closing its stream"},
 }
 
 func expected(c cell) bool {

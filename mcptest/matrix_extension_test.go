@@ -81,7 +81,10 @@ func newExtended(atServer *inbox) func() *server.Server {
 				"jobs/panic": func(context.Context, json.RawMessage) (any, error) { panic("secret") },
 			},
 			Notifications: map[string]server.ExtensionNotification{
-				"notifications/jobs/forget": func(_ context.Context, params json.RawMessage) { atServer.receive(params) },
+				"notifications/jobs/forget": func(_ context.Context,
+					params json.RawMessage) {
+					atServer.receive(params)
+				},
 			},
 		})
 		return s
@@ -111,13 +114,16 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 			t.Errorf("%s, %v", raw, err)
 		}
 		var reported *jsonrpc.Error
-		if _, err := c.CallExtension(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
+		if _, err := c.CallExtension(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) ||
+			reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
 			t.Errorf("a request that panics: %v", err)
 		}
-		if _, err := c.CallExtension(t.Context(), "jobs/other", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		if _, err := c.CallExtension(t.Context(), "jobs/other", nil); !errors.As(err, &reported) ||
+			reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("an unknown method: %v", err)
 		}
-		if _, err := c.CallExtension(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeMethodNotFound {
+		if _, err := c.CallExtension(t.Context(), "notifications/jobs/forget", nil); !errors.As(err, &reported) ||
+			reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("a notification as a request: %v", err)
 		}
 		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
@@ -136,7 +142,11 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		atClient = newInbox()
 		d.Extensions = []client.Extension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
-			Notifications: map[string]func(context.Context, json.RawMessage){"notifications/jobs/running": func(_ context.Context, params json.RawMessage) { atClient.receive(params) }},
+			Notifications: map[string]func(context.Context,
+				json.RawMessage){"notifications/jobs/running": func(_ context.Context,
+				params json.RawMessage) {
+				atClient.receive(params)
+			}},
 		}}
 	})
 }
@@ -186,7 +196,8 @@ func newTasking() *server.Server {
 			if _, ok := c.Extension(mcp.ExtensionTasks); ok && c.Method() == mcp.MethodCallTool {
 				return &mcp.CreateTaskResult{
 					ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeTask},
-					Task:       mcp.Task{TaskID: "1", Status: mcp.TaskWorking, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
+					Task: mcp.Task{TaskID: "1", Status: mcp.TaskWorking, CreatedAt: "2026-07-28T00:00:00Z",
+						LastUpdatedAt: "2026-07-28T00:00:00Z"},
 				}, nil
 			}
 			return next(ctx, c)
@@ -199,7 +210,8 @@ func newTasking() *server.Server {
 				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no such task")
 			}
 			return &mcp.GetTaskResult{DetailedTask: mcp.DetailedTask{
-				Task:   mcp.Task{TaskID: "1", Status: mcp.TaskCompleted, CreatedAt: "2026-07-28T00:00:00Z", LastUpdatedAt: "2026-07-28T00:00:00Z"},
+				Task: mcp.Task{TaskID: "1", Status: mcp.TaskCompleted, CreatedAt: "2026-07-28T00:00:00Z",
+					LastUpdatedAt: "2026-07-28T00:00:00Z"},
 				Result: json.RawMessage(`{"content":[{"type":"text","text":"late"}]}`),
 			}}, nil
 		},
@@ -223,7 +235,8 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 					if !ok {
 						return result, err
 					}
-					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask, mcp.TaskParams{TaskID: created.TaskID})
+					task, err := client.CallExtension[mcp.GetTaskResult](ctx, c, mcp.MethodGetTask,
+						mcp.TaskParams{TaskID: created.TaskID})
 					if err != nil {
 						return nil, err
 					}
@@ -241,7 +254,8 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 			plain := tr.Dial(t, newTasking(), func(d *client.Dialer) {
 				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 			})
-			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err, call.ErrInvalidResponse) {
+			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err,
+				call.ErrInvalidResponse) {
 				t.Errorf("CallTool with a task as the result: %v, want ErrInvalidResponse", err)
 			}
 		})
@@ -286,8 +300,10 @@ func TestParkedCallBecomesATask(t *testing.T) {
 				want += fmt.Sprint("question ", i, ";")
 			}
 			result, err := task.Wait(t.Context())
-			if err != nil || result.Content[0].(*mcp.TextContent).Text != want || runs.Load() != 1 || (task.ID() != "") != tasks {
-				t.Errorf("%d questions before, tasks %t: %+v, %v after %d runs, task %q", before, tasks, result, err, runs.Load(), task.ID())
+			if err != nil || result.Content[0].(*mcp.TextContent).Text != want || runs.Load() != 1 ||
+				(task.ID() != "") != tasks {
+				t.Errorf("%d questions before, tasks %t: %+v, %v after %d runs, task %q", before, tasks, result, err,
+					runs.Load(), task.ID())
 			}
 		}
 	}

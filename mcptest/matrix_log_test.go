@@ -53,16 +53,17 @@ func (j *journal) take() []string {
 // logging returns a server with a tool that logs.
 func logging() *server.Server {
 	s := newServer()
-	server.AddTool(s, mcp.Tool{Name: "log", Description: "Logs at every level."}, func(ctx context.Context, _ struct{}) (string, error) {
-		log := server.Logger(ctx).WithGroup("db").With("host", "here")
-		for _, level := range []slog.Level{
-			slog.LevelDebug, slog.LevelInfo, server.LevelNotice, slog.LevelWarn,
-			slog.LevelError, server.LevelCritical, server.LevelAlert, server.LevelEmergency,
-		} {
-			log.Log(context.Background(), level, "connected", "n", int(level))
-		}
-		return "logged", nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "log", Description: "Logs at every level."},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			log := server.Logger(ctx).WithGroup("db").With("host", "here")
+			for _, level := range []slog.Level{
+				slog.LevelDebug, slog.LevelInfo, server.LevelNotice, slog.LevelWarn,
+				slog.LevelError, server.LevelCritical, server.LevelAlert, server.LevelEmergency,
+			} {
+				log.Log(context.Background(), level, "connected", "n", int(level))
+			}
+			return "logged", nil
+		})
 	return s
 }
 
@@ -121,12 +122,13 @@ func TestRateOfLogMessagesIsLimited(t *testing.T) {
 	const flood = 2000
 	flooding := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "flood", Description: "Logs too much."}, func(ctx context.Context, _ struct{}) (string, error) {
-			for i := range flood {
-				server.Logger(ctx).Warn("again", "i", i)
-			}
-			return "done", nil
-		})
+		server.AddTool(s, mcp.Tool{Name: "flood", Description: "Logs too much."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				for i := range flood {
+					server.Logger(ctx).Warn("again", "i", i)
+				}
+				return "done", nil
+			})
 		return s
 	}
 	var j journal
@@ -162,17 +164,18 @@ func TestRateOfLogMessagesIsLimited(t *testing.T) {
 func TestReplayDoesNotRepeatLogMessages(t *testing.T) {
 	replaying := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks in between."}, func(ctx context.Context, _ struct{}) (string, error) {
-			log := server.Logger(ctx)
-			log.Error("before")
-			answer, err := question(ctx, "what?")
-			if err != nil {
-				log.Error("must not be sent")
-				return "", err
-			}
-			log.Error("after")
-			return answer, nil
-		})
+		server.AddTool(s, mcp.Tool{Name: "order", Description: "Asks in between."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				log := server.Logger(ctx)
+				log.Error("before")
+				answer, err := question(ctx, "what?")
+				if err != nil {
+					log.Error("must not be sent")
+					return "", err
+				}
+				log.Error("after")
+				return answer, nil
+			})
 		return s
 	}
 	var j journal
@@ -195,10 +198,11 @@ func TestLoggerOfFinishedCallSendsNothing(t *testing.T) {
 	loggers := make(chan *slog.Logger, 1)
 	late := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "leak", Description: "Leaks its logger."}, func(ctx context.Context, _ struct{}) (string, error) {
-			loggers <- server.Logger(ctx)
-			return "", nil
-		})
+		server.AddTool(s, mcp.Tool{Name: "leak", Description: "Leaks its logger."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				loggers <- server.Logger(ctx)
+				return "", nil
+			})
 		return s
 	}
 	var j journal
@@ -277,26 +281,31 @@ func TestLogLevelSurvivesLossOfSession(t *testing.T) {
 }
 
 func TestServerRejectsInvalidLogLevel(t *testing.T) {
-	const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":`
+	const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":`
 	for name, message := range map[string]string{
-		"unknown level":          `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"loud"}}`,
-		"no level":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{}}`,
-		"a number":               `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":3}}`,
-		"request, unknown level": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `"loud"}}}`,
-		"request, a number":      `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` + modernMeta + `3}}}`,
+		"unknown level": `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"loud"}}`,
+		"no level":      `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{}}`,
+		"a number":      `{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":3}}`,
+		"request, unknown level": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` +
+			modernMeta + `"loud"}}}`,
+		"request, a number": `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"log",` +
+			modernMeta + `3}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRawPeer(t, logging(), mcp.V20251125)
 			if got := p.Ask(message); !strings.Contains(got, `"code":-32602`) {
 				t.Errorf("response to %s: %s", message, got)
 			}
-			if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
+			if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel",` +
+				`"params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("response to a valid level: %s", got)
 			}
 		})
 	}
 	p := newRawPeer(t, logging(), mcp.V20251125)
-	if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",` + modernMeta + `"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
+	if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",` + modernMeta +
+		`"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
 		t.Errorf("response in 2026-07-28, which does not have the method: %s", got)
 	}
 }
@@ -334,12 +343,15 @@ func meetingOf(n int) *server.Server {
 		}
 	}
 	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, q asks) (string, error) {
-		text, err := server.Once(ctx, "arrive", func(ctx context.Context, _ string) (string, error) { return "", wait(ctx, &arrived, all) })
+		text, err := server.Once(ctx, "arrive", func(ctx context.Context, _ string) (string, error) {
+			return "", wait(ctx, &arrived, all)
+		})
 		if err != nil {
 			return "", err
 		}
 		answer, err := server.Sample(ctx, mcp.CreateMessageParams{
-			MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: q.User}}}},
+			MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+				Content: []mcp.Content{&mcp.TextContent{Text: q.User}}}},
 		})
 		if errors.Is(err, server.ErrInputRequired) {
 			return "", err
@@ -360,7 +372,8 @@ func sampler(d *client.Dialer) {
 	d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		user, _ := ctx.Value(userKey{}).(string)
 		text := params.Messages[0].Content[0].(*mcp.TextContent).Text + " asks " + user
-		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+			Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 	}
 }
 
@@ -373,13 +386,15 @@ func TestInputRequestsReachTheCallerOfTheirCall(t *testing.T) {
 		for i := range users {
 			calls.Go(func() {
 				user := fmt.Sprint("user ", i)
-				ctx, cancel := context.WithTimeout(client.WithCaller(context.WithValue(t.Context(), userKey{}, user), user), time.Minute)
+				ctx, cancel := context.WithTimeout(client.WithCaller(context.WithValue(t.Context(), userKey{}, user),
+					user), time.Minute)
 				defer cancel()
 				got, err := client.CallTool[string](ctx, c, "ask", asks{user})
 				switch {
 				case identified && (err != nil || got != user+" asks "+user):
 					t.Errorf("%s received %q, %v", user, got, err)
-				case !identified && (err == nil || !strings.Contains(err.Error(), "requests of several callers are in flight")):
+				case !identified && (err == nil || !strings.Contains(err.Error(),
+					"requests of several callers are in flight")):
 					t.Errorf("%s received %q, %v, want an error", user, got, err)
 				}
 			})
@@ -393,10 +408,12 @@ func TestInputRequestsReachACallOfTheOnlyCaller(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range users {
 			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(client.WithCaller(context.WithValue(t.Context(), userKey{}, "the user"), "the user"), time.Minute)
+				ctx, cancel := context.WithTimeout(client.WithCaller(context.WithValue(t.Context(), userKey{},
+					"the user"), "the user"), time.Minute)
 				defer cancel()
 				q := fmt.Sprint("call ", i)
-				if got, err := client.CallTool[string](ctx, c, "ask", asks{q}); err != nil || got != q+" asks the user" {
+				if got, err := client.CallTool[string](ctx, c, "ask", asks{q}); err != nil ||
+					got != q+" asks the user" {
 					t.Errorf("%s received %q, %v", q, got, err)
 				}
 			})
@@ -411,7 +428,9 @@ func TestInputRequestIsAnsweredForAnotherCallOfTheCaller(t *testing.T) {
 		first := make(chan string, 2) // the call whose context the first run of Sample has
 		s := &server.Server{Name: "two"}
 		server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, q asks) (string, error) {
-			answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: q.User}}}}})
+			answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+				Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+					Content: []mcp.Content{&mcp.TextContent{Text: q.User}}}}})
 			if err != nil {
 				return "", err
 			}
@@ -430,7 +449,8 @@ func TestInputRequestIsAnsweredForAnotherCallOfTheCaller(t *testing.T) {
 					return nil, call.ErrCallDone
 				}
 				first <- user
-				return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "yes"}}}, nil
+				return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+					Content: []mcp.Content{&mcp.TextContent{Text: "yes"}}}, nil
 			}
 		})
 		waiting, cancel := context.WithCancel(context.WithValue(t.Context(), userKey{}, "wait"))
@@ -481,15 +501,17 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		})
-		if err := s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
-			return &mcp.GetPromptResult{}, nil
-		}); err != nil {
+		if err := s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}},
+			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{}, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, "name", func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
-			server.Logger(ctx).Warn(value)
-			return &mcp.Completion{}, nil
-		}); err != nil {
+		if err := s.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, "name",
+			func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
+				server.Logger(ctx).Warn(value)
+				return &mcp.Completion{}, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -505,7 +527,8 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 		other.Go(func() { _, _ = c.CallTool(waiting, "wait", nil) })
 		<-started
 		_, err := c.Complete(as("bob"), mcp.CompleteParams{
-			Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, Argument: mcp.CompleteArgument{Name: "name", Value: "secret"},
+			Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"},
+			Argument: mcp.CompleteArgument{Name: "name", Value: "secret"},
 		})
 		if err != nil {
 			t.Error(err)

@@ -34,10 +34,11 @@ type query struct {
 // mirroring returns a server with a tool whose parameters have header names.
 func mirroring() *server.Server {
 	s := newServer()
-	server.AddTool(s, mcp.Tool{Name: "query", Description: "Queries a region."}, func(_ context.Context, q query) (string, error) {
-		raw, err := json.Marshal(q)
-		return string(raw), err
-	})
+	server.AddTool(s, mcp.Tool{Name: "query", Description: "Queries a region."},
+		func(_ context.Context, q query) (string, error) {
+			raw, err := json.Marshal(q)
+			return string(raw), err
+		})
 	return s
 }
 
@@ -122,7 +123,8 @@ func TestParametersAreMirroredInHeaders(t *testing.T) {
 		want      map[string]string
 	}{
 		{`{}`, nil},
-		{`{"region":"us-west1","shard":42.0,"dry":false,"query":"secret","weight":2}`, map[string]string{"Region": "us-west1", "Shard": "42", "Dry-Run": "false"}},
+		{`{"region":"us-west1","shard":42.0,"dry":false,"query":"secret","weight":2}`,
+			map[string]string{"Region": "us-west1", "Shard": "42", "Dry-Run": "false"}},
 		{`{"region":""}`, map[string]string{"Region": ""}},
 		{`{"region":"a b"}`, map[string]string{"Region": "a b"}},
 		{`{"region":" a"}`, map[string]string{"Region": "=?base64?IGE=?="}},
@@ -131,7 +133,8 @@ func TestParametersAreMirroredInHeaders(t *testing.T) {
 		{`{"where":{"zone":"z"}}`, map[string]string{"Zone": "z"}},
 		{`{"where":{}}`, nil},
 	} {
-		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(tt.arguments)); err != nil || result.IsError {
+		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(tt.arguments)); err != nil ||
+			result.IsError {
 			t.Errorf("%s: %+v, %v", tt.arguments, result, err)
 		}
 		calls, _ := r.take()
@@ -171,7 +174,9 @@ func TestToolsAreListedWhenHeadersAreUnknown(t *testing.T) {
 	call(`{"region":"a"}`, 2, 1)
 	call(`{"region":"b"}`, 1, 0)
 	s.RemoveTool("query") // register it again with another header name
-	err := s.RegisterTool(mcp.Tool{Name: "query", InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Area"}}}`)},
+	err := s.RegisterTool(mcp.Tool{Name: "query",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string",` +
+			`"x-mcp-header":"Area"}}}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +270,8 @@ func TestHeadersMustMatchArguments(t *testing.T) {
 		{`{"zone":"a"}`, "Zone", "a", false}, // the parameter is where.zone
 	} {
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":` + tt.arguments +
-			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`
 		req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", bytes.NewReader([]byte(body)))
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28",
@@ -279,14 +285,19 @@ func TestHeadersMustMatchArguments(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, req)
 		rejected := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), `"code":-32020`)
-		if tt.accepted != !rejected || tt.accepted && (w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"error"`)) {
+		if tt.accepted != !rejected || tt.accepted && (w.Code != http.StatusOK ||
+			strings.Contains(w.Body.String(), `"error"`)) {
 			t.Errorf("%s with %s: %q: status %d, %s", tt.arguments, tt.name, tt.header, w.Code, w.Body)
 		}
 	}
 	// A header must not occur twice.
-	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{"region":"a"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query",`+
+			`"arguments":{"region":"a"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
 	req.Header = http.Header{
-		"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"query"},
+		"Content-Type": {"application/json"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"},
+		"Mcp-Name":         {"query"},
 		"Mcp-Param-Region": {"a", "a"},
 	}
 	w := httptest.NewRecorder()
@@ -298,20 +309,23 @@ func TestHeadersMustMatchArguments(t *testing.T) {
 
 // invalidHeaderNames are schemas with an invalid x-mcp-header.
 var invalidHeaderNames = map[string]string{
-	"empty":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":""}}}`,
-	"space":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a b"}}}`,
-	"colon":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a:b"}}}`,
-	"line-break":     `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a\r\nb"}}}`,
-	"not-ascii":      `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"ä"}}}`,
-	"number":         `{"type":"object","properties":{"r":{"type":"number","x-mcp-header":"R"}}}`,
-	"object":         `{"type":"object","properties":{"r":{"type":"object","x-mcp-header":"R"}}}`,
-	"twice":          `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"},"s":{"type":"string","x-mcp-header":"r"}}}`,
-	"within-items":   `{"type":"object","properties":{"r":{"type":"array","items":{"type":"string","x-mcp-header":"R"}}}}`,
-	"escaped":        `{"type":"object","properties":{"r":{"type":"number","x\u002dmcp-header":"R"}}}`,
-	"within-anyof":   `{"type":"object","anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`,
-	"not-a-string":   `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":1}}}`,
-	"at-the-root":    `{"type":"object","x-mcp-header":"R"}`,
-	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},"properties":{"r":{"$ref":"#/$defs/d"}}}`,
+	"empty":      `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":""}}}`,
+	"space":      `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a b"}}}`,
+	"colon":      `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a:b"}}}`,
+	"line-break": `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"a\r\nb"}}}`,
+	"not-ascii":  `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"ä"}}}`,
+	"number":     `{"type":"object","properties":{"r":{"type":"number","x-mcp-header":"R"}}}`,
+	"object":     `{"type":"object","properties":{"r":{"type":"object","x-mcp-header":"R"}}}`,
+	"twice": `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"},"s":{"type":"string",` +
+		`"x-mcp-header":"r"}}}`,
+	"within-items": `{"type":"object","properties":{"r":{"type":"array","items":{"type":"string",` +
+		`"x-mcp-header":"R"}}}}`,
+	"escaped":      `{"type":"object","properties":{"r":{"type":"number","x\u002dmcp-header":"R"}}}`,
+	"within-anyof": `{"type":"object","anyOf":[{"properties":{"r":{"type":"string","x-mcp-header":"R"}}}]}`,
+	"not-a-string": `{"type":"object","properties":{"r":{"type":"string","x-mcp-header":1}}}`,
+	"at-the-root":  `{"type":"object","x-mcp-header":"R"}`,
+	"in-definitions": `{"type":"object","$defs":{"d":{"type":"string","x-mcp-header":"R"}},` +
+		`"properties":{"r":{"$ref":"#/$defs/d"}}}`,
 }
 
 // Rule U2.
@@ -328,7 +342,8 @@ func TestServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
 
 // Rule U2.
 func TestClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
-	tools := []string{`{"name":"valid_tool","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"R"}}}}`}
+	tools := []string{`{"name":"valid_tool","inputSchema":{"type":"object","properties":{"r":{"type":"string",` +
+		`"x-mcp-header":"R"}}}}`}
 	for name, input := range invalidHeaderNames {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":`+input+`}`)
 	}

@@ -29,11 +29,13 @@ type review struct {
 func newPrompter() *server.Server {
 	s := &server.Server{Name: "prompter", Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
 	server.AddPrompt(s, mcp.Prompt{
-		Name: "review", Title: "Review", Description: "Reviews code.", Icons: icons, Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)},
+		Name: "review", Title: "Review", Description: "Reviews code.", Icons: icons,
+		Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)},
 	}, func(_ context.Context, in review) (string, error) {
 		return fmt.Sprintf("%s %d %v %s", in.Language, in.Lines, in.Strict, in.Author), nil
 	})
-	server.CompletePrompt(s, "review", "author", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+	server.CompletePrompt(s, "review", "author", func(_ context.Context, value string,
+		others map[string]string) ([]string, error) {
 		if value == "fail" {
 			return nil, errors.New("secret")
 		}
@@ -47,17 +49,23 @@ func newPrompter() *server.Server {
 		func(_ context.Context, in map[string]string) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "of " + in["a"], Messages: []mcp.PromptMessage{}}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context, struct{}) (*mcp.GetPromptResult, error) { return nil, nil })
-	server.AddPrompt(s, mcp.Prompt{Name: "broken"}, func(context.Context, struct{}) (string, error) { return "", errors.New("secret") })
+	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context,
+		struct{}) (*mcp.GetPromptResult, error) {
+		return nil, nil
+	})
+	server.AddPrompt(s, mcp.Prompt{Name: "broken"}, func(context.Context, struct{}) (string, error) {
+		return "", errors.New("secret")
+	})
 	server.AddPrompt(s, mcp.Prompt{Name: "panic"}, func(context.Context, struct{}) (string, error) { panic("secret") })
 	server.AddPrompt(s, mcp.Prompt{Name: "reject"}, func(context.Context, struct{}) (string, error) {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
 	})
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue"},
 		func(context.Context, issue) (string, error) { return "", nil })
-	server.CompleteTemplate(s, "issue://{repo}/{number}{?open,labels*}", "number", func(_ context.Context, value string, others map[string]string) ([]string, error) {
-		return []string{value + "1", others["repo"]}, nil
-	})
+	server.CompleteTemplate(s, "issue://{repo}/{number}{?open,labels*}", "number",
+		func(_ context.Context, value string, others map[string]string) ([]string, error) {
+			return []string{value + "1", others["repo"]}, nil
+		})
 	return s
 }
 
@@ -91,7 +99,8 @@ func TestListPrompts(t *testing.T) {
 		if diff := cmp.Diff(want, p.Arguments); diff != "" {
 			t.Errorf("arguments (-want +got):\n%s", diff)
 		}
-		if (p.Title != "") != (r >= mcp.V20250618) || (p.Meta != nil) != (r >= mcp.V20250618) || (p.Icons != nil) != (r >= mcp.V20251125) {
+		if (p.Title != "") != (r >= mcp.V20250618) || (p.Meta != nil) != (r >= mcp.V20250618) ||
+			(p.Icons != nil) != (r >= mcp.V20251125) {
 			t.Errorf("%s: %+v", r, p)
 		}
 	})
@@ -104,7 +113,8 @@ func TestGetPrompt(t *testing.T) {
 			want      string
 		}{
 			{map[string]string{"language": "go"}, "go 0 true "},
-			{map[string]any{"language": "go", "lines": 3, "strict": false, "author": "Ada", "none": nil}, "go 3 false Ada"},
+			{map[string]any{"language": "go", "lines": 3, "strict": false, "author": "Ada", "none": nil},
+				"go 3 false Ada"},
 			{review{Language: "Pascal", Lines: 1, Author: "N. W."}, "Pascal 1 false N. W."},
 		} {
 			result, err := c.GetPrompt(t.Context(), "review", tc.arguments)
@@ -134,8 +144,10 @@ func TestInvalidPromptRequestsAreRejected(t *testing.T) {
 			message   string
 		}{
 			{"missing", nil, invalid, "unknown prompt"},
-			{"review", nil, invalid, "invalid arguments: arguments/language: expected string, got nothing; it is required"},
-			{"review", map[string]string{"language": "cobol"}, invalid, "invalid arguments: arguments/language: expected one of"},
+			{"review", nil, invalid,
+				"invalid arguments: arguments/language: expected string, got nothing; it is required"},
+			{"review", map[string]string{"language": "cobol"}, invalid,
+				"invalid arguments: arguments/language: expected one of"},
 			{"review", map[string]string{"language": "go", "lines": "many"}, invalid, "expected integer"},
 			{"review", map[string]string{"language": "go", "lines": "0"}, invalid, "invalid arguments"},
 			{"review", map[string]string{"language": "go", "strict": "yes"}, invalid, "expected boolean"},
@@ -148,7 +160,8 @@ func TestInvalidPromptRequestsAreRejected(t *testing.T) {
 		} {
 			_, err := c.GetPrompt(t.Context(), tc.name, tc.arguments)
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || reported.Code != tc.code || !strings.Contains(reported.Message, tc.message) || strings.Contains(reported.Message, "secret") {
+			if !errors.As(err, &reported) || reported.Code != tc.code ||
+				!strings.Contains(reported.Message, tc.message) || strings.Contains(reported.Message, "secret") {
 				t.Errorf("%s %v: %v", tc.name, tc.arguments, err)
 			}
 		}
@@ -196,7 +209,8 @@ func TestComplete(t *testing.T) {
 			}
 		}
 		got, err := complete(prompt("review"), "author", "x")
-		if err != nil || len(got.Values) != mcp.MaxCompletionValues || got.Values[99] != "x"+language+"99" || *got.Total != 250 || !got.HasMore {
+		if err != nil || len(got.Values) != mcp.MaxCompletionValues || got.Values[99] != "x"+language+"99" ||
+			*got.Total != 250 || !got.HasMore {
 			t.Errorf("more values than the limit: %+v, %v", got, err)
 		}
 
@@ -205,10 +219,14 @@ func TestComplete(t *testing.T) {
 			name, value string
 			want        jsonrpc.Error
 		}{
-			{prompt("missing"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown prompt: "missing"`}},
-			{template("missing://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `unknown resource template: "missing://{x}"`}},
-			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `the prompt "review" has no argument "other"`}},
-			{prompt("review"), "author", "fail", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}},
+			{prompt("missing"), "a", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+				Message: `unknown prompt: "missing"`}},
+			{template("missing://{x}"), "x", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+				Message: `unknown resource template: "missing://{x}"`}},
+			{prompt("review"), "other", "", jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
+				Message: `the prompt "review" has no argument "other"`}},
+			{prompt("review"), "author", "fail", jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+				Message: "internal error"}},
 			{prompt("review"), "author", strings.Repeat("x", 8<<10), jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}},
 		} {
 			if _, err := complete(tc.ref, tc.name, tc.value); !errors.Is(err, &tc.want) {
@@ -252,14 +270,15 @@ func TestPromptsAndResourcesCanRequestInput(t *testing.T) {
 		server.AddPrompt(s, mcp.Prompt{Name: "ask"}, func(ctx context.Context, in map[string]string) (string, error) {
 			return question(ctx, "whom?")
 		})
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "ask://{what}", Name: "ask"}, func(ctx context.Context, in map[string]string) (string, error) {
-			first, err := question(ctx, in["what"])
-			if err != nil {
-				return "", err
-			}
-			second, err := question(ctx, "really?")
-			return first + " " + second, err
-		})
+		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "ask://{what}", Name: "ask"},
+			func(ctx context.Context, in map[string]string) (string, error) {
+				first, err := question(ctx, in["what"])
+				if err != nil {
+					return "", err
+				}
+				second, err := question(ctx, "really?")
+				return first + " " + second, err
+			})
 		return s
 	}
 	everywhere(t, asking, func(t *testing.T, c *client.Client) {

@@ -37,42 +37,53 @@ func newLibrary(t *testing.T) func() *server.Server {
 	return func() *server.Server {
 		s := &server.Server{Name: "library", Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
 		server.AddStatic(s, mcp.Resource{
-			URI: "note://welcome", Name: "welcome", Title: "Welcome", Description: "A greeting.", MimeType: "text/plain", Icons: icons,
-			Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, Priority: ptr(0.5), LastModified: "2026-01-02T03:04:05Z"},
-			Meta:        mcp.Meta{"com.example/row": json.RawMessage(`3`)},
+			URI: "note://welcome", Name: "welcome", Title: "Welcome", Description: "A greeting.",
+			MimeType: "text/plain", Icons: icons,
+			Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}, Priority: ptr(0.5),
+				LastModified: "2026-01-02T03:04:05Z"},
+			Meta: mcp.Meta{"com.example/row": json.RawMessage(`3`)},
 		}, "Welcome!\n")
-		server.AddStatic(s, mcp.Resource{URI: "note://pixel", Name: "pixel", MimeType: "image/png"}, []byte{0x89, 'P', 'N', 'G', 0, 0xFF})
+		server.AddStatic(s, mcp.Resource{URI: "note://pixel", Name: "pixel", MimeType: "image/png"},
+			[]byte{0x89, 'P', 'N', 'G', 0, 0xFF})
 		server.AddStatic(s, mcp.Resource{URI: "note://nothing", Name: "nothing"}, []byte(nil))
-		server.AddResource(s, mcp.Resource{URI: "note://weather", Name: "weather"}, func(context.Context) (weather, error) {
-			return weather{"Oslo", -3.5}, nil
-		})
-		server.AddResource(s, mcp.Resource{URI: "note://parts", Name: "parts", MimeType: "text/plain"}, func(context.Context) ([]mcp.ResourceContents, error) {
-			return []mcp.ResourceContents{
-				{Text: "whole", Meta: mcp.Meta{"com.example/part": json.RawMessage(`1`)}},
-				{URI: "note://parts/2", MimeType: "application/octet-stream", Blob: []byte{1}},
-			}, nil
-		})
-		server.AddResource(s, mcp.Resource{URI: "note://cached", Name: "cached"}, func(context.Context) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{
-				CacheHints: mcp.CacheHints{TTLMs: ptr(int64(60_000)), CacheScope: mcp.CacheScopePublic},
-				Contents:   []mcp.ResourceContents{{Text: "not \xff UTF-8"}},
-			}, nil
-		})
+		server.AddResource(s, mcp.Resource{URI: "note://weather", Name: "weather"},
+			func(context.Context) (weather, error) {
+				return weather{"Oslo", -3.5}, nil
+			})
+		server.AddResource(s, mcp.Resource{URI: "note://parts", Name: "parts", MimeType: "text/plain"},
+			func(context.Context) ([]mcp.ResourceContents, error) {
+				return []mcp.ResourceContents{
+					{Text: "whole", Meta: mcp.Meta{"com.example/part": json.RawMessage(`1`)}},
+					{URI: "note://parts/2", MimeType: "application/octet-stream", Blob: []byte{1}},
+				}, nil
+			})
+		server.AddResource(s, mcp.Resource{URI: "note://cached", Name: "cached"},
+			func(context.Context) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{
+					CacheHints: mcp.CacheHints{TTLMs: ptr(int64(60_000)), CacheScope: mcp.CacheScopePublic},
+					Contents:   []mcp.ResourceContents{{Text: "not \xff UTF-8"}},
+				}, nil
+			})
 		server.AddResource(s, mcp.Resource{URI: "note://gone", Name: "gone"}, func(context.Context) (string, error) {
 			return "", fmt.Errorf("deleted: %w", server.ErrResourceNotFound)
 		})
-		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"}, func(context.Context) ([]mcp.ResourceContents, error) {
-			return nil, nil
-		})
-		server.AddResource(s, mcp.Resource{URI: "note://broken", Name: "broken"}, func(context.Context) (string, error) {
-			return "", errors.New("secret")
-		})
-		server.AddResource(s, mcp.Resource{URI: "note://panic", Name: "panic"}, func(context.Context) (string, error) { panic("secret") })
-		server.AddResource(s, mcp.Resource{URI: "note://rejected", Name: "rejected"}, func(context.Context) (string, error) {
-			return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
-		})
+		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"},
+			func(context.Context) ([]mcp.ResourceContents, error) {
+				return nil, nil
+			})
+		server.AddResource(s, mcp.Resource{URI: "note://broken", Name: "broken"},
+			func(context.Context) (string, error) {
+				return "", errors.New("secret")
+			})
+		server.AddResource(s, mcp.Resource{URI: "note://panic", Name: "panic"},
+			func(context.Context) (string, error) { panic("secret") })
+		server.AddResource(s, mcp.Resource{URI: "note://rejected", Name: "rejected"},
+			func(context.Context) (string, error) {
+				return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
+			})
 		server.AddTemplate(s, mcp.ResourceTemplate{
-			URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue", Title: "Issue", Description: "One issue.", Icons: icons,
+			URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue", Title: "Issue",
+			Description: "One issue.", Icons: icons,
 			Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"},
 			Meta:        mcp.Meta{"com.example/row": json.RawMessage(`4`)},
 		}, func(_ context.Context, in issue) (string, error) {
@@ -100,7 +111,8 @@ func library(t *testing.T) *os.Root {
 	must(os.MkdirAll(filepath.Join(inside, "a", "deep"), 0o700))
 	must(os.MkdirAll(filepath.Join(inside, ".git"), 0o700))
 	for name, data := range map[string]string{
-		"README.md": "# Read me\n", "a/b c.txt": "spaces", "a/deep/é.json": "{}", "a-b.txt": "sorts before a/", "pixel.png": "\x89PNG\x00",
+		"README.md": "# Read me\n", "a/b c.txt": "spaces", "a/deep/é.json": "{}", "a-b.txt": "sorts before a/",
+		"pixel.png": "\x89PNG\x00",
 		"large.txt": strings.Repeat("x", 101), "empty": "", ".env": "secret", ".git/config": "secret",
 	} {
 		must(os.WriteFile(filepath.Join(inside, filepath.FromSlash(name)), []byte(data), 0o600))
@@ -153,9 +165,12 @@ func TestListResourcesAndFiles(t *testing.T) {
 			uris = append(uris, r.URI)
 		}
 		want := []string{
-			"file:///library/README.md", "file:///library/a-b.txt", "file:///library/a/b%20c.txt", "file:///library/a/deep/%C3%A9.json",
-			"file:///library/empty", "file:///library/large.txt", "file:///library/link.md", "file:///library/pixel.png",
-			"note://broken", "note://cached", "note://empty", "note://gone", "note://nothing", "note://panic", "note://parts", "note://pixel",
+			"file:///library/README.md", "file:///library/a-b.txt", "file:///library/a/b%20c.txt",
+			"file:///library/a/deep/%C3%A9.json",
+			"file:///library/empty", "file:///library/large.txt", "file:///library/link.md",
+			"file:///library/pixel.png",
+			"note://broken", "note://cached", "note://empty", "note://gone", "note://nothing", "note://panic",
+			"note://parts", "note://pixel",
 			"note://rejected", "note://weather", "note://welcome",
 		}
 		if !slices.Equal(uris, want) {
@@ -170,7 +185,8 @@ func TestListResourcesAndFiles(t *testing.T) {
 		}
 		r := c.Revision()
 		if (welcome.Title != "") != (r >= mcp.V20250618) || (welcome.Meta != nil) != (r >= mcp.V20250618) ||
-			(welcome.Annotations.LastModified != "") != (r >= mcp.V20250618) || (welcome.Icons != nil) != (r >= mcp.V20251125) {
+			(welcome.Annotations.LastModified != "") != (r >= mcp.V20250618) ||
+			(welcome.Icons != nil) != (r >= mcp.V20251125) {
 			t.Errorf("%s: %+v", r, welcome)
 		}
 	})
@@ -179,11 +195,13 @@ func TestListResourcesAndFiles(t *testing.T) {
 func TestListTemplates(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		listed := all(t, c.ResourceTemplates(t.Context()))
-		if len(listed) != 2 || listed[0].URITemplate != "file:///library/{+path}" || listed[0].Name != "library" || listed[1].Name != "issue" {
+		if len(listed) != 2 || listed[0].URITemplate != "file:///library/{+path}" || listed[0].Name != "library" ||
+			listed[1].Name != "issue" {
 			t.Fatalf("templates: %+v", listed)
 		}
 		r := c.Revision()
-		if issue := listed[1]; (issue.Title != "") != (r >= mcp.V20250618) || (issue.Meta != nil) != (r >= mcp.V20250618) || (issue.Icons != nil) != (r >= mcp.V20251125) {
+		if issue := listed[1]; (issue.Title != "") != (r >= mcp.V20250618) ||
+			(issue.Meta != nil) != (r >= mcp.V20250618) || (issue.Icons != nil) != (r >= mcp.V20251125) {
 			t.Errorf("%s: %+v", r, issue)
 		}
 	})
@@ -192,10 +210,12 @@ func TestListTemplates(t *testing.T) {
 func TestReadResources(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for uri, want := range map[string]mcp.ResourceContents{
-			"note://welcome":                        {MimeType: "text/plain", Text: "Welcome!\n"},
-			"note://pixel":                          {MimeType: "image/png", Blob: []byte{0x89, 'P', 'N', 'G', 0, 0xFF}},
-			"note://nothing":                        {Blob: []byte{}},
-			"note://weather":                        {MimeType: "application/json", Text: `{"city":"Oslo","degrees":-3.5}`},
+			"note://welcome": {MimeType: "text/plain", Text: "Welcome!\n"},
+			"note://pixel": {MimeType: "image/png",
+				Blob: []byte{0x89, 'P', 'N', 'G', 0, 0xFF}},
+			"note://nothing": {Blob: []byte{}},
+			"note://weather": {MimeType: "application/json",
+				Text: `{"city":"Oslo","degrees":-3.5}`},
 			"note://cached":                         {Text: "not \uFFFD UTF-8"},
 			"issue://parley/7":                      {Text: `parley#7 ? []`},
 			"issue://parley/7?open=true":            {Text: `parley#7 true []`},
@@ -230,7 +250,8 @@ func TestReadResources(t *testing.T) {
 			}
 		}
 		parts, err := c.ReadResource(t.Context(), "note://parts")
-		if err != nil || len(parts.Contents) != 2 || parts.Contents[0].URI != "note://parts" || parts.Contents[0].MimeType != "text/plain" ||
+		if err != nil || len(parts.Contents) != 2 || parts.Contents[0].URI != "note://parts" ||
+			parts.Contents[0].MimeType != "text/plain" ||
 			parts.Contents[1].URI != "note://parts/2" || string(parts.Contents[1].Blob) != "\x01" {
 			t.Errorf("parts: %+v, %v", parts, err)
 		} else if (parts.Contents[0].Meta != nil) != (c.Revision() >= mcp.V20250618) {
@@ -245,12 +266,16 @@ func TestMissingResourceIsNotFound(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for _, uri := range []string{
 			"note://missing", "note://gone", "note://empty", "note://welcome/", "NOTE://welcome",
-			"issue://parley/seven", "issue://parley/0", "issue://unknown/7", "issue://parley/", "issue://parley/7?open=maybe", "issue://parley/7?other=1",
+			"issue://parley/seven", "issue://parley/0", "issue://unknown/7", "issue://parley/",
+			"issue://parley/7?open=maybe", "issue://parley/7?other=1",
 			"issue://parley/99999999999999999999",
 			"file:///library/", "file:///library/a", "file:///library/a/", "file:///library/missing",
-			"file:///library/out.txt", "file:///library/up/secret.txt", "file:///library/../secret.txt", "file:///library/%2e%2e/secret.txt",
-			"file:///library/..%2Fsecret.txt", "file:///library/a/../README.md", "file:///library//README.md", "file:///library/.env",
-			"file:///library/.git/config", "file:///library/README.md%00", "file:///library/README.md?x", "file:///library/C:%5Csecret.txt",
+			"file:///library/out.txt", "file:///library/up/secret.txt", "file:///library/../secret.txt",
+			"file:///library/%2e%2e/secret.txt",
+			"file:///library/..%2Fsecret.txt", "file:///library/a/../README.md", "file:///library//README.md",
+			"file:///library/.env",
+			"file:///library/.git/config", "file:///library/README.md%00", "file:///library/README.md?x",
+			"file:///library/C:%5Csecret.txt",
 		} {
 			result, err := c.ReadResource(t.Context(), uri)
 			var reported *jsonrpc.Error
@@ -273,11 +298,13 @@ func TestMissingResourceIsNotFound(t *testing.T) {
 func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		for uri, want := range map[string]jsonrpc.Error{
-			"note://broken":                   {Code: jsonrpc.CodeInternalError, Message: "internal error"},
-			"note://panic":                    {Code: jsonrpc.CodeInternalError, Message: "internal error"},
-			"note://rejected":                 {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
-			"file:///library/large.txt":       {Code: jsonrpc.CodeInternalError, Message: "the file has 101 bytes, the limit is 100"},
-			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams, Message: "params.uri has 8194 bytes, the limit is 8192"},
+			"note://broken":   {Code: jsonrpc.CodeInternalError, Message: "internal error"},
+			"note://panic":    {Code: jsonrpc.CodeInternalError, Message: "internal error"},
+			"note://rejected": {Code: jsonrpc.CodeInvalidRequest, Message: "not now"},
+			"file:///library/large.txt": {Code: jsonrpc.CodeInternalError,
+				Message: "the file has 101 bytes, the limit is 100"},
+			"x:" + strings.Repeat("a", 8<<10): {Code: jsonrpc.CodeInvalidParams,
+				Message: "params.uri has 8194 bytes, the limit is 8192"},
 		} {
 			_, err := c.ReadResource(t.Context(), uri)
 			if !errors.Is(err, &want) || errors.Is(err, client.ErrResourceNotFound) {
@@ -312,12 +339,13 @@ func TestClientCachesFreshResourceUntilItChanges(t *testing.T) {
 	fresh := func() *server.Server {
 		reads.Store(0)
 		s = newServer()
-		server.AddResource(s, mcp.Resource{URI: "note://a", Name: "a"}, func(context.Context) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{
-				CacheHints: mcp.CacheHints{TTLMs: ptr(int64(3_600_000)), CacheScope: mcp.CacheScopePrivate},
-				Contents:   []mcp.ResourceContents{{URI: "note://a", Text: fmt.Sprint(reads.Add(1))}},
-			}, nil
-		})
+		server.AddResource(s, mcp.Resource{URI: "note://a", Name: "a"},
+			func(context.Context) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{
+					CacheHints: mcp.CacheHints{TTLMs: ptr(int64(3_600_000)), CacheScope: mcp.CacheScopePrivate},
+					Contents:   []mcp.ResourceContents{{URI: "note://a", Text: fmt.Sprint(reads.Add(1))}},
+				}, nil
+			})
 		return s
 	}
 	everywhere(t, fresh, func(t *testing.T, c *client.Client) {

@@ -53,7 +53,8 @@ func taskServer() (*server.Server, <-chan error) {
 
 // withTasks runs f in each revision that has tasks, on each of its transports. Each client is of
 // the same server and validates its messages.
-func withTasks(t *testing.T, f func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, ended <-chan error)) {
+func withTasks(t *testing.T, f func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client,
+	ended <-chan error)) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, tr := range mcptest.Transports() {
 			if !tr.Supports(r) {
@@ -67,8 +68,10 @@ func withTasks(t *testing.T, f func(t *testing.T, dial func(...func(*client.Dial
 					_ = s.Shutdown(ctx)
 				})
 				f(t, func(configure ...func(*client.Dialer)) *client.Client {
-					tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-					return tr.Dial(t, s, append([]func(*client.Dialer){mcptest.WithRevision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)...)
+					tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string),
+						seen: make(map[string]int)}
+					return tr.Dial(t, s, append([]func(*client.Dialer){mcptest.WithRevision(r),
+						func(d *client.Dialer) { d.Trace = tp.message }}, configure...)...)
 				}, ended)
 			})
 		}
@@ -143,7 +146,8 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost *client.TaskError
-		if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrTaskNotFound) || !errors.As(err, &lost) || lost.ID != "unknown" {
+		if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrTaskNotFound) || !errors.As(err, &lost) ||
+			lost.ID != "unknown" {
 			t.Errorf("an unknown task: %v", err)
 		}
 		if err := unknown.Cancel(t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
@@ -214,9 +218,11 @@ func TestEndOfContextCancelsTaskOfCall(t *testing.T) {
 		if err := c.Close(); err != nil { // after tasks/cancel
 			t.Error(err)
 		}
-		want := map[string]string{"tools/call": "*mcp.CreateTaskResult", "tasks/get": "*mcp.GetTaskResult", "tasks/cancel": "*mcp.EmptyResult"}
+		want := map[string]string{"tools/call": "*mcp.CreateTaskResult", "tasks/get": "*mcp.GetTaskResult",
+			"tasks/cancel": "*mcp.EmptyResult"}
 		if !c.Revision().Modern() {
-			want = map[string]string{"tools/call": "*mcp.LegacyCreateTaskResult", "tasks/get": "*mcp.LegacyGetTaskResult", "tasks/cancel": "*mcp.LegacyGetTaskResult"}
+			want = map[string]string{"tools/call": "*mcp.LegacyCreateTaskResult",
+				"tasks/get": "*mcp.LegacyGetTaskResult", "tasks/cancel": "*mcp.LegacyGetTaskResult"}
 		}
 		for method, kind := range want {
 			if results[method] != kind {
@@ -266,7 +272,8 @@ func TestProgramAnswersTask(t *testing.T) {
 
 // A server reports changes of tasks, so a client need not wait until its next poll.
 func TestCallToolLearnsOfChangesOfItsTask(t *testing.T) {
-	for r, method := range map[mcp.Revision]string{mcp.V20251125: mcp.NotificationTaskStatus, mcp.V20260728: mcp.NotificationTasks} {
+	for r, method := range map[mcp.Revision]string{mcp.V20251125: mcp.NotificationTaskStatus,
+		mcp.V20260728: mcp.NotificationTasks} {
 		for _, tr := range mcptest.Transports() {
 			if !tr.Supports(r) {
 				continue
@@ -285,7 +292,8 @@ func TestCallToolLearnsOfChangesOfItsTask(t *testing.T) {
 					}
 					return "done", ctx.Err()
 				}, server.AsTask(server.TaskOptions{Support: mcp.TaskRequired, PollInterval: time.Hour}))
-				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string),
+					seen: make(map[string]int)}
 				c := tr.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) {
 					d.Trace = func(sent bool, message []byte) {
 						tp.message(sent, message)
@@ -359,7 +367,8 @@ func patientServer() *server.Server {
 	})
 	server.AddTool(s, mcp.Tool{Name: "model"}, func(ctx context.Context, _ struct{}) (string, error) {
 		sampled, err := server.Sample(ctx, mcp.CreateMessageParams{
-			MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("which city?")}}},
+			MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+				Content: []mcp.Content{mcp.Text("which city?")}}},
 		}, within)
 		if err != nil {
 			return "", err
@@ -435,7 +444,8 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 				t.Error(err)
 			}
 			if got := n.of("< tasks/result"); got != results || n.has(`"task":{"ttl":60000}`) != (results > 0) {
-				t.Errorf("NoTasks %t: the client received %d requests for results of tasks, want %d: %q", noTasks, got, results, n.texts)
+				t.Errorf("NoTasks %t: the client received %d requests for results of tasks, want %d: %q", noTasks, got,
+					results, n.texts)
 			}
 			if got := n.of("> notifications/tasks/status"); got != results {
 				t.Errorf("NoTasks %t: the client sent %d notifications, want %d", noTasks, got, results)
@@ -446,7 +456,8 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 				return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"city":"Oslo"}`)}, nil
 			}
 			d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-				return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m", Content: []mcp.Content{mcp.Text("Rome")}}, nil
+				return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "m",
+					Content: []mcp.Content{mcp.Text("Rome")}}, nil
 			}
 		})
 	}
@@ -475,7 +486,8 @@ func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
 		if c.Revision() != mcp.V20251125 {
 			return
 		}
-		if _, err := client.CallTool[string](t.Context(), c, "impatient", nil); err == nil || !strings.Contains(err.Error(), "no time left") {
+		if _, err := client.CallTool[string](t.Context(), c, "impatient", nil); err == nil ||
+			!strings.Contains(err.Error(), "no time left") {
 			t.Errorf("the tool has %v", err)
 		}
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "cancelled the task") {
@@ -523,7 +535,8 @@ func TestResponseToAQuestionOfATaskNamesTheTask(t *testing.T) {
 			defer n.mu.Unlock()
 			found := false
 			for _, text := range n.texts {
-				found = found || strings.HasPrefix(text, "> ") && strings.Contains(text, `"action":"accept"`) && strings.Contains(text, related)
+				found = found || strings.HasPrefix(text, "> ") && strings.Contains(text, `"action":"accept"`) &&
+					strings.Contains(text, related)
 			}
 			if !found {
 				t.Errorf("no response has %s: %q", related, n.texts)

@@ -66,15 +66,18 @@ func (tp *tap) message(sent bool, raw []byte) {
 }
 
 // everywhere is mcptest.Everywhere with a tap.
-func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
+func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *client.Client),
+	configure ...func(*client.Dialer)) {
 	for _, r := range mcp.Revisions() {
 		for _, tr := range mcptest.Transports() {
 			if !tr.Supports(r) {
 				continue
 			}
 			t.Run(string(r)+"/"+tr.Name, func(t *testing.T) {
-				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
-				configure := append([]func(*client.Dialer){mcptest.WithRevision(r), func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
+				tp := &tap{t: t, revision: r, transport: tr.Name, methods: make(map[jsonrpc.ID]string),
+					seen: make(map[string]int)}
+				configure := append([]func(*client.Dialer){mcptest.WithRevision(r),
+					func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
 				c := tr.Dial(t, s(), configure...)
 				if c.Revision() != r {
 					t.Fatalf("the negotiated revision is %s, want %s", c.Revision(), r)
@@ -133,7 +136,8 @@ func newServer() *server.Server {
 			mcp.Text("text"),
 			mcp.Image([]byte{1, 2, 3}, "image/png"),
 			mcp.Audio([]byte{4, 5}, "audio/wav"),
-			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a.txt", MimeType: "text/plain", Text: "a"}},
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a.txt", MimeType: "text/plain",
+				Text: "a"}},
 			&mcp.ResourceLink{URI: "file:///b.txt", Name: "b"},
 		}, nil
 	})
@@ -198,7 +202,8 @@ func TestCallTool(t *testing.T) {
 		if err != nil || text != "héllo\n\u2028" {
 			t.Errorf("echo: %q, %v", text, err)
 		}
-		if n, err := client.CallTool[string](ctx, c, "int64", map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
+		if n, err := client.CallTool[string](ctx, c, "int64",
+			map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
 			t.Errorf("int64: %q, %v", n, err)
 		}
 		w, err := client.CallTool[weather](ctx, c, "weather", place{"Oslo"})
@@ -232,7 +237,8 @@ func TestProtocolErrorsAreErrors(t *testing.T) {
 		for name, want := range map[string]string{"reject": "unit is unknown", "missing": "unknown tool"} {
 			_, err := c.CallTool(t.Context(), name, nil)
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || !strings.Contains(reported.Message, want) {
+			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams ||
+				!strings.Contains(reported.Message, want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -245,15 +251,16 @@ func TestConcurrentCallsReceiveTheirOwnProgress(t *testing.T) {
 		for i := range 16 {
 			wg.Go(func() {
 				to, reports := i+2, 0
-				text, err := c.CallTool(t.Context(), "count", countParams{To: to}, client.WithProgress(func(done, total float64, message string) {
-					reports++
-					if has := message != ""; has != (c.Revision() >= mcp.V20250326) {
-						t.Errorf("message %q", message)
-					}
-					if total != float64(to) || done != float64(reports) {
-						t.Errorf("call %d got progress %v of %v", to, done, total)
-					}
-				}))
+				text, err := c.CallTool(t.Context(), "count", countParams{To: to},
+					client.WithProgress(func(done, total float64, message string) {
+						reports++
+						if has := message != ""; has != (c.Revision() >= mcp.V20250326) {
+							t.Errorf("message %q", message)
+						}
+						if total != float64(to) || done != float64(reports) {
+							t.Errorf("call %d got progress %v of %v", to, done, total)
+						}
+					}))
 				if err != nil || text.IsError || reports != to {
 					t.Errorf("call %d: %d reports, %v", to, reports, err)
 				}
@@ -277,12 +284,13 @@ func TestCancellationReachesHandler(t *testing.T) {
 		}
 		h <- here
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "wait", Description: "Waits."}, func(ctx context.Context, _ struct{}) (string, error) {
-			close(here.started)
-			<-ctx.Done()
-			here.ended <- context.Cause(ctx)
-			return "", ctx.Err()
-		})
+		server.AddTool(s, mcp.Tool{Name: "wait", Description: "Waits."},
+			func(ctx context.Context, _ struct{}) (string, error) {
+				close(here.started)
+				<-ctx.Done()
+				here.ended <- context.Cause(ctx)
+				return "", ctx.Err()
+			})
 		return s
 	}
 	everywhere(t, waiting, func(t *testing.T, c *client.Client) {
@@ -315,9 +323,10 @@ func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 	}
 	sharing := func() *server.Server {
 		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns the same result to all calls."}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
-			return shared, nil
-		})
+		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns the same result to all calls."},
+			func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+				return shared, nil
+			})
 		return s
 	}
 	everywhere(t, sharing, func(t *testing.T, c *client.Client) {
@@ -352,7 +361,9 @@ func rawEndpoint(t *testing.T, s *server.Server) string {
 
 // rawModern returns a request of 2026-07-28. params must end with a comma or be empty.
 func rawModern(method, params string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,`+
+		`"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params)
 }
 
 func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
@@ -379,7 +390,8 @@ func TestServerPingsClient(t *testing.T) {
 		if !c.Revision().Modern() {
 			await(t, mcp.MethodPing, false)
 		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}); err != nil || text != "alive" {
+		if text, err := client.CallTool[string](t.Context(), c, "echo",
+			map[string]string{"text": "alive"}); err != nil || text != "alive" {
 			t.Errorf("the next call: %q, %v", text, err)
 		}
 	})

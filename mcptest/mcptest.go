@@ -57,7 +57,8 @@ func Transports() []Transport {
 // Everywhere runs f as a subtest in every revision on every transport that the
 // revision has. Each subtest has a new server, which newServer returns, and a new
 // client.
-func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client), configure ...func(*client.Dialer)) {
+func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client),
+	configure ...func(*client.Dialer)) {
 	t.Helper()
 	for _, r := range mcp.Revisions() {
 		for _, tr := range Transports() {

@@ -65,7 +65,8 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &realm{t: t, issuer: issuer, server: s, received: make(map[string]bool), rejected: make(map[string]bool), sessions: make(map[string]bool)}
+	w := &realm{t: t, issuer: issuer, server: s, received: make(map[string]bool), rejected: make(map[string]bool),
+		sessions: make(map[string]bool)}
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	endpoint.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
@@ -160,10 +161,11 @@ func (p *person) program() *oauth.Client {
 	return &oauth.Client{
 		Store:  &p.store,
 		Logger: slog.New(slog.DiscardHandler),
-		Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
-			p.asked.Add(1)
-			return p.browser.Authorize(ctx, page)
-		}},
+		Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+			Open: func(ctx context.Context, page string) (string, error) {
+				p.asked.Add(1)
+				return p.browser.Authorize(ctx, page)
+			}},
 	}
 }
 
@@ -205,8 +207,10 @@ func (p *person) revoke(w *realm) {
 }
 
 // dial connects a client with a revision and an authorizer.
-func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) (*client.Client, error) {
-	tp := &tap{t: t, revision: r, transport: httpTransport(r), methods: make(map[jsonrpc.ID]string), seen: make(map[string]int)}
+func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer,
+	configure ...func(*client.Dialer)) (*client.Client, error) {
+	tp := &tap{t: t, revision: r, transport: httpTransport(r), methods: make(map[jsonrpc.ID]string),
+		seen: make(map[string]int)}
 	d := client.Dialer{Auth: a, Trace: tp.message, Logger: slog.New(slog.DiscardHandler)}
 	mcptest.WithRevision(r)(&d)
 	for _, f := range configure {
@@ -219,7 +223,8 @@ func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer, configur
 	return c, err
 }
 
-func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer, configure ...func(*client.Dialer)) *client.Client {
+func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer,
+	configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	c, err := w.dial(t, r, a, configure...)
 	if err != nil {
@@ -239,7 +244,8 @@ func httpTransport(r mcp.Revision) string {
 }
 
 // guardedEverywhere runs f with a realm in every revision, over its HTTP transport.
-func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm), configure ...func(*realmConfig)) {
+func guardedEverywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, r mcp.Revision, w *realm),
+	configure ...func(*realmConfig)) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r)+"/"+httpTransport(r), func(t *testing.T) { f(t, r, newRealm(t, s(), configure...)) })
 	}
@@ -288,7 +294,8 @@ func newWiretap(t *testing.T) *wiretap {
 	w.proxy = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		x := &exchanged{method: r.Method, url: r.URL.String(), header: r.Header.Clone(), body: string(body), responseHeader: http.Header{}}
+		x := &exchanged{method: r.Method, url: r.URL.String(), header: r.Header.Clone(), body: string(body),
+			responseHeader: http.Header{}}
 		x.authorization = !strings.HasPrefix(r.URL.Path, "/mcp")
 		w.mu.Lock()
 		w.passed = append(w.passed, x)
@@ -466,7 +473,8 @@ func halves(secret string) []string {
 }
 
 func TestLeaksFindsPartsOfSecrets(t *testing.T) {
-	secrets := map[string]string{"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl": accessToken, "hunter2hunter2": clientSecret}
+	secrets := map[string]string{"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl": accessToken,
+		"hunter2hunter2": clientSecret}
 	for text, want := range map[string]string{
 		`msg="rejected" token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl`: accessToken,
 		`token=eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ`:                             accessToken,

@@ -76,7 +76,8 @@ func (k *recordingStore) Delete(ctx context.Context, key string) error {
 	return errors.Join(k.note(key), k.Memory.Delete(ctx, key))
 }
 
-func (k *recordingStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (k *recordingStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
 	// The ids of events contain the name of the stream. It cannot be used without the session id.
 	if err := k.note(key.Group); err != nil {
 		return err
@@ -103,12 +104,15 @@ const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 
 func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
-	l.store = recordingStore{store.NewMemory(store.MemoryOptions{}), &l.keys, func(string) bool { _, fails := l.broken.Load(true); return fails }}
-	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), KV: &l.store, Log: &l.store, Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
+	l.store = recordingStore{store.NewMemory(store.MemoryOptions{}), &l.keys,
+		func(string) bool { _, fails := l.broken.Load(true); return fails }}
+	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), KV: &l.store, Log: &l.store,
+		Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
 	server.AddTool(s, mcp.Tool{Name: "dump"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_ = server.Progress(ctx, 1, 2, "")
 		_ = server.Progress(ctx, 2, 2, "")
-		l.logs.logger("tool").InfoContext(ctx, "called", "info", auth.FromContext(ctx), "ctx", fmt.Sprint(ctx), "peer", fmt.Sprintf("%+v", server.PeerOf(ctx)))
+		l.logs.logger("tool").InfoContext(ctx, "called", "info", auth.FromContext(ctx), "ctx", fmt.Sprint(ctx), "peer",
+			fmt.Sprintf("%+v", server.PeerOf(ctx)))
 		return fmt.Sprintf("%v %+v %#v", ctx, auth.FromContext(ctx), auth.FromContext(ctx)), nil
 	})
 	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -119,11 +123,14 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 	server.AddTool(s, mcp.Tool{Name: "fail"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "", fmt.Errorf("failed with %v", ctx)
 	})
-	server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
+	server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) {
+		return "", nil
+	}, server.RequireScopes("more"))
 	l.realm = newRealm(t, s, func(c *realmConfig) {
 		c.resource.DPoP, c.resource.RequireDPoP = proofs, proofs != nil
 		c.issuer.Logger = l.logs.logger("issuer")
-		c.issuer.Clients = []devissuer.Client{{ID: "planted", Secret: plantedSecret, RedirectURIs: []string{"http://127.0.0.1/callback"}}}
+		c.issuer.Clients = []devissuer.Client{{ID: "planted", Secret: plantedSecret,
+			RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 	})
 	return l
 }
@@ -248,7 +255,8 @@ func (l *leaking) fail() {
 	}
 	expired := l.token("ada")
 	l.reject(expired)
-	for _, token := range []string{other, expired, l.token("ada")[:60], l.token("ada") + "x", "planted-nonsense-9dK3vQ"} {
+	for _, token := range []string{other, expired, l.token("ada")[:60], l.token("ada") + "x",
+		"planted-nonsense-9dK3vQ"} {
 		l.use(l.connect(header("Bearer " + token)))
 		l.use(l.connect(header("Bearer " + token + " " + token)))
 		l.use(l.connect(header("DPoP " + token)))
@@ -259,9 +267,11 @@ func (l *leaking) fail() {
 	const unknownSession = "cGxhbnRlZC1zZXNzaW9uLQ"
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		l.send(method, l.url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization", "Bearer "+l.token("ada"),
-			"Mcp-Session-Id", unknownSession, "Last-Event-ID", "pcGxhbnRlZC1zdHJl.1", "DPoP", "planted-proof-77Jx2mQq", "Cookie", "a=planted-cookie-x7T9w2")
+			"Mcp-Session-Id", unknownSession, "Last-Event-ID", "pcGxhbnRlZC1zdHJl.1", "DPoP", "planted-proof-77Jx2mQq",
+			"Cookie", "a=planted-cookie-x7T9w2")
 	}
-	l.send(http.MethodPost, l.url, rawModern("tools/call", `"name":"ask","requestState":"planted-request-state-4hG8sLp",`), "Authorization", "Bearer "+l.token("ada"),
+	l.send(http.MethodPost, l.url, rawModern("tools/call",
+		`"name":"ask","requestState":"planted-request-state-4hG8sLp",`), "Authorization", "Bearer "+l.token("ada"),
 		"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "ask")
 	l.send(http.MethodPost, l.url+"?access_token=x", `{`, "Authorization", "Bearer "+l.token("ada"))
 
@@ -272,8 +282,10 @@ func (l *leaking) fail() {
 		return req.Header.Get("Authorization")
 	}
 	for _, form := range []string{
-		"grant_type=authorization_code&code=planted-code-A8s7d6f5&code_verifier=planted-verifier-" + strings.Repeat("v7", 20),
-		"grant_type=refresh_token&refresh_token=planted-refresh-P0o9i8u7", "token=planted-refresh-P0o9i8u7", "grant_type=planted-code-A8s7d6f5",
+		"grant_type=authorization_code&code=planted-code-A8s7d6f5&code_verifier=planted-verifier-" +
+			strings.Repeat("v7", 20),
+		"grant_type=refresh_token&refresh_token=planted-refresh-P0o9i8u7", "token=planted-refresh-P0o9i8u7",
+		"grant_type=planted-code-A8s7d6f5",
 	} {
 		for _, secret := range []string{plantedSecret, "planted-wrong-secret-Z1x2c3"} {
 			l.send(http.MethodPost, l.issuer.URL()+"/token", form, "Authorization", basic(secret))
@@ -281,7 +293,8 @@ func (l *leaking) fail() {
 		}
 	}
 	l.use(l.connect(l.program(func(o *oauth.Client) {
-		o.Store, o.Registrations = nil, []oauth.Registration{{Issuer: l.issuer.URL(), ClientID: "planted", ClientSecret: "planted-wrong-secret-Z1x2c3"}}
+		o.Store, o.Registrations = nil, []oauth.Registration{{Issuer: l.issuer.URL(), ClientID: "planted",
+			ClientSecret: "planted-wrong-secret-Z1x2c3"}}
 	})))
 	l.use(l.connect(l.program(func(o *oauth.Client) { o.Store, o.Interaction = nil, nil })))
 	denying := &devissuer.Browser{Deny: true, Transport: l.tap.transport(l.t)}
@@ -308,9 +321,10 @@ func (l *leaking) fail() {
 		fresh := l.program(func(o *oauth.Client) {
 			o.Store = nil
 			browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
-			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
-				return browser.Authorize(ctx, page)
-			}}
+			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+				Open: func(ctx context.Context, page string) (string, error) {
+					return browser.Authorize(ctx, page)
+				}}
 		})
 		l.use(l.connect(fresh))
 		l.use(c, "dump")
@@ -367,7 +381,8 @@ func (l *leaking) search() {
 		l.t.Error(err)
 	}
 	for name, text := range map[string]string{
-		"logs": l.logs.String(), "errors": l.errors.String(), "keys of the store": l.keys.String(), "token store": string(file),
+		"logs": l.logs.String(), "errors": l.errors.String(), "keys of the store": l.keys.String(),
+		"token store": string(file),
 	} {
 		if text == "" {
 			l.t.Errorf("%s: empty, so the test is meaningless", name)
@@ -404,8 +419,10 @@ func (l *leaking) searchExchange(x *exchanged, secrets map[string]string) {
 		return
 	}
 	// The server may send the values that it has generated itself.
-	if kinds := leaks(x.response()+fmt.Sprint(x.responseHeader), secrets, sessionID, eventID, requestState); kinds != nil {
-		l.t.Errorf("R3: response to %s %s contains: %s\n%v\n%s", x.method, x.url, strings.Join(kinds, ", "), x.responseHeader, x.response())
+	if kinds := leaks(x.response()+fmt.Sprint(x.responseHeader), secrets, sessionID, eventID,
+		requestState); kinds != nil {
+		l.t.Errorf("R3: response to %s %s contains: %s\n%v\n%s", x.method, x.url, strings.Join(kinds, ", "),
+			x.responseHeader, x.response())
 	}
 	if kinds := leaks(x.body, secrets, sessionID, eventID, requestState); kinds != nil {
 		l.t.Errorf("U8: body of %s %s contains: %s", x.method, x.url, strings.Join(kinds, ", "))

@@ -25,8 +25,8 @@ import (
 
 // FuzzStateMachine reads a sequence of operations on two clients of one server from bytes: calls that end, fail, panic,
 // wait, report progress or request input, cancellations, changes of the list of tools, and cuts of the connections. The
-// first byte selects the revision, and memory or HTTP. Every call has exactly one outcome, and its own. No request has two
-// responses, and no handler runs twice for one call. Progress arrives once and in order, also after a cut.
+// first byte selects the revision, and memory or HTTP. Every call has exactly one outcome, and its own. No request has
+// two responses, and no handler runs twice for one call. Progress arrives once and in order, also after a cut.
 func FuzzStateMachine(f *testing.F) {
 	operations := []byte("\x00\x81\x02\x83\x04\x85\x01\x81\x0b\x06\x87\x08\x04\x84\x02\x03\x09\x80\x0a\x01\x03\x8b\x0a\x04\x00")
 	for mode := range byte(10) {
@@ -103,7 +103,8 @@ func newMachine(t *testing.T, mode byte) *machine {
 				return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 			},
 			Trace: func(sent bool, raw []byte) {
-				if message, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && !sent && message.Kind == jsonrpc.Response {
+				if message, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && !sent &&
+					message.Kind == jsonrpc.Response {
 					m.mu.Lock()
 					m.responses[i][message.ID]++
 					m.mu.Unlock()
@@ -209,7 +210,8 @@ func (m *machine) run(b byte) {
 		m.mu.Unlock()
 	case 8:
 		m.tools++
-		server.AddTool(m.server, mcp.Tool{Name: fmt.Sprint("added", m.tools)}, func(context.Context, struct{}) (string, error) { return "", nil })
+		server.AddTool(m.server, mcp.Tool{Name: fmt.Sprint("added", m.tools)},
+			func(context.Context, struct{}) (string, error) { return "", nil })
 	case 9:
 		m.server.RemoveTool(fmt.Sprint("added", m.tools))
 	case 10:
@@ -231,7 +233,8 @@ func (m *machine) call(at int, tool string) {
 	m.calls = append(m.calls, c)
 	m.running.Go(func() {
 		var progress []float64
-		result, err := m.clients[at].CallTool(ctx, tool, machineParams{c.nonce}, client.WithProgress(func(done, _ float64, _ string) { progress = append(progress, done) }))
+		result, err := m.clients[at].CallTool(ctx, tool, machineParams{c.nonce},
+			client.WithProgress(func(done, _ float64, _ string) { progress = append(progress, done) }))
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		c.outcomes++
@@ -292,7 +295,8 @@ func (m *machine) end() {
 		if c.outcomes != 1 {
 			m.t.Errorf("%s %s has %d outcomes", c.tool, c.nonce, c.outcomes)
 		}
-		if n := m.starts[c.nonce]; n > 1 && !(c.tool == "ask" && m.revision.Modern()) { // a handler that asks runs again with the answer
+		// a handler that asks runs again with the answer
+		if n := m.starts[c.nonce]; n > 1 && !(c.tool == "ask" && m.revision.Modern()) {
 			m.t.Errorf("%s %s: %d handlers have started", c.tool, c.nonce, n)
 		}
 	}

@@ -21,27 +21,34 @@ var states = []struct {
 	options   otel.Options
 	maxAllocs float64
 }{
-	{"off", otel.Options{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Propagator: propagation.NewCompositeTextMapPropagator()}, 2},
+	{"off", otel.Options{TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(),
+		Propagator: propagation.NewCompositeTextMapPropagator()}, 2},
 	{"not sampled", otel.Options{
-		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())), MeterProvider: noop.NewMeterProvider(), Propagator: propagation.TraceContext{},
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
+		MeterProvider:  noop.NewMeterProvider(), Propagator: propagation.TraceContext{},
 	}, 6},
 	{"measured, not sampled", otel.Options{
 		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())),
-		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), Propagator: propagation.TraceContext{},
+		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+		Propagator:     propagation.TraceContext{},
 	}, 6},
 	{"sampled", otel.Options{
-		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample())), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), Propagator: propagation.TraceContext{},
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample())),
+		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+		Propagator:     propagation.TraceContext{},
 	}, 20},
 }
 
 // served returns a function that runs the middleware of a server.
 func served(tb testing.TB, options otel.Options) func() {
-	message, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},`+
+	message, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet",`+
+		`"arguments":{},`+
 		`"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00"}}}`), jsonrpc.Limits{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := call.New(call.Description{Method: message.Method, ID: message.ID, Params: &message.Params, Revision: mcp.V20260728})
+	c := call.New(call.Description{Method: message.Method, ID: message.ID, Params: &message.Params,
+		Revision: mcp.V20260728})
 	result := &mcp.CallToolResult{}
 	handle := otel.Server(options)(func(context.Context, *call.Call) (any, error) { return result, nil })
 	ctx := context.Background()

@@ -7,8 +7,8 @@
 //	d := &client.Dialer{Middleware: []call.Middleware{otel.Client(otel.Options{})}}
 //
 // Put it first in the list: it measures the middleware that follows. [Options] set the providers and the propagator;
-// the default is OpenTelemetry's global ones. The global propagator does nothing unless the program sets it. The example
-// of the package is a complete program.
+// the default is OpenTelemetry's global ones. The global propagator does nothing unless the program sets it. The
+// example of the package is a complete program.
 //
 // # Spans
 //
@@ -35,13 +35,14 @@
 // Arguments, results, URIs and request ids are recorded only if [Options] enable them. Session ids are never recorded,
 // because they grant access to sessions. The names of a span and of its metrics contain the name of a tool or prompt
 // only after a call of it has succeeded, for at most 1,000 names, so that clients cannot create time series. The
-// attribute of a span always has the name, cut to 128 bytes. Notifications have no spans; neither have the requests that
-// a server sends to a client in a session.
+// attribute of a span always has the name, cut to 128 bytes. Notifications have no spans; neither have the requests
+// that a server sends to a client in a session.
 //
 // # Cost
 //
-// Without providers, the middleware adds 1 allocation of 48 bytes to a call. With a provider whose trace is not sampled,
-// it adds 5 allocations of about 500 bytes, most of them in OpenTelemetry. See BenchmarkServer.
+// Without providers, the middleware adds 1 allocation of 48 bytes to a call. With a provider whose trace is not
+// sampled, it adds 5 allocations of about 500 bytes, most of them in OpenTelemetry. See BenchmarkServer.
 //
-// [semantic conventions for the Model Context Protocol]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
+// [semantic conventions for the Model Context Protocol]:
+// https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 package otel

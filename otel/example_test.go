@@ -25,7 +25,8 @@ import (
 // ends. To send to a collector, spans is the exporter of otlptracehttp.New(ctx), and metrics is
 // sdkmetric.NewPeriodicReader with the exporter of otlpmetrichttp.New(ctx). Both are packages of
 // go.opentelemetry.io/otel/exporters/otlp.
-func record(name string, spans sdktrace.SpanExporter, metrics sdkmetric.Reader) (o otel.Options, shutdown func(context.Context) error) {
+func record(name string, spans sdktrace.SpanExporter, metrics sdkmetric.Reader) (o otel.Options,
+	shutdown func(context.Context) error) {
 	service := resource.NewSchemaless(attribute.String("service.name", name))
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans), sdktrace.WithResource(service))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(metrics), sdkmetric.WithResource(service))

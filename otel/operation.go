@@ -172,7 +172,8 @@ func isDefined(method string) bool {
 	switch method {
 	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing,
 		mcp.MethodListTools, mcp.MethodCallTool,
-		mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodUnsubscribe,
+		mcp.MethodListResources, mcp.MethodListResourceTemplates, mcp.MethodReadResource, mcp.MethodSubscribe,
+		mcp.MethodUnsubscribe,
 		mcp.MethodListPrompts, mcp.MethodGetPrompt, mcp.MethodComplete, mcp.MethodSetLevel, mcp.MethodListen,
 		mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult, mcp.MethodListTasks, mcp.MethodUpdateTask:
 		return true

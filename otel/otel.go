@@ -21,9 +21,10 @@ const scope = "github.com/parley-mcp/parley/otel"
 // Options configure what is recorded and where. The zero value records no personal data, with OpenTelemetry's global
 // providers.
 type Options struct {
-	TracerProvider trace.TracerProvider          // nil: the global provider
-	MeterProvider  metric.MeterProvider          // nil: the global provider
-	Propagator     propagation.TextMapPropagator // nil: the global propagator, which does nothing unless a program sets it
+	TracerProvider trace.TracerProvider // nil: the global provider
+	MeterProvider  metric.MeterProvider // nil: the global provider
+	// nil: the global propagator, which does nothing unless a program sets it
+	Propagator propagation.TextMapPropagator
 
 	// Attributes are added to every span and measurement, for example network.transport=pipe for a server on
 	// standard input and output, or server.address for a client. The attributes of HTTP are added to spans of a
@@ -44,13 +45,15 @@ type Options struct {
 // Server returns middleware for server.Server. Several servers may share it.
 func Server(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindServer, "mcp.server.operation.duration",
-		"MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.").middleware
+		"MCP request or notification duration as observed on the receiver from the time it was received until the "+
+			"result or ack is sent.").middleware
 }
 
 // Client returns middleware for client.Dialer. Several clients may share it.
 func Client(options Options) call.Middleware {
 	return newInstrument(options, trace.SpanKindClient, "mcp.client.operation.duration",
-		"The duration of the MCP request or notification as observed on the sender from the time it was sent until the response or ack is received.").middleware
+		"The duration of the MCP request or notification as observed on the sender from the time it was sent until "+
+			"the response or ack is received.").middleware
 }
 
 // instrument records the calls of one role.
@@ -75,7 +78,8 @@ func newInstrument(options Options, kind trace.SpanKind, duration, description s
 	i := &instrument{Options: options, kind: kind, tracer: options.TracerProvider.Tracer(scope)}
 	i.operations.constant, i.operations.kind = options.Attributes, kind
 	var err error
-	i.duration, err = options.MeterProvider.Meter(scope).Float64Histogram(duration, metric.WithUnit("s"), metric.WithDescription(description),
+	i.duration, err = options.MeterProvider.Meter(scope).Float64Histogram(duration, metric.WithUnit("s"),
+		metric.WithDescription(description),
 		metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
 		otel.Handle(err)

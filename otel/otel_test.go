@@ -40,7 +40,8 @@ type telemetry struct {
 }
 
 func newTelemetry(options otel.Options) *telemetry {
-	t := &telemetry{spans: tracetest.NewInMemoryExporter(), ended: make(chan struct{}, 1), metrics: sdkmetric.NewManualReader(), options: options}
+	t := &telemetry{spans: tracetest.NewInMemoryExporter(), ended: make(chan struct{}, 1),
+		metrics: sdkmetric.NewManualReader(), options: options}
 	t.options.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSyncer(t))
 	t.options.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(t.metrics))
 	t.options.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
@@ -115,21 +116,25 @@ func (t *telemetry) points(tb testing.TB, name string) []metricdata.HistogramDat
 }
 
 func (t *telemetry) server() *server.Server {
-	s := &server.Server{Name: "traced", Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(t.options)}}
-	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet"}, func(ctx context.Context, _ struct{}) (string, error) {
-		return "Hello, " + baggage.FromContext(ctx).Member("who").Value() + "!", nil
-	})
+	s := &server.Server{Name: "traced", Logger: slog.New(slog.DiscardHandler),
+		Middleware: []call.Middleware{otel.Server(t.options)}}
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			return "Hello, " + baggage.FromContext(ctx).Member("who").Value() + "!", nil
+		})
 	server.AddTool(s, mcp.Tool{Name: "fail", Description: "Fail"}, func(context.Context, struct{}) (string, error) {
 		return "", errors.New("secret reason")
 	})
-	server.AddTool(s, mcp.Tool{Name: "break", Description: "Answer with an error"}, func(context.Context, struct{}) (string, error) {
-		return "", &jsonrpc.Error{Code: 1234, Message: "broken"}
-	})
-	server.AddTool(s, mcp.Tool{Name: "hang", Description: "Wait until it is cancelled"}, func(ctx context.Context, _ struct{}) (string, error) {
-		_ = server.Progress(ctx, 1, 2, "")
-		<-ctx.Done()
-		return "", ctx.Err()
-	})
+	server.AddTool(s, mcp.Tool{Name: "break", Description: "Answer with an error"},
+		func(context.Context, struct{}) (string, error) {
+			return "", &jsonrpc.Error{Code: 1234, Message: "broken"}
+		})
+	server.AddTool(s, mcp.Tool{Name: "hang", Description: "Wait until it is cancelled"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			_ = server.Progress(ctx, 1, 2, "")
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
 	server.AddTool(s, mcp.Tool{Name: "ask", Description: "Ask"}, func(ctx context.Context, _ struct{}) (string, error) {
 		form, err := server.Elicit[struct {
 			Name string `json:"name"`
@@ -176,14 +181,18 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 	if err != nil || answer != "Hello, Ada!" {
 		t.Fatalf("%q, %v", answer, err)
 	}
-	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
-	if near.Parent.SpanID() != root.SpanContext().SpanID() || far.Parent.SpanID() != near.SpanContext.SpanID() || far.SpanContext.TraceID() != root.SpanContext().TraceID() {
+	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"),
+		tel.span(t, trace.SpanKindServer, "tools/call greet")
+	if near.Parent.SpanID() != root.SpanContext().SpanID() || far.Parent.SpanID() != near.SpanContext.SpanID() ||
+		far.SpanContext.TraceID() != root.SpanContext().TraceID() {
 		t.Errorf("spans must be parent and child: %v, %v, %v", root.SpanContext(), near.SpanContext, far.SpanContext)
 	}
 	for _, s := range []tracetest.SpanStub{near, far} {
 		for key, want := range map[attribute.Key]string{
-			"mcp.method.name": "tools/call", "mcp.protocol.version": string(c.Revision()), "gen_ai.operation.name": "execute_tool",
-			"gen_ai.tool.name": "greet", "error.type": "", "jsonrpc.request.id": "", "gen_ai.tool.call.arguments": "",
+			"mcp.method.name": "tools/call", "mcp.protocol.version": string(c.Revision()),
+			"gen_ai.operation.name": "execute_tool",
+			"gen_ai.tool.name":      "greet", "error.type": "", "jsonrpc.request.id": "",
+			"gen_ai.tool.call.arguments": "",
 		} {
 			if got := text(s, key); got != want {
 				t.Errorf("%s: %s is %q, want %q", s.SpanKind, key, got, want)
@@ -212,10 +221,13 @@ func TestFailuresHaveTypeAndStatus(t *testing.T) {
 			if test.near == "tool_error" {
 				name += " " + test.tool
 			}
-			for kind, want := range map[trace.SpanKind]string{trace.SpanKindClient: test.near, trace.SpanKindServer: test.far} {
+			for kind, want := range map[trace.SpanKind]string{trace.SpanKindClient: test.near,
+				trace.SpanKindServer: test.far} {
 				s := tel.span(t, kind, name)
-				if got := text(s, "error.type"); got != want || (want != "") != (s.Status.Code == codes.Error) || text(s, "rpc.response.status_code") != test.code {
-					t.Errorf("%v: error.type %q, status %v, code %q", kind, got, s.Status, text(s, "rpc.response.status_code"))
+				if got := text(s, "error.type"); got != want || (want != "") != (s.Status.Code == codes.Error) ||
+					text(s, "rpc.response.status_code") != test.code {
+					t.Errorf("%v: error.type %q, status %v, code %q", kind, got, s.Status,
+						text(s, "rpc.response.status_code"))
 				}
 				if text(s, "gen_ai.tool.name") != test.tool {
 					t.Errorf("%v: gen_ai.tool.name %q", kind, text(s, "gen_ai.tool.name"))
@@ -254,7 +266,8 @@ func TestCancelledCallsHaveErrorType(t *testing.T) {
 func TestTimeoutsHaveErrorType(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
-	if _, err := c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond)); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "timeout" {
@@ -299,11 +312,13 @@ func TestUnknownToolsCreateNoTimeSeries(t *testing.T) {
 			tool, _ := p.Attributes.Value("gen_ai.tool.name")
 			code, _ := p.Attributes.Value("rpc.response.status_code")
 			counts[method.AsString()+" "+tool.AsString()+" "+code.AsString()] += p.Count
-			if over, _ := p.Attributes.Value("network.transport"); over.AsString() != "pipe" || p.Sum <= 0 || p.Bounds[0] != 0.01 {
+			if over, _ := p.Attributes.Value("network.transport"); over.AsString() != "pipe" || p.Sum <= 0 ||
+				p.Bounds[0] != 0.01 {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}
-		if len(counts) != 3 || counts["tools/call greet "] != 20 || counts["tools/call  -32602"] != 20 || counts["server/discover  "] != 1 {
+		if len(counts) != 3 || counts["tools/call greet "] != 20 || counts["tools/call  -32602"] != 20 ||
+			counts["server/discover  "] != 1 {
 			t.Errorf("%s: %v", name, counts)
 		}
 	}
@@ -347,7 +362,8 @@ func TestUnboundedErrorCodesCreateNoTimeSeries(t *testing.T) {
 func TestPersonalDataIsRecordedOnRequest(t *testing.T) {
 	tel := newTelemetry(otel.Options{ResourceURIs: true, RequestIDs: true, Content: true})
 	s := tel.server()
-	server.AddResource(s, mcp.Resource{URI: "demo://a", Name: "a"}, func(context.Context) (string, error) { return "a", nil })
+	server.AddResource(s, mcp.Resource{URI: "demo://a", Name: "a"},
+		func(context.Context) (string, error) { return "a", nil })
 	c := mcptest.Dial(t, s, tel.client)
 	if _, err := c.ReadResource(t.Context(), "demo://a"); err != nil {
 		t.Fatal(err)
@@ -411,11 +427,14 @@ func TestPublicEndpointIgnoresTraceAndBaggageOfClient(t *testing.T) {
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	who, _ := baggage.NewMember("who", "Ada")
 	bag, _ := baggage.New(who)
-	if answer, err := client.CallTool[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet", nil); err != nil || answer != "Hello, !" {
+	if answer, err := client.CallTool[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet",
+		nil); err != nil || answer != "Hello, !" {
 		t.Fatalf("%q, %v", answer, err)
 	}
-	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"), tel.span(t, trace.SpanKindServer, "tools/call greet")
-	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 || far.Links[0].SpanContext.SpanID() != near.SpanContext.SpanID() {
+	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"),
+		tel.span(t, trace.SpanKindServer, "tools/call greet")
+	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 ||
+		far.Links[0].SpanContext.SpanID() != near.SpanContext.SpanID() {
 		t.Errorf("span %v of client span %v, links %v", far.SpanContext, near.SpanContext, far.Links)
 	}
 }
@@ -455,11 +474,13 @@ func TestMain(m *testing.M) {
 // child returns a server with a tool that returns the trace and the parent of its span.
 func child() *server.Server {
 	provider := sdktrace.NewTracerProvider()
-	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{TracerProvider: provider, Propagator: propagation.TraceContext{}})}}
-	server.AddTool(s, mcp.Tool{Name: "where", Description: "Return the trace and the parent of the span"}, func(ctx context.Context, _ struct{}) (string, error) {
-		span := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan)
-		return span.SpanContext().TraceID().String() + " " + span.Parent().SpanID().String(), nil
-	})
+	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{TracerProvider: provider,
+		Propagator: propagation.TraceContext{}})}}
+	server.AddTool(s, mcp.Tool{Name: "where", Description: "Return the trace and the parent of the span"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			span := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan)
+			return span.SpanContext().TraceID().String() + " " + span.Parent().SpanID().String(), nil
+		})
 	return s
 }
 

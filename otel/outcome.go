@@ -72,7 +72,8 @@ func (o *outcome) serverError(c *call.Call, err error) {
 	}
 	o.setCode(code)
 	switch code {
-	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, mcp.CodeResourceNotFound:
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams,
+		mcp.CodeResourceNotFound:
 	default:
 		o.errorType, o.message = o.code, shortened(message, maxMessage)
 	}

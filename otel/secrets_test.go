@@ -81,7 +81,8 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			tel := newTelemetry(otel.Options{Content: true, ResourceURIs: true, RequestIDs: true})
-			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{otel.Server(tel.options)}}
+			s := &server.Server{Logger: slog.New(slog.DiscardHandler),
+				Middleware: []call.Middleware{otel.Server(tel.options)}}
 			server.AddTool(s, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
 				_ = server.Progress(ctx, 1, 1, "")
 				return fmt.Sprintf("%v %+v", ctx, auth.FromContext(ctx)), nil
@@ -95,12 +96,18 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 			server.AddTool(s, mcp.Tool{Name: "lost"}, func(ctx context.Context, _ struct{}) (string, error) {
 				return "", fmt.Errorf("failed in %v", ctx)
 			})
-			server.AddTool(s, mcp.Tool{Name: "panic"}, func(ctx context.Context, _ struct{}) (string, error) { panic(ctx) })
-			server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("more"))
+			server.AddTool(s, mcp.Tool{Name: "panic"}, func(ctx context.Context,
+				_ struct{}) (string, error) {
+				panic(ctx)
+			})
+			server.AddTool(s, mcp.Tool{Name: "more"}, func(context.Context, struct{}) (string, error) {
+				return "", nil
+			}, server.RequireScopes("more"))
 			o := &recorder{next: s, kinds: make(map[string]string)}
 			endpoint := httptest.NewUnstartedServer(o)
 			uri := "http://" + endpoint.Listener.Addr().String() + "/mcp"
-			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()}, Scopes: []string{"mcp"}})
+			s.Auth = jwt.Protect(&auth.ProtectedResource{URI: uri, Issuers: []string{issuer.URL()},
+				Scopes: []string{"mcp"}})
 			endpoint.Start()
 			defer endpoint.Close()
 			defer func() {
@@ -121,7 +128,8 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 					return nil, errors.New("no user")
 				}
 				tel.client(&d)
-				c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: uri, Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
+				c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: uri,
+					Header: http.Header{"Authorization": {"Bearer " + token(audience)}}})
 				if err != nil {
 					continue
 				}
@@ -156,7 +164,8 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 					}
 				}
 			}
-			if !seen["token"] || r.Modern() && !seen["requestState"] || !r.Modern() && !seen["session"] || len(spans) < 5 {
+			if !seen["token"] || r.Modern() && !seen["requestState"] || !r.Modern() && !seen["session"] ||
+				len(spans) < 5 {
 				t.Errorf("too few secrets or spans to test: %d spans, %v", len(spans), seen)
 			}
 		})

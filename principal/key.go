@@ -17,7 +17,8 @@ func ParseKey(key string) (Principal, error) {
 	rest, ok := strings.CutPrefix(key, userPrefix)
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 4 || parts[3] != "" {
-		return Principal{}, fmt.Errorf("%w: key must be %q, %q or start with %q and have 4 segments", ErrInvalid, anonymousKey, localKey, userPrefix)
+		return Principal{}, fmt.Errorf("%w: key must be %q, %q or start with %q and have 4 segments", ErrInvalid,
+			anonymousKey, localKey, userPrefix)
 	}
 	var decoded [3]string
 	for i := range decoded {

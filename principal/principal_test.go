@@ -90,7 +90,8 @@ func TestNewRejectsInvalidParts(t *testing.T) {
 func TestParseKeyAcceptsOnlyCanonicalKeys(t *testing.T) {
 	for _, key := range []string{
 		"", "anonymous", "anonymous//", "local", "Local/", "user/", "user/i/s/c", "user/i/s/c//", "user/i//c/",
-		"user/i/%73/c/", "user/i/%2f/c/", "user/i/%/c/", "user/i/%2/c/", "user/i/{s}/c/", "user/i/../c/", "user/i/s%0A/c/",
+		"user/i/%73/c/", "user/i/%2f/c/", "user/i/%/c/", "user/i/%2/c/", "user/i/{s}/c/", "user/i/../c/",
+		"user/i/s%0A/c/",
 	} {
 		if p, err := principal.ParseKey(key); !errors.Is(err, principal.ErrInvalid) {
 			t.Errorf("ParseKey(%q) = %v, %v, want ErrInvalid", key, p, err)
@@ -100,7 +101,8 @@ func TestParseKeyAcceptsOnlyCanonicalKeys(t *testing.T) {
 
 func TestPrincipalRoundTripsThroughJSON(t *testing.T) {
 	type record struct{ Owner principal.Principal }
-	for _, p := range []principal.Principal{principal.Anonymous, principal.Local, must(t, "https://as.example", "ada", "app")} {
+	for _, p := range []principal.Principal{principal.Anonymous, principal.Local,
+		must(t, "https://as.example", "ada", "app")} {
 		data, err := json.Marshal(record{p})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +119,8 @@ func TestPrincipalRoundTripsThroughJSON(t *testing.T) {
 }
 
 func TestStringQuotesMisleadingParts(t *testing.T) {
-	if got, want := must(t, "https://as.example", "ada at home", "").String(), `"ada at home" at https://as.example`; got != want {
+	if got, want := must(t, "https://as.example", "ada at home", "").String(),
+		`"ada at home" at https://as.example`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := must(t, "i", "\u202eada", "c").String(), `"\u202eada" at i through c`; got != want {
@@ -138,7 +141,8 @@ func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
 		draw := func(label string) principal.Principal {
 			part := rapid.StringOfN(rapid.RuneFrom([]rune("a/%2F.:{}|\u00e5")), 1, 6, -1)
 			client := rapid.StringOfN(rapid.RuneFrom([]rune("a/%2F.")), 0, 4, -1)
-			p, err := principal.New(part.Draw(t, label+" issuer"), part.Draw(t, label+" subject"), client.Draw(t, label+" client"))
+			p, err := principal.New(part.Draw(t, label+" issuer"), part.Draw(t, label+" subject"),
+				client.Draw(t, label+" client"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +163,8 @@ func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
 }
 
 func FuzzParseKey(f *testing.F) {
-	for _, s := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/app/", "user/%2E%2E/s//", "user/i/%zz//"} {
+	for _, s := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/app/", "user/%2E%2E/s//",
+		"user/i/%zz//"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, key string) {

@@ -2,8 +2,8 @@
 // servers (2026-07-28, client/sampling) with the API of a model provider:
 //
 //   - [github.com/parley-mcp/parley/sampler/anthropicsampler] uses the Messages API of Anthropic.
-//   - [github.com/parley-mcp/parley/sampler/openaisampler] uses the Chat Completions API, which many providers and local
-//     servers have.
+//   - [github.com/parley-mcp/parley/sampler/openaisampler] uses the Chat Completions API, which many providers and
+//     local servers have.
 //
 // The method Sample of an adapter is for host.Host.Sample, which the policy, the approvals and the limits of the
 // host precede. The adapters are in a module of their own, so that other programs do not depend on the libraries

@@ -32,10 +32,14 @@ func TestModelFitsHintsBeforePriorities(t *testing.T) {
 		{"letter case", &mcp.ModelPreferences{Hints: hints("Claude-Opus")}, "claude-opus-4-5"},
 		{"first hint that fits", &mcp.ModelPreferences{Hints: hints("", "llama", "opus", "haiku")}, "claude-opus-4-5"},
 		{"alias", &mcp.ModelPreferences{Hints: hints("gpt-5-pro")}, "claude-opus-4-5"},
-		{"priority of models that fit a hint", &mcp.ModelPreferences{Hints: hints("gpt-5"), IntelligencePriority: new(1.0), CostPriority: new(0.1)}, "claude-opus-4-5"},
-		{"cost", &mcp.ModelPreferences{Hints: hints("llama"), CostPriority: new(0.9), IntelligencePriority: new(0.2)}, "claude-haiku-4-5"},
-		{"intelligence", &mcp.ModelPreferences{IntelligencePriority: new(0.9), SpeedPriority: new(0.0)}, "claude-opus-4-5"},
-		{"balance", &mcp.ModelPreferences{IntelligencePriority: new(1.0), SpeedPriority: new(0.6)}, "claude-sonnet-4-5"},
+		{"priority of models that fit a hint", &mcp.ModelPreferences{Hints: hints("gpt-5"),
+			IntelligencePriority: new(1.0), CostPriority: new(0.1)}, "claude-opus-4-5"},
+		{"cost", &mcp.ModelPreferences{Hints: hints("llama"), CostPriority: new(0.9), IntelligencePriority: new(0.2)},
+			"claude-haiku-4-5"},
+		{"intelligence", &mcp.ModelPreferences{IntelligencePriority: new(0.9), SpeedPriority: new(0.0)},
+			"claude-opus-4-5"},
+		{"balance", &mcp.ModelPreferences{IntelligencePriority: new(1.0), SpeedPriority: new(0.6)},
+			"claude-sonnet-4-5"},
 	} {
 		if got, err := models.Choose(c.preferences); err != nil || got != c.want {
 			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
@@ -50,7 +54,8 @@ func TestModelFitsHintsBeforePriorities(t *testing.T) {
 func TestUnsupportedErrorIsForTheServer(t *testing.T) {
 	var err error = &sampler.UnsupportedError{API: "the API", What: "audio"}
 	var reported *jsonrpc.Error
-	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams || reported.Message != "cannot sample: the API does not support audio" {
+	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams ||
+		reported.Message != "cannot sample: the API does not support audio" {
 		t.Errorf("%v", err)
 	}
 }

@@ -42,9 +42,14 @@ func benchmarks(tb testing.TB) []struct {
 	}{
 		{"one string", inferred, []byte(`{"text":"hello"}`), 0},
 		{"long string", inferred, []byte(`{"text":"` + strings.Repeat("lorem ipsum ", 1<<20/12) + `"}`), 0},
-		{"nested", nested, []byte(`{"name":"ada","age":36,"tags":["a","c"],"home":{"street":"x","zip":"12345"},"attrs":{"k":"v","l":"w"},"since":"1815-12-10T00:00:00Z"}`), 0},
-		{"fixture 2020-12", compile(tb, fixture2020), []byte(`{"name":"a","contactMethod":"phone","phone":"1","address":{"street":"s"}}`), 0},
-		{"thousand items", compile(tb, `{"items":{"type":"object","properties":{"id":{"type":"integer"},"ok":{"type":"boolean"}},"required":["id"]}}`),
+		{"nested", nested,
+			[]byte(`{"name":"ada","age":36,"tags":["a","c"],"home":{"street":"x","zip":"12345"},"attrs":{"k":"v",` +
+				`"l":"w"},"since":"1815-12-10T00:00:00Z"}`), 0},
+		{"fixture 2020-12", compile(tb, fixture2020),
+			[]byte(`{"name":"a","contactMethod":"phone","phone":"1","address":{"street":"s"}}`), 0},
+		{"thousand items", compile(tb,
+			`{"items":{"type":"object","properties":{"id":{"type":"integer"},"ok":{"type":"boolean"}},`+
+				`"required":["id"]}}`),
 			[]byte(`[` + repeated(1000, `{"id":%d,"ok":true}`) + `]`), 0},
 	}
 }
@@ -64,7 +69,8 @@ func BenchmarkValidate(b *testing.B) {
 }
 
 func BenchmarkValidateUnevaluated(b *testing.B) {
-	s := compile(b, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"unevaluatedProperties":false}`)
+	s := compile(b,
+		`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"unevaluatedProperties":false}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Validate([]byte(`{"text":"hello"}`)); err != nil {

@@ -122,7 +122,8 @@ func (c *compiler) schema(n *node, at uint32, r *resource) error {
 	if c.dynamic && !n.always {
 		s.extra.resource = r
 	}
-	if x := &s.extra; x.resource != nil || x.dynamic != nil || x.unevaluatedProperties != nil || x.unevaluatedItems != nil || x.unchecked {
+	if x := &s.extra; x.resource != nil || x.dynamic != nil || x.unevaluatedProperties != nil ||
+		x.unevaluatedItems != nil || x.unchecked {
 		plain := *n
 		x.plain = &plain
 		*n = node{extra: x}

@@ -48,14 +48,19 @@ func TestDefaultsFillAbsentMembers(t *testing.T) {
 		raw  string
 		want search
 	}{
-		{`{"query":"x"}`, search{Query: "x", Limit: 10, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20}}},
+		{`{"query":"x"}`, search{Query: "x", Limit: 10, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5),
+			Page: page{Size: 20}}},
 		{`{}`, search{Limit: 10, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20}}},
 		{` { "limit" : 0 , "mode":"deep","timeout":"0s","ratio":0,"page":{"number":2.0},"sort":{"by":"a"} } `,
-			search{Mode: "deep", Ratio: pointerTo(0.0), Page: page{Size: 20, Number: 2}, Sort: &order{By: "a", Desc: true}}},
-		{`{"query":"x","limit":1e1,"mode":"deep","timeout":"1h","ratio":1,"page":{"size":1},"sort":{"by":"a","desc":false},"filters":[{},{"op":"ne","value":{"op":1}},{"value":"}"}]}`,
-			search{Query: "x", Limit: 10, Mode: "deep", Timeout: time.Hour, Ratio: pointerTo(1.0), Page: page{Size: 1}, Sort: &order{By: "a"},
+			search{Mode: "deep", Ratio: pointerTo(0.0), Page: page{Size: 20, Number: 2},
+				Sort: &order{By: "a", Desc: true}}},
+		{`{"query":"x","limit":1e1,"mode":"deep","timeout":"1h","ratio":1,"page":{"size":1},"sort":{"by":"a",` +
+			`"desc":false},"filters":[{},{"op":"ne","value":{"op":1}},{"value":"}"}]}`,
+			search{Query: "x", Limit: 10, Mode: "deep", Timeout: time.Hour, Ratio: pointerTo(1.0), Page: page{Size: 1},
+				Sort:    &order{By: "a"},
 				Filters: []filter{{Op: "eq"}, {Op: "ne", Value: map[string]any{"op": 1.0}}, {Op: "eq", Value: "}"}}}},
-		{`{"\u006cimit":5,"byName":{"limit":1}}`, search{Limit: 5, Mode: "fast", Timeout: 90 * time.Second, Ratio: pointerTo(0.5), Page: page{Size: 20},
+		{`{"\u006cimit":5,"byName":{"limit":1}}`, search{Limit: 5, Mode: "fast", Timeout: 90 * time.Second,
+			Ratio: pointerTo(0.5), Page: page{Size: 20},
 			ByName: map[string]any{"limit": 1.0}}},
 	} {
 		var got search
@@ -86,10 +91,12 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for raw, want := range map[string]arguments{
-		`{"query":"x","after":null,"limit":null,"tags":null}`:                    {Query: "x", Limit: 10},
-		`{"limit":null,"query":"x"}`:                                             {Query: "x", Limit: 10},
-		`{"after":null,"query":"x","inner":{"size":null},"any":null,"raw":null}`: {Query: "x", Limit: 10, Raw: json.RawMessage("null")},
-		`{"query":"x","inner":null,"any":{"after":null},"raw":{"after" : null}}`: {Query: "x", Limit: 10, Any: map[string]any{"after": nil}, Raw: json.RawMessage(`{"after" : null}`)},
+		`{"query":"x","after":null,"limit":null,"tags":null}`: {Query: "x", Limit: 10},
+		`{"limit":null,"query":"x"}`:                          {Query: "x", Limit: 10},
+		`{"after":null,"query":"x","inner":{"size":null},"any":null,"raw":null}`: {Query: "x", Limit: 10,
+			Raw: json.RawMessage("null")},
+		`{"query":"x","inner":null,"any":{"after":null},"raw":{"after" : null}}`: {Query: "x", Limit: 10,
+			Any: map[string]any{"after": nil}, Raw: json.RawMessage(`{"after" : null}`)},
 	} {
 		var got arguments
 		if err := s.Decode([]byte(raw), &got); err != nil {
@@ -114,7 +121,8 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		}
 	}
 	// A slice and a map can be absent if a schema of the program's own says so.
-	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object","properties":{"sizes":{"type":"object"}}},` +
+	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object",` +
+		`"properties":{"sizes":{"type":"object"}}},` +
 		`"count":{"type":"integer"}},"required":["count"]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -129,14 +137,16 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	if err := lists.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":null}}`), new(slices)); err != nil {
 		t.Error(err)
 	}
-	if err := lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)); err == nil || !strings.Contains(err.Error(), "count: expected integer, got null") {
+	if err := lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)); err == nil ||
+		!strings.Contains(err.Error(), "count: expected integer, got null") {
 		t.Errorf("null for a required integer: %v", err)
 	}
 	inferred, err := For[slices]()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)); err == nil || !strings.Contains(err.Error(), "/tags: expected array") {
+	if err := inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)); err == nil ||
+		!strings.Contains(err.Error(), "/tags: expected array") {
 		t.Errorf("null for a required list: %v", err)
 	}
 	// A schema of the program's own that requires the member is obeyed.
@@ -155,10 +165,12 @@ func TestDefaultsReachListsAndMaps(t *testing.T) {
 		Map  map[string]*page
 		Deep [1][]pair[page, tree]
 	}
-	if err := Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n","kids":[{"name":"m"}]}}]]}`), &got); err != nil {
+	if err := Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n",`+
+		`"kids":[{"name":"m"}]}}]]}`), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.List[0].Size != 20 || got.List[1].Size != 1 || got.Map["a"].Size != 20 || got.Deep[0][0].First.Size != 20 || got.Deep[0][0].Second.Kids[0].Name != "m" {
+	if got.List[0].Size != 20 || got.List[1].Size != 1 || got.Map["a"].Size != 20 || got.Deep[0][0].First.Size != 20 ||
+		got.Deep[0][0].Second.Kids[0].Name != "m" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -178,7 +190,8 @@ func TestIntegersAreExactInEverySpelling(t *testing.T) {
 		{`{"n":9007199254740993,"u":18446744073709551615}`, in{N: 9007199254740993, U: math.MaxUint64}},
 		{`{"n":-9223372036854775808,"u":0}`, in{N: math.MinInt64}},
 		{`{"n":9007199254740993.0,"u":1.8446744073709551615e19}`, in{N: 9007199254740993, U: math.MaxUint64}},
-		{`{"n":1e3,"u":100e-2,"l":[1.0,-2.50e1,0.0,-0],"f":1.50,"R":1.0}`, in{N: 1000, U: 1, L: []int8{1, -25, 0, 0}, F: 1.5, R: json.RawMessage(`1.0`)}},
+		{`{"n":1e3,"u":100e-2,"l":[1.0,-2.50e1,0.0,-0],"f":1.50,"R":1.0}`,
+			in{N: 1000, U: 1, L: []int8{1, -25, 0, 0}, F: 1.5, R: json.RawMessage(`1.0`)}},
 		{`{"u":-0}`, in{}},
 	} {
 		var got in
@@ -206,12 +219,16 @@ func TestDecodeErrorsNameThePlace(t *testing.T) {
 	for _, test := range []struct{ raw, want string }{
 		{`{"name":5}`, `value/name: expected string, got number 5`},
 		{`{"small":{"a/b":[1,2,300]}}`, `value/small/a~1b/2: expected integer from -128 to 127, got number 300`},
-		{`{"big":9223372036854775808}`, `value/big: expected integer from -9223372036854775808 to 9223372036854775807, got number 9223372036854775808`},
+		{`{"big":9223372036854775808}`,
+			`value/big: expected integer from -9223372036854775808 to 9223372036854775807, got number ` +
+				`9223372036854775808`},
 		{`{"big":1.5}`, `value/big: expected integer from -9223372036854775808 to 9223372036854775807, got number 1.5`},
-		{`{"when":"yesterday"}`, `value/when: expected date and time such as "2006-01-02T15:04:05Z", got string "yesterday"`},
+		{`{"when":"yesterday"}`,
+			`value/when: expected date and time such as "2006-01-02T15:04:05Z", got string "yesterday"`},
 		{`{"long":"1 hour"}`, `value/long: expected duration such as "1h30m", got string "1 hour"`},
 		{`{"long":3600}`, `value/long: expected duration such as "1h30m", got number 3600`},
-		{`{"addr":"localhost"}`, `value/addr: expected valid Addr (ParseAddr("localhost"): unable to parse IP), got string "localhost"`},
+		{`{"addr":"localhost"}`,
+			`value/addr: expected valid Addr (ParseAddr("localhost"): unable to parse IP), got string "localhost"`},
 		{`{"bytes":"%%"}`, `value/bytes: expected string in base 64, got string "%%"`},
 		{`{"inner":{"A":[]}}`, `value/inner/A: expected object, got array of 0 items`},
 		{`{"on":"true"}`, `value/on: expected boolean, got string "true"`},
@@ -236,7 +253,8 @@ func TestDecodeIsStrict(t *testing.T) {
 	if err := Decode([]byte(`{"NAME":"a","Name":"b"}`), &v); err != nil || v.Name != "" {
 		t.Errorf("another case: %q, %v", v.Name, err)
 	}
-	for _, raw := range []string{`{"name":"a","name":"a"}`, "{\"name\":\"\xff\"}", `{"name":"\ud800"}`, `{"name":"a"} {}`} {
+	for _, raw := range []string{`{"name":"a","name":"a"}`, "{\"name\":\"\xff\"}", `{"name":"\ud800"}`,
+		`{"name":"a"} {}`} {
 		if err := Decode([]byte(raw), &v); err == nil {
 			t.Errorf("%q is accepted", raw)
 		}
@@ -300,11 +318,17 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 		want  string
 	}{
 		{everything{}, `{"slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"in":{},"list":[]}`},
-		{everything{P: &one, Any: map[string]any{"b": nil, "a": time.Second}, D: 1500 * time.Nanosecond, In: pair[*int, *pair[*string, string]]{Second: &pair[*string, string]{Second: "null"}}},
-			`{"p":1,"slice":[],"Map":{},"d":"1.5µs","bytes":"","any":{"a":"1s","b":null},"Raw":null,"in":{"second":{"second":"null"}},"list":[]}`},
-		{everything{S: &text, Last: new(bool), Q: pointerTo(int64(math.MaxInt64)), Stamp: &Stamp{ID: 1}, List: []pair[*string, *string]{{}, {First: &text}, {Second: &text}, {First: &text, Second: &text}}},
-			`{"s":"nu,ll\":null}","slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"q":"9223372036854775807","id":1,"in":{},"list":[{},{"first":"nu,ll\":null}"},{"second":"nu,ll\":null}"},{"first":"nu,ll\":null}","second":"nu,ll\":null}"}],"last":false}`},
-		{&everything{Z: &address{}}, `{"z":{"street":""},"slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"in":{},"list":[]}`},
+		{everything{P: &one, Any: map[string]any{"b": nil, "a": time.Second}, D: 1500 * time.Nanosecond,
+			In: pair[*int, *pair[*string, string]]{Second: &pair[*string, string]{Second: "null"}}},
+			`{"p":1,"slice":[],"Map":{},"d":"1.5µs","bytes":"","any":{"a":"1s","b":null},"Raw":null,` +
+				`"in":{"second":{"second":"null"}},"list":[]}`},
+		{everything{S: &text, Last: new(bool), Q: pointerTo(int64(math.MaxInt64)), Stamp: &Stamp{ID: 1},
+			List: []pair[*string, *string]{{}, {First: &text}, {Second: &text}, {First: &text, Second: &text}}},
+			`{"s":"nu,ll\":null}","slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,` +
+				`"q":"9223372036854775807","id":1,"in":{},"list":[{},{"first":"nu,ll\":null}"},{"second":"nu,` +
+				`ll\":null}"},{"first":"nu,ll\":null}","second":"nu,ll\":null}"}],"last":false}`},
+		{&everything{Z: &address{}},
+			`{"z":{"street":""},"slice":[],"Map":{},"d":"0s","bytes":"","any":null,"Raw":null,"in":{},"list":[]}`},
 		{tree{Name: "a", Kids: []*tree{{Name: "b"}}}, `{"name":"a","kids":[{"name":"b"}]}`},
 		{chainOf[int]{Value: 1}, `{"value":1}`},
 		{pair[*int, *int]{}, `{}`},
@@ -367,8 +391,10 @@ func FuzzMatchingValuesDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, seed := range []string{
-		`{"s":"a","n":1.0,"u":-0,"f":1e-400,"b":true,"l":[{"first":-0.0,"second":"x"}],"m":{"a":{"b":[null]}},"p":{"number":1e2},"r":null,"t":{"name":"n","kids":[{"name":"k"}]}}`,
-		`{"s":"","p":{}}`, `{"s":1}`, `{"s":"a","u":65536}`, `{"s":"\u0000","l":[]}`, `{"\u0073":"a","n":214748364.7e1}`,
+		`{"s":"a","n":1.0,"u":-0,"f":1e-400,"b":true,"l":[{"first":-0.0,"second":"x"}],"m":{"a":{"b":[null]}},` +
+			`"p":{"number":1e2},"r":null,"t":{"name":"n","kids":[{"name":"k"}]}}`,
+		`{"s":"","p":{}}`, `{"s":1}`, `{"s":"a","u":65536}`, `{"s":"\u0000","l":[]}`,
+		`{"\u0073":"a","n":214748364.7e1}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -78,7 +78,8 @@ func (d *document) scanError(err *jsonscan.Error) error {
 		got = "bytes after the value"
 	case jsonscan.InvalidUTF8:
 		expected, got = "valid UTF-8", "an invalid byte"
-	case jsonscan.UnexpectedCharacter, jsonscan.ExpectedName, jsonscan.ExpectedColon, jsonscan.ExpectedMemberEnd, jsonscan.ExpectedElementEnd:
+	case jsonscan.UnexpectedCharacter, jsonscan.ExpectedName, jsonscan.ExpectedColon, jsonscan.ExpectedMemberEnd,
+		jsonscan.ExpectedElementEnd:
 		if err.Offset < len(d.Raw) {
 			r, _ := utf8.DecodeRune(d.Raw[err.Offset:])
 			got = "unexpected " + strconv.QuoteRune(r)

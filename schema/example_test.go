@@ -45,7 +45,8 @@ func ExampleCompile() {
 	// Output:
 	// true
 	// <nil>
-	// value/town: expected one of the members "city", got unknown member "town"; value/city: expected string, got nothing; it is required
+	// value/town: expected one of the members "city", got unknown member "town"; value/city: expected string, got
+	// nothing; it is required
 }
 
 func ExampleDecode() {

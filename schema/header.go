@@ -98,7 +98,9 @@ func (h *headers) schema(at uint32, reachable bool) error {
 				}
 				continue
 			}
-			if err := h.descend(step{name: i}, func() error { return h.keyword(h.Text(i), i+1, reachable) }); err != nil {
+			if err := h.descend(step{name: i}, func() error {
+				return h.keyword(h.Text(i), i+1, reachable)
+			}); err != nil {
 				return err
 			}
 		}
@@ -144,7 +146,8 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	case !isToken(name):
 		return h.fail(quote(name) + " must be a header name: use letters, digits and hyphens")
 	case h.taken[strings.ToLower(name)]:
-		return h.fail(quote(name) + " must be unique; another parameter has this name, and the case of letters does not matter")
+		return h.fail(quote(name) +
+			" must be unique; another parameter has this name, and the case of letters does not matter")
 	}
 	h.taken[strings.ToLower(name)] = true
 

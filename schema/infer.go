@@ -232,7 +232,8 @@ func (in *inference) appendKind(o *object, t reflect.Type, at place, tg tags, qu
 	switch t.Kind() {
 	case reflect.Interface:
 		if t.NumMethod() > 0 {
-			return nil, at.fail("the interface " + t.String() + " has no JSON form; use a concrete type, any or json.RawMessage")
+			return nil, at.fail("the interface " + t.String() +
+				" has no JSON form; use a concrete type, any or json.RawMessage")
 		}
 		tg.annotate(o)
 		return o.b, nil

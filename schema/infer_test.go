@@ -72,7 +72,8 @@ func TestInferredSchemas(t *testing.T) {
 		{reflect.TypeFor[struct{}](), `{"type":"object","additionalProperties":false}`},
 		{reflect.TypeFor[*struct {
 			Text string `json:"text"`
-		}](), `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`},
+		}](), `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],` +
+			`"additionalProperties":false}`},
 		{reflect.TypeFor[string](), `{"type":"string"}`},
 		{reflect.TypeFor[[]string](), `{"type":"array","items":{"type":"string"}}`},
 		{reflect.TypeFor[any](), `{}`},
@@ -87,7 +88,8 @@ func TestInferredSchemas(t *testing.T) {
 			H any     `json:"h" doc:"whatever" default:"{\"a\":[1]}"`
 			i int
 		}](), `{"type":"object","properties":{` +
-			`"A":{"type":"string","title":"A","description":"An a.","default":"ab","format":"email","minLength":1,"maxLength":5,"pattern":"^a"},` +
+			`"A":{"type":"string","title":"A","description":"An a.","default":"ab","format":"email","minLength":1,` +
+			`"maxLength":5,"pattern":"^a"},` +
 			`"b":{"type":"integer","default":2,"enum":[1,2],"minimum":-9007199254740993,"maximum":9007199254740993},` +
 			`"c":{"type":"number","minimum":0.5,"maximum":1e3},` +
 			`"d":{"type":"boolean","x-mcp-header":"Dry-Run"},` +
@@ -140,32 +142,48 @@ func TestInferredSchemas(t *testing.T) {
 			`"addr":{"type":"string"},` +
 			`"big":{},` +
 			`"pair":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"boolean"}},` +
-			`"tags":{"type":"array","description":"labels","minItems":1,"maxItems":2,"items":{"type":"string","enum":["a","b"]}},` +
+			`"tags":{"type":"array","description":"labels","minItems":1,"maxItems":2,"items":{"type":"string",` +
+			`"enum":["a","b"]}},` +
 			`"ages":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":255}},` +
-			`"byID":{"type":"object","propertyNames":{"pattern":"^(0|-?[1-9][0-9]*)$"},"additionalProperties":{"type":"string"}},` +
+			`"byID":{"type":"object","propertyNames":{"pattern":"^(0|-?[1-9][0-9]*)$"},` +
+			`"additionalProperties":{"type":"string"}},` +
 			`"ByIP":{"type":"object","additionalProperties":{"type":"boolean"}},` +
 			`"quoted":{"type":"string","pattern":"^(0|-?[1-9][0-9]*)$"},` +
 			`"share":{"type":"string","pattern":"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?$"}},` +
-			`"required":["bytes","digest","raw","time","duration","addr","pair","tags","ages","byID","ByIP","quoted"],"additionalProperties":false}`},
+			`"required":["bytes","digest","raw","time","duration","addr","pair","tags","ages","byID","ByIP",` +
+			`"quoted"],"additionalProperties":false}`},
 		{reflect.TypeFor[shadowed](), `{"type":"object","properties":{` +
-			`"created":{"type":"string","format":"date-time"},"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"},` +
+			`"created":{"type":"string","format":"date-time"},"street":{"type":"string"},"zip":{"type":"string",` +
+			`"pattern":"^[0-9]{5}$"},` +
 			`"id":{"type":"string"}},"required":["id"],"additionalProperties":false}`},
 		{reflect.TypeFor[named](), `{"type":"object","properties":{"inner":{"type":"object","properties":{` +
-			`"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street"],"additionalProperties":false}},` +
+			`"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},"required":["street"],` +
+			`"additionalProperties":false}},` +
 			`"required":["inner"],"additionalProperties":false}`},
-		{reflect.TypeFor[loose](), `{"type":"object","properties":{"known":{"type":"string"}},"required":["known"],"additionalProperties":{"type":"integer"}}`},
+		{reflect.TypeFor[loose](),
+			`{"type":"object","properties":{"known":{"type":"string"}},"required":["known"],` +
+				`"additionalProperties":{"type":"integer"}}`},
 		{reflect.TypeFor[pair[int, []string]](), `{"type":"object","properties":{"first":{"type":"integer"},` +
-			`"second":{"type":"array","items":{"type":"string"}}},"required":["first","second"],"additionalProperties":false}`},
-		{reflect.TypeFor[tree](), `{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"$ref":"#"}}},` +
-			`"required":["name"],"additionalProperties":false}`},
-		{reflect.TypeFor[forest](), `{"type":"object","properties":{"trees":{"type":"object","additionalProperties":{"$ref":"#/$defs/tree"}},` +
-			`"link":{"$ref":"#/$defs/chainOf_schema_pair_int_string"}},"required":["trees"],"additionalProperties":false,"$defs":{` +
-			`"tree":{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}},` +
-			`"required":["name"],"additionalProperties":false},` +
-			`"chainOf_schema_pair_int_string":{"type":"object","properties":{"value":{"type":"object","properties":{"first":{"type":"integer"},` +
-			`"second":{"type":"string"}},"required":["first","second"],"additionalProperties":false},` +
-			`"next":{"$ref":"#/$defs/chainOf_schema_pair_int_string"}},"required":["value"],"additionalProperties":false}}}`},
-		{reflect.TypeFor[even](), `{"type":"object","properties":{"Odd":{"type":"object","properties":{"Even":{"$ref":"#"}},"additionalProperties":false}},"additionalProperties":false}`},
+			`"second":{"type":"array","items":{"type":"string"}}},"required":["first","second"],` +
+			`"additionalProperties":false}`},
+		{reflect.TypeFor[tree](),
+			`{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"$ref":"#"}}},` +
+				`"required":["name"],"additionalProperties":false}`},
+		{reflect.TypeFor[forest](),
+			`{"type":"object","properties":{"trees":{"type":"object","additionalProperties":{"$ref":"#/$defs/tree"}},` +
+				`"link":{"$ref":"#/$defs/chainOf_schema_pair_int_string"}},"required":["trees"],` +
+				`"additionalProperties":false,"$defs":{` +
+				`"tree":{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array",` +
+				`"items":{"$ref":"#/$defs/tree"}}},` +
+				`"required":["name"],"additionalProperties":false},` +
+				`"chainOf_schema_pair_int_string":{"type":"object","properties":{"value":{"type":"object",` +
+				`"properties":{"first":{"type":"integer"},` +
+				`"second":{"type":"string"}},"required":["first","second"],"additionalProperties":false},` +
+				`"next":{"$ref":"#/$defs/chainOf_schema_pair_int_string"}},"required":["value"],` +
+				`"additionalProperties":false}}}`},
+		{reflect.TypeFor[even](),
+			`{"type":"object","properties":{"Odd":{"type":"object","properties":{"Even":{"$ref":"#"}},` +
+				`"additionalProperties":false}},"additionalProperties":false}`},
 		{reflect.TypeFor[matrix](), `{"type":"array","items":{"type":"array","items":{"$ref":"#"}}}`},
 	} {
 		s, err := ForType(test.typ)
@@ -246,22 +264,27 @@ func TestUnsupportedTypesNameTheField(t *testing.T) {
 }
 
 func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
-	const constraints = "the tag jsonschema belongs to another library; use doc for the description, and tags such as enum and minimum for constraints"
+	const constraints = "the tag jsonschema belongs to another library; use doc for the description, and tags such " +
+		"as enum and minimum for constraints"
 	for tag, want := range map[reflect.StructTag]string{
-		`jsonschema:"the \"city\" to use"`:              `the tag jsonschema belongs to another library; use doc:"the \"city\" to use"`,
+		`jsonschema:"the \"city\" to use"`: `the tag jsonschema belongs to another library; use ` +
+			`doc:"the \"city\" to use"`,
 		`jsonschema:"required,description=City,enum=a"`: constraints,
 		`jsonschema:"required"`:                         constraints,
-		`jsonschema_description:"City"`:                 `the tag jsonschema_description belongs to another library; use doc:"City"`,
-		`json:"city" description:"City"`:                `the tag description belongs to another library; use doc:"City"`,
-		`enums:"a,b" example:"a"`:                       `the tag enums belongs to another library; use enum:"a,b"`,
-		`minlength:"1"`:                                 `the tag minlength belongs to another library; use minLength:"1"`,
-		`minLenght:"1"`:                                 `the tag minLenght has no effect; use minLength:"1"`,
-		`doc:"City" minLenght:"1"`:                      `the tag minLenght has no effect; use minLength:"1"`,
-		`max_length:"9"`:                                `the tag max_length has no effect; use maxLength:"9"`,
-		`Doc:"City"`:                                    `the tag Doc has no effect; use doc:"City"`,
-		`patern:"^a"`:                                   `the tag patern has no effect; use pattern:"^a"`,
-		`defualt:"a"`:                                   `the tag defualt has no effect; use default:"a"`,
-		`mcp_header:"Region"`:                           `the tag mcp_header has no effect; use mcp-header:"Region"`,
+		`jsonschema_description:"City"`: `the tag jsonschema_description belongs to another library; ` +
+			`use doc:"City"`,
+		`json:"city" description:"City"`: `the tag description belongs to another library; use ` +
+			`doc:"City"`,
+		`enums:"a,b" example:"a"`: `the tag enums belongs to another library; use enum:"a,b"`,
+		`minlength:"1"`: `the tag minlength belongs to another library; use ` +
+			`minLength:"1"`,
+		`minLenght:"1"`:            `the tag minLenght has no effect; use minLength:"1"`,
+		`doc:"City" minLenght:"1"`: `the tag minLenght has no effect; use minLength:"1"`,
+		`max_length:"9"`:           `the tag max_length has no effect; use maxLength:"9"`,
+		`Doc:"City"`:               `the tag Doc has no effect; use doc:"City"`,
+		`patern:"^a"`:              `the tag patern has no effect; use pattern:"^a"`,
+		`defualt:"a"`:              `the tag defualt has no effect; use default:"a"`,
+		`mcp_header:"Region"`:      `the tag mcp_header has no effect; use mcp-header:"Region"`,
 
 		// Types that are shared with another library have its tags as well as ours.
 		`doc:"City" jsonschema:"required,description=City" description:"City"`: "",
@@ -269,9 +292,12 @@ func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
 		`minLength:"1" minlength:"1" binding:""`: "",
 		`minLength:"1" min_length:"1"`:           "",
 		// Tags for other purposes.
-		`json:"city" yaml:"city" bson:"city" xml:"city" db:"city" form:"city" header:"City" query:"city" uri:"city"`: "",
-		`validate:"required,min=1" binding:"required" mapstructure:"city" env:"CITY" help:"City" desc:"City"`:        "",
-		`example:"Oslo" required:"true" short:"c" name:"city" protobuf:"bytes,1" gorm:"column:city" num:"1"`:         "",
+		`json:"city" yaml:"city" bson:"city" xml:"city" db:"city" form:"city" header:"City" query:"city" ` +
+			`uri:"city"`: "",
+		`validate:"required,min=1" binding:"required" mapstructure:"city" env:"CITY" help:"City" ` +
+			`desc:"City"`: "",
+		`example:"Oslo" required:"true" short:"c" name:"city" protobuf:"bytes,1" gorm:"column:city" ` +
+			`num:"1"`: "",
 		`json:"city" malformed`: "",
 	} {
 		typ := reflect.StructOf([]reflect.StructField{{Name: "City", Type: reflect.TypeFor[string](), Tag: tag}})

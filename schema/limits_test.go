@@ -18,14 +18,17 @@ func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
 		{"subschemas", `{"anyOf":[true,true]}`, `{"anyOf":[true,true,true]}`},
 		{"depth", `{"not":true}`, `{"not":{"not":true}}`},
 		{"regular expression", `{"pattern":"aaaaa"}`, `{"pattern":"aaaaaa"}`},
-		{"regular expression of names", `{"patternProperties":{"aaaaa":true}}`, `{"patternProperties":{"aaaaaa":true}}`},
-		{"regular expression with unevaluatedItems", `{"unevaluatedItems":true,"pattern":"aaaaa"}`, `{"unevaluatedItems":true,"pattern":"aaaaaa"}`},
+		{"regular expression of names", `{"patternProperties":{"aaaaa":true}}`,
+			`{"patternProperties":{"aaaaaa":true}}`},
+		{"regular expression with unevaluatedItems", `{"unevaluatedItems":true,"pattern":"aaaaa"}`,
+			`{"unevaluatedItems":true,"pattern":"aaaaaa"}`},
 	} {
 		if _, err := small.Compile([]byte(test.within)); err != nil {
 			t.Errorf("%s: at the bound: %v", test.name, err)
 		}
 		var limit *LimitError
-		if _, err := small.Compile([]byte(test.beyond)); !errors.As(err, &limit) || !errors.Is(err, ErrLimit) || errors.Is(err, ErrTooSlow) {
+		if _, err := small.Compile([]byte(test.beyond)); !errors.As(err, &limit) || !errors.Is(err, ErrLimit) ||
+			errors.Is(err, ErrTooSlow) {
 			t.Errorf("%s: beyond the bound: %v, want a *LimitError", test.name, err)
 		}
 	}
@@ -78,7 +81,8 @@ func TestInstancesAreBounded(t *testing.T) {
 }
 
 func TestTimeIsBounded(t *testing.T) {
-	for _, schema := range []string{`{` + doubling("oneOf", 60) + `}`, `{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
+	for _, schema := range []string{`{` + doubling("oneOf", 60) + `}`,
+		`{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
 		s, err := limits{MaxTime: time.Millisecond}.Compile([]byte(schema))
 		if err != nil {
 			t.Fatal(err)
@@ -122,35 +126,50 @@ func hostileKeywords() []hostile {
 		{"items", many(4_900, `"items":true`), ones, false},
 		{"prefixItems", many(3_000, `"prefixItems":[true],"items":true`), ones, false},
 		{"contains", many(4_900, `"contains":true,"maxContains":2000000`), ones, false},
-		{"contains nothing", `{"allOf":[` + repeated(4_900, `{"contains":{"const":%d},"minContains":0,"maxContains":9}`) + `]}`, `[` + repeated(100_000, `"x"`) + `]`, false},
+		{"contains nothing", `{"allOf":[` + repeated(4_900,
+			`{"contains":{"const":%d},"minContains":0,"maxContains":9}`) + `]}`, `[` + repeated(100_000, `"x"`) + `]`,
+			false},
 		{"unevaluatedItems", many(4_900, `"unevaluatedItems":true`), ones, false},
 		{"unevaluatedProperties", many(4_900, `"unevaluatedProperties":true`), members, false},
 		{"required", many(9_000, `"required":["a1"]`), members, false},
 		{"minProperties", many(9_000, `"minProperties":1`), members, false},
 		{"propertyNames", many(4_900, `"propertyNames":true`), members, false},
 		{"additionalProperties", many(4_900, `"additionalProperties":true`), members, false},
-		{"patternProperties", `{"patternProperties":{` + repeated(9_000, `"q%d":true`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, false},
-		{"patternProperties of escaped names", `{"patternProperties":{` + repeated(9_000, `"^q%d":true`) + `}}`, `{` + escaped + `:1}`, false},
-		{"dependentRequired", `{"dependentRequired":{"a1":[` + repeated(50_000, `"a%d"`) + `]}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, false},
-		{"dependentRequired of escaped names", `{"dependentRequired":{` + repeated(9_000, `"b%d":["a"]`) + `}}`, `{` + escaped + `:1}`, false},
+		{"patternProperties", `{"patternProperties":{` + repeated(9_000, `"q%d":true`) + `}}`,
+			`{` + repeated(100_000, `"a%d":1`) + `}`, false},
+		{"patternProperties of escaped names", `{"patternProperties":{` + repeated(9_000, `"^q%d":true`) + `}}`,
+			`{` + escaped + `:1}`, false},
+		{"dependentRequired", `{"dependentRequired":{"a1":[` + repeated(50_000, `"a%d"`) + `]}}`,
+			`{` + repeated(100_000, `"a%d":1`) + `}`, false},
+		{"dependentRequired of escaped names", `{"dependentRequired":{` + repeated(9_000, `"b%d":["a"]`) + `}}`,
+			`{` + escaped + `:1}`, false},
 		{"maxLength", many(9_000, `"maxLength":4194303`), `"` + strings.Repeat("ü", 2<<20) + `"`, false},
 		{"minLength of escapes", many(9_000, `"minLength":1`), escaped, false},
-		{"format", `{"$schema":"http://json-schema.org/draft-07/schema#",` + many(9_000, `"format":"uri-reference"`)[1:], long, false},
+		{"format", `{"$schema":"http://json-schema.org/draft-07/schema#",` +
+			many(9_000, `"format":"uri-reference"`)[1:], long, false},
 		{"type of a long number", many(9_000, `"type":"integer"`), `1.` + strings.Repeat("0", 4<<20), false},
 		{"multipleOf", many(9_000, `"multipleOf":1`), strings.Repeat("7", 4<<20), false},
 		{"const", `{"not":{"anyOf":[` + repeated(4_900, `{"const":%d}`) + `]}}`, members, false},
-		{"enum of sorted members", `{"not":{"anyOf":[` + repeated(4_900, `{"enum":[{"a":%d}]}`) + `]}}`, `{` + repeated(100_000, `"\u0061%d":1`) + `}`, false},
+		{"enum of sorted members", `{"not":{"anyOf":[` + repeated(4_900, `{"enum":[{"a":%d}]}`) + `]}}`,
+			`{` + repeated(100_000, `"\u0061%d":1`) + `}`, false},
 
 		{"report of types", many(9_000, `"type":"number"`), escaped, true},
-		{"report of alternatives of types", `{"anyOf":[` + repeated(9_000, `{"type":"number","title":"%d"}`) + `]}`, escaped, true},
+		{"report of alternatives of types", `{"anyOf":[` + repeated(9_000, `{"type":"number","title":"%d"}`) + `]}`,
+			escaped, true},
 		{"report of lengths", `{"allOf":[` + repeated(9_000, `{"maxLength":%d}`) + `]}`, long, true},
 		{"report of values", `{"allOf":[` + repeated(9_000, `{"enum":[%d]}`) + `]}`, escaped, true},
-		{"report of missing members", `{"required":[` + repeated(50_000, `"b%d"`) + `]}`, `{` + repeated(100_000, `"a%d":1`) + `}`, true},
-		{"report of missing members of items", `{"items":{"anyOf":[{"required":[` + repeated(50_000, `"b%d"`) + `]}]}}`, `[` + repeated(100_000, `{"a":%d}`) + `]`, true},
-		{"report of unknown members", `{"additionalProperties":false,"properties":{` + repeated(9_000, `"b%d":true`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, true},
-		{"report of unevaluated members", `{"unevaluatedProperties":false,"properties":{` + repeated(9_000, `"b%d":true`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, true},
-		{"report of elements", `{"items":{"anyOf":[{"type":"number"},{"type":"null"}]}}`, `[` + repeated(100_000, `"a%d"`) + `]`, true},
-		{"report of alternatives", `{"anyOf":[` + repeated(4_900, `{"minLength":9%d,"maxLength":0}`) + `]}`, escaped, true},
+		{"report of missing members", `{"required":[` + repeated(50_000, `"b%d"`) + `]}`,
+			`{` + repeated(100_000, `"a%d":1`) + `}`, true},
+		{"report of missing members of items", `{"items":{"anyOf":[{"required":[` + repeated(50_000, `"b%d"`) + `]}]}}`,
+			`[` + repeated(100_000, `{"a":%d}`) + `]`, true},
+		{"report of unknown members", `{"additionalProperties":false,"properties":{` + repeated(9_000, `"b%d":true`) +
+			`}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, true},
+		{"report of unevaluated members", `{"unevaluatedProperties":false,"properties":{` +
+			repeated(9_000, `"b%d":true`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`, true},
+		{"report of elements", `{"items":{"anyOf":[{"type":"number"},{"type":"null"}]}}`,
+			`[` + repeated(100_000, `"a%d"`) + `]`, true},
+		{"report of alternatives", `{"anyOf":[` + repeated(4_900, `{"minLength":9%d,"maxLength":0}`) + `]}`, escaped,
+			true},
 		{"report of alternatives in alternatives", nestedAlternatives(12), `"x"`, true},
 	}
 }
@@ -336,7 +355,8 @@ func TestReferenceCyclesAreRejected(t *testing.T) {
 		`{"dependentSchemas":{"a":{"$ref":"#"}}}`,
 		`{"unevaluatedProperties":false,"$ref":"#"}`,
 		`{"$dynamicAnchor":"a","$dynamicRef":"#a"}`,
-		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"allOf":[{"$recursiveRef":"#"}]}`,
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,` +
+			`"allOf":[{"$recursiveRef":"#"}]}`,
 		`{"$id":"http://x/a","$ref":"b","$defs":{"b":{"$id":"b","$dynamicAnchor":"n","not":{"$dynamicRef":"#n"}}}}`,
 		`{"$schema":"http://json-schema.org/draft-07/schema","dependencies":{"a":{"$ref":"#"}}}`,
 	} {
@@ -395,23 +415,36 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 		{"oneOf", `{` + doubling("oneOf", 60) + `}`, `"x"`},
 		{"allOf and unevaluatedItems", `{"unevaluatedItems":false,` + doubling("allOf", 60) + `}`, `"x"`},
 		{"oneOf and unevaluatedItems", `{"unevaluatedItems":false,` + doubling("oneOf", 60) + `}`, `[1]`},
-		{"anyOf and unevaluatedProperties", `{"unevaluatedProperties":false,` + doubling("anyOf", 60) + `}`, `{` + repeated(10_000, `"a%d":1`) + `}`},
-		{"unevaluatedProperties in each of many subschemas", `{"allOf":[` + repeated(5_000, `{"unevaluatedProperties":{"type":"number"},"title":"%d"}`) + `]}`, `{` + repeated(50_000, `"a%d":1`) + `}`},
-		{"unevaluatedItems in each of many subschemas", `{"anyOf":[` + repeated(5_000, `{"unevaluatedItems":{"type":"string"},"title":"%d"}`) + `]}`, `[` + repeated(50_000, `%d`) + `]`},
-		{"contains and unevaluatedItems", `{"unevaluatedItems":true,"allOf":[` + repeated(5_000, `{"contains":{"const":%d}}`) + `]}`, `[` + repeated(50_000, `%d`) + `]`},
+		{"anyOf and unevaluatedProperties", `{"unevaluatedProperties":false,` + doubling("anyOf", 60) + `}`,
+			`{` + repeated(10_000, `"a%d":1`) + `}`},
+		{"unevaluatedProperties in each of many subschemas",
+			`{"allOf":[` + repeated(5_000, `{"unevaluatedProperties":{"type":"number"},"title":"%d"}`) + `]}`,
+			`{` + repeated(50_000, `"a%d":1`) + `}`},
+		{"unevaluatedItems in each of many subschemas", `{"anyOf":[` +
+			repeated(5_000, `{"unevaluatedItems":{"type":"string"},"title":"%d"}`) + `]}`,
+			`[` + repeated(50_000, `%d`) + `]`},
+		{"contains and unevaluatedItems", `{"unevaluatedItems":true,"allOf":[` +
+			repeated(5_000, `{"contains":{"const":%d}}`) + `]}`, `[` + repeated(50_000, `%d`) + `]`},
 		{"references to references", `{` + doubling("allOf", 200) + `}`, `"x"`},
 		{"dynamic references", `{"$id":"http://x/r","$dynamicAnchor":"n","properties":{"a":{"$dynamicRef":"#n"}},` +
-			`"anyOf":[{"additionalProperties":{"$dynamicRef":"#n"}},{"patternProperties":{"":{"$dynamicRef":"#n"}}},{"type":"string"}]}`,
+			`"anyOf":[{"additionalProperties":{"$dynamicRef":"#n"}},{"patternProperties":{"":{"$dynamicRef":"#n"}}},` +
+			`{"type":"string"}]}`,
 			strings.Repeat(`{"a":`, 100) + `1` + strings.Repeat(`}`, 100)},
 		{"recursive references", `{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,` +
-			`"anyOf":[{"items":{"$recursiveRef":"#"}},{"contains":{"$recursiveRef":"#"}},{"unevaluatedItems":{"$recursiveRef":"#"}}],"not":{"type":"number"}}`,
+			`"anyOf":[{"items":{"$recursiveRef":"#"}},{"contains":{"$recursiveRef":"#"}},` +
+			`{"unevaluatedItems":{"$recursiveRef":"#"}}],"not":{"type":"number"}}`,
 			strings.Repeat(`[`, 100) + `1` + strings.Repeat(`]`, 100)},
 		{"expression", `{"pattern":"(x+x+)+y(a|b|c|d|e.*f.*g){900}"}`, `"` + long + `"`},
-		{"expression and unevaluatedItems", `{"unevaluatedItems":false,"pattern":"(x+x+)+y(a|b|c|d|e.*f.*g){900}"}`, `"` + long + `"`},
-		{"expression on names", `{"unevaluatedItems":false,"patternProperties":{"(x+x+)+y(a|b|c|d|e.*f.*g){900}":true}}`, `{"` + long + `":1}`},
-		{"format regex", `{"$schema":"http://json-schema.org/draft-07/schema","items":{"format":"regex"}}`, `[` + repeated(2_000, `"(a{30}){30}%d"`) + `]`},
+		{"expression and unevaluatedItems", `{"unevaluatedItems":false,"pattern":"(x+x+)+y(a|b|c|d|e.*f.*g){900}"}`,
+			`"` + long + `"`},
+		{"expression on names",
+			`{"unevaluatedItems":false,"patternProperties":{"(x+x+)+y(a|b|c|d|e.*f.*g){900}":true}}`,
+			`{"` + long + `":1}`},
+		{"format regex", `{"$schema":"http://json-schema.org/draft-07/schema","items":{"format":"regex"}}`,
+			`[` + repeated(2_000, `"(a{30}){30}%d"`) + `]`},
 		{"format email", `{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"` + long + `@x"`},
-		{"format uri-template", `{"$schema":"http://json-schema.org/draft-07/schema","format":"uri-template"}`, `"` + strings.Repeat("{a,", 1<<20) + `"`},
+		{"format uri-template", `{"$schema":"http://json-schema.org/draft-07/schema","format":"uri-template"}`,
+			`"` + strings.Repeat("{a,", 1<<20) + `"`},
 		{"number", `{"multipleOf":7,"minimum":3}`, `1e10000000000000000`},
 		{"number and unevaluatedItems", `{"unevaluatedItems":false,"multipleOf":7,"minimum":3}`, `1e1000000000`},
 		{"digits", `{"multipleOf":0.0000007,"minimum":3}`, strings.Repeat("7", 4<<20)},
@@ -419,14 +452,22 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 		{"exponent of a large divisor", `{"multipleOf":` + strings.Repeat("7", 1000) + `}`, `1e9999999999999999`},
 		{"bounds with exponents", `{"minimum":1e1000000000,"exclusiveMaximum":1e-1000000000}`, `1e999999999`},
 		{"unique", `{"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
-		{"unique and unevaluatedItems", `{"unevaluatedItems":true,"uniqueItems":true}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
-		{"unique in many subschemas", `{"allOf":[` + repeated(5_000, `{"uniqueItems":true,"title":"%d"}`) + `]}`, `[` + repeated(60_000, `["a%d"]`) + `]`},
-		{"long names", `{"properties":{"` + long + `":{"properties":{` + repeated(9_000, `"a%d":{"type":"string"}`) + `}}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
-		{"long names in alternatives", `{"additionalProperties":{"additionalProperties":{"anyOf":[` + repeated(5_000, `{"const":%d}`) + `]}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":"x"`) + `}}`},
-		{"long names and unevaluatedProperties", `{"unevaluatedProperties":true,"additionalProperties":{"additionalProperties":{"type":"string"}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
+		{"unique and unevaluatedItems", `{"unevaluatedItems":true,"uniqueItems":true}`,
+			`[` + repeated(60_000, `["a%d"]`) + `]`},
+		{"unique in many subschemas", `{"allOf":[` + repeated(5_000, `{"uniqueItems":true,"title":"%d"}`) + `]}`,
+			`[` + repeated(60_000, `["a%d"]`) + `]`},
+		{"long names", `{"properties":{"` + long + `":{"properties":{` + repeated(9_000, `"a%d":{"type":"string"}`) +
+			`}}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
+		{"long names in alternatives", `{"additionalProperties":{"additionalProperties":{"anyOf":[` +
+			repeated(5_000, `{"const":%d}`) + `]}}}`, `{"` + long + `":{` + repeated(9_000, `"a%d":"x"`) + `}}`},
+		{"long names and unevaluatedProperties",
+			`{"unevaluatedProperties":true,"additionalProperties":{"additionalProperties":{"type":"string"}}}`,
+			`{"` + long + `":{` + repeated(9_000, `"a%d":1`) + `}}`},
 		{"names", `{}`, `{` + repeated(200_000, `"a%d":1`) + `}`},
-		{"enum", `{"unevaluatedItems":true,"items":{"enum":[` + repeated(20_000, `"a%d"`) + `]}}`, `[` + repeated(20_000, `"b%d"`) + `]`},
-		{"dependents", `{"dependentRequired":{` + repeated(9_000, `"a%d":["b"]`) + `}}`, `{` + repeated(100_000, `"a%d":1`) + `}`},
+		{"enum", `{"unevaluatedItems":true,"items":{"enum":[` + repeated(20_000, `"a%d"`) + `]}}`,
+			`[` + repeated(20_000, `"b%d"`) + `]`},
+		{"dependents", `{"dependentRequired":{` + repeated(9_000, `"a%d":["b"]`) + `}}`,
+			`{` + repeated(100_000, `"a%d":1`) + `}`},
 	} {
 		t.Run(bomb.name, func(t *testing.T) {
 			start := time.Now()
@@ -437,7 +478,8 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 			var invalid *ValidationError
 			var ref *RefError
 			var malformed *InvalidSchemaError
-			if err != nil && !errors.Is(err, ErrLimit) && !errors.As(err, &invalid) && !errors.As(err, &ref) && !errors.As(err, &malformed) {
+			if err != nil && !errors.Is(err, ErrLimit) && !errors.As(err, &invalid) && !errors.As(err, &ref) &&
+				!errors.As(err, &malformed) {
 				t.Errorf("the error has an unknown type: %v", err)
 			}
 			if took := time.Since(start); took > allowance {
@@ -454,13 +496,16 @@ func TestCompilingIsBounded(t *testing.T) {
 		{"subschemas behind one reference", `{"$ref":"#/x","x":{"anyOf":[` + repeated(10_001, `{"const":%d}`) + `]}}`},
 		{"depth", strings.Repeat(`{"not":`, 64) + `true` + strings.Repeat(`}`, 64)},
 		{"references in a row", `{"$ref":"#/$defs/a0","$defs":{` + chain(300) + `}}`},
-		{"references in a row and unevaluatedItems", `{"unevaluatedItems":false,"$ref":"#/$defs/a0","$defs":{` + chain(300) + `}}`},
+		{"references in a row and unevaluatedItems", `{"unevaluatedItems":false,"$ref":"#/$defs/a0","$defs":{` +
+			chain(300) + `}}`},
 		{"length of an expression", `{"pattern":"` + strings.Repeat("a", 4097) + `"}`},
 		{"length of a name's expression", `{"patternProperties":{"` + strings.Repeat("a", 4097) + `":true}}`},
 		{"instructions", `{"pattern":"` + strings.Repeat("a{1000}", 100) + `"}`},
 		{"instructions in all", `{"anyOf":[` + repeated(300, `{"pattern":"a{900}%d"}`) + `]}`},
-		{"identifiers", `{"$id":"http://x/` + strings.Repeat("x", 8000) + `/","anyOf":[` + repeated(300, `{"$id":"x%d"}`) + `]}`},
-		{"subschemas behind references", `{"anyOf":[` + repeated(5_000, `{"$ref":"#/x/%d"}`) + `],"x":[` + repeated(5_001, `{"const":%d}`) + `]}`},
+		{"identifiers", `{"$id":"http://x/` + strings.Repeat("x", 8000) + `/","anyOf":[` +
+			repeated(300, `{"$id":"x%d"}`) + `]}`},
+		{"subschemas behind references", `{"anyOf":[` + repeated(5_000, `{"$ref":"#/x/%d"}`) + `],"x":[` +
+			repeated(5_001, `{"const":%d}`) + `]}`},
 		{"length of a reference", `{"$ref":"#/` + strings.Repeat("x", 9<<10) + `"}`},
 		{"length of an identifier", `{"$id":"` + strings.Repeat("x", 9<<10) + `"}`},
 		{"levels", strings.Repeat(`[`, 129) + strings.Repeat(`]`, 129)},
@@ -487,14 +532,20 @@ func TestCompilingEndsInTime(t *testing.T) {
 	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
 	for _, bomb := range []struct{ name, schema string }{
 		{"identifiers", `{"anyOf":[` + repeated(9_000, `{"$id":"x%d"}`) + `]}`},
-		{"references", `{"anyOf":[` + repeated(4_000, `{"$ref":"#/x/%d"}`) + `],"x":[` + repeated(4_000, `{"const":%d}`) + `]}`},
-		{"anchors", `{"anyOf":[` + repeated(4_000, `{"$ref":"#a%d"}`) + `],"$defs":{` + repeated(4_000, `"%d":{"$anchor":"a%[1]d"}`) + `}}`},
-		{"dynamic anchors", `{"$id":"http://x/r","items":{"$dynamicRef":"#n"},"$dynamicAnchor":"n","$defs":{` + repeated(900, `"%d":{"$id":"r%[1]d","$dynamicAnchor":"n","items":{"$dynamicRef":"#n"}}`) + `}}`},
-		{"references to elements of a large array", `{"anyOf":[` + repeated(4_000, `{"$ref":"#/examples/80%04d"}`) + `],"examples":[` + repeated(810_000, `true`) + `]}`},
+		{"references", `{"anyOf":[` + repeated(4_000, `{"$ref":"#/x/%d"}`) + `],"x":[` +
+			repeated(4_000, `{"const":%d}`) + `]}`},
+		{"anchors", `{"anyOf":[` + repeated(4_000, `{"$ref":"#a%d"}`) + `],"$defs":{` +
+			repeated(4_000, `"%d":{"$anchor":"a%[1]d"}`) + `}}`},
+		{"dynamic anchors", `{"$id":"http://x/r","items":{"$dynamicRef":"#n"},"$dynamicAnchor":"n","$defs":{` +
+			repeated(900, `"%d":{"$id":"r%[1]d","$dynamicAnchor":"n","items":{"$dynamicRef":"#n"}}`) + `}}`},
+		{"references to elements of a large array", `{"anyOf":[` + repeated(4_000, `{"$ref":"#/examples/80%04d"}`) +
+			`],"examples":[` + repeated(810_000, `true`) + `]}`},
 		{"numbers", `{"unevaluatedItems":false,"minimum":1e1000000}`},
-		{"paths", `{"unevaluatedItems":false,"properties":{"` + strings.Repeat("x", 1<<20) + `":{"anyOf":[` + repeated(100, `{"const":%d}`) + `]}}}`},
+		{"paths", `{"unevaluatedItems":false,"properties":{"` + strings.Repeat("x", 1<<20) + `":{"anyOf":[` +
+			repeated(100, `{"const":%d}`) + `]}}}`},
 		{"required", `{"required":[` + repeated(50_000, `"a%d"`) + `]}`},
-		{"meta-schema", `{"anyOf":[` + repeated(4_000, `{"$ref":"https://json-schema.org/draft/2020-12/schema","title":"%d"}`) + `]}`},
+		{"meta-schema", `{"anyOf":[` +
+			repeated(4_000, `{"$ref":"https://json-schema.org/draft/2020-12/schema","title":"%d"}`) + `]}`},
 	} {
 		start := time.Now()
 		if _, err := Compile([]byte(bomb.schema)); err != nil {
@@ -510,7 +561,8 @@ func TestCompilingEndsInTime(t *testing.T) {
 func TestUnknownDialectIsATypedError(t *testing.T) {
 	for _, uri := range []string{
 		"https://example.com/dialect", "http://json-schema.org/draft-03/schema#", "json-schema.org/draft-07/schema", "",
-		"https://json-schema.org/draft/2020-12/schema#fragment", "https://spec.openapis.org/oas/3.1/dialect/base", "draft-07", ":",
+		"https://json-schema.org/draft/2020-12/schema#fragment", "https://spec.openapis.org/oas/3.1/dialect/base",
+		"draft-07", ":",
 	} {
 		_, err := Compile([]byte(fmt.Sprintf(`{"$schema":%q,"type":"object"}`, uri)))
 		var unknown *DialectError

@@ -389,7 +389,8 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 			s.needs |= needsDefaults
 		}
 		empty := inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map // null is its zero value
-		if (f.optional || m.preset != nil || empty) && representationOf(inner) != customType && inner.Kind() != reflect.Interface {
+		if (f.optional || m.preset != nil || empty) && representationOf(inner) != customType &&
+			inner.Kind() != reflect.Interface {
 			m.nulls = dropOptional
 		}
 		m.value = f.typ.Kind() == reflect.Struct && m.shape.kind == shapeStruct

@@ -27,12 +27,17 @@ type planned struct {
 }
 
 var planCases = []string{
-	`{}`, `null`, `[]`, `"s"`, `{"s":"a","e":"x","i":-128,"n":-9223372036854775808,"u":65535,"f":1e3,"d":-0.5e-3,"b":true}`,
+	`{}`, `null`, `[]`, `"s"`,
+	`{"s":"a","e":"x","i":-128,"n":-9223372036854775808,"u":65535,"f":1e3,"d":-0.5e-3,"b":true}`,
 	`{"s":"\u00e9\ud83d\ude00\n","unknown":{"s":1},"S":"upper"}`, `{"\u0073":"escaped name"}`,
-	`{"i":128}`, `{"i":1.0}`, `{"i":1e2}`, `{"i":-0}`, `{"i":"1"}`, `{"u":-1}`, `{"n":9223372036854775807}`, `{"n":9223372036854775808}`,
-	`{"f":1e39}`, `{"d":1e400}`, `{"d":9007199254740993}`, `{"b":1}`, `{"b":false}`, `{"s":1}`, `{"s":null,"l":null,"p":null,"m":null}`,
-	`{"l":[]}`, `{"l":["a",null,"b"]}`, `{"l":[1]}`, `{"l":"a"}`, `{"a":[{"first":1,"second":true},{},null]}`, `{"a":[{"first":"x"}]}`,
-	`{"m":{"k":[1,2],"\u006b2":[]}}`, `{"m":{"k":1}}`, `{"p":{"first":"a","second":5}}`, `{"p":{"second":5.5}}`, `{"p":{}}`,
+	`{"i":128}`, `{"i":1.0}`, `{"i":1e2}`, `{"i":-0}`, `{"i":"1"}`, `{"u":-1}`, `{"n":9223372036854775807}`,
+	`{"n":9223372036854775808}`,
+	`{"f":1e39}`, `{"d":1e400}`, `{"d":9007199254740993}`, `{"b":1}`, `{"b":false}`, `{"s":1}`,
+	`{"s":null,"l":null,"p":null,"m":null}`,
+	`{"l":[]}`, `{"l":["a",null,"b"]}`, `{"l":[1]}`, `{"l":"a"}`, `{"a":[{"first":1,"second":true},{},null]}`,
+	`{"a":[{"first":"x"}]}`,
+	`{"m":{"k":[1,2],"\u006b2":[]}}`, `{"m":{"k":1}}`, `{"p":{"first":"a","second":5}}`, `{"p":{"second":5.5}}`,
+	`{"p":{}}`,
 	`{"b":true,"s":"not in order","e":"last"}`,
 	`{"s":"a","s":"b"}`, `{"s":"a"} x`, `{"s":`, "{\"s\":\"\xff\"}", `{"s":"\ud800"}`, ``,
 }
@@ -46,7 +51,8 @@ func checkPlan(t *testing.T, raw []byte) {
 	for name, start := range map[string]func() planned{
 		"zero": func() planned { return planned{} },
 		"filled": func() planned {
-			return planned{S: "old", L: []string{"old"}, M: map[string][]float64{"old": {1}}, P: &pair[string, *int]{First: "old"}}
+			return planned{S: "old", L: []string{"old"}, M: map[string][]float64{"old": {1}},
+				P: &pair[string, *int]{First: "old"}}
 		},
 	} {
 		got, want := start(), start()

@@ -265,7 +265,8 @@ func keywordNamed(name string) keyword {
 		return keyword{isData, draft4, draft2020, 0}
 	case "examples":
 		return keyword{isData, draft6, draft2020, 0}
-	case "type", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern",
+	case "type", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
+		"pattern",
 		"maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required":
 		return keyword{noSchema, draft4, draft2020, validation}
 	case "maxContains", "minContains", "dependentRequired":

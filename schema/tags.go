@@ -29,7 +29,8 @@ type tags struct {
 
 // ownTags are the tags that parseTags reads.
 var ownTags = []string{
-	"doc", "title", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "mcp-header",
+	"doc", "title", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
+	"pattern", "format", "mcp-header",
 }
 
 // otherTags are tags with which other libraries describe a member, and those that have their meaning here.
@@ -38,8 +39,8 @@ var otherTags = map[string]string{
 	"enums": "enum", "minlength": "minLength", "maxlength": "maxLength",
 }
 
-// unreadTag returns the problem with a tag that looks like one of ours, and would have no effect, or "". A field may have
-// the tags of another library in addition to ours.
+// unreadTag returns the problem with a tag that looks like one of ours, and would have no effect, or "". A field may
+// have the tags of another library in addition to ours.
 func unreadTag(tag reflect.StructTag) string {
 	names := namesOf(tag)
 	has := func(name string) bool { return slices.Contains(names, name) }
@@ -47,8 +48,10 @@ func unreadTag(tag reflect.StructTag) string {
 	for _, name := range names {
 		if instead, ok := otherTags[name]; ok && !shared {
 			value := tag.Get(name)
-			if name == "jsonschema" && (strings.Contains(value, "=") || !strings.Contains(value, " ")) { // constraints, not a text
-				return "the tag jsonschema belongs to another library; use doc for the description, and tags such as enum and minimum for constraints"
+			// constraints, not a text
+			if name == "jsonschema" && (strings.Contains(value, "=") || !strings.Contains(value, " ")) {
+				return "the tag jsonschema belongs to another library; use doc for the description, and tags such as " +
+					"enum and minimum for constraints"
 			}
 			return "the tag " + name + " belongs to another library; use " + instead + ":" + strconv.Quote(value)
 		}
@@ -279,7 +282,8 @@ func atoi(s string) int {
 
 func isNumber(s string) bool {
 	d := document{}
-	return s != "" && d.scan([]byte(s)) == nil && d.Tokens[0].Kind == kindNumber && d.Tokens[0].Start == 0 && int(d.Tokens[0].End) == len(s)
+	return s != "" && d.scan([]byte(s)) == nil && d.Tokens[0].Kind == kindNumber && d.Tokens[0].Start == 0 &&
+		int(d.Tokens[0].End) == len(s)
 }
 
 // field is a Go struct field as a member of a JSON object.
@@ -334,7 +338,8 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 					embed = true
 				default:
 					if strings.HasPrefix(option, "format:") {
-						return nil, nil, &TypeError{Path: sf.Name, Reason: `the json option "format" is not supported; use another type`}
+						return nil, nil, &TypeError{Path: sf.Name,
+							Reason: `the json option "format" is not supported; use another type`}
 					}
 				}
 			}
@@ -349,7 +354,8 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 			switch {
 			case inner.Kind() == reflect.Struct:
 				if in.walk {
-					queue = append(queue, level{inner, f.index, in.optional || sf.Type.Kind() == reflect.Pointer, !seen[inner]})
+					queue = append(queue, level{inner, f.index, in.optional ||
+						sf.Type.Kind() == reflect.Pointer, !seen[inner]})
 				}
 				seen[inner] = true
 			case inner.Kind() == reflect.Map && rest == nil:
@@ -414,7 +420,8 @@ func representationOf(t reflect.Type) representation {
 		hasMethods[json.Marshaler](t), hasMethods[json.Unmarshaler](t),
 		hasMethods[json2.MarshalerTo](t), hasMethods[json2.UnmarshalerFrom](t):
 		return customType
-	case hasMethods[encoding.TextMarshaler](t), hasMethods[encoding.TextAppender](t), hasMethods[encoding.TextUnmarshaler](t):
+	case hasMethods[encoding.TextMarshaler](t), hasMethods[encoding.TextAppender](t),
+		hasMethods[encoding.TextUnmarshaler](t):
 		return textType
 	}
 	return plainType
@@ -422,7 +429,8 @@ func representationOf(t reflect.Type) representation {
 
 // readsItself reports whether a type has a method that reads its JSON.
 func readsItself(t reflect.Type) bool {
-	return hasMethods[json.Unmarshaler](t) || hasMethods[json2.UnmarshalerFrom](t) || hasMethods[encoding.TextUnmarshaler](t) ||
+	return hasMethods[json.Unmarshaler](t) || hasMethods[json2.UnmarshalerFrom](t) ||
+		hasMethods[encoding.TextUnmarshaler](t) ||
 		t == reflect.TypeFor[jsontext.Value]()
 }
 

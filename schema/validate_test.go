@@ -21,15 +21,18 @@ func compile(t testing.TB, schema string) *Schema {
 
 func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 	for _, test := range []struct{ schema, instance, want string }{
-		{`{"properties":{"age":{"type":"integer"}}}`, `{"age":"abc"}`, `arguments/age: expected integer, got string "abc"`},
+		{`{"properties":{"age":{"type":"integer"}}}`, `{"age":"abc"}`,
+			`arguments/age: expected integer, got string "abc"`},
 		{`{"type":"object"}`, `[1,2]`, `arguments: expected object, got array of 2 items`},
 		{`{"type":["string","null"]}`, `true`, `arguments: expected string or null, got boolean true`},
-		{`{"required":["a/b"],"properties":{"a/b":{"type":"string"}}}`, `{}`, `arguments/a~1b: expected string, got nothing; it is required`},
+		{`{"required":["a/b"],"properties":{"a/b":{"type":"string"}}}`, `{}`,
+			`arguments/a~1b: expected string, got nothing; it is required`},
 		{`{"required":["a"]}`, `{}`, `arguments/a: expected a value, got nothing; it is required`},
 		{`{"properties":{"text":{},"count":{}},"additionalProperties":false}`, `{"txet":1}`,
 			`arguments/txet: expected one of the members "text", "count", got unknown member "txet"`},
 		{`{"additionalProperties":false}`, `{"x":1}`, `arguments/x: expected no member, got unknown member "x"`},
-		{`{"properties":{"unit":{"enum":["C","F",1]}}}`, `{"unit":"K"}`, `arguments/unit: expected one of "C", "F", 1, got string "K"`},
+		{`{"properties":{"unit":{"enum":["C","F",1]}}}`, `{"unit":"K"}`,
+			`arguments/unit: expected one of "C", "F", 1, got string "K"`},
 		{`{"const":{"a":1}}`, `null`, `arguments: expected object with 1 member, got null`},
 		{`{"minimum":1,"maximum":5}`, `9007199254740993`, `arguments: expected at most 5, got number 9007199254740993`},
 		{`{"exclusiveMinimum":1.5}`, `1.5`, `arguments: expected more than 1.5, got number 1.5`},
@@ -37,24 +40,36 @@ func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 		{`{"minLength":3}`, `"é"`, `arguments: expected at least 3 characters, got 1 in string "é"`},
 		{`{"pattern":"^a"}`, `"b"`, `arguments: expected string matching "^a", got string "b"`},
 		{`{"minItems":1}`, `[]`, `arguments: expected at least 1 item, got array of 0 items`},
-		{`{"uniqueItems":true}`, `[1,2,1.0]`, `arguments: expected different items, got equal items 0 and 2 in array of 3 items`},
+		{`{"uniqueItems":true}`, `[1,2,1.0]`,
+			`arguments: expected different items, got equal items 0 and 2 in array of 3 items`},
 		{`{"maxProperties":1}`, `{"a":1,"b":2}`, `arguments: expected at most 1 member, got object with 2 members`},
-		{`{"items":{"properties":{"zip":{"type":"string"}}}}`, `[{},{"zip":0}]`, `arguments/1/zip: expected string, got number 0`},
+		{`{"items":{"properties":{"zip":{"type":"string"}}}}`, `[{},{"zip":0}]`,
+			`arguments/1/zip: expected string, got number 0`},
 		{`{"anyOf":[{"type":"string"},{"type":"integer"}]}`, `null`, `arguments: expected string or integer, got null`},
-		{`{"anyOf":[{"type":"string","minLength":3},{"type":"integer"}]}`, `"a"`, `arguments: expected at least 3 characters, got 1 in string "a"`},
-		{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"string"}}},{"properties":{"kind":{"const":"b"},"y":{"type":"string"}}}]}`,
+		{`{"anyOf":[{"type":"string","minLength":3},{"type":"integer"}]}`, `"a"`,
+			`arguments: expected at least 3 characters, got 1 in string "a"`},
+		{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"string"}}},{"properties":{"kind":{"const":"b"},` +
+			`"y":{"type":"string"}}}]}`,
 			`{"kind":"b","y":1}`, `arguments/y: expected string, got number 1`},
 		{`{"anyOf":[{"const":"a"},{"const":"b"}]}`, `"c"`, `arguments: expected "a" or "b", got string "c"`},
-		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`, `arguments: expected a value that matches exactly one of 2 alternatives, got number 3 that matches numbers 1 and 2`},
+		{`{"oneOf":[{"minimum":1},{"minimum":2}]}`, `3`,
+			`arguments: expected a value that matches exactly one of 2 alternatives, got number 3 that matches ` +
+				`numbers 1 and 2`},
 		{`{"not":{"type":"string"}}`, `"a"`, `arguments: expected a value that does not match "not", got string "a"`},
-		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`, `arguments/b: expected a value, got nothing; it is required`},
-		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `arguments/b: expected a value, required by the member "a", got nothing`},
-		{`{"contains":{"const":1}}`, `[2]`, `arguments: expected at least 1 item matching "contains", got 0 in array of 1 item`},
-		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`, `arguments/ab: expected at most 1 character, got 2 in string "ab"`},
+		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`,
+			`arguments/b: expected a value, got nothing; it is required`},
+		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`,
+			`arguments/b: expected a value, required by the member "a", got nothing`},
+		{`{"contains":{"const":1}}`, `[2]`,
+			`arguments: expected at least 1 item matching "contains", got 0 in array of 1 item`},
+		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`,
+			`arguments/ab: expected at most 1 character, got 2 in string "ab"`},
 		{`false`, `1`, `arguments: expected nothing, got number 1`},
-		{`{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"x"`, `arguments: expected string of format "email", got string "x"`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"x"`,
+			`arguments: expected string of format "email", got string "x"`},
 		{`true`, `{"a":1,"a":2}`, `arguments/a: expected each member once, got the member "a" twice`},
-		{`true`, `{"a":[1,{"b":1,"\u0062":2}]}`, `arguments/a/1/b: expected each member once, got the member "b" twice`},
+		{`true`, `{"a":[1,{"b":1,"\u0062":2}]}`,
+			`arguments/a/1/b: expected each member once, got the member "b" twice`},
 		{`true`, `{"a":[1,2,x]}`, `arguments/a/2: expected valid JSON, got unexpected 'x' at byte 10`},
 		{`true`, `{"a":{"b":1},"c":}`, `arguments/c: expected valid JSON, got unexpected '}' at byte 17`},
 		{`true`, `1 2`, `arguments: expected valid JSON, got bytes after the value at byte 2`},
@@ -62,9 +77,12 @@ func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 		{`true`, "\"\xff\"", `arguments: expected valid UTF-8, got an invalid byte at byte 1`},
 		{`true`, `"\ud800"`, `arguments: expected valid JSON, got lone surrogate at byte 1`},
 		{`{"unevaluatedProperties":false,"properties":{"age":{"type":"integer"}},"required":["name"]}`, `{"age":"abc"}`,
-			`arguments/age: expected integer, got string "abc"; arguments/name: expected a value, got nothing; it is required`},
-		{`{"unevaluatedProperties":false}`, `{"x":[1]}`, `arguments/x: expected no such member, got unknown member "x"`},
-		{`{"unevaluatedProperties":{"type":"string"}}`, `{"x":[1]}`, `arguments/x: expected string, got array of 1 item`},
+			`arguments/age: expected integer, got string "abc"; arguments/name: expected a value, got nothing; it is ` +
+				`required`},
+		{`{"unevaluatedProperties":false}`, `{"x":[1]}`,
+			`arguments/x: expected no such member, got unknown member "x"`},
+		{`{"unevaluatedProperties":{"type":"string"}}`, `{"x":[1]}`,
+			`arguments/x: expected string, got array of 1 item`},
 		{`{"unevaluatedItems":false}`, `[1]`, `arguments/0: expected nothing, got number 1`},
 		{`{"unevaluatedItems":true,"minItems":2}`, `[1]`, `arguments: expected at least 2 items, got array of 1 item`},
 	} {
@@ -144,9 +162,11 @@ func TestIsObjectReportsTheTypeOfTheRoot(t *testing.T) {
 
 func TestInvalidSchemasAreRejected(t *testing.T) {
 	for _, schema := range []string{
-		`1`, `null`, `"x"`, `[]`, `{"type":"objekt"}`, `{"type":[]}`, `{"properties":[]}`, `{"required":"a"}`, `{"required":["a","a"]}`,
+		`1`, `null`, `"x"`, `[]`, `{"type":"objekt"}`, `{"type":[]}`, `{"properties":[]}`, `{"required":"a"}`,
+		`{"required":["a","a"]}`,
 		`{"minLength":-1}`, `{"minLength":1.5}`, `{"anyOf":[]}`, `{"multipleOf":0}`, `{"items":[{}]}`,
-		`{"title":5}`, `{"additionalProperties":1}`, `{"minimum":"1"}`, `{"$defs":{"a":{"type":"x"}}}`, `{"enum":1}`, `{"uniqueItems":1}`,
+		`{"title":5}`, `{"additionalProperties":1}`, `{"minimum":"1"}`, `{"$defs":{"a":{"type":"x"}}}`, `{"enum":1}`,
+		`{"uniqueItems":1}`,
 		`{"$ref":5}`, `{"$anchor":"1"}`, `{"$id":"#a"}`, `{"$schema":5}`,
 	} {
 		_, err := Compile([]byte(schema))
@@ -166,7 +186,9 @@ func TestInvalidSchemasAreRejected(t *testing.T) {
 
 func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
 	fast := compile(t, fixture2020)
-	slow := compile(t, `{"$schema":"http://json-schema.org/draft-06/schema","properties":{"a":{"format":"regex"},"b":{"pattern":"^x"}}}`)
+	slow := compile(t,
+		`{"$schema":"http://json-schema.org/draft-06/schema","properties":{"a":{"format":"regex"},`+
+			`"b":{"pattern":"^x"}}}`)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -199,18 +221,28 @@ func TestValidateKeepsNothingOfTheInput(t *testing.T) {
 
 func TestErrorsNameFaultAndRemedy(t *testing.T) {
 	for _, test := range []struct{ schema, want string }{
-		{`{"$schema":"urn:x"}`, `schema: unknown dialect "urn:x"; use https://json-schema.org/draft/2020-12/schema or leave $schema out`},
-		{`{"$ref":"other.json"}`, `schema: reference "other.json": leads outside of the schema document; put its target under $defs`},
+		{`{"$schema":"urn:x"}`,
+			`schema: unknown dialect "urn:x"; use https://json-schema.org/draft/2020-12/schema or leave $schema out`},
+		{`{"$ref":"other.json"}`,
+			`schema: reference "other.json": leads outside of the schema document; put its target under $defs`},
 		{`{"$ref":"#/a"}`, `schema: reference "#/a": leads nowhere`},
-		{`{"$ref":"#"}`, `schema: reference "$ref": leads back to itself; let it pass through a property or an element`},
+		{`{"$ref":"#"}`,
+			`schema: reference "$ref": leads back to itself; let it pass through a property or an element`},
 		{`{"$anchor":"a","properties":{"b":{"$ref":"#c"}}}`, `schema: reference "#c": leads nowhere`},
 		{`5`, `schema: not a valid JSON Schema: the schema must be an object or a boolean, not number 5`},
-		{`{"type":"objekt"}`, `schema: not a valid JSON Schema: /type must be one of "array", "boolean", "integer", "null", "number", "object", "string", not string "objekt"`},
-		{`{"properties":{"a/b":{"items":[true]}}}`, `schema: not a valid JSON Schema: /properties/a~1b/items must be an object or a boolean, not array of 1 item`},
-		{`{"allOf":[true,{"required":["a",5]}]}`, `schema: not a valid JSON Schema: /allOf/1/required/1 must be a string, not number 5`},
+		{`{"type":"objekt"}`,
+			`schema: not a valid JSON Schema: /type must be one of "array", "boolean", "integer", "null", "number", ` +
+				`"object", "string", not string "objekt"`},
+		{`{"properties":{"a/b":{"items":[true]}}}`,
+			`schema: not a valid JSON Schema: /properties/a~1b/items must be an object or a boolean, not array of 1 ` +
+				`item`},
+		{`{"allOf":[true,{"required":["a",5]}]}`,
+			`schema: not a valid JSON Schema: /allOf/1/required/1 must be a string, not number 5`},
 		{`{"$ref":"#/title","title":"t"}`, `schema: reference "#/title": leads to string "t", which is not a schema`},
-		{`{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`, `schema: not a valid JSON Schema: two subschemas have the identifier "parley:///x"`},
-		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, `schema: limit exceeded: bytes of a regular expression must be at most 4096`},
+		{`{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`,
+			`schema: not a valid JSON Schema: two subschemas have the identifier "parley:///x"`},
+		{`{"pattern":"` + strings.Repeat("a", 5000) + `"}`,
+			`schema: limit exceeded: bytes of a regular expression must be at most 4096`},
 		{`{"properties":`, `value/properties: expected valid JSON, got end of input at byte 14`},
 	} {
 		_, err := Compile([]byte(test.schema))
@@ -219,11 +251,13 @@ func TestErrorsNameFaultAndRemedy(t *testing.T) {
 		}
 	}
 	_, err := For[struct{ Amount, Odd complex128 }]()
-	if want := "schema: struct { Amount complex128; Odd complex128 }.Amount: the type complex128 has no JSON form; leave the field out with `json:\"-\"`"; err == nil || err.Error() != want {
+	if want := "schema: struct { Amount complex128; Odd complex128 }.Amount: the type complex128 has no JSON form; " +
+		"leave the field out with `json:\"-\"`"; err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	_, err = Headers([]byte(`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`))
-	if want := `schema: x-mcp-header at /properties/a: type must be "string", "integer" or "boolean"`; err == nil || err.Error() != want {
+	if want := `schema: x-mcp-header at /properties/a: type must be "string", "integer" or "boolean"`; err == nil ||
+		err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 }

@@ -174,7 +174,8 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		e := endpointOf(t, changeable())
 		open := func() *wiretest.Events {
-			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/", listenRequest(`1`, `{"toolsListChanged":true}`),
+			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/",
+				listenRequest(`1`, `{"toolsListChanged":true}`),
 				listenHeader...))
 			if data := stream.Data(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
 				t.Fatal(data)
@@ -211,12 +212,16 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-11-25"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newBubbleFleet(t, 1)
-			start := inBubble(f.servers[0], http.MethodPost, strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `{}`, `{"sampling":{}}`, 1))
-			session := []string{"Mcp-Session-Id", start.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
+			start := inBubble(f.servers[0], http.MethodPost,
+				strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `{}`, `{"sampling":{}}`, 1))
+			session := []string{"Mcp-Session-Id", start.Header().Get("Mcp-Session-Id"), "Accept",
+				"text/event-stream, application/json"}
 			x := f.open(0, http.MethodPost, stepCall, session...)
 			ended := make(chan error, 1)
 			f.steps <- func(ctx context.Context) error {
-				_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{&mcp.TextContent{Text: "?"}}}}})
+				_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+					Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
+						Content: []mcp.Content{&mcp.TextContent{Text: "?"}}}}})
 				ended <- err
 				return nil
 			}
@@ -234,14 +239,16 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 				t.Errorf("%s: after %v: %v", version, time.Since(left), err)
 			}
 			close(f.steps)
-			if got := f.resume(0, session, asked[0].ID).frames(); len(got) == 0 || !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
+			if got := f.resume(0, session, asked[0].ID).frames(); len(got) == 0 ||
+				!strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
 				t.Errorf("%s: the call has no response: %v", version, got)
 			}
 		})
 	}
 }
 
-// A question has a time-out of minutes. Once it is answered, nothing keeps the request of its call in memory until then.
+// A question has a time-out of minutes. Once it is answered, nothing keeps the request of its call in memory until
+// then.
 func TestAnAnsweredQuestionDoesNotKeepItsRequest(t *testing.T) {
 	type retained [64]byte
 	type key struct{}
@@ -259,9 +266,10 @@ func TestAnAnsweredQuestionDoesNotKeepItsRequest(t *testing.T) {
 		_ = s.Shutdown(context.Background())
 		endpoint.Close()
 	})
-	d := &client.Dialer{Revision: mcp.V20251125, HTTPClient: endpoint.Client(), Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		return mcp.AcceptElicit(struct{}{})
-	}}
+	d := &client.Dialer{Revision: mcp.V20251125, HTTPClient: endpoint.Client(),
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return mcp.AcceptElicit(struct{}{})
+		}}
 	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,9 @@ func inquisitive() *server.Server {
 		return fmt.Sprint("answered ", form), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "optional_by_schema"}, func(ctx context.Context, _ struct{}) (string, error) {
-		content, err := server.ElicitForm(ctx, "When?", json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"},"note":{"type":"string"}},"required":["day"]}`), server.Key("q"))
+		content, err := server.ElicitForm(ctx, "When?",
+			json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"},"note":{"type":"string"}},`+
+				`"required":["day"]}`), server.Key("q"))
 		return "answered " + string(content), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "sampling"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -60,7 +62,8 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 	t.Helper()
 	l := connectLine(t, inquisitive())
 	if !modern {
-		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`,
+			`"capabilities":`+everyCapability, 1))
 		l.Receive()
 		l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q}}`, tool))
 	}
@@ -100,11 +103,14 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 // repeated a few times, and then the call fails.
 func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 	accept := func(content string) string { return `{"action":"accept","content":` + content + `}` }
-	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`, `{"roots":[{"uri":"file:///x"}]}`
+	const sampled, rooted = `{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}`,
+		`{"roots":[{"uri":"file:///x"}]}`
 	for tool, bad := range map[string][]string{
 		"elicitation": {
-			`{}`, `{"action":7}`, `{"action":"maybe"}`, `{"action":null}`, `{"Action":"accept"}`, `{"action":["accept"]}`,
-			`{"action":"accept"}`, accept(`null`), accept(`[]`), accept(`"x"`), accept(`7`), accept(`{}`), sampled, rooted,
+			`{}`, `{"action":7}`, `{"action":"maybe"}`, `{"action":null}`, `{"Action":"accept"}`,
+			`{"action":["accept"]}`,
+			`{"action":"accept"}`, accept(`null`), accept(`[]`), accept(`"x"`), accept(`7`), accept(`{}`), sampled,
+			rooted,
 			accept(`{"day":1,"people":2,"sure":true}`),
 			accept(`{"day":"wed","people":2,"sure":true}`),
 			accept(`{"day":["mon"],"people":2,"sure":true}`),
@@ -119,19 +125,24 @@ func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 			accept(`[{"day":"mon","people":2,"sure":true}]`),
 		},
 		"sampling": {
-			`{}`, accept(`{}`), rooted, `{"role":"assistant","model":"m"}`, `{"role":"assistant","model":"m","content":"x"}`,
-			`{"role":7,"model":"m","content":{"type":"text","text":"x"}}`, `{"role":"assistant","model":[],"content":{"type":"text","text":"x"}}`,
-			`{"role":"assistant","model":"m","content":{"type":"text","text":7}}`, `{"role":"assistant","model":"m","content":{"text":"x"}}`,
+			`{}`, accept(`{}`), rooted, `{"role":"assistant","model":"m"}`,
+			`{"role":"assistant","model":"m","content":"x"}`,
+			`{"role":7,"model":"m","content":{"type":"text","text":"x"}}`,
+			`{"role":"assistant","model":[],"content":{"type":"text","text":"x"}}`,
+			`{"role":"assistant","model":"m","content":{"type":"text","text":7}}`,
+			`{"role":"assistant","model":"m","content":{"text":"x"}}`,
 		},
 		"roots": {
-			accept(`{}`), sampled, `{"roots":null}`, `{"roots":[{}]}`, `{"roots":{}}`, `{"roots":"file:///x"}`, `{"roots":[7]}`, `{"roots":[{"uri":7}]}`, `{"roots":[["file:///x"]]}`,
+			accept(`{}`), sampled, `{"roots":null}`, `{"roots":[{}]}`, `{"roots":{}}`, `{"roots":"file:///x"}`,
+			`{"roots":[7]}`, `{"roots":[{"uri":7}]}`, `{"roots":[["file:///x"]]}`,
 		},
 	} {
 		for _, modern := range []bool{false, true} {
 			for _, answer := range append(bad, `7`, `"accept"`, `[]`, `true`) {
 				response, asked := interview(t, modern, tool, answer)
 				if strings.Contains(response, "answered") || asked == 0 || asked > 10 {
-					t.Errorf("%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked, response)
+					t.Errorf("%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked,
+						response)
 				}
 				if strings.HasPrefix(answer, "{") && asked != 3 {
 					t.Errorf("%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
@@ -142,13 +153,16 @@ func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 }
 
 func TestNullForAnOptionalFieldOfAFormIsAbsent(t *testing.T) {
-	for tool, want := range map[string]string{"optional": `answered {mon \u003cnil\u003e}`, "optional_by_schema": `answered {\"day\":\"mon\"}`} {
+	for tool, want := range map[string]string{"optional": `answered {mon \u003cnil\u003e}`,
+		"optional_by_schema": `answered {\"day\":\"mon\"}`} {
 		for _, modern := range []bool{false, true} {
 			response, asked := interview(t, modern, tool, `{"action":"accept","content":{"day":"mon","note":null}}`)
-			if !strings.Contains(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(response), want) || asked != 1 {
+			if !strings.Contains(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(response), want) ||
+				asked != 1 {
 				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
 			}
-			if response, _ := interview(t, modern, tool, `{"action":"accept","content":{"day":null,"note":"x"}}`); strings.Contains(response, "answered") {
+			if response, _ := interview(t, modern, tool,
+				`{"action":"accept","content":{"day":null,"note":"x"}}`); strings.Contains(response, "answered") {
 				t.Errorf("%s, modern=%v: null for a required field: %s", tool, modern, response)
 			}
 		}
@@ -159,11 +173,13 @@ func TestNullForAnOptionalFieldOfAFormIsAbsent(t *testing.T) {
 func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for tool, answer := range map[string]string{
-			"elicitation": `{"action":"accept","extra":{"x":1},"_meta":{"a/b":1},"content":{"day":"mon","people":2,"sure":true}}`,
-			"sampling":    `{"role":"assistant","model":"m","content":{"type":"text","text":"x"},"extra":[1]}`,
-			"roots":       `{"roots":[{"uri":"file:///x","extra":true}],"extra":1}`,
+			"elicitation": `{"action":"accept","extra":{"x":1},"_meta":{"a/b":1},"content":{"day":"mon","people":2,` +
+				`"sure":true}}`,
+			"sampling": `{"role":"assistant","model":"m","content":{"type":"text","text":"x"},"extra":[1]}`,
+			"roots":    `{"roots":[{"uri":"file:///x","extra":true}],"extra":1}`,
 		} {
-			if response, asked := interview(t, modern, tool, answer); !strings.Contains(response, "answered") || asked != 1 {
+			if response, asked := interview(t, modern, tool, answer); !strings.Contains(response, "answered") ||
+				asked != 1 {
 				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
 			}
 		}
@@ -176,7 +192,8 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	s := inquisitive()
 	begin := func() *line {
 		l := connectLine(t, s)
-		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`, `"capabilities":`+everyCapability, 1))
+		l.Send(strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`,
+			`"capabilities":`+everyCapability, 1))
 		l.Receive()
 		return l
 	}
@@ -198,7 +215,8 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 		t.Error(got)
 	}
 	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
-	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged)) // the question is answered already
+	// the question is answered already
+	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
 	if got := mine.Receive(); !strings.Contains(got, "file:///mine") {
 		t.Error(got)
 	}
@@ -231,7 +249,8 @@ func TestASessionCannotCancelRequestsOfAnother(t *testing.T) {
 // is invalid in every revision but 2025-03-26.
 func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 	for _, version := range []string{
-		"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05 batch", "2025-03-26 batch", "2025-06-18 batch", "2025-11-25 batch",
+		"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05 batch", "2025-03-26 batch",
+		"2025-06-18 batch", "2025-11-25 batch",
 	} {
 		t.Run(version, func(t *testing.T) {
 			e := newEndpoint(t)
@@ -241,7 +260,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			})
 			const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`
 			version, batch := strings.CutSuffix(version, " batch")
-			hello := strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
+			hello := strings.Replace(fmt.Sprintf(wiretest.Initialize, version), `"capabilities":{}`,
+				`"capabilities":{"roots":{}}`, 1)
 			path, header := "/", []string(nil)
 			var stream *wiretest.Events
 			if version == "2024-11-05" {
@@ -251,7 +271,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 				stream.Data()
 				e.do("POST", path, call)
 			} else {
-				header = []string{"Mcp-Session-Id", e.do("POST", path, hello).header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", version}
+				header = []string{"Mcp-Session-Id", e.do("POST", path, hello).header.Get("Mcp-Session-Id"),
+					"MCP-Protocol-Version", version}
 				e.do("POST", path, wiretest.Initialized, header...)
 				stream = wiretest.Stream(t, e.open(t.Context(), "POST", path, call, header...))
 			}
@@ -272,7 +293,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			if a := e.do("POST", path, none, header...); a.status != want {
 				t.Errorf("%s", a)
 			}
-			if data := stream.Data(); !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) || !strings.Contains(data, "invalid response") {
+			if data := stream.Data(); !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) ||
+				!strings.Contains(data, "invalid response") {
 				t.Errorf("the call was answered with %q", data)
 			}
 		})
@@ -284,12 +306,15 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 func TestRootsOfClientsAreFileURIs(t *testing.T) {
 	for uri, valid := range map[string]bool{
 		"file:///work": true, "file:///C:/work": true, "file://host/share": true, "file:///a%20b": true,
-		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false, "file://canary": false, "file://%zz/canary": false,
+		"": false, "/canary": false, "canary": false, "file:canary": false, "file:/canary": false,
+		"file://canary": false, "file://%zz/canary": false,
 		"https://example.com/canary": false, "javascript:canary": false,
 	} {
 		for _, modern := range []bool{false, true} {
-			response, asked := interview(t, modern, "roots", fmt.Sprintf(`{"roots":[{"uri":"file:///fine"},{"uri":%q}]}`, uri))
-			if valid && (asked != 1 || !strings.Contains(response, uri)) || !valid && (asked != 3 || !strings.Contains(response, server.ErrBadAnswer.Error())) {
+			response, asked := interview(t, modern, "roots",
+				fmt.Sprintf(`{"roots":[{"uri":"file:///fine"},{"uri":%q}]}`, uri))
+			if valid && (asked != 1 || !strings.Contains(response, uri)) ||
+				!valid && (asked != 3 || !strings.Contains(response, server.ErrBadAnswer.Error())) {
 				t.Errorf("%q, modern: %v: %d questions, %s", uri, modern, asked, response)
 			}
 		}
@@ -303,7 +328,8 @@ func TestAFormIsAStruct(t *testing.T) {
 	})
 	c := mcptest.Dial(t, s)
 	_, err := client.CallTool[string](t.Context(), c, "ask", nil)
-	if err == nil || !strings.Contains(err.Error(), "a form must be a struct whose fields are strings, numbers or booleans, not string") {
+	if err == nil || !strings.Contains(err.Error(),
+		"a form must be a struct whose fields are strings, numbers or booleans, not string") {
 		t.Error(err)
 	}
 }

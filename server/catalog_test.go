@@ -13,12 +13,14 @@ import (
 func TestEveryRegistrarHasEveryKindOfEntries(t *testing.T) {
 	type plugin struct{ server.Catalog }
 	_, root := tree(t, map[string]string{"a": ""})
-	for _, to := range []server.Registrar{new(server.Catalog), new(server.Server), new(plugin), &struct{ *server.Server }{new(server.Server)}} {
+	for _, to := range []server.Registrar{new(server.Catalog), new(server.Server), new(plugin),
+		&struct{ *server.Server }{new(server.Server)}} {
 		server.AddTool(to, mcp.Tool{Name: "a"}, nothing)
 		server.AddPrompt(to, mcp.Prompt{Name: "a"}, nothing)
 		server.AddResource(to, mcp.Resource{URI: "x:a", Name: "a"}, text("a"))
 		server.AddStatic(to, mcp.Resource{URI: "x:b", Name: "b"}, "b")
-		server.AddTemplate(to, mcp.ResourceTemplate{URITemplate: "x:{b}/c", Name: "b"}, func(context.Context, map[string]string) (string, error) { return "", nil })
+		server.AddTemplate(to, mcp.ResourceTemplate{URITemplate: "x:{b}/c", Name: "b"},
+			func(context.Context, map[string]string) (string, error) { return "", nil })
 		server.AddFS(to, "x:/d", root, server.FSOptions{}).Updated("a")
 		server.AddExtension(to, server.Extension{ID: "com.example/a"})
 		server.CompleteTemplate(to, "x:{b}/c", "b", server.CompleteFrom("a"))

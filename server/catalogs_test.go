@@ -37,7 +37,8 @@ func callerAuth(t testing.TB) *auth.ProtectedResource {
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 			names := strings.Split(token, ".")
 			return &auth.Info{
-				Principal: person(t, names[0]), Scopes: names[1:], Audience: []string{uri}, Expiry: time.Now().Add(time.Hour),
+				Principal: person(t, names[0]), Scopes: names[1:], Audience: []string{uri},
+				Expiry: time.Now().Add(time.Hour),
 			}, nil
 		}),
 	}
@@ -314,7 +315,9 @@ func (p *plugins) reload() {
 		}
 		c := new(server.Catalog)
 		for _, name := range tools {
-			server.AddTool(c, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return file, nil })
+			server.AddTool(c, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) {
+				return file, nil
+			})
 		}
 		all = append(all, c)
 	}
@@ -382,7 +385,8 @@ func TestChangesOfCatalogsReachTheirCallersAtEveryReplica(t *testing.T) {
 		}
 		synctest.Wait()
 		first, second := replicas[0], replicas[1]
-		listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}`)
+		listen := request(1, mcp.MethodListen,
+			`"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x:a"]}`)
 		var streams []*line
 		for _, who := range []string{"ada", "bob"} {
 			for _, r := range replicas {
@@ -434,9 +438,11 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 			_, resource := c.ReadResource(t.Context(), "x:a")
 			_, template := c.ReadResource(t.Context(), "x:a/1")
 			_, completion := c.Complete(t.Context(), mcp.CompleteParams{
-				Ref: mcp.CompleteReference{Type: mcp.RefResource, URI: "x:a/{v}"}, Argument: mcp.CompleteArgument{Name: "v"},
+				Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "x:a/{v}"},
+				Argument: mcp.CompleteArgument{Name: "v"},
 			})
-			for way, err := range map[string]error{"tool": tool, "prompt": prompt, "resource": resource, "template": template,
+			for way, err := range map[string]error{"tool": tool, "prompt": prompt, "resource": resource,
+				"template":   template,
 				"completion": completion} {
 				if (err == nil) != granted || err != nil && !strings.Contains(fmt.Sprint(err), "scope") {
 					t.Errorf("%s, %s of %s: %v", revision, way, token, err)
@@ -476,7 +482,9 @@ func TestResourcesOfCatalogsAreSubscribedTo(t *testing.T) {
 func TestToolsOfCatalogsRunAsTasks(t *testing.T) {
 	s := quiet()
 	var extra server.Catalog
-	server.AddTool(&extra, mcp.Tool{Name: "job"}, func(context.Context, struct{}) (string, error) { return "done", nil },
+	server.AddTool(&extra, mcp.Tool{Name: "job"}, func(context.Context, struct{}) (string, error) {
+		return "done", nil
+	},
 		server.AsTask(server.TaskOptions{}))
 	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&extra}, nil }
 	c := mcptest.Dial(t, s)
@@ -484,7 +492,8 @@ func TestToolsOfCatalogsRunAsTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result, err := task.Wait(t.Context()); err != nil || fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("done")) {
+	if result, err := task.Wait(t.Context()); err != nil ||
+		fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("done")) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -27,28 +27,36 @@ import (
 )
 
 func listenRequest(id, filter string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id, wiretest.Meta, filter)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{%s,"notifications":%s}}`, id,
+		wiretest.Meta, filter)
 }
 
 // connect serves a new connection.
 func connect(t *testing.T, s *server.Server) *wiretest.Peer { return wiretest.Connect(t, s.ServeConn) }
 
 func acknowledged(id, filter string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`, id, filter)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",`+
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}}`, id, filter)
 }
 
 func tagged(id, method string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s",`+
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, id)
 }
 
 func updated(id, uri string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}}`, id, uri)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated",`+
+		`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"uri":%q}}`, id, uri)
 }
 
 func ended(id string) []string {
 	return []string{
-		fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"requestId":%s,"reason":"the server ends the subscription"}}`, id, id),
-		fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":%s,"io.modelcontextprotocol/serverInfo":{"name":"parley","version":"0.0.0"}}}}`, id, id),
+		fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled",`+
+			`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"requestId":%s,"reason":"the server `+
+			`ends the subscription"}}`, id, id),
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete",`+
+			`"_meta":{"io.modelcontextprotocol/subscriptionId":%s,`+
+			`"io.modelcontextprotocol/serverInfo":{"name":"parley","version":"0.0.0"}}}}`, id, id),
 	}
 }
 
@@ -72,7 +80,9 @@ func changeable() *server.Server {
 func TestListenIsAcknowledgedFirst(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.Send(listenRequest(`1`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
+	w.Send(listenRequest(`1`,
+		`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":false,`+
+			`"resourceSubscriptions":["note://a"],"taskIds":["x"]}`))
 	w.Expect(acknowledged(`1`, `{"toolsListChanged":true,"resourceSubscriptions":["note://a"]}`))
 	server.AddTool(s, newTool("second"), nothing)
 	w.Expect(tagged(`1`, "tools/list_changed"))
@@ -141,7 +151,8 @@ func TestInvalidFiltersAreRejected(t *testing.T) {
 		"1,025 URIs":       `{"resourceSubscriptions":` + quoted(uris[:1025]) + `}`,
 		"100,000 URIs":     `{"resourceSubscriptions":` + quoted(uris) + `}`,
 		"endless URI":      `{"resourceSubscriptions":["note://` + strings.Repeat("x", 8<<10) + `"]}`,
-		"2 MiB of URIs":    `{"resourceSubscriptions":` + quoted(slices.Repeat([]string{"note://" + strings.Repeat("x", 8000)}, 300)) + `}`,
+		"2 MiB of URIs": `{"resourceSubscriptions":` +
+			quoted(slices.Repeat([]string{"note://" + strings.Repeat("x", 8000)}, 300)) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := connect(t, changeable())
@@ -252,8 +263,10 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 					}
 				}
 			}
-			w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
-			if m := w.Receive(); !strings.Contains(m, `"listChanged":true`) || !strings.Contains(m, `"subscribe":true`) {
+			w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,`+
+				`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
+			if m := w.Receive(); !strings.Contains(m, `"listChanged":true`) ||
+				!strings.Contains(m, `"subscribe":true`) {
 				t.Fatalf("capabilities: %s", m)
 			}
 			s.RemoveTool("first") // before the end of the handshake
@@ -284,11 +297,13 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	s := changeable()
 	w := connect(t, s)
-	w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
 	w.Receive()
 	w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for i := range 1025 {
-		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1, i))
+		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1,
+			i))
 		m := w.Receive()
 		if ok := strings.Contains(m, `"result":{}`); ok != (i < 1024) {
 			t.Fatalf("subscription %d: %s", i+1, m)
@@ -301,8 +316,10 @@ var listenHeader = []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", 
 func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	endpoint := httptest.NewServer(changeable())
 	defer endpoint.Close()
-	resp := wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`), append(listenHeader, "Accept", "application/json")...)
-	if text := wiretest.Text(t, resp); resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, `"code":-32600`) {
+	resp := wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`),
+		append(listenHeader, "Accept", "application/json")...)
+	if text := wiretest.Text(t, resp); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(text, `"code":-32600`) {
 		t.Errorf("%s %s", resp.Status, text)
 	}
 }
@@ -322,12 +339,15 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	defer endpoint.Close()
 	session := wiretest.Session(t, endpoint.URL, "2025-11-25")
 	get := func() *wiretest.Events {
-		return wiretest.Stream(t, wiretest.Do(t, "GET", endpoint.URL, "", append(session, "Accept", "text/event-stream")...))
+		return wiretest.Stream(t, wiretest.Do(t, "GET", endpoint.URL, "",
+			append(session, "Accept", "text/event-stream")...))
 	}
 	older := get()
 	called := make(chan *wiretest.Events, 1)
 	go func() {
-		called <- wiretest.ReadEvents(wiretest.Do(t, "POST", endpoint.URL, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`, session...).Body)
+		called <- wiretest.ReadEvents(wiretest.Do(t, "POST", endpoint.URL,
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`,
+			session...).Body)
 	}()
 	<-waiting
 	s.RemoveTool("first")
@@ -354,11 +374,13 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 		}
 	}
 	// Subscriptions outlive the stream.
-	wiretest.Do(t, "POST", endpoint.URL, `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`, session...)
+	wiretest.Do(t, "POST", endpoint.URL,
+		`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"note://a"}}`, session...)
 	last := get()
 	newer.Ends(t)
 	s.ResourceUpdated("note://a")
-	if got := last.Data(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://a"}}` {
+	if got := last.Data(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated",`+
+		`"params":{"uri":"note://a"}}` {
 		t.Errorf("the last stream has %s", got)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
@@ -391,7 +413,8 @@ func (b *unreliableBus) Subscribe(ctx context.Context, topic string, queue int) 
 const listenToAll = `{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["note://a"]}`
 
 // replicasWithSubscriber returns two replicas, and a client that has subscribed to changes at the second.
-func replicasWithSubscriber(t *testing.T, bus store.Bus, keys ...[]byte) (first, second *server.Server, w *wiretest.Peer) {
+func replicasWithSubscriber(t *testing.T, bus store.Bus,
+	keys ...[]byte) (first, second *server.Server, w *wiretest.Peer) {
 	newReplica := func() *server.Server {
 		s := changeable()
 		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
@@ -444,7 +467,9 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 	}{
 		"unreadable": {[][]byte{make([]byte, 32), other},
 			func(s *server.Server) { s.ResourceUpdated("note://b") }}, // not subscribed
-		"too long": {nil, func(s *server.Server) { s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage)) }},
+		"too long": {nil, func(s *server.Server) {
+			s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage))
+		}},
 		"too many": {nil, func(s *server.Server) {
 			for i := range 2000 { // more than can wait to be published
 				s.ResourceUpdated("note://" + strings.Repeat("x", i))
@@ -458,7 +483,8 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 				bus.down.Store(name == "too many")
 				c.change(first)
 				bus.down.Store(false)
-				w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"), updated(`1`, "note://a"))
+				w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"),
+					updated(`1`, "note://a"))
 			})
 		})
 	}

@@ -130,7 +130,8 @@ func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) b
 	case mcp.RefPrompt:
 		if e, ok := c.prompts.get(ref.Name); ok && seen(e) {
 			name := fmt.Sprintf("the prompt %q", ref.Name)
-			return &completionTarget{name: name, completers: &e.completers, parameter: e.argument, scopes: e.scopes}, nil
+			return &completionTarget{name: name, completers: &e.completers, parameter: e.argument, scopes: e.scopes},
+				nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
@@ -155,7 +156,8 @@ func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) b
 		name := fmt.Sprintf("the template %q", e.uris.text)
 		return &completionTarget{name: name, completers: &e.completers, parameter: variable, scopes: e.scopes}, nil
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt, mcp.RefResource)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt,
+		mcp.RefResource)
 }
 
 // resolveCompletion returns the *completionTarget of a call of completion/complete.
@@ -245,7 +247,8 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 	case p.Ref.Type == mcp.RefResource && !text(ref["uri"], &p.Ref.URI):
 		return invalid("params.ref.uri must be a string: the URI template of resources")
 	case !text(argument["name"], &p.Argument.Name) || !text(argument["value"], &p.Argument.Value):
-		return invalid(fmt.Sprintf("params.argument must have a name and a value, each a string of at most %d bytes", maxURI))
+		return invalid(fmt.Sprintf("params.argument must have a name and a value, each a string of at most %d bytes",
+			maxURI))
 	}
 	p.Context.Arguments, err = textsOf("params.context.arguments", others["arguments"])
 	return p, err

@@ -136,11 +136,13 @@ func (s *Server) build() error {
 	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
-	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals, WatchTasks: s.watchTasks, Rechecks: s.rechecks.wait}
+	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals,
+		WatchTasks: s.watchTasks, Rechecks: s.rechecks.wait}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
 		modernEra.Store = plain
 	}
-	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe, Changes: &s.changes, MaxInflight: inflight}
+	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe,
+		Changes: &s.changes, MaxInflight: inflight}
 	c.http = httpserver.Server{
 		Modern: modernEra,
 		Legacy: legacyEra,
@@ -192,14 +194,17 @@ func (s *Server) build() error {
 // middleware returns the program's middleware with the rate limits inside of it, so that
 // the program's middleware sees rejected calls as well.
 func (s *Server) middleware() []call.Middleware {
-	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000), Logger: s.Logger}
+	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000),
+		Logger: s.Logger}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
 	}
 	lists := call.RateLimit{
-		Name: "requests for lists", PerSecond: s.Limits.ListsPerSecond, Burst: orDefault(s.Limits.ListBurst, int(min(2*s.Limits.ListsPerSecond, math.MaxInt32))), Logger: s.Logger,
+		Name: "requests for lists", PerSecond: s.Limits.ListsPerSecond,
+		Burst: orDefault(s.Limits.ListBurst, int(min(2*s.Limits.ListsPerSecond, math.MaxInt32))), Logger: s.Logger,
 		Methods: []string{
-			mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
+			mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+			mcp.MethodListResourceTemplates,
 		},
 	}
 	if s.KV != nil {

@@ -79,8 +79,8 @@
 //
 // What a server offers is a [Catalog]. A Server has one for all callers, and Server.Catalogs returns further ones for a
 // caller: those of a tenant, of a session or of a plug-in. [AddTool] and the other functions add to a Server or to a
-// Catalog. Callers without a catalog neither see nor learn of what it has. [VisibleTo] and [RequireScopes] restrict single
-// entries of a catalog.
+// Catalog. Callers without a catalog neither see nor learn of what it has. [VisibleTo] and [RequireScopes] restrict
+// single entries of a catalog.
 //
 // # Several replicas
 //

@@ -80,11 +80,13 @@ func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 }
 
 // buy calls the tool. A nil ask is a client without elicitation.
-func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server, ask func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (string, error) {
+func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server,
+	ask func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (string, error) {
 	t.Helper()
 	c := mcptest.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) { d.ElicitURL, d.Trace = ask, p.trace })
 	reported := 0
-	text, err := client.CallTool[string](t.Context(), c, "buy", nil, client.WithProgress(func(float64, float64, string) { reported++ }))
+	text, err := client.CallTool[string](t.Context(), c, "buy", nil,
+		client.WithProgress(func(float64, float64, string) { reported++ }))
 	if err == nil && reported != 1 {
 		t.Errorf("progress was reported %d times", reported)
 	}
@@ -187,7 +189,8 @@ func TestElicitURLDoesNotAskAUserWhoHasFinished(t *testing.T) {
 		s := p.serve(func(ctx context.Context) error {
 			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
 		})
-		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 0 || len(p.complete) != 0 {
+		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 0 ||
+			len(p.complete) != 0 {
 			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
 		}
 	})
@@ -198,7 +201,8 @@ func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", nil) })
-		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 1 || len(p.complete) != 0 {
+		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 1 ||
+			len(p.complete) != 0 {
 			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
 		}
 	})
@@ -206,7 +210,8 @@ func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
 
 func TestUsersCanDeclineAURL(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
-		for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined, mcp.ElicitCancel: server.ErrDismissed} {
+		for action, want := range map[mcp.ElicitAction]error{mcp.ElicitDecline: server.ErrDeclined,
+			mcp.ElicitCancel: server.ErrDismissed} {
 			var p till
 			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
 			_, err := p.buy(t, r, s, func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -250,21 +255,25 @@ func TestCallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 			if p.paid.Load() {
 				return nil
 			}
-			return fmt.Errorf("not yet: %w", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}}})
+			return fmt.Errorf("not yet: %w", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere,
+				Message: "Pay"}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBothWays(t, func(t *testing.T, r mcp.Revision) {
 				var p till
 				var rejected atomic.Int32
-				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error { return reject(&p, ctx) }), mcptest.WithRevision(r), func(d *client.Dialer) {
+				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error {
+					return reject(&p, ctx)
+				}), mcptest.WithRevision(r), func(d *client.Dialer) {
 					d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 						time.Sleep(600 * time.Millisecond) // the user takes a moment before agreeing
 						return p.ask(time.Second)(ctx, params)
 					}
 					d.Timeouts.URLElicitation = time.Minute
 					d.Trace = func(_ bool, raw []byte) {
-						if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Err != nil && m.Err.Code == mcp.CodeURLElicitationRequired {
+						if m, err := jsonrpc.Parse(raw, jsonrpc.Limits{}); err == nil && m.Err != nil &&
+							m.Err.Code == mcp.CodeURLElicitationRequired {
 							rejected.Add(1)
 						}
 					}
@@ -301,14 +310,16 @@ func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 				t.Errorf("%s: %v", r, err)
 			}
 		case r == mcp.V20251125:
-			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), `"url"`) {
+			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest ||
+				!strings.Contains(err.Error(), `"url"`) {
 				t.Errorf("%s: %v", r, err)
 			}
 		default:
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), payHere) {
 				t.Errorf("%s: %v", r, err)
 			}
-			if _, err := c.GetPrompt(t.Context(), "bill", nil); !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), payHere) {
+			if _, err := c.GetPrompt(t.Context(), "bill", nil); !errors.As(err, &reported) ||
+				reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), payHere) {
 				t.Errorf("%s: %v", r, err)
 			}
 		}
@@ -320,7 +331,8 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error {
-			return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"}, {URL: payHere + "/2", Message: "Pay more", ID: "more"}}}
+			return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere, Message: "Pay"},
+				{URL: payHere + "/2", Message: "Pay more", ID: "more"}}}
 		})
 		_, err := p.buy(t, r, s, func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			action := mcp.ElicitAccept
@@ -338,7 +350,8 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 			return
 		}
 		var data mcp.URLElicitationRequiredData
-		if err := json.Unmarshal(reported.Data, &data); err != nil || len(data.Elicitations) != 2 || data.Elicitations[1].ElicitationID != "more" || p.runs.Load() != 1 {
+		if err := json.Unmarshal(reported.Data, &data); err != nil || len(data.Elicitations) != 2 ||
+			data.Elicitations[1].ElicitationID != "more" || p.runs.Load() != 1 {
 			t.Errorf("%s after %d runs, %v", reported.Data, p.runs.Load(), err)
 		}
 	})
@@ -347,16 +360,19 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 // Rule Y5: unsafe URLs are rejected before the user sees them.
 func TestUnsafeElicitationURLsAreRejected(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
-		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/", "javascript:alert(1)", "pay.example", ""} {
+		for _, address := range []string{"http://pay.example/", "https://user:secret@pay.example/",
+			"javascript:alert(1)", "pay.example", ""} {
 			var p till
 			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, address, "Pay", p.done) })
-			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "URL") || len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
+			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "URL") ||
+				len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
 			}
 			s = p.serve(func(context.Context) error {
 				return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: address}}}
 			})
-			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
+			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || len(p.asked) != 0 ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
 			}
 		}
@@ -365,7 +381,8 @@ func TestUnsafeElicitationURLsAreRejected(t *testing.T) {
 
 // payServer returns a server whose tool requires the user to open a URL until paid reports true. Runs
 // counts the runs of its handler.
-func payServer(paid func(run int64) bool, u call.RequiredURL, options ...server.ToolOption) (s *server.Server, runs *atomic.Int64) {
+func payServer(paid func(run int64) bool, u call.RequiredURL,
+	options ...server.ToolOption) (s *server.Server, runs *atomic.Int64) {
 	s, runs = pollable(), new(atomic.Int64)
 	u.URL, u.Message = "https://pay.example/1", "Pay"
 	server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -427,9 +444,12 @@ func TestTaskAsksForTheURLsThatItsHandlerRequires(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		var polls atomic.Int64
 		done := func(context.Context) (bool, error) { return polls.Add(1) >= 2, nil }
-		s, runs := payServer(func(int64) bool { return polls.Load() >= 2 }, call.RequiredURL{Done: done}, server.AsTask(server.TaskOptions{}))
+		s, runs := payServer(func(int64) bool {
+			return polls.Load() >= 2
+		}, call.RequiredURL{Done: done}, server.AsTask(server.TaskOptions{}))
 		outcome, forms, urls := payTask(w.connect(t, s), "accept")
-		if !strings.Contains(outcome, "paid by Ada") || forms != 1 || urls != 1 || runs.Load() != 2 || polls.Load() != 2 {
+		if !strings.Contains(outcome, "paid by Ada") || forms != 1 || urls != 1 || runs.Load() != 2 ||
+			polls.Load() != 2 {
 			t.Errorf("%s: %d forms, %d URLs, %d runs, %d polls", outcome, forms, urls, runs.Load(), polls.Load())
 		}
 	})
@@ -444,16 +464,23 @@ func TestRequiredURLsOfATaskAreBounded(t *testing.T) {
 		runs         int64
 	}{
 		"the user is never done": {call.RequiredURL{}, "accept", "https://pay.example/1", 5, 6},
-		"the user declines":      {call.RequiredURL{}, "decline", "the user declined to open https://pay.example/1", 1, 1},
-		"the user dismisses it":  {call.RequiredURL{}, "cancel", "the user declined to open https://pay.example/1", 1, 1},
-		"Done fails":             {call.RequiredURL{Done: func(context.Context) (bool, error) { return false, errors.New("hunter2") }}, "accept", "https://pay.example/1", 5, 6},
-		"Done panics":            {call.RequiredURL{Done: func(context.Context) (bool, error) { panic("hunter2") }}, "accept", "https://pay.example/1", 5, 6},
+		"the user declines": {call.RequiredURL{}, "decline", "the user declined to open https://pay.example/1", 1,
+			1},
+		"the user dismisses it": {call.RequiredURL{}, "cancel", "the user declined to open https://pay.example/1", 1,
+			1},
+		"Done fails": {call.RequiredURL{Done: func(context.Context) (bool, error) {
+			return false, errors.New("hunter2")
+		}}, "accept", "https://pay.example/1", 5, 6},
+		"Done panics": {call.RequiredURL{Done: func(context.Context) (bool, error) {
+			panic("hunter2")
+		}}, "accept", "https://pay.example/1", 5, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onTaskWires(t, func(t *testing.T, w taskWire) {
 				s, runs := payServer(never, tc.url, server.AsTask(server.TaskOptions{}))
 				outcome, _, urls := payTask(w.connect(t, s), tc.action)
-				if !strings.Contains(outcome, tc.want) || strings.Contains(outcome, "hunter2") || urls != tc.urls || runs.Load() != tc.runs {
+				if !strings.Contains(outcome, tc.want) || strings.Contains(outcome, "hunter2") || urls != tc.urls ||
+					runs.Load() != tc.runs {
 					t.Errorf("%s: %d URLs, %d runs", outcome, urls, runs.Load())
 				}
 			})
@@ -463,7 +490,8 @@ func TestRequiredURLsOfATaskAreBounded(t *testing.T) {
 		onTaskWires(t, func(t *testing.T, w taskWire) {
 			w.declared = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 			s, runs := payServer(never, call.RequiredURL{}, server.AsTask(server.TaskOptions{}))
-			if outcome, _, urls := payTask(w.connect(t, s), "accept"); !strings.Contains(outcome, `"code":-32`) || urls != 0 || runs.Load() != 1 {
+			if outcome, _, urls := payTask(w.connect(t, s), "accept"); !strings.Contains(outcome, `"code":-32`) ||
+				urls != 0 || runs.Load() != 1 {
 				t.Errorf("%s: %d URLs, %d runs", outcome, urls, runs.Load())
 			}
 		})
@@ -483,7 +511,8 @@ func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 				}
 				switch {
 				case run == 1:
-					return "", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://pay.example/1", Message: "Pay"}}}
+					return "", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://pay.example/1",
+						Message: "Pay"}}}
 				case exit:
 					runtime.Goexit()
 				}
@@ -493,7 +522,8 @@ func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 			if exit {
 				want = "failed unexpectedly"
 			}
-			if outcome, _, urls := payTask(w.connect(t, s), "accept"); !strings.Contains(outcome, want) || urls != 1 || runs.Load() != 2 {
+			if outcome, _, urls := payTask(w.connect(t, s), "accept"); !strings.Contains(outcome, want) || urls != 1 ||
+				runs.Load() != 2 {
 				t.Errorf("%s: %d URLs, %d runs", outcome, urls, runs.Load())
 			}
 		}

@@ -187,7 +187,8 @@ func (e *endpoint) session(version string) []string {
 		e.t.Fatalf("initialize: %s", a)
 	}
 	header := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", version}
-	if a := e.do(http.MethodPost, "/", wiretest.Initialized, header...); a.status != http.StatusAccepted || a.body != "" {
+	if a := e.do(http.MethodPost, "/", wiretest.Initialized, header...); a.status != http.StatusAccepted ||
+		a.body != "" {
 		e.t.Fatalf("initialized: %s", a)
 	}
 	return header
@@ -203,7 +204,8 @@ func (e *endpoint) alive() {
 
 const foreign = "http://evil.example"
 
-const countCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"to":3},"_meta":{"progressToken":1}}}`
+const countCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"to":3},` +
+	`"_meta":{"progressToken":1}}}`
 
 // pair is the client's side of the 2024-11-05 transport.
 type pair struct {
@@ -279,7 +281,8 @@ func (e *endpoint) connect() *net.TCPConn {
 }
 
 // progressCall calls the tool "wait" with a progress token.
-const progressCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","_meta":{"progressToken":1}}}`
+const progressCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait",` +
+	`"_meta":{"progressToken":1}}}`
 
 // modernCall returns a call of a tool in 2026-07-28 with a progress token, and its headers.
 func modernCall(members string) (body string, header []string) {

@@ -27,7 +27,8 @@ func ExampleServer_authorization() {
 					return nil, &auth.InvalidTokenError{Reason: "unknown token"}
 				}
 				ada, err := principal.New("https://as.example.com", "ada", "editor")
-				return &auth.Info{Principal: ada, Scopes: []string{"notes:read"}, Audience: []string{"https://mcp.example.com/mcp"}}, err
+				return &auth.Info{Principal: ada, Scopes: []string{"notes:read"},
+					Audience: []string{"https://mcp.example.com/mcp"}}, err
 			}),
 		},
 	}

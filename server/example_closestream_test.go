@@ -20,7 +20,8 @@ func ExampleCloseStream() {
 			File string `json:"file"`
 		}) (string, error) {
 			_ = server.Progress(ctx, 0, 1, "the tape is being mounted")
-			if err := server.CloseStream(ctx, 10*time.Millisecond); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			if err := server.CloseStream(ctx, 10*time.Millisecond); err != nil &&
+				!errors.Is(err, errors.ErrUnsupported) {
 				return "", err
 			}
 			_ = server.Progress(ctx, 1, 1, "the file has been read") // stored until the client reconnects

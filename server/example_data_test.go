@@ -53,7 +53,8 @@ func ExampleAddTemplate() {
 		Labels []string `json:"label,omitzero"`
 	}
 	s := &server.Server{Name: "issues"}
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?label*}", Name: "issue", MimeType: "text/plain"},
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?label*}", Name: "issue",
+		MimeType: "text/plain"},
 		func(_ context.Context, in issue) (string, error) {
 			if in.Number > 100 {
 				return "", server.ErrResourceNotFound
@@ -130,7 +131,8 @@ func ExampleCompletePrompt() {
 		return in.Word, nil
 	})
 	words := map[string][]string{"nb": {"hei", "hallo"}, "de": {"hallo", "hi"}}
-	server.CompletePrompt(s, "greet", "word", func(_ context.Context, value string, arguments map[string]string) ([]string, error) {
+	server.CompletePrompt(s, "greet", "word", func(_ context.Context, value string,
+		arguments map[string]string) ([]string, error) {
 		var fit []string
 		for _, word := range words[arguments["language"]] {
 			if strings.HasPrefix(word, value) {
@@ -156,12 +158,14 @@ func ExampleCompletePrompt() {
 
 func ExampleCompleteTemplate() {
 	s := &server.Server{Name: "users"}
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "user://{name}", Name: "user"}, func(_ context.Context, in struct {
-		Name string `json:"name"`
-	}) (string, error) {
-		return "about " + in.Name, nil
-	})
-	server.CompleteTemplate(s, "user://{name}", "name", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "user://{name}", Name: "user"},
+		func(_ context.Context, in struct {
+			Name string `json:"name"`
+		}) (string, error) {
+			return "about " + in.Name, nil
+		})
+	server.CompleteTemplate(s, "user://{name}", "name", func(_ context.Context, value string,
+		_ map[string]string) ([]string, error) {
 		return []string{value + "da", value + "lan"}, nil
 	})
 
@@ -181,9 +185,11 @@ func ExampleCompleteTemplate() {
 func ExampleServer_RegisterResource() {
 	s := &server.Server{Name: "mirror"}
 	for _, uri := range []string{"mirror://one", "mirror://two"} { // known at run time only
-		err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri}, func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{MimeType: "text/plain", Text: "from " + uri}}}, nil
-		})
+		err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri},
+			func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{MimeType: "text/plain",
+					Text: "from " + uri}}}, nil
+			})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -199,7 +205,8 @@ func ExampleServer_RegisterPrompt() {
 	s := &server.Server{Name: "mirror"}
 	err := s.RegisterPrompt(mcp.Prompt{Name: "echo", Arguments: []mcp.PromptArgument{{Name: "text", Required: true}}},
 		func(_ context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
-			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant, Content: mcp.Text(arguments["text"])}}}, nil
+			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant,
+				Content: mcp.Text(arguments["text"])}}}, nil
 		})
 	if err != nil {
 		log.Fatal(err)

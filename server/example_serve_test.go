@@ -12,9 +12,10 @@ import (
 // A context that ends stops the server gracefully.
 func ExampleServer_ListenAndServe() {
 	s := &server.Server{Name: "clock", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "now", Description: "Tell the time"}, func(context.Context, struct{}) (string, error) {
-		return time.Now().Format(time.RFC3339), nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "now", Description: "Tell the time"},
+		func(context.Context, struct{}) (string, error) {
+			return time.Now().Format(time.RFC3339), nil
+		})
 	ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond) // or signal.NotifyContext
 	defer stop()
 	fmt.Println(s.ListenAndServe(ctx, "127.0.0.1:0"))

@@ -75,7 +75,8 @@ func ExampleServer_RegisterTool() {
 	err := s.RegisterTool(mcp.Tool{
 		Name:        "add",
 		Description: "Add two numbers",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},` +
+			`"required":["a","b"]}`),
 	}, func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		var in struct{ A, B int }
 		if err := json.Unmarshal(arguments, &in); err != nil {
@@ -110,9 +111,10 @@ func ExampleProgress() {
 
 	c := inMemory(s)
 	defer c.Close()
-	text, err := client.CallTool[string](context.Background(), c, "build", nil, client.WithProgress(func(done, total float64, message string) {
-		fmt.Printf("%v of %v: %s\n", done, total, message)
-	}))
+	text, err := client.CallTool[string](context.Background(), c, "build", nil,
+		client.WithProgress(func(done, total float64, message string) {
+			fmt.Printf("%v of %v: %s\n", done, total, message)
+		}))
 	fmt.Println(text, err)
 	// Output:
 	// 1 of 2: compile

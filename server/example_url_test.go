@@ -23,7 +23,8 @@ func ExampleURLRequired() {
 			func(context.Context) (bool, error) { return paid.Load(), nil }, server.URLRequired())
 		return "Thank you!", err
 	})
-	d := client.Dialer{Revision: mcp.V20251125, ElicitURL: func(_ context.Context, page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	d := client.Dialer{Revision: mcp.V20251125, ElicitURL: func(_ context.Context,
+		page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		fmt.Println(page.Message, page.URL)
 		time.AfterFunc(10*time.Millisecond, func() { paid.Store(true) }) // the user pays on the page
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil

@@ -189,7 +189,8 @@ func ofExtension(id string, handle rpc.Handler) extensionHandler {
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},
 			}}
 		}
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q requires a client that declares %s", c.Method(), id)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q requires a client that declares %s",
+			c.Method(), id)
 	}}
 }
 

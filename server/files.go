@@ -469,7 +469,8 @@ func (d *Directory) Updated(name string) {
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
 		for _, s := range d.catalog.servedBy() {
-			s.changes.PublishTo(s.audienceOf(d.catalog, d.entry.audience()), changes.Change{Kind: changes.ResourcesChanged})
+			s.changes.PublishTo(s.audienceOf(d.catalog, d.entry.audience()),
+				changes.Change{Kind: changes.ResourcesChanged})
 		}
 	}
 }

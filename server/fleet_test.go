@@ -232,7 +232,8 @@ func (x *exchange) received() (all []string) {
 func (f *bubbleFleet) subscribe(replica int, session []string, method string) {
 	f.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{"uri":"note://a"}}`, method)
-	if rec := inBubble(f.servers[replica], http.MethodPost, body, session...); rec.Code != http.StatusOK || strings.Contains(rec.Body.String(), "error") {
+	if rec := inBubble(f.servers[replica], http.MethodPost, body, session...); rec.Code != http.StatusOK ||
+		strings.Contains(rec.Body.String(), "error") {
 		f.t.Fatal(rec.Code, rec.Body)
 	}
 	synctest.Wait()
@@ -321,8 +322,10 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 func (f *bubbleFleet) session(version string) []string {
 	f.t.Helper()
 	rec := inBubble(f.servers[0], http.MethodPost, fmt.Sprintf(wiretest.Initialize, version))
-	session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
-	if rec := inBubble(f.servers[0], http.MethodPost, wiretest.Initialized, session...); rec.Code != http.StatusAccepted {
+	session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept",
+		"text/event-stream, application/json"}
+	if rec := inBubble(f.servers[0], http.MethodPost, wiretest.Initialized,
+		session...); rec.Code != http.StatusAccepted {
 		f.t.Fatal(rec.Code, rec.Body)
 	}
 	return session

@@ -20,8 +20,9 @@ const maxFollowed = 10_000
 // have subscribed to. It must return when its context ends: when the last client has
 // unsubscribed, the resource is removed, or the server shuts down.
 //
-// One call of follow serves all clients, or, in a catalog of [Server.Catalogs] or a server of [Server.Personal], those of one caller. If follow returns early or panics, it is not called
-// again until all clients have unsubscribed and another client subscribes. A panic is logged.
+// One call of follow serves all clients, or, in a catalog of [Server.Catalogs] or a server of [Server.Personal], those
+// of one caller. If follow returns early or panics, it is not called again until all clients have unsubscribed and
+// another client subscribes. A panic is logged.
 //
 // For a template or a directory, follow is called for each URI that clients have subscribed to.
 // A server calls it for at most 10,000 resources at a time. It logs a warning if clients have
@@ -170,7 +171,8 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[followe
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("panic in the function of WhileSubscribed or WhileListening", "uri", uri, "panic", v, "stack", string(debug.Stack()))
+					s.logger().Error("panic in the function of WhileSubscribed or WhileListening", "uri", uri, "panic",
+						v, "stack", string(debug.Stack()))
 				}
 			}()
 			offer.follow(ctx, uri)
@@ -205,7 +207,8 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 		for _, who := range of.Subscribers {
 			offer, err := s.servingFor(subscriberContext(ctx, who), of.URI, who)
 			if err != nil {
-				s.logger().WarnContext(ctx, "cannot find the resource of a subscription: it is not followed", "error", err)
+				s.logger().WarnContext(ctx, "cannot find the resource of a subscription: it is not followed", "error",
+					err)
 			}
 			if add(followed{of.URI, who}, offer) {
 				return wanted
@@ -222,8 +225,10 @@ func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 		return
 	}
 	if len(callers) > maxFollowed {
-		s.logger().Warn("too many callers with subscriptions to changes of lists: WhileListening is not called for all", "limit", maxFollowed)
-		slices.SortFunc(callers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) }) // so that the same ones remain
+		s.logger().Warn("too many callers with subscriptions to changes of lists: WhileListening is not called for all",
+			"limit", maxFollowed)
+		// so that the same ones remain
+		slices.SortFunc(callers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
 		callers = callers[:maxFollowed]
 	}
 	for _, who := range callers {

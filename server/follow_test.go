@@ -151,10 +151,11 @@ func TestAShutdownDoesNotWaitForeverForFollowers(t *testing.T) {
 	release := make(chan struct{})
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	began := make(chan struct{})
-	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(func(context.Context, string) {
-		close(began)
-		<-release
-	}))
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a",
+		server.WhileSubscribed(func(context.Context, string) {
+			close(began)
+			<-release
+		}))
 	c := mcptest.Dial(t, s)
 	go func() {
 		for range c.Watch(t.Context(), client.WatchFilter{URIs: []string{"note://a"}}) {
@@ -175,7 +176,8 @@ func TestAShutdownDoesNotWaitForeverForFollowers(t *testing.T) {
 func TestAPanicInAFollowerIsContained(t *testing.T) {
 	var log syncbuffer.Buffer
 	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a", server.WhileSubscribed(func(context.Context, string) { panic("oh") }))
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a",
+		server.WhileSubscribed(func(context.Context, string) { panic("oh") }))
 	c := mcptest.Dial(t, s)
 	defer following(t, c, "note://a")()
 	eventually(t, func() bool { return strings.Contains(log.String(), "panic in the function of WhileSubscribed") })

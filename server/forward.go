@@ -51,7 +51,8 @@ func (r *replicas) sendMessage(ctx context.Context, m forwardedMessage, message 
 	m.Origin, m.Message = r.origin, message
 	if len(m.Message) > maxPublished {
 		m.Entry = m.Session + "/message/" + rand.Text()
-		if _, err := r.server.core.engine.Store.Put(ctx, m.Entry, message, store.PutOptions{TTL: messageTTL}); err != nil {
+		if _, err := r.server.core.engine.Store.Put(ctx, m.Entry, message,
+			store.PutOptions{TTL: messageTTL}); err != nil {
 			return fmt.Errorf("cannot store the message: %w", err)
 		}
 		m.Message = nil
@@ -219,7 +220,8 @@ func (r *replicas) receiveSession(ctx context.Context, data []byte) {
 	case m.Kind == sessionListening:
 		wire.RefreshSession(ctx, m.Session)
 		wire.Sessions.HandOver(m.Session, func(notification []byte) {
-			if err := r.sendMessage(ctx, forwardedMessage{Session: m.Session, Notify: m.Origin}, notification); err != nil &&
+			if err := r.sendMessage(ctx, forwardedMessage{Session: m.Session, Notify: m.Origin},
+				notification); err != nil &&
 				ctx.Err() == nil {
 				r.server.logger().ErrorContext(ctx,
 					"a notification is lost: cannot send it to the replica with the client's stream", "error", err)
@@ -271,7 +273,8 @@ func (r *replicas) publishStreams(ctx context.Context) {
 	r.streams.publish(ctx, func(ctx context.Context, m streamMessage) error {
 		return r.publish(ctx, streamsTopic, streamEnvelope{r.origin, m})
 	}, func(m streamMessage, err error) (streamMessage, bool) {
-		r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later", "error",
+		r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later",
+			"error",
 			err)
 		return m, false
 	})

@@ -37,12 +37,16 @@ func askingReplicas(t *testing.T, keys [][]byte) (first, second *endpoint, ended
 	return newEndpoint(t, share), newEndpoint(t, share), ended
 }
 
-const elicitingClient = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{},"roots":{}}}}`
+const elicitingClient = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s",` +
+	`"clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{},"roots":{}}}}`
 
 // beginAsk calls a tool that asks the client. It returns the event stream of the call and the id of the question.
-func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int, method string) (*wiretest.Events, json.RawMessage) {
+func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int,
+	method string) (*wiretest.Events, json.RawMessage) {
 	t.Helper()
-	stream := wiretest.Stream(t, e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool), session...))
+	stream := wiretest.Stream(t, e.open(t.Context(), http.MethodPost, "/",
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, tool),
+		session...))
 	data := stream.Data()
 	var question struct {
 		ID     json.RawMessage
@@ -64,7 +68,8 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", "2025-06-18"}
 			second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
 			stream, id := beginAsk(t, first, session, "ask", 1, mcp.MethodElicit)
-			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"%s"}}}`, id, strings.Repeat("x", length))
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"%s"}}}`, id,
+				strings.Repeat("x", length))
 			if a := second.do(http.MethodPost, "/", answer, session...); a.status != http.StatusAccepted {
 				t.Errorf("the answer: %s", a)
 			}
@@ -74,7 +79,9 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			<-ended
 
 			stream, _ = beginAsk(t, first, session, "ask", 2, mcp.MethodElicit)
-			if a := second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, session...); a.status != http.StatusAccepted {
+			if a := second.do(http.MethodPost, "/",
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`,
+				session...); a.status != http.StatusAccepted {
 				t.Errorf("the cancellation: %s", a)
 			}
 			if err := <-ended; err == nil {
@@ -136,7 +143,8 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 
 		stream, _ = beginAsk(t, first, session, "roots", 2, mcp.MethodListRoots)
 		cancellation := `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}` + request + `]`
-		if a := second.do(http.MethodPost, "/", cancellation, session...); a.status != want.status || a.body != want.body {
+		if a := second.do(http.MethodPost, "/", cancellation, session...); a.status != want.status ||
+			a.body != want.body {
 			t.Errorf("the cancellation with %q: %s", request, a)
 		}
 		if err := <-ended; err == nil {
@@ -153,11 +161,13 @@ func TestAnswersThatCannotBeForwardedAreRejected(t *testing.T) {
 	session := e.session("2025-03-26")
 	bus.down.Store(true)
 	for _, body := range []string{`{"jsonrpc":"2.0","id":7,"result":{}}`, `[{"jsonrpc":"2.0","id":7,"result":{}}]`} {
-		if a := e.do(http.MethodPost, "/", body, session...); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "send it again") {
+		if a := e.do(http.MethodPost, "/", body, session...); a.status != http.StatusServiceUnavailable ||
+			!strings.Contains(a.body, "send it again") {
 			t.Error(a)
 		}
 	}
-	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, session...); a.status != http.StatusOK {
+	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		session...); a.status != http.StatusOK {
 		t.Error(a)
 	}
 }

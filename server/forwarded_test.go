@@ -15,18 +15,21 @@ import (
 // A result of another server that has not been decoded is complete in a task, too.
 func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 	const members = `"content":[{"type":"text","text":"a"}],"x":1.50`
-	const withoutTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	const withoutTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}`
 	for _, atDetach := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server.Server{}
-			err := linked.ForwardTool(s, mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
-				if _, err := server.Detach(ctx); err != nil && atDetach {
-					t.Log(err) // the client does not support tasks
-				}
-				result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` + members + `}`)}}
-				rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
-				return result, nil
-			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
+			err := linked.ForwardTool(s, mcp.Tool{Name: "t"},
+				func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+					if _, err := server.Detach(ctx); err != nil && atDetach {
+						t.Log(err) // the client does not support tasks
+					}
+					result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` +
+						members + `}`)}}
+					rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
+					return result, nil
+				}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
 			if err != nil {
 				t.Fatal(err)
 			}

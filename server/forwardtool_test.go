@@ -27,7 +27,8 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	}
 	c := mcptest.Dial(t, s)
 	for listed, err := range c.Tools(t.Context()) {
-		if err != nil || string(listed.InputSchema) != string(invalid) || string(listed.OutputSchema) != string(invalid) {
+		if err != nil || string(listed.InputSchema) != string(invalid) ||
+			string(listed.OutputSchema) != string(invalid) {
 			t.Errorf("the tool is %+v, %v", listed, err)
 		}
 	}
@@ -43,7 +44,10 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 
 func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	s := new(server.Server)
-	server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(_ context.Context, in struct{ A string }) (string, error) { return in.A, nil })
+	server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(_ context.Context,
+		in struct{ A string }) (string, error) {
+		return in.A, nil
+	})
 	ref := mcp.CompleteReference{Type: mcp.RefPrompt, Name: "p"}
 	var values []string
 	for i := range 150 {
@@ -51,7 +55,10 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	}
 	total := int64(4711)
 	returned := &mcp.Completion{Values: values, Total: &total}
-	err := s.RegisterCompletion(ref, "A", func(context.Context, string, map[string]string) (*mcp.Completion, error) { return returned, nil })
+	err := s.RegisterCompletion(ref, "A", func(context.Context, string,
+		map[string]string) (*mcp.Completion, error) {
+		return returned, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +71,8 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 		}
 		return got
 	}
-	if got := complete(); len(got.Values) != mcp.MaxCompletionValues || *got.Total != total || !got.HasMore || len(returned.Values) != 150 || returned.HasMore {
+	if got := complete(); len(got.Values) != mcp.MaxCompletionValues || *got.Total != total || !got.HasMore ||
+		len(returned.Values) != 150 || returned.HasMore {
 		t.Errorf("%d values of %d, more: %v", len(got.Values), *got.Total, got.HasMore)
 	}
 	returned.Total = nil
@@ -74,7 +82,8 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	if returned = nil; len(complete().Values) != 0 {
 		t.Error("a nil completion has values")
 	}
-	if s.RegisterCompletion(ref, "A", nil) == nil || s.RegisterCompletion(ref, "B", func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil }) == nil {
+	if s.RegisterCompletion(ref, "A", nil) == nil || s.RegisterCompletion(ref, "B",
+		func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil }) == nil {
 		t.Error("RegisterCompletion accepts no completer, or an unknown argument")
 	}
 }
@@ -96,7 +105,9 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 // The other server may accept null for an argument that its schema does not require.
 func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	s := &server.Server{Name: "s"}
-	tool := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},"after":{"type":"string"}},"additionalProperties":false}`)}
+	tool := mcp.Tool{Name: "t",
+		InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},` +
+			`"after":{"type":"string"}},"additionalProperties":false}`)}
 	err := linked.ForwardTool(s, tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 	})
@@ -106,7 +117,9 @@ func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	for arguments, want := range map[string]bool{
 		`{"query":"x","after":null}`: true, `{"after":null,"query":"x","other":null}`: true,
-		`{"query":null}`: false, `{"after":null}`: false, `{"query":"x","after":7}`: false, `{"query":7,"after":null}`: false, `{"query":"x","after":[null]}`: false, `{"query":"x","other":1,"after":null}`: false,
+		`{"query":null}`: false, `{"after":null}`: false, `{"query":"x","after":7}`: false,
+		`{"query":7,"after":null}`: false, `{"query":"x","after":[null]}`: false,
+		`{"query":"x","other":1,"after":null}`: false,
 	} {
 		text, err := client.CallTool[string](t.Context(), c, "t", json.RawMessage(arguments))
 		if (err == nil) != want || want && text != arguments {

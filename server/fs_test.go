@@ -98,24 +98,30 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 		}
 	}
 
-	dots := []string{"..", "%2e%2e", "%2E%2E", ".%2e", "%2e.", "..%00", "...", ". .", "..;", "%252e%252e", "%c0%ae%c0%ae", "%uff0e%uff0e", "..%20", ".. "}
+	dots := []string{"..", "%2e%2e", "%2E%2E", ".%2e", "%2e.", "..%00", "...", ". .", "..;", "%252e%252e",
+		"%c0%ae%c0%ae", "%uff0e%uff0e", "..%20", ".. "}
 	slashes := []string{"/", "%2f", "%2F", "\\", "%5c", "%5C", "//", "/./", "%252f", "%c0%af", ";/"}
 	targets := []string{"secret.txt", "inside-too/secret.txt", "etc/passwd", ""}
 	var paths []string
 	for _, dot := range dots {
 		for _, slash := range slashes {
 			for _, target := range targets {
-				paths = append(paths, dot+slash+target, "sub/"+dot+slash+dot+slash+target, slash+dot+slash+target, "sub"+slash+dot+slash+".hidden")
+				paths = append(paths, dot+slash+target, "sub/"+dot+slash+dot+slash+target, slash+dot+slash+target,
+					"sub"+slash+dot+slash+".hidden")
 			}
 		}
 	}
 	paths = append(paths,
-		"", "/", ".", "./", "./ok.txt", "sub/./ok.txt", "sub//ok.txt", "/ok.txt", "ok.txt/", "sub", "sub/", "ok.txt%00", "ok.txt%00.png", "ok.txt?", "ok.txt#",
-		"absolute.txt", "relative.txt", "up/secret.txt", "up/inside/ok.txt", "winding.txt", "chain.txt", "loop", "loop/x",
+		"", "/", ".", "./", "./ok.txt", "sub/./ok.txt", "sub//ok.txt", "/ok.txt", "ok.txt/", "sub", "sub/", "ok.txt%00",
+		"ok.txt%00.png", "ok.txt?", "ok.txt#",
+		"absolute.txt", "relative.txt", "up/secret.txt", "up/inside/ok.txt", "winding.txt", "chain.txt", "loop",
+		"loop/x",
 		"/etc/passwd", "%2fetc%2fpasswd", filepath.ToSlash(outer)+"/secret.txt", "~/x", "$HOME",
 		".hidden", "%2ehidden", "sub/.git/config", "sub/.git%2fconfig",
-		`C:\secret.txt`, "C:%5Csecret.txt", "C:/secret.txt", "c:secret.txt", "%5C%5Chost%5Cshare%5Csecret.txt", "//host/share/secret.txt", "%5C%5C%3F%5CC:%5Csecret.txt",
-		"ok.txt::$DATA", "ok.txt%3A%3A%24DATA", "ok.txt:stream", "ok.txt.", "ok.txt%20", "ok.txt...", "sub%5Cok.txt", "OK~1.TXT", "sub./ok.txt", "sub%20/ok.txt",
+		`C:\secret.txt`, "C:%5Csecret.txt", "C:/secret.txt", "c:secret.txt", "%5C%5Chost%5Cshare%5Csecret.txt",
+		"//host/share/secret.txt", "%5C%5C%3F%5CC:%5Csecret.txt",
+		"ok.txt::$DATA", "ok.txt%3A%3A%24DATA", "ok.txt:stream", "ok.txt.", "ok.txt%20", "ok.txt...", "sub%5Cok.txt",
+		"OK~1.TXT", "sub./ok.txt", "sub%20/ok.txt",
 		"ok.txt%0A", "ok.txt%0D%0A", "ok.txt%7F", "%E2%80%AEok.txt", "ok.txt%FF",
 		strings.Repeat("sub/../", 1000)+"ok.txt", strings.Repeat("a/", 4000), strings.Repeat("a", 5000),
 	)
@@ -129,7 +135,8 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 			t.Errorf("%q leads out", path)
 		}
 	}
-	for _, uri := range []string{"file:///", "file:///d", "file:///d2/secret.txt", "file://localhost/d/ok.txt", "FILE:///d/ok.txt", "file:/d/ok.txt", "file:///D/ok.txt"} {
+	for _, uri := range []string{"file:///", "file:///d", "file:///d2/secret.txt", "file://localhost/d/ok.txt",
+		"FILE:///d/ok.txt", "file:/d/ok.txt", "file:///D/ok.txt"} {
 		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
 			t.Errorf("%q: %v", uri, err)
 		}
@@ -143,7 +150,8 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 
 // Rule Y2: completion of paths suggests served files only.
 func TestCompletionSuggestsServedFilesOnly(t *testing.T) {
-	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "", "other": ""})
+	_, root := tree(t, map[string]string{"notes.txt": "", "nested/a.txt": "", "nested/b.txt": "", ".night": "",
+		"other": ""})
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)
@@ -172,7 +180,8 @@ func TestCompletionSuggestsServedFilesOnly(t *testing.T) {
 
 func TestFilesHaveMIMETypes(t *testing.T) {
 	_, root := tree(t, map[string]string{
-		"a.md": "# a", "a.go": "package a", "A.JSON": "{}", "a.svg": "<svg/>", "a.png": "\x89PNG", "text": "text", "bytes": "\x00\x01", "bytes.txt": "a\x00b",
+		"a.md": "# a", "a.go": "package a", "A.JSON": "{}", "a.svg": "<svg/>", "a.png": "\x89PNG", "text": "text",
+		"bytes": "\x00\x01", "bytes.txt": "a\x00b",
 		"latin1.txt": "caf\xe9", "a.unknown-extension": "text", "a.ts": "let a",
 	})
 	s := quiet()
@@ -182,9 +191,12 @@ func TestFilesHaveMIMETypes(t *testing.T) {
 		mime string
 		blob bool
 	}{
-		"a.md": {"text/markdown", false}, "a.go": {"text/x-go", false}, "A.JSON": {"application/json", false}, "a.svg": {"image/svg+xml", false},
-		"a.png": {"image/png", true}, "text": {"text/plain", false}, "bytes": {"application/octet-stream", true}, "bytes.txt": {"text/plain", true},
-		"latin1.txt": {"text/plain", true}, "a.unknown-extension": {"text/plain", false}, "a.ts": {"text/x-typescript", false},
+		"a.md": {"text/markdown", false}, "a.go": {"text/x-go", false}, "A.JSON": {"application/json", false},
+		"a.svg": {"image/svg+xml", false},
+		"a.png": {"image/png", true}, "text": {"text/plain", false}, "bytes": {"application/octet-stream", true},
+		"bytes.txt":  {"text/plain", true},
+		"latin1.txt": {"text/plain", true}, "a.unknown-extension": {"text/plain", false},
+		"a.ts": {"text/x-typescript", false},
 	} {
 		result, err := c.ReadResource(t.Context(), "file:///d/"+name)
 		if err != nil || result.Contents[0].MimeType != want.mime || (result.Contents[0].Blob != nil) != want.blob {
@@ -236,7 +248,8 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	s.PageSize = 3
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	server.AddFS(s, "file:///d-2/", second, server.FSOptions{})
-	for _, uri := range []string{"file:///c", "file:///d/a/between", "file:///e", "file:///d-2/b"} { // the last hides a file
+	// the last hides a file
+	for _, uri := range []string{"file:///c", "file:///d/a/between", "file:///e", "file:///d-2/b"} {
 		server.AddStatic(s, mcp.Resource{URI: uri, Name: "static"}, "")
 	}
 	c := mcptest.Dial(t, s)
@@ -338,12 +351,17 @@ func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
 
 func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	_, root := tree(t, nil)
-	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded", "file:///a?b": "query", "file:///{a}": "percent-encoded"} {
-		if got := panicOf(func() { server.AddFS(quiet(), prefix, root, server.FSOptions{}) }); !strings.Contains(got, want) {
+	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded",
+		"file:///a?b": "query", "file:///{a}": "percent-encoded"} {
+		if got := panicOf(func() {
+			server.AddFS(quiet(), prefix, root, server.FSOptions{})
+		}); !strings.Contains(got, want) {
 			t.Errorf("%q: %s, want %q", prefix, got, want)
 		}
 	}
-	if got := panicOf(func() { server.AddFS(quiet(), "file:///", nil, server.FSOptions{}) }); !strings.Contains(got, "root must not be nil") {
+	if got := panicOf(func() {
+		server.AddFS(quiet(), "file:///", nil, server.FSOptions{})
+	}); !strings.Contains(got, "root must not be nil") {
 		t.Error(got)
 	}
 }
@@ -397,7 +415,8 @@ func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 			t.Errorf("%s holds %q, listed: %v", uri, got, listed)
 		}
 	}
-	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", ".git/config", "sub/.x", `a\b`, "a/", "a//b", "c:a"} {
+	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", ".git/config", "sub/.x", `a\b`, "a/", "a//b",
+		"c:a"} {
 		if uri := d.URI(name); uri != "" {
 			t.Errorf("%q has the URI %s", name, uri)
 		}
@@ -417,7 +436,8 @@ func TestDirectoryNotifiesOfChanges(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			begun, list, file := 0, false, false
-			for change, err := range c.Watch(ctx, client.WatchFilter{Resources: true, URIs: []string{"file:///d/a.txt"}}) {
+			for change, err := range c.Watch(ctx, client.WatchFilter{Resources: true,
+				URIs: []string{"file:///d/a.txt"}}) {
 				switch {
 				case err != nil:
 					t.Fatal(err)

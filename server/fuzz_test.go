@@ -37,9 +37,12 @@ import (
 
 // fuzzedStatuses are the statuses of the server and those of net/http for requests that it cannot read.
 var fuzzedStatuses = []int{
-	http.StatusContinue, http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-	http.StatusNotAcceptable, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusTooManyRequests,
-	http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusHTTPVersionNotSupported,
+	http.StatusContinue, http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest,
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+	http.StatusNotAcceptable, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge,
+	http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusTooManyRequests,
+	http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented, http.StatusServiceUnavailable,
+	http.StatusHTTPVersionNotSupported,
 }
 
 const fuzzedToken = "correct-token"
@@ -47,19 +50,28 @@ const fuzzedToken = "correct-token"
 // FuzzHTTPHandler sends any bytes to a server that requires a token. The server does not panic, answers with known
 // statuses, ends, and serves a call only if a request has the token.
 func FuzzHTTPHandler(f *testing.F) {
-	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"},` + wiretest.Meta + `}}`
+	const modern = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"},` +
+		wiretest.Meta + `}}`
 	post := func(header, body string) []byte {
-		return []byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + header + "\r\n" + body)
+		return []byte("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+			strconv.Itoa(len(body)) + "\r\n" + header + "\r\n" + body)
 	}
 	const bearer = "Authorization: Bearer " + fuzzedToken + "\r\n"
 	const named = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n"
-	const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	const handshake = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	for _, raw := range [][]byte{
-		post(bearer+named, modern), post(named, modern), post("Authorization: Bearer correct-tokem\r\n"+named, modern), post(bearer, handshake), post(bearer+"Accept: text/event-stream\r\n", handshake), post("", handshake),
-		post(bearer+"Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"), post(bearer+"Content-Encoding: gzip\r\n", modern), post(bearer+"Origin: https://evil.example\r\n"+named, modern),
+		post(bearer+named, modern), post(named, modern), post("Authorization: Bearer correct-tokem\r\n"+named, modern),
+		post(bearer, handshake), post(bearer+"Accept: text/event-stream\r\n", handshake), post("", handshake),
+		post(bearer+"Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"),
+		post(bearer+"Content-Encoding: gzip\r\n", modern),
+		post(bearer+"Origin: https://evil.example\r\n"+named, modern),
 		append(post(bearer, handshake), post("", modern)...), post(bearer+"Expect: 100-continue\r\n"+named, modern),
-		[]byte("GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + bearer + "\r\n"), []byte("DELETE / HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: x\r\n\r\n"),
-		[]byte("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), post(bearer+named, modern)[:300], []byte("GET /.well-known/oauth-protected-resource HTTP/1.0\r\n\r\n"), {0x16, 0x03, 0x01},
+		[]byte("GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + bearer + "\r\n"),
+		[]byte("DELETE / HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: x\r\n\r\n"),
+		[]byte("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"), []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+		post(bearer+named, modern)[:300], []byte("GET /.well-known/oauth-protected-resource HTTP/1.0\r\n\r\n"),
+		{0x16, 0x03, 0x01},
 	} {
 		f.Add(raw)
 	}
@@ -84,15 +96,16 @@ func authorized(raw []byte) bool {
 		if err != nil {
 			return false
 		}
-		if scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) == fuzzedToken {
+		if scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " "); strings.EqualFold(scheme,
+			"Bearer") && strings.TrimSpace(token) == fuzzedToken {
 			return true
 		}
 		_, _ = io.Copy(io.Discard, request.Body)
 	}
 }
 
-// sendRaw sends bytes to a new server over a connection in memory, and returns the bytes of the response and the number of
-// calls that reached the middleware.
+// sendRaw sends bytes to a new server over a connection in memory, and returns the bytes of the response and the
+// number of calls that reached the middleware.
 func sendRaw(t *testing.T, raw []byte) (response []byte, calls int64) {
 	var served atomic.Int64
 	s := httpServer()
@@ -102,13 +115,16 @@ func sendRaw(t *testing.T, raw []byte) (response []byte, calls int64) {
 			return next(ctx, c)
 		}
 	}}
-	s.Auth = &auth.ProtectedResource{URI: "http://localhost/mcp", Issuers: []string{"https://as.example"}, Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
-		if token != fuzzedToken {
-			return nil, &auth.InvalidTokenError{Reason: "the token is unknown"}
-		}
-		p, err := principal.New("https://as.example", "ada", "")
-		return &auth.Info{Principal: p, Audience: []string{"http://localhost/mcp"}, Expiry: time.Now().Add(time.Hour)}, err
-	})}
+	s.Auth = &auth.ProtectedResource{URI: "http://localhost/mcp", Issuers: []string{"https://as.example"},
+		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+			if token != fuzzedToken {
+				return nil, &auth.InvalidTokenError{Reason: "the token is unknown"}
+			}
+			p, err := principal.New("https://as.example", "ada", "")
+			return &auth.Info{Principal: p, Audience: []string{"http://localhost/mcp"},
+					Expiry: time.Now().Add(time.Hour)},
+				err
+		})}
 	var failures bytes.Buffer // log.Logger locks it, and it is read after the server has ended
 	near, far := net.Pipe()
 	listener := &memoryNet{make(chan net.Conn, 1), make(chan struct{})}
@@ -185,7 +201,8 @@ func FuzzBatch(f *testing.F) {
 	f.Add([]byte{0, 6, 0}, "")
 	f.Add([]byte{3, 3}, "")
 	f.Add([]byte{0, 7}, "")
-	f.Add([]byte{0}, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`)
+	f.Add([]byte{0},
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`)
 	f.Add([]byte{1}, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`)
 	f.Add([]byte{1}, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
 	f.Add([]byte{0}, `{"jsonrpc":"2.0","id":9,"method":"initialize"}`)
@@ -195,7 +212,8 @@ func FuzzBatch(f *testing.F) {
 		for i, kind := range kinds {
 			elements = append(elements, [...]string{
 				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i),
-				fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":"echo","arguments":{"text":"%d"}}}`, i, i),
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":"echo",`+
+					`"arguments":{"text":"%d"}}}`, i, i),
 				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"unknown"}`, i),
 				`{"jsonrpc":"2.0","method":"notifications/unknown"}`,
 				`{"jsonrpc":"2.0","id":77,"result":{}}`,
@@ -208,7 +226,8 @@ func FuzzBatch(f *testing.F) {
 			elements = append(elements, raw)
 		}
 		batch := "[" + strings.Join(elements, ",") + "]"
-		if jsonrpc.Check([]byte(batch), jsonrpc.Limits{}) != nil || strings.ContainsAny(batch, "\r\n") || strings.Contains(batch, "cancelled") {
+		if jsonrpc.Check([]byte(batch), jsonrpc.Limits{}) != nil || strings.ContainsAny(batch, "\r\n") ||
+			strings.Contains(batch, "cancelled") {
 			return // other targets test invalid JSON and lines; a cancelled request has no response
 		}
 		var parts []json.RawMessage // raw may have several elements
@@ -221,7 +240,8 @@ func FuzzBatch(f *testing.F) {
 			m, _ := jsonrpc.Parse(part, jsonrpc.Limits{})
 			switch m.Kind {
 			case jsonrpc.Request:
-				whole = whole || want[m.ID] > 0 || m.Method == mcp.MethodInitialize || revision.Classify(revision.Input{Message: &m, Agreed: mcp.V20250326}).Era == revision.Modern
+				whole = whole || want[m.ID] > 0 || m.Method == mcp.MethodInitialize ||
+					revision.Classify(revision.Input{Message: &m, Agreed: mcp.V20250326}).Era == revision.Modern
 				fallthrough
 			case jsonrpc.Invalid:
 				want[m.ID]++
@@ -233,7 +253,8 @@ func FuzzBatch(f *testing.F) {
 		if whole || total > 0 {
 			response := l.Receive()
 			if whole {
-				if m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{}); err != nil || m.Err == nil || !m.ID.IsZero() {
+				if m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{}); err != nil || m.Err == nil ||
+					!m.ID.IsZero() {
 					t.Fatalf("%s is answered with %s", batch, response)
 				}
 			} else {
@@ -274,7 +295,8 @@ func FuzzDecodeE(f *testing.F) { fuzzDecode(f, mcp.V20260728) }
 
 // decodedRequests are the params of a valid request of each method that a client sends.
 var decodedRequests = map[string]string{
-	mcp.MethodInitialize:            `{"protocolVersion":"%s","capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{},"experimental":{"x":{}}},"clientInfo":{"name":"c","version":"1","title":"C"}}`,
+	mcp.MethodInitialize: `{"protocolVersion":"%s","capabilities":{"roots":{"listChanged":true},` +
+		`"sampling":{},"elicitation":{},"experimental":{"x":{}}},"clientInfo":{"name":"c","version":"1","title":"C"}}`,
 	mcp.MethodPing:                  `{}`,
 	mcp.MethodDiscover:              `{}`,
 	mcp.MethodListTools:             `{}`,
@@ -286,12 +308,13 @@ var decodedRequests = map[string]string{
 	mcp.MethodReadResource:          `{"uri":"any:a"}`,
 	mcp.MethodSubscribe:             `{"uri":"any:a"}`,
 	mcp.MethodUnsubscribe:           `{"uri":"any:a"}`,
-	mcp.MethodComplete:              `{"ref":{"type":"ref/prompt","name":"any"},"argument":{"name":"a","value":"b"},"context":{"arguments":{"b":"c"}}}`,
-	mcp.MethodSetLevel:              `{"level":"info"}`,
+	mcp.MethodComplete: `{"ref":{"type":"ref/prompt","name":"any"},"argument":{"name":"a","value":"b"},` +
+		`"context":{"arguments":{"b":"c"}}}`,
+	mcp.MethodSetLevel: `{"level":"info"}`,
 }
 
-// fuzzDecode replaces one value in a valid request of revision r. The server accepts the request if and only if it is valid
-// for the official schema, except as [decodeExceptions] says.
+// fuzzDecode replaces one value in a valid request of revision r. The server accepts the request if and only if it is
+// valid for the official schema, except as [decodeExceptions] says.
 func fuzzDecode(f *testing.F, r mcp.Revision) {
 	s := decodingServer(f)
 	connect := func(t testing.TB) *line {
@@ -339,7 +362,8 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 		document := map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params(method)}
 		places := placesIn(map[string]any{"params": document["params"]})
 		path := places[int(place)%len(places)]
-		if value != "" && (!jsontext.Value(value).IsValid() || jsonrpc.Check([]byte(value), jsonrpc.Limits{MaxDepth: 50}) != nil) {
+		if value != "" && (!jsontext.Value(value).IsValid() ||
+			jsonrpc.Check([]byte(value), jsonrpc.Limits{MaxDepth: 50}) != nil) {
 			return
 		}
 		replaceAt(document, path, value)
@@ -370,15 +394,16 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 	})
 }
 
-// decodeExceptions reports whether the server may reject a valid request, or accept an invalid one, whose value at path was
-// replaced.
+// decodeExceptions reports whether the server may reject a valid request, or accept an invalid one, whose value at
+// path was replaced.
 func decodeExceptions(r mcp.Revision, method string, path []string, value string, rejected bool) bool {
 	at := strings.Join(path, ".")
 	is := func(places ...string) bool { return slices.Contains(places, at) }
 	below := func(place string) bool { return at == place || strings.HasPrefix(at, place+".") }
 	if rejected {
 		switch {
-		case is("params.name", "params.uri", "params.ref.name", "params.ref", "params.argument.name", "params.argument", "params.cursor", "params._meta.io.modelcontextprotocol/protocolVersion"):
+		case is("params.name", "params.uri", "params.ref.name", "params.ref", "params.argument.name", "params.argument",
+			"params.cursor", "params._meta.io.modelcontextprotocol/protocolVersion"):
 			return true // the value is valid, and names nothing that the server has
 		case below("params.arguments") && method == mcp.MethodGetPrompt:
 			return true // the prompt has other arguments
@@ -386,7 +411,8 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 			return strings.ContainsAny(value, ".eE") // a token is echoed as it is written, as an id is
 		case is("params", "params._meta"):
 			return true // the replacement can have any of these members
-		case r < mcp.V20250618 && (below("params.context") || below("params.capabilities") || below("params.clientInfo")):
+		case r < mcp.V20250618 && (below("params.context") || below("params.capabilities") ||
+			below("params.clientInfo")):
 			return true // members of a later revision are checked in all revisions
 		}
 		return false
@@ -412,7 +438,8 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 func decodingServer(t testing.TB) *server.Server {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	s.Limits.CallsPerSecond = -1
-	if err := s.RegisterTool(mcp.Tool{Name: "any"}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+	if err := s.RegisterTool(mcp.Tool{Name: "any"}, func(context.Context,
+		json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{}, nil
 	}); err != nil {
 		t.Fatal(err)
@@ -456,18 +483,22 @@ func replaceAt(document map[string]any, path []string, value string) {
 	document[path[0]] = json.RawMessage(value)
 }
 
-// FuzzFilePath (rule Y2) checks that a URI and a completion of a path lead only to the visible files below the directory of AddFS.
+// FuzzFilePath (rule Y2) checks that a URI and a completion of a path lead only to the visible files below the
+// directory of AddFS.
 func FuzzFilePath(f *testing.F) {
 	_, s := trap(f)
 	l := connectLine(f, s)
 	for _, path := range []string{
-		"ok.txt", "%6fk.txt", "sub%2Fok.txt", "fine.txt", "../secret.txt", "%2e%2e%2fsecret.txt", "sub/../../secret.txt", "up/secret.txt", "absolute.txt", "relative.txt", ".hidden", "sub/.git/config",
-		"..%5csecret.txt", "ok.txt%00", "//host/x", "C:/secret.txt", "ok.txt::$DATA", "%252e%252e/secret.txt", "sub/", "",
+		"ok.txt", "%6fk.txt", "sub%2Fok.txt", "fine.txt", "../secret.txt", "%2e%2e%2fsecret.txt",
+		"sub/../../secret.txt", "up/secret.txt", "absolute.txt", "relative.txt", ".hidden", "sub/.git/config",
+		"..%5csecret.txt", "ok.txt%00", "//host/x", "C:/secret.txt", "ok.txt::$DATA", "%252e%252e/secret.txt", "sub/",
+		"",
 	} {
 		f.Add(path)
 	}
 	names := []string{
-		"ok.txt", "sub/ok.txt", "fine.txt", "sub/", "absolute.txt", "relative.txt", "up", "winding.txt", "chain.txt", "chain2.txt", "loop",
+		"ok.txt", "sub/ok.txt", "fine.txt", "sub/", "absolute.txt", "relative.txt", "up", "winding.txt", "chain.txt",
+		"chain2.txt", "loop",
 	}
 	f.Fuzz(func(t *testing.T, path string) {
 		if !utf8.ValidString(path) {
@@ -485,7 +516,9 @@ func FuzzFilePath(f *testing.F) {
 				t.Fatalf("%q leads to %s", path, raw)
 			}
 		}
-		raw, rejected = l.ask(mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"file:///d/{+path}"},"argument":{"name":"path","value":`+quoted(path)+`}`)
+		raw, rejected = l.ask(mcp.MethodComplete,
+			`"ref":{"type":"ref/resource","uri":"file:///d/{+path}"},"argument":{"name":"path","value":`+quoted(path)+
+				`}`)
 		if rejected != nil {
 			t.Fatalf("%q: the completion fails: %v", path, rejected)
 		}

@@ -42,7 +42,8 @@ func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 		"PUT":              {"PUT", "/", "", nil},
 		"HEAD":             {"HEAD", "/", "", nil},
 	} {
-		for _, header := range [][]string{{"Origin", foreign}, {"Host", "evil.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+		for _, header := range [][]string{{"Origin", foreign}, {"Host", "evil.example"},
+			{"Sec-Fetch-Site", "cross-site"}} {
 			a := e.do(request.method, request.path, request.body, append(header, request.header...)...)
 			code, id := a.code(t)
 			if a.status != http.StatusForbidden || id != "" || a.header.Get("Mcp-Session-Id") != "" ||
@@ -68,7 +69,8 @@ func TestTheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
 		host, origin string
 		want         int
 	}{
-		{"mcp.example", "https://app.example", 200}, {"mcp.example:8443", "", 200}, {"mcp.example", "https://mcp.example", 200},
+		{"mcp.example", "https://app.example", 200}, {"mcp.example:8443", "", 200},
+		{"mcp.example", "https://mcp.example", 200},
 		{"mcp.example", foreign, 403}, {"127.0.0.1", "https://app.example", 403}, {"localhost", "", 403},
 	} {
 		if a := e.modern("1", mcp.MethodDiscover, "", "Host", tc.host, "Origin", tc.origin); a.status != tc.want {
@@ -143,22 +145,25 @@ func TestFaultsOfRequestsHaveAStatus(t *testing.T) {
 		"no name":                   {"POST", call, nameless, 400},
 		"a name in base64":          {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw==?="), 200},
 		"a name in bad base64":      {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw?="), 400},
-		"a name beyond ASCII":       {"POST", strings.Replace(call, "echo", "é", 1), with(nameless, "Mcp-Name", "é"), 400},
-		"no session":                {"POST", pingBody, nil, 400},
-		"DELETE without a session":  {"DELETE", "", nil, 400},
-		"POST in no session":        {"POST", pingBody, []string{"Mcp-Session-Id", "x"}, 404},
-		"GET in no session":         {"GET", "", []string{"Mcp-Session-Id", "x"}, 404},
-		"DELETE of no session":      {"DELETE", "", []string{"Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAA"}, 404},
-		"handshake in no session":   {"POST", handshake, []string{"Mcp-Session-Id", "x"}, 404},
-		"two sessions":              {"POST", pingBody, with(session, session[:2]...), 400},
-		"an unknown version":        {"POST", pingBody, with(session[:2], "MCP-Protocol-Version", "2199-01-01"), 400},
-		"an odd version":            {"GET", "", []string{"MCP-Protocol-Version", "x", "Accept", "text/event-stream"}, 400},
-		"a GET of JSON":             {"GET", "", with(session, "Accept", "application/json"), 406},
-		"half a message":            {"POST", pingBody[:20], session, 400},
-		"not UTF-8":                 {"POST", "{\"jsonrpc\":\"\xff\"}", session, 400},
-		"a lone surrogate":          {"POST", `{"jsonrpc":"\ud800"}`, session, 400},
-		"a long client":             {"POST", strings.Replace(handshake, `"name":"c"`, `"name":"`+long+`"`, 1), nil, 200},
-		"long capabilities":         {"POST", strings.Replace(handshake, `{}`, capable, 1), nil, 200},
+		"a name beyond ASCII": {"POST", strings.Replace(call, "echo", "é", 1), with(nameless, "Mcp-Name", "é"),
+			400},
+		"no session":               {"POST", pingBody, nil, 400},
+		"DELETE without a session": {"DELETE", "", nil, 400},
+		"POST in no session":       {"POST", pingBody, []string{"Mcp-Session-Id", "x"}, 404},
+		"GET in no session":        {"GET", "", []string{"Mcp-Session-Id", "x"}, 404},
+		"DELETE of no session":     {"DELETE", "", []string{"Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAA"}, 404},
+		"handshake in no session":  {"POST", handshake, []string{"Mcp-Session-Id", "x"}, 404},
+		"two sessions":             {"POST", pingBody, with(session, session[:2]...), 400},
+		"an unknown version":       {"POST", pingBody, with(session[:2], "MCP-Protocol-Version", "2199-01-01"), 400},
+		"an odd version": {"GET", "", []string{"MCP-Protocol-Version", "x", "Accept", "text/event-stream"},
+			400},
+		"a GET of JSON":    {"GET", "", with(session, "Accept", "application/json"), 406},
+		"half a message":   {"POST", pingBody[:20], session, 400},
+		"not UTF-8":        {"POST", "{\"jsonrpc\":\"\xff\"}", session, 400},
+		"a lone surrogate": {"POST", `{"jsonrpc":"\ud800"}`, session, 400},
+		"a long client": {"POST", strings.Replace(handshake, `"name":"c"`, `"name":"`+long+`"`, 1), nil,
+			200},
+		"long capabilities": {"POST", strings.Replace(handshake, `{}`, capable, 1), nil, 200},
 	} {
 		a := e.do(tc.method, "/", tc.body, tc.header...)
 		if a.status != tc.status || a.status >= 400 && !strings.Contains(a.body, `"code":-32`) {
@@ -195,7 +200,8 @@ func TestNotificationsAndResponsesAreAcceptedWithoutABody(t *testing.T) {
 		{"a stateless notification", notice, []string{"MCP-Protocol-Version", "2026-07-28"}, 202},
 		{"a stateless notification of an unknown version", notice, []string{"MCP-Protocol-Version", "2199-01-01"}, 400},
 		{"a stateless response", response, []string{"MCP-Protocol-Version", "2026-07-28"}, 400},
-		{"a stateless response in a session", response, []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Session-Id", session[1]}, 400},
+		{"a stateless response in a session", response, []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Session-Id",
+			session[1]}, 400},
 	} {
 		a := e.do("POST", "/", tc.body, tc.header...)
 		if a.status != tc.status || (a.body == "") != (tc.status == 202) {
@@ -219,7 +225,8 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	)
 	batch := "[" + fmt.Sprintf(echo, 2) + "," + notice + "," + fmt.Sprintf(echo, 1) + "]"
 	a := e.do("POST", "/", batch, session...)
-	want := `[{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"2"}]}},{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"1"}]}}]`
+	want := `[{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"2"}]}},{"jsonrpc":"2.0","id":1,` +
+		`"result":{"content":[{"type":"text","text":"1"}]}}]`
 	if a.status != 200 || a.body != want || a.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s", a)
 	}
@@ -236,7 +243,8 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 		t.Errorf("%s", data)
 	}
 	counting.Ends(t)
-	if a := e.do("POST", "/", "["+fmt.Sprintf(wiretest.Initialize, "2025-03-26")+"]"); a.status != 400 || a.header.Get("Mcp-Session-Id") != "" {
+	if a := e.do("POST", "/", "["+fmt.Sprintf(wiretest.Initialize, "2025-03-26")+"]"); a.status != 400 ||
+		a.header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("a handshake in a batch: %s", a)
 	}
 }
@@ -299,21 +307,26 @@ func TestTheIDNullExistsBefore20251125(t *testing.T) {
 func TestACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
-	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my mind"}}`
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"changed my ` +
+		`mind"}}`
 	for accept, want := range map[string]answer{
-		"application/json, text/event-stream": {status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}}, // the stream has no event
-		"application/json":                    {status: 202},
+		// the stream has no event
+		"application/json, text/event-stream": {status: 200,
+			header: http.Header{"Content-Type": {"text/event-stream"}}},
+		"application/json": {status: 202},
 	} {
 		done := make(chan answer)
 		go func() {
-			done <- e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, append(session, "Accept", accept)...)
+			done <- e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`,
+				append(session, "Accept", accept)...)
 		}()
 		w := <-e.waiting
 		if a := e.do("POST", "/", cancel, session...); a.status != 202 {
 			t.Errorf("%s", a)
 		}
 		<-w.ctx.Done()
-		if a := <-done; a.status != want.status || a.body != "" || a.header.Get("Content-Type") != want.header.Get("Content-Type") {
+		if a := <-done; a.status != want.status || a.body != "" ||
+			a.header.Get("Content-Type") != want.header.Get("Content-Type") {
 			t.Errorf("%s: %s", accept, a)
 		}
 	}
@@ -331,7 +344,8 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 		"modern": e.open(t.Context(), "POST", "/", body, header...),
 		"legacy": e.open(t.Context(), "POST", "/", legacy, e.session("2025-11-25")...),
 	} {
-		if resp.Header.Get("X-Accel-Buffering") != "no" || !strings.Contains(resp.Header.Get("Cache-Control"), "no-cache") {
+		if resp.Header.Get("X-Accel-Buffering") != "no" ||
+			!strings.Contains(resp.Header.Get("Cache-Control"), "no-cache") {
 			t.Errorf("%s: %v", era, resp.Header)
 		}
 		stream := wiretest.Stream(t, resp)
@@ -362,7 +376,10 @@ func counting(runs *atomic.Int64) *server.Server {
 			runs.Add(1)
 			return nil, nil
 		}},
-		Notifications: map[string]server.ExtensionNotification{"notifications/x": func(context.Context, json.RawMessage) { runs.Add(1) }},
+		Notifications: map[string]server.ExtensionNotification{"notifications/x": func(context.Context,
+			json.RawMessage) {
+			runs.Add(1)
+		}},
 	})
 	return s
 }
@@ -405,7 +422,8 @@ func TestARequestInABatchDoesNotCompleteTheHandshake(t *testing.T) {
 		s := httpServer()
 		rec := inBubble(s, http.MethodPost, fmt.Sprintf(wiretest.Initialize, "2025-03-26"))
 		session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
-		if rec := inBubble(s, http.MethodPost, batch, session...); !strings.Contains(rec.Body.String(), `"code":-32601`) {
+		if rec := inBubble(s, http.MethodPost, batch, session...); !strings.Contains(rec.Body.String(),
+			`"code":-32601`) {
 			t.Errorf("%s", rec.Body)
 		}
 		time.Sleep(31 * time.Second)
@@ -418,7 +436,8 @@ func TestARequestInABatchDoesNotCompleteTheHandshake(t *testing.T) {
 // Rules T1, T2: a preflight of an allowed origin gets the allowed methods and headers only, and one of another origin
 // gets no CORS headers.
 func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
-	const page, own = "https://app.example.com", "content-type, Mcp-Method,mcp-param-region, x-other, mcp-param-a b,authorization"
+	const page, own = "https://app.example.com",
+		"content-type, Mcp-Method,mcp-param-region, x-other, mcp-param-a b,authorization"
 	for origin, want := range map[string]int{
 		page: 204, "https://evil.example": 403, "null": 403, page + ".evil.example": 403, "http://app.example.com": 403,
 		"http://localhost:3000": 403, // a page of this machine, which has not been named

@@ -41,7 +41,8 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 		"batch": func(id int) answer {
 			return e.do("POST", "/", "["+fmt.Sprintf(waitCall, id)+","+fmt.Sprintf(waitCall, id+all)+"]", session...)
 		},
-		"pair": func(id int) answer { return e.do("POST", pair.endpoint, fmt.Sprintf(waitCall, id)) }, // accepted at once
+		// accepted at once
+		"pair": func(id int) answer { return e.do("POST", pair.endpoint, fmt.Sprintf(waitCall, id)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			answers := make(chan answer, all)
@@ -70,7 +71,8 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 					rejected++
 				}
 			}
-			if !strings.Contains(log.String(), "overload: ") || !strings.Contains(log.String(), `limit="requests in flight"`) {
+			if !strings.Contains(log.String(), "overload: ") ||
+				!strings.Contains(log.String(), `limit="requests in flight"`) {
 				t.Errorf("the log does not name the limit: %s", log.String())
 			}
 			for _, w := range blocked {
@@ -119,20 +121,23 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 			s.Limits, s.Auth = with.limits, with.auth
 			send := func(method, params string, who []string) *httptest.ResponseRecorder {
 				body, header := wiretest.Modern("1", method, params)
-				return inBubble(s, http.MethodPost, body, append(append(header, "Accept", "application/json, text/event-stream"), who...)...)
+				return inBubble(s, http.MethodPost, body,
+					append(append(header, "Accept", "application/json, text/event-stream"), who...)...)
 			}
 			var serving sync.WaitGroup
 			var blocked []waiting
 			for range 2 {
 				serving.Go(func() {
-					if rec := send(mcp.MethodCallTool, `"name":"wait"`, with.mine); rec.Code != 200 || !strings.Contains(rec.Body.String(), "waited") {
+					if rec := send(mcp.MethodCallTool, `"name":"wait"`, with.mine); rec.Code != 200 ||
+						!strings.Contains(rec.Body.String(), "waited") {
 						t.Errorf("%d %s", rec.Code, rec.Body)
 					}
 				})
 				blocked = append(blocked, <-calls)
 			}
 			rec := send(mcp.MethodListTools, "", with.mine)
-			if rec.Code != 429 || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), `"id":1`) {
+			if rec.Code != 429 || rec.Header().Get("Retry-After") == "" ||
+				!strings.Contains(rec.Body.String(), `"id":1`) {
 				t.Errorf("one more: %d %v %s", rec.Code, rec.Header(), rec.Body)
 			}
 			if rec := send(mcp.MethodListTools, "", with.other); rec.Code != 200 {
@@ -159,7 +164,8 @@ func checkOverload(t *testing.T, name, response, limit string) {
 			Data    struct{ RetryAfterMs int64 }
 		}
 	}
-	if err := json.Unmarshal([]byte(response), &m); err != nil || m.Error.Code != -32603 || m.Error.Data.RetryAfterMs <= 0 || !strings.HasPrefix(m.Error.Message, "too many "+limit) {
+	if err := json.Unmarshal([]byte(response), &m); err != nil || m.Error.Code != -32603 ||
+		m.Error.Data.RetryAfterMs <= 0 || !strings.HasPrefix(m.Error.Message, "too many "+limit) {
 		t.Errorf("%s: %s, want too many %s with retryAfterMs", name, response, limit)
 	}
 }
@@ -217,7 +223,8 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		})
 		e := endpointOf(t, few())
 		e.modern("1", mcp.MethodListResources, "")
-		wantOverload(t, "other list", e.modern("1", mcp.MethodDiscover, ""), http.StatusTooManyRequests, "requests for lists")
+		wantOverload(t, "other list", e.modern("1", mcp.MethodDiscover, ""), http.StatusTooManyRequests,
+			"requests for lists")
 	})
 	t.Run("sessions", func(t *testing.T) {
 		e := endpointOf(t, limited(server.Limits{SessionsPerAddress: 1})())
@@ -233,7 +240,8 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		for i := range 64 {
 			l.Ask(message(mcp.V20260728, i+1, mcp.MethodListen, `"notifications":{}`))
 		}
-		checkOverload(t, "stream", l.Ask(message(mcp.V20260728, 65, mcp.MethodListen, `"notifications":{}`)), "subscriptions")
+		checkOverload(t, "stream", l.Ask(message(mcp.V20260728, 65, mcp.MethodListen, `"notifications":{}`)),
+			"subscriptions")
 		logged(t, "subscriptions")
 	})
 }
@@ -271,7 +279,8 @@ func TestReplicasShareTheRateLimitOfAPrincipal(t *testing.T) {
 			call := func() answer { return all[i%3].modern("1", mcp.MethodCallTool, echo, bearer...) }
 			if i%2 == 1 {
 				call = func() answer {
-					return all[i%3].do(http.MethodPost, "/", message(mcp.V20251125, 1, mcp.MethodCallTool, echo), session...)
+					return all[i%3].do(http.MethodPost, "/", message(mcp.V20251125, 1, mcp.MethodCallTool, echo),
+						session...)
 				}
 			}
 			if code, _ := call().code(t); code == 0 {
@@ -307,7 +316,8 @@ func (c *subscribingClient) listen(n int) *exchange {
 	for i := range uris {
 		uris[i] = fmt.Sprintf(`"test:%0995d"`, i)
 	}
-	body, header := wiretest.Modern("1", mcp.MethodListen, `"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`)
+	body, header := wiretest.Modern("1", mcp.MethodListen,
+		`"notifications":{"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`)
 	return c.open(http.MethodPost, "/", body, header...)
 }
 
@@ -333,7 +343,8 @@ func TestBytesOfSubscribedURIsAreLimitedByOwner(t *testing.T) {
 	}{
 		"addresses": {mine: []string{"RemoteAddr", "192.0.2.1:1"}, other: []string{"RemoteAddr", "192.0.2.2:1"}},
 		"principals": {
-			auth: &auth.ProtectedResource{URI: "http://localhost", Issuers: []string{"https://issuer.example"}, Verifier: auth.VerifierFunc(principalOfToken)},
+			auth: &auth.ProtectedResource{URI: "http://localhost", Issuers: []string{"https://issuer.example"},
+				Verifier: auth.VerifierFunc(principalOfToken)},
 			mine: []string{"Authorization", "Bearer me"}, other: []string{"Authorization", "Bearer you"},
 		},
 	} {
@@ -341,7 +352,8 @@ func TestBytesOfSubscribedURIsAreLimitedByOwner(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := httpServer()
 				s.Auth = with.auth
-				server.AddResource(s, mcp.Resource{URI: "test:r", Name: "r"}, func(context.Context) (string, error) { return "", nil })
+				server.AddResource(s, mcp.Resource{URI: "test:r", Name: "r"},
+					func(context.Context) (string, error) { return "", nil })
 				defer func() { _ = s.Shutdown(t.Context()) }()
 				c := &subscribingClient{t, s, with.mine}
 				session := c.session()
@@ -364,7 +376,8 @@ func TestBytesOfSubscribedURIsAreLimitedByOwner(t *testing.T) {
 				}
 
 				const limit = "bytes of subscribed URIs"
-				wantOverload(t, "session", c.do(http.MethodPost, "/", subscribeBody, session...), http.StatusTooManyRequests, limit)
+				wantOverload(t, "session", c.do(http.MethodPost, "/", subscribeBody, session...),
+					http.StatusTooManyRequests, limit)
 				over := c.listen(1).end()
 				a := answer{status: over.status(), header: over.rec.Header(), body: over.body()}
 				wantOverload(t, "listen", a, http.StatusTooManyRequests, limit)

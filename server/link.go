@@ -225,7 +225,8 @@ func (s *Server) unlistTools(names ...string) {
 func (s *Server) lookupTool(ctx context.Context, name string) (tool mcp.Tool, ok bool) {
 	who := PrincipalOf(ctx)
 	e, from, ok, err := findFor(ctx, s, &toolKind, name, who)
-	if err != nil || !ok || s.hides(who, mcp.MethodListTools, name) || from != nil && from.hides(who, mcp.MethodListTools, name) {
+	if err != nil || !ok || s.hides(who, mcp.MethodListTools, name) ||
+		from != nil && from.hides(who, mcp.MethodListTools, name) {
 		return mcp.Tool{}, false
 	}
 	return e.tool, true
@@ -258,7 +259,8 @@ func (s *Server) registerToolCaller(tool mcp.Tool, target link.ToolTarget, optio
 
 // targetOf returns the tool that serves a call of entry, and its arguments. That is entry itself unless
 // it calls other tools. The error is for the model. Without the context of a call, the tools of Personal are not found.
-func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.RawMessage, who principal.Principal) (*toolEntry, json.RawMessage, error) {
+func (s *Server) targetOf(ctx context.Context, entry *toolEntry, arguments json.RawMessage,
+	who principal.Principal) (*toolEntry, json.RawMessage, error) {
 	if entry.target == nil {
 		return entry, arguments, nil
 	}

@@ -26,7 +26,8 @@ func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
 	again.Send(listen)
 	again.Receive()
 	bob := connectLineAs(t, s, person(t, "bob"))
-	bob.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	bob.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
 	bob.Receive()
 	bob.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	d.expect(t, "+bob")
@@ -45,7 +46,8 @@ func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
 // However many callers listen, resources are followed.
 func TestWhileListeningLeavesPlacesForResources(t *testing.T) {
 	d := newDiary()
-	s := &server.Server{Logger: slog.New(slog.DiscardHandler), WhileListening: func(ctx context.Context) { <-ctx.Done() }}
+	s := &server.Server{Logger: slog.New(slog.DiscardHandler),
+		WhileListening: func(ctx context.Context) { <-ctx.Done() }}
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text", server.WhileSubscribed(d.follow))
 	if err := s.Check(); err != nil {
 		t.Fatal(err)

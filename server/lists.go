@@ -63,7 +63,8 @@ var resourceKind = kind[*resourceEntry]{
 	of:     func(c *Catalog) *entries[*resourceEntry] { return &c.resources },
 	change: changes.ResourcesChanged,
 	result: func(entries []*resourceEntry, page mcp.PageInfo, hints mcp.CacheHints) any {
-		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page, Resources: make([]mcp.Resource, len(entries))}
+		result := &mcp.ListResourcesResult{CacheHints: hints, PageInfo: page,
+			Resources: make([]mcp.Resource, len(entries))}
 		for i, e := range entries {
 			result.Resources[i] = e.resource
 		}

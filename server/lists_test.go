@@ -129,7 +129,9 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 			addEntries(s, "d g", only(bob))
 		}, "a b c e f", "a c d f g", true, false},
 		"of callers": {func(s *server.Server) {
-			hers := &server.Server{Personal: func(context.Context) []*server.Server { panic("called for a server of Personal") }}
+			hers := &server.Server{Personal: func(context.Context) []*server.Server {
+				panic("called for a server of Personal")
+			}}
 			addEntries(hers, "b a")
 			s.DeclareTools()
 			s.DeclarePrompts()
@@ -182,12 +184,15 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 				for method := range listMethods {
 					for range 2 { // the second time from what is kept
 						got, scope := pagesOf(t, hers, method)
-						if want := inPages(c.ada, size); got != want || (scope == mcp.CacheScopePrivate) != c.adaPrivate {
-							t.Errorf("%s, pages of %d, %s of Ada: %s, %s, want %s", name, size, method, got, scope, want)
+						if want := inPages(c.ada, size); got != want ||
+							(scope == mcp.CacheScopePrivate) != c.adaPrivate {
+							t.Errorf("%s, pages of %d, %s of Ada: %s, %s, want %s", name, size, method, got, scope,
+								want)
 						}
 						got, scope = pagesOf(t, his, method)
 						if want := inPages(c.bob, size); got != want || (scope == mcp.CacheScopePublic) != c.bobPublic {
-							t.Errorf("%s, pages of %d, %s of Bob: %s, %s, want %s", name, size, method, got, scope, want)
+							t.Errorf("%s, pages of %d, %s of Bob: %s, %s, want %s", name, size, method, got, scope,
+								want)
 						}
 					}
 				}
@@ -334,7 +339,8 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, "invalid cursor: ")
 		l.wantError(mcp.MethodListTools, `"cursor":`+cursor, jsonrpc.CodeInvalidParams, reason)
 	}
-	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams, "for another purpose")
+	l.wantError(mcp.MethodListPrompts, fmt.Sprintf(`"cursor":%q`, next), jsonrpc.CodeInvalidParams,
+		"for another purpose")
 	l.wantError(mcp.MethodListTools, `"Cursor":"x"`, jsonrpc.CodeInvalidParams, `must be written "cursor"`)
 }
 

@@ -39,17 +39,29 @@ func TestLogRecordsBecomeObjectsWithoutDuplicateNames(t *testing.T) {
 		log  func(*slog.Logger)
 		want string
 	}{
-		"message":          {func(l *slog.Logger) { l.Info("hi\n\"you\"") }, `"data":{"message":"hi\n\"you\""}`},
-		"values":           {func(l *slog.Logger) { l.Info("", "i", int64(9007199254740993), "b", true, "f", 1.5, "d", time.Second) }, `{"b":true,"d":"1s","f":1.5,"i":9007199254740993,"message":""}`},
-		"an error":         {func(l *slog.Logger) { l.Info("", "e", errors.New("no")) }, `"e":"no"`},
-		"groups of values": {func(l *slog.Logger) { l.Info("", slog.Group("g", "a", 1, slog.Group("", "b", 2), slog.Group("empty"))) }, `{"g":{"a":1,"b":2},"message":""}`},
-		"a name twice":     {func(l *slog.Logger) { l.With("a", 1).Info("", "a", 2, "message", "fake") }, `{"a":2,"message":""}`},
-		"groups are names": {func(l *slog.Logger) { l.WithGroup("a").WithGroup("b").Info("x") }, `"logger":"a.b","data":{"message":"x"}`},
-		"redaction":        {func(l *slog.Logger) { l.Info("", "s", secret("hunter2")) }, `"s":"[redacted]"`},
-		"not a number":     {func(l *slog.Logger) { l.Info("", "c", make(chan int)) }, `"c":"!ERROR: json: unsupported type: chan int"`},
-		"a panic":          {func(l *slog.Logger) { l.Info("", "p", stranger{}) }, `"p":"!ERROR: panic: surprise"`},
-		"bytes not UTF-8":  {func(l *slog.Logger) { l.Info("a\xffb", "k\xff", "v\xff") }, `a�b`},
-		"too large":        {func(l *slog.Logger) { l.Info(strings.Repeat("m", 10<<10), "big", strings.Repeat("x", 64<<10)) }, `mmm","truncated":true}`},
+		"message": {func(l *slog.Logger) { l.Info("hi\n\"you\"") }, `"data":{"message":"hi\n\"you\""}`},
+		"values": {func(l *slog.Logger) {
+			l.Info("", "i", int64(9007199254740993), "b", true, "f", 1.5, "d", time.Second)
+		}, `{"b":true,"d":"1s","f":1.5,"i":9007199254740993,"message":""}`},
+		"an error": {func(l *slog.Logger) { l.Info("", "e", errors.New("no")) }, `"e":"no"`},
+		"groups of values": {func(l *slog.Logger) {
+			l.Info("", slog.Group("g", "a", 1, slog.Group("", "b", 2), slog.Group("empty")))
+		}, `{"g":{"a":1,"b":2},"message":""}`},
+		"a name twice": {func(l *slog.Logger) {
+			l.With("a", 1).Info("", "a", 2, "message", "fake")
+		}, `{"a":2,"message":""}`},
+		"groups are names": {func(l *slog.Logger) {
+			l.WithGroup("a").WithGroup("b").Info("x")
+		}, `"logger":"a.b","data":{"message":"x"}`},
+		"redaction": {func(l *slog.Logger) { l.Info("", "s", secret("hunter2")) }, `"s":"[redacted]"`},
+		"not a number": {func(l *slog.Logger) {
+			l.Info("", "c", make(chan int))
+		}, `"c":"!ERROR: json: unsupported type: chan int"`},
+		"a panic":         {func(l *slog.Logger) { l.Info("", "p", stranger{}) }, `"p":"!ERROR: panic: surprise"`},
+		"bytes not UTF-8": {func(l *slog.Logger) { l.Info("a\xffb", "k\xff", "v\xff") }, `a�b`},
+		"too large": {func(l *slog.Logger) {
+			l.Info(strings.Repeat("m", 10<<10), "big", strings.Repeat("x", 64<<10))
+		}, `mmm","truncated":true}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out logSink

@@ -155,7 +155,9 @@ func (n notSecret) ofTool(e *toolEntry) { e.notSecret = append(e.notSecret, n...
 // except for those that NotSecret names.
 func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
 	for _, header := range notSecret {
-		if !slices.ContainsFunc(mirrored, func(p schema.HeaderParam) bool { return strings.EqualFold(p.Name, header) }) {
+		if !slices.ContainsFunc(mirrored, func(p schema.HeaderParam) bool {
+			return strings.EqualFold(p.Name, header)
+		}) {
 			return fmt.Errorf("NotSecret: no parameter has the x-mcp-header %q", header)
 		}
 	}
@@ -166,7 +168,8 @@ func checkMirrored(mirrored []schema.HeaderParam, notSecret []string) error {
 			continue
 		}
 		return fmt.Errorf("the parameter %s is mirrored into the header Mcp-Param-%s, where proxies and logs see it, "+
-			"and %s: remove its x-mcp-header, or add the option server.NotSecret(%q)", strings.Join(p.Path, "."), p.Name, why, p.Name)
+			"and %s: remove its x-mcp-header, or add the option server.NotSecret(%q)", strings.Join(p.Path, "."),
+			p.Name, why, p.Name)
 	}
 	return nil
 }
@@ -193,7 +196,8 @@ func secrecy(p schema.HeaderParam) string {
 var (
 	secretWords = []string{
 		"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "jwt", "key",
-		"keys", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "signature", "ssn",
+		"keys", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets",
+		"signature", "ssn",
 		"token", "tokens",
 	}
 	// Secrets whose names are written as one word.
@@ -267,7 +271,8 @@ func (s *Server) scoped() bool {
 // warnOfScopes logs once that no caller over HTTP can have the required scopes.
 func (s *Server) warnOfScopes() {
 	if s.warned.CompareAndSwap(false, true) {
-		s.logger().Error("RequireScopes is used over HTTP without Server.Auth: no caller can have the scopes, and all calls that need them are rejected; set Server.Auth")
+		s.logger().Error("RequireScopes is used over HTTP without Server.Auth: no caller can have the scopes, and " +
+			"all calls that need them are rejected; set Server.Auth")
 	}
 }
 

@@ -42,7 +42,8 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		t.Errorf("%s", data)
 	}
 	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
-	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"to":2},"_meta":{"progressToken":"p"}}}`, 202)
+	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"to":2},`+
+		`"_meta":{"progressToken":"p"}}}`, 202)
 	for _, want := range []string{`"progress":1`, `"progress":2`, `"text":"done"`} {
 		if data := p.Data(); !strings.Contains(data, want) {
 			t.Errorf("%s, want %s", data, want)
@@ -51,7 +52,8 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 	post(`{"jsonrpc":"2.0","id":3,"method":"ping"`, 400)
 	post(`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 400)
 	post(`{"jsonrpc":"2.0","id":99,"result":{}}`, 202)
-	if a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA", `{"jsonrpc":"2.0","id":3,"method":"ping"}`); a.status != 404 {
+	if a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA",
+		`{"jsonrpc":"2.0","id":3,"method":"ping"}`); a.status != 404 {
 		t.Errorf("another session's: %s", a)
 	}
 	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
@@ -94,13 +96,15 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 			continue
 		}
 		version := []string{"MCP-Protocol-Version", string(r)}
-		stream := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(version, "Accept", "text/event-stream")...))
+		stream := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "",
+			append(version, "Accept", "text/event-stream")...))
 		first, _ := stream.Next()
 		if first.Name != "endpoint" {
 			t.Errorf("%s: the stream begins with %+v", r, first)
 			continue
 		}
-		if a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r), version...); a.status != http.StatusAccepted {
+		if a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r),
+			version...); a.status != http.StatusAccepted {
 			t.Errorf("%s: %s", r, a)
 		}
 		if data := stream.Data(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
@@ -154,7 +158,8 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 			x, endpoint := openPair(t, f.servers[0])
 			f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)
 			f.accept(2, endpoint, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://a"}}`,
-				`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"echo","arguments":{"text":"`+strings.Repeat("x", 100_000)+`"}}}`,
+				`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"echo","arguments":{"text":"`+
+					strings.Repeat("x", 100_000)+`"}}}`,
 				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots","arguments":{}}}`)
 			got := x.messages()
 			var question struct{ ID json.RawMessage }
@@ -167,7 +172,8 @@ func TestMessagesOfAPairReachTheReplicaWithItsEventStream(t *testing.T) {
 				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 			f.servers[2].ResourceUpdated("note://a")
 			time.Sleep(coalescing)
-			if got = x.messages()[5:]; len(got) != 2 || !strings.Contains(got[0], `"text":"0 roots"`) || !strings.Contains(got[1], "note://a") {
+			if got = x.messages()[5:]; len(got) != 2 || !strings.Contains(got[0], `"text":"0 roots"`) ||
+				!strings.Contains(got[1], "note://a") {
 				t.Errorf("%.300q", got)
 			}
 			close(f.steps) // otherwise unused
@@ -267,7 +273,8 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 		})
 		as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 		x, endpoint := openPair(t, f.servers[0], as("ada.read")...)
-		for _, body := range []string{fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
+		for _, body := range []string{fmt.Sprintf(wiretest.Initialize, "2024-11-05"), wiretest.Initialized,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who"}}`} {
 			if status, text := f.post(1, endpoint, body, as("ada.read")...); status != http.StatusAccepted {
 				t.Fatal(status, text)
 			}
@@ -284,7 +291,8 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 				t.Errorf("the middleware has seen %d calls without the scope, after replica %d", n, replica)
 			}
 		}
-		if status, text := f.post(1, endpoint, again, as("eve.read")...); status != http.StatusNotFound || strings.Contains(text, "process") {
+		if status, text := f.post(1, endpoint, again, as("eve.read")...); status != http.StatusNotFound ||
+			strings.Contains(text, "process") {
 			t.Errorf("another principal: %d %s", status, text)
 		}
 		if got := x.messages(); len(got) != 3 {

@@ -39,7 +39,8 @@ func checkIn[In any](s *schema.Schema) error {
 	if s.IsObject() {
 		return nil
 	}
-	return fmt.Errorf("the argument of the handler must be a struct or a map with string keys, not %s: for one value, use a struct with one field",
+	return fmt.Errorf("the argument of the handler must be a struct or a map with string keys, not %s: for one value,"+
+		" use a struct with one field",
 		reflect.TypeFor[In]())
 }
 

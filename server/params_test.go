@@ -48,8 +48,11 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		raw, err := json.Marshal(in)
 		return string(raw), err
 	})
-	err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"a/b":{"type":"integer"},` +
-		`"clear":{"type":["string","null"]},"inner":{"type":"object","properties":{"x":{"type":"string"}}}},"required":["query"]}`)},
+	err := s.RegisterTool(mcp.Tool{Name: "raw",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},` +
+			`"a/b":{"type":"integer"},` +
+			`"clear":{"type":["string","null"]},"inner":{"type":"object","properties":{"x":{"type":"string"}}}},` +
+			`"required":["query"]}`)},
 		func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 		})
@@ -72,7 +75,8 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	})
 	c := mcptest.Dial(t, s)
 	for _, tc := range []struct{ tool, arguments, want string }{
-		{"typed", `{"query":"x","after":null,"limit":null,"tags":null,"names":null,"inner":{"rest":null}}`, `{"query":"x","after":null,"inner":{}}`},
+		{"typed", `{"query":"x","after":null,"limit":null,"tags":null,"names":null,"inner":{"rest":null}}`,
+			`{"query":"x","after":null,"inner":{}}`},
 		{"typed", `{"query":null}`, "arguments/query: expected string, got null"},
 		{"raw", `{"query":"x","a/b":null,"clear":null}`, `{"query":"x","clear":null}`},
 		{"raw", `{"query":null,"a/b":null}`, "arguments/query: expected string, got nothing; it is required"},
@@ -83,7 +87,8 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := result.Content[0].(*mcp.TextContent).Text; strings.TrimPrefix(text, "invalid arguments: ") != tc.want || result.IsError == (tc.want[0] == '{') {
+		if text := result.Content[0].(*mcp.TextContent).Text; strings.TrimPrefix(text,
+			"invalid arguments: ") != tc.want || result.IsError == (tc.want[0] == '{') {
 			t.Errorf("%s %s: %s, want %s", tc.tool, tc.arguments, text, tc.want)
 		}
 	}
@@ -96,7 +101,8 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	}
 }
 
-var badKeys = []string{"-x", "com..example/x", "a b", "io.modelcontextprotocol/x", "dev.mcp/x", mcp.MetaServerInfo, mcp.MetaProgressToken}
+var badKeys = []string{"-x", "com..example/x", "a b", "io.modelcontextprotocol/x", "dev.mcp/x", mcp.MetaServerInfo,
+	mcp.MetaProgressToken}
 
 // Rule J11: reserved keys in definitions are an error when the program adds the definition.
 func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
@@ -104,8 +110,9 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 		meta := mcp.Meta{key: json.RawMessage("1")}
 		none := func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil }
 		return map[string]error{
-			"tool":     s.RegisterTool(mcp.Tool{Name: "x", Meta: meta}, raw),
-			"prompt":   s.RegisterPrompt(mcp.Prompt{Name: "x", Meta: meta}, func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil }),
+			"tool": s.RegisterTool(mcp.Tool{Name: "x", Meta: meta}, raw),
+			"prompt": s.RegisterPrompt(mcp.Prompt{Name: "x", Meta: meta},
+				func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil }),
 			"resource": s.RegisterResource(mcp.Resource{URI: "x://x", Name: "x", Meta: meta}, none),
 			"template": s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "x://{x}", Name: "x", Meta: meta}, none),
 		}
@@ -117,7 +124,8 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"x", "com.example/x", "com.example.mcp/x", mcp.MetaTraceParent, mcp.MetaTraceState, mcp.MetaBaggage} {
+	for _, key := range []string{"x", "com.example/x", "com.example.mcp/x", mcp.MetaTraceParent, mcp.MetaTraceState,
+		mcp.MetaBaggage} {
 		for kind, err := range offer(new(server.Server), key) {
 			if err != nil {
 				t.Errorf("a %s with %q: %v", kind, key, err)
@@ -144,14 +152,16 @@ func TestMetaKeysOfResultsAreChecked(t *testing.T) {
 	var key string
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "x"}, func(context.Context, struct{}) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{}, ResultBase: mcp.ResultBase{Meta: mcp.Meta{key: json.RawMessage("1")}}}, nil
+		return &mcp.CallToolResult{Content: []mcp.Content{},
+			ResultBase: mcp.ResultBase{Meta: mcp.Meta{key: json.RawMessage("1")}}}, nil
 	})
 	l := connectLine(t, s)
 	for _, key = range []string{"-x", "dev.mcp/x"} {
 		l.wantError(mcp.MethodCallTool, `"name":"x"`, jsonrpc.CodeInternalError, "internal error")
 	}
 	key = "com.example/x"
-	l.Send(strings.Replace(request(1, mcp.MethodCallTool, `"name":"x"`), `"_meta":{`, `"_meta":{"-x":1,"dev.mcp/x":2,`, 1))
+	l.Send(strings.Replace(request(1, mcp.MethodCallTool, `"name":"x"`), `"_meta":{`, `"_meta":{"-x":1,"dev.mcp/x":2,`,
+		1))
 	if got := l.Receive(); !strings.Contains(got, `"com.example/x":1`) {
 		t.Errorf("%s", got)
 	}
@@ -208,20 +218,30 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 		{"resources/read", `{"URI":"note://a"}`, "must be written"},
 		{"prompts/get", `{}`, "params.name must be a string"},
 		{"prompts/get", `{"name":"greet","arguments":[]}`, "params.arguments must be an object"},
-		{"prompts/get", `{"name":"greet","arguments":{"size":1}}`, "invalid arguments: arguments/size: expected string, got 1"},
-		{"prompts/get", `{"name":"greet","arguments":{"size":null}}`, "arguments/size: expected string, got nothing; it is required"},
-		{"prompts/get", `{"name":"greet","arguments":{"size":"XS"}}`, `invalid arguments: arguments/size: expected one of "S", "M", "L", got string "XS"`},
+		{"prompts/get", `{"name":"greet","arguments":{"size":1}}`,
+			"invalid arguments: arguments/size: expected string, got 1"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":null}}`,
+			"arguments/size: expected string, got nothing; it is required"},
+		{"prompts/get", `{"name":"greet","arguments":{"size":"XS"}}`,
+			`invalid arguments: arguments/size: expected one of "S", "M", "L", got string "XS"`},
 		{"prompts/get", `{"name":"greet","Arguments":{}}`, "must be written"},
 		{"completion/complete", `{}`, "params.ref.type must be a string"},
 		{"completion/complete", `{"ref":"greet"}`, "params.ref must be an object"},
-		{"completion/complete", `{"ref":{"type":"ref/tool"},"argument":{"name":"a","value":""}}`, "params.ref.type must be"},
+		{"completion/complete", `{"ref":{"type":"ref/tool"},"argument":{"name":"a","value":""}}`,
+			"params.ref.type must be"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt"}}`, "params.ref.name must be a string"},
 		{"completion/complete", `{"ref":{"type":"ref/resource","name":"greet"}}`, "params.ref.uri must be a string"},
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"}}`, "must have a name and a value"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size"}}`, "must have a name and a value"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`, "must be written"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":[]}`, "params.context must be an object"},
-		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":{"arguments":{"a":1}}}`, "arguments/a: expected string, got 1"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size"}}`,
+			"must have a name and a value"},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"greet"},"argument":{"name":"size","value":""}}`,
+			"must be written"},
+		{"completion/complete",
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},"context":[]}`,
+			"params.context must be an object"},
+		{"completion/complete",
+			`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"size","value":""},` +
+				`"context":{"arguments":{"a":1}}}`, "arguments/a: expected string, got 1"},
 	} {
 		e := peer(tc.method, tc.params)
 		if e == nil || e.Code != jsonrpc.CodeInvalidParams || !strings.Contains(e.Message, tc.want) {
@@ -234,9 +254,10 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
 	s := &server.Server{Name: "s", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "called", nil })
-	if err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: []byte(`{"type":"object"}`)}, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("called with " + string(arguments))}}, nil
-	}); err != nil {
+	if err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: []byte(`{"type":"object"}`)},
+		func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("called with " + string(arguments))}}, nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
@@ -247,7 +268,8 @@ func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
 	requests := map[string]string{
 		"tools/list": ``, "prompts/list": ``, "resources/list": ``, "resources/templates/list": ``,
-		"tools/call": `"name":"a","arguments":null`, "tools/call raw": `"name":"raw","arguments":null`, "prompts/get": `"name":"a","arguments":null`,
+		"tools/call": `"name":"a","arguments":null`, "tools/call raw": `"name":"raw","arguments":null`,
+		"prompts/get": `"name":"a","arguments":null`,
 	}
 	for _, r := range mcp.Revisions() {
 		l := connectLine(t, s)

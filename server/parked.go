@@ -201,7 +201,8 @@ func (h *parkable) result(arguments json.RawMessage) parkableResult {
 	s, entry := h.server, h.entry
 	result, err := s.undecodedResult(h.call.Context(), h.call, entry, arguments)
 	run := h.runOf()
-	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && run == nil && h.call.CheckURLs(required) == nil {
+	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && run == nil &&
+		h.call.CheckURLs(required) == nil {
 		run, err = h.park(h.call.Context(), false)
 		if err == nil {
 			err = required

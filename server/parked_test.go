@@ -18,7 +18,8 @@ import (
 
 // parkedReplica returns a replica with the parked tool "book", and counts the runs of its handler.
 func parkedReplica(memory *store.Memory, runs, ended *atomic.Int32) *server.Server {
-	s := &server.Server{KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
+	s := &server.Server{KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)},
+		Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 		runs.Add(1)
 		defer ended.Add(1)
@@ -48,7 +49,8 @@ func callBook(w *wiretest.Peer, last, content string) {
 			more += `"inputResponses":{"` + inputKey(w.T, last) + `":{"action":"accept","content":` + content + `}},`
 		}
 	}
-	meta := strings.Replace(wiretest.Meta, `Capabilities":{}`, `Capabilities":{"elicitation":{}},"progressToken":"p"`, 1)
+	meta := strings.Replace(wiretest.Meta, `Capabilities":{}`, `Capabilities":{"elicitation":{}},"progressToken":"p"`,
+		1)
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{},` + more + meta + `}}`)
 }
 
@@ -80,11 +82,13 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 				t.Errorf("%s\n%s\n%s", first, second, third)
 			}
 			callBook(at(3), third, `{"City":"London"}`)
-			if got := at(3).Receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 || ended.Load() != 1 {
+			if got := at(3).Receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 ||
+				ended.Load() != 1 {
 				t.Errorf("%d runs: %s", runs.Load(), got)
 			}
 			callBook(at(4), third, `{"City":"London"}`)
-			if got := at(4).Receive(); !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "without it") || runs.Load() != 1 {
+			if got := at(4).Receive(); !strings.Contains(got, `"code":-32602`) ||
+				!strings.Contains(got, "without it") || runs.Load() != 1 {
 				t.Error(got)
 			}
 			if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
@@ -159,7 +163,8 @@ func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 		}, server.Parked())
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},` + wiretest.Meta + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","arguments":{},` + wiretest.Meta +
+			`}}`)
 		<-started
 		w.Send(cancelled(`1`))
 		synctest.Wait()
@@ -224,7 +229,8 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 				t.Errorf("no progress: %s", got)
 			}
 		}
-		wires[0].Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + wiretest.Meta + `}}`)
+		wires[0].Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + wiretest.Meta +
+			`}}`)
 		synctest.Wait()
 		if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
 			t.Errorf("in the store: %v %v", members, err)
@@ -247,7 +253,8 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 			var stores []*cutStore
 			for range 2 {
 				db := newCutStore(memory)
-				s := &server.Server{KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
+				s := &server.Server{KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)},
+					Logger: slog.New(slog.DiscardHandler)}
 				server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 					if _, err := server.Elicit[struct{ Name string }](ctx, "name?"); err != nil {
 						return "", err
@@ -265,7 +272,8 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 			stores[0].cut.Store(true)
 			begun := time.Now()
 			m, err := wires[1].Conn.Read(t.Context())
-			if took := time.Since(begun); err != nil || !strings.Contains(string(m), "the process that ran the task has ended") || took > 20*time.Second {
+			if took := time.Since(begun); err != nil || !strings.Contains(string(m),
+				"the process that ran the task has ended") || took > 20*time.Second {
 				t.Errorf("after %v: %s %v", took, m, err)
 			}
 		})

@@ -25,12 +25,16 @@ func personal(t testing.TB, options ...server.ResourceOption) (s, hers *server.S
 		for _, name := range names {
 			handler := func(context.Context, struct{}) (string, error) { return whose, nil }
 			server.AddTool(of, mcp.Tool{Name: name}, handler)
-			server.AddPrompt(of, mcp.Prompt{Name: name}, func(context.Context, choice) (string, error) { return whose, nil })
+			server.AddPrompt(of, mcp.Prompt{Name: name},
+				func(context.Context, choice) (string, error) { return whose, nil })
 			server.AddStatic(of, mcp.Resource{URI: "note://" + name, Name: name}, whose, options...)
-			server.AddTemplate(of, mcp.ResourceTemplate{URITemplate: name + "://{which}", Name: name}, func(context.Context, choice) (string, error) { return whose, nil }, options...)
+			server.AddTemplate(of, mcp.ResourceTemplate{URITemplate: name + "://{which}", Name: name},
+				func(context.Context, choice) (string, error) { return whose, nil }, options...)
 		}
 	}
-	server.AddTool(hers, mcp.Tool{Name: "scoped"}, func(context.Context, struct{}) (string, error) { return "", nil }, server.RequireScopes("admin"))
+	server.AddTool(hers, mcp.Tool{Name: "scoped"}, func(context.Context, struct{}) (string, error) {
+		return "", nil
+	}, server.RequireScopes("admin"))
 	s.Personal = func(ctx context.Context) []*server.Server {
 		if server.PrincipalOf(ctx) == ada {
 			return []*server.Server{hers}
@@ -49,14 +53,16 @@ func TestCallersHavePersonalEntries(t *testing.T) {
 		{mcp.MethodReadResource, `"uri":"note://%s"`},
 		{mcp.MethodReadResource, `"uri":"%s://a"`},
 		{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"%s"},"argument":{"name":"which","value":""}`},
-		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
+		{mcp.MethodComplete,
+			`"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
 		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://a"},"argument":{"name":"which","value":""}`},
 	} {
 		for name, want := range map[string]string{"secret": "hers", "both": "all", "open": "all"} {
 			if c.method == mcp.MethodComplete {
 				want = `"values":["a","b"]`
 			}
-			if result, err := ada.ask(c.method, fmt.Sprintf(c.params, name)); err != nil || !strings.Contains(string(result), want) {
+			if result, err := ada.ask(c.method, fmt.Sprintf(c.params, name)); err != nil ||
+				!strings.Contains(string(result), want) {
 				t.Errorf("%s %s of Ada: %s, %v", c.method, name, result, err)
 			}
 		}
@@ -79,7 +85,8 @@ func TestSubscriptionsToPersonalResources(t *testing.T) {
 	s, _ := personal(t, server.WhileSubscribed(d.follow))
 	ada, bob := person(t, "ada"), person(t, "bob")
 	hers, his := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
-	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret"]}`)
+	listen := request(1, mcp.MethodListen,
+		`"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret"]}`)
 	his.Send(listen)
 	his.Receive()
 	hers.Send(listen)

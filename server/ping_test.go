@@ -78,7 +78,8 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				var handling waiting
 				if does.call {
 					go func() {
-						served <- inBubble(s, http.MethodPost, fmt.Sprintf(waitCall, 1), append(session, "Accept", "application/json")...).Body.String()
+						served <- inBubble(s, http.MethodPost, fmt.Sprintf(waitCall, 1),
+							append(session, "Accept", "application/json")...).Body.String()
 					}()
 					handling = <-calls
 				}
@@ -86,7 +87,8 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				if stream.ended() == does.answer || stream.pings() < 2 {
 					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.ended())
 				}
-				if silent := strings.Contains(log.String(), "the peer sent nothing for 30s"); silent == does.answer || strings.Contains(log.String(), session[1]) {
+				if silent := strings.Contains(log.String(), "the peer sent nothing for 30s"); silent == does.answer ||
+					strings.Contains(log.String(), session[1]) {
 					t.Errorf("log: %s", &log)
 				}
 				if does.comeBack {
@@ -149,7 +151,8 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 		answer bool
 		lost   bool
 	}{
-		"not watched": {}, "answers": {every: time.Minute, answer: true}, "silent": {every: time.Minute, lost: true}, "off": {every: -1},
+		"not watched": {}, "answers": {every: time.Minute, answer: true}, "silent": {every: time.Minute, lost: true},
+		"off": {every: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,13 +36,15 @@ type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.
 // cannot be an argument, if Out is another type, if p.Arguments does not fit In, or if a key in
 // p.Meta is invalid. [Catalog.RegisterPrompt] returns errors instead. Both copy p and are safe
 // while the server serves.
-func AddPrompt[In, Out any](to Registrar, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options ...PromptOption) {
+func AddPrompt[In, Out any](to Registrar, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error),
+	options ...PromptOption) {
 	if err := addPrompt(to.catalog(), p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
 	}
 }
 
-func addPrompt[In, Out any](c *Catalog, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error), options []PromptOption) error {
+func addPrompt[In, Out any](c *Catalog, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error),
+	options []PromptOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -84,7 +86,8 @@ func addPrompt[In, Out any](c *Catalog, p mcp.Prompt, handler func(ctx context.C
 func describe(all []parameter) []mcp.PromptArgument {
 	var arguments []mcp.PromptArgument
 	for _, p := range all {
-		arguments = append(arguments, mcp.PromptArgument{Name: p.name, Title: p.title, Description: p.description, Required: p.required})
+		arguments = append(arguments, mcp.PromptArgument{Name: p.name, Title: p.title, Description: p.description,
+			Required: p.required})
 	}
 	return arguments
 }
@@ -94,12 +97,14 @@ func describe(all []parameter) []mcp.PromptArgument {
 func checkArguments(declared []mcp.PromptArgument, accepted *parameters) error {
 	for _, argument := range declared {
 		if accepted.lookup(argument.Name) == nil {
-			return fmt.Errorf("the handler has no argument %q: add a field for it, or remove it from the prompt", argument.Name)
+			return fmt.Errorf("the handler has no argument %q: add a field for it, or remove it from the prompt",
+				argument.Name)
 		}
 	}
 	for _, p := range accepted.all {
 		if p.required && !slices.ContainsFunc(declared, func(a mcp.PromptArgument) bool { return a.Name == p.name }) {
-			return fmt.Errorf("the handler requires the argument %q: add it to the prompt, or make the field optional", p.name)
+			return fmt.Errorf("the handler requires the argument %q: add it to the prompt, or make the field optional",
+				p.name)
 		}
 	}
 	return nil
@@ -153,7 +158,8 @@ func (c *Catalog) addPrompt(e *promptEntry, options []PromptOption) error {
 		if argument.Name == "" {
 			return errors.New("every argument must have a name")
 		}
-		if slices.ContainsFunc(e.prompt.Arguments[:i], func(a mcp.PromptArgument) bool { return a.Name == argument.Name }) {
+		if slices.ContainsFunc(e.prompt.Arguments[:i],
+			func(a mcp.PromptArgument) bool { return a.Name == argument.Name }) {
 			return fmt.Errorf("duplicate argument %q", argument.Name)
 		}
 	}

@@ -21,7 +21,8 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 	add := func(p mcp.Prompt) string {
 		return panicOf(func() {
 			s := quiet()
-			server.AddPrompt(s, mcp.Prompt{Name: "taken"}, func(context.Context, topic) (string, error) { return "", nil })
+			server.AddPrompt(s, mcp.Prompt{Name: "taken"},
+				func(context.Context, topic) (string, error) { return "", nil })
 			server.AddPrompt(s, p, func(context.Context, topic) (string, error) { return "", nil })
 		})
 	}
@@ -34,7 +35,8 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		{mcp.Prompt{Name: strings.Repeat("a", 257)}, "1 to 256 bytes"},
 		{mcp.Prompt{Name: "taken"}, "in use"},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `requires the argument "topic"`},
-		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}}, `has no argument "other"`},
+		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}},
+			`has no argument "other"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "duplicate"},
 		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "must be JSON"},
 	} {
@@ -44,7 +46,10 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 	}
 	for want, add := range map[string]func(s *server.Server){
 		"must be a string, a number or a boolean": func(s *server.Server) {
-			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct{ List []string }) (string, error) { return "", nil })
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context,
+				struct{ List []string }) (string, error) {
+				return "", nil
+			})
 		},
 		`use doc:"the city"`: func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
@@ -59,7 +64,9 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		"must return a string": func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, topic) (int, error) { return 0, nil })
 		},
-		"handler must not be nil": func(s *server.Server) { server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil) },
+		"handler must not be nil": func(s *server.Server) {
+			server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil)
+		},
 	} {
 		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, want) {
 			t.Errorf("%s, want %q", got, want)
@@ -69,7 +76,8 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 	for want, err := range map[string]error{
 		"1 to 256 bytes":          quiet().RegisterPrompt(mcp.Prompt{}, raw),
 		"handler must not be nil": quiet().RegisterPrompt(mcp.Prompt{Name: "a"}, nil),
-		"must have a name":        quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}}, raw),
+		"must have a name": quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}},
+			raw),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -84,8 +92,10 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	if c.Server().Capabilities.Prompts == nil {
 		t.Error("prompts are offered and not declared")
 	}
-	shared := &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant, Content: mcp.Text("shared")}}}
-	err := s.RegisterPrompt(mcp.Prompt{Name: "raw", Description: "Raw.", Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
+	shared := &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant,
+		Content: mcp.Text("shared")}}}
+	err := s.RegisterPrompt(mcp.Prompt{Name: "raw", Description: "Raw.",
+		Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
 		func(_ context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
 			if arguments["a"] != "1" || arguments["unlisted"] != "x" {
 				return nil, fmt.Errorf("%v", arguments)
@@ -105,7 +115,8 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	if !s.RemovePrompt("raw") || s.RemovePrompt("raw") {
 		t.Error("one prompt was there to be removed")
 	}
-	if _, err := c.GetPrompt(t.Context(), "raw", nil); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
+	if _, err := c.GetPrompt(t.Context(), "raw", nil); !errors.Is(err,
+		&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
 		t.Errorf("%v", err)
 	}
 }
@@ -117,15 +128,22 @@ func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 	}) (string, error) {
 		return "", nil
 	})
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"}, func(context.Context, map[string]string) (string, error) { return "", nil })
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"},
+		func(context.Context, map[string]string) (string, error) { return "", nil })
 	complete := func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
 	for want, f := range map[string]func(){
-		`unknown prompt: "unknown"`:                    func() { server.CompletePrompt(s, "unknown", "name", complete) },
-		`the prompt "greet" has no argument "nothing"`: func() { server.CompletePrompt(s, "greet", "nothing", complete) },
+		`unknown prompt: "unknown"`: func() {
+			server.CompletePrompt(s, "unknown", "name", complete)
+		},
+		`the prompt "greet" has no argument "nothing"`: func() {
+			server.CompletePrompt(s, "greet", "nothing", complete)
+		},
 		"nil":                       func() { server.CompletePrompt(s, "greet", "name", complete) },
 		"completer must not be nil": func() { server.CompletePrompt(s, "greet", "name", nil) },
 		"unknown resource template": func() { server.CompleteTemplate(s, "y://{id}", "id", complete) },
-		`the template "x://{id}" has no argument "page"`: func() { server.CompleteTemplate(s, "x://{id}", "page", complete) },
+		`the template "x://{id}" has no argument "page"`: func() {
+			server.CompleteTemplate(s, "x://{id}", "page", complete)
+		},
 	} {
 		if got := panicOf(f); !strings.Contains(got, want) {
 			t.Errorf("%s, want %q", got, want)
@@ -157,11 +175,15 @@ func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, chosen) (string, error) { return "", nil })
 		}, true},
 		"an enumeration in a template": {func(s *server.Server) {
-			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{size}", Name: "a"}, func(context.Context, chosen) (string, error) { return "", nil })
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{size}", Name: "a"},
+				func(context.Context, chosen) (string, error) { return "", nil })
 		}, true},
 		"a completer": {func(s *server.Server) {
 			server.AddPrompt(s, mcp.Prompt{Name: "a"}, none)
-			server.CompletePrompt(s, "a", "name", func(context.Context, string, map[string]string) ([]string, error) { return nil, nil })
+			server.CompletePrompt(s, "a", "name", func(context.Context, string,
+				map[string]string) ([]string, error) {
+				return nil, nil
+			})
 		}, true},
 	} {
 		s := quiet()

@@ -135,7 +135,8 @@ func (r *replicas) receive(
 					data, err := r.open(topic, m.Data)
 					if err != nil {
 						r.unreadable.Log(ctx, r.server.logger(), slog.LevelError,
-							"cannot read a message of another replica: the replicas must have the same Keys", slog.String("topic", topic))
+							"cannot read a message of another replica: the replicas must have the same Keys",
+							slog.String("topic", topic))
 						lost()
 						continue
 					}

@@ -52,13 +52,15 @@ func newFeatures(s *Server) *features {
 		mcp.MethodListTasks:             {offered: tasks, resolve: declaresTasks, serve: s.listTasks},
 	}}
 	if s.RootsChanged != nil {
-		f.methods[mcp.NotificationRootsListChanged] = &method{serve: func(ctx context.Context, _ *rpc.Call) (any, error) {
+		changed := func(ctx context.Context, _ *rpc.Call) (any, error) {
 			s.RootsChanged(ctx)
 			return &mcp.EmptyResult{}, nil
-		}}
+		}
+		f.methods[mcp.NotificationRootsListChanged] = &method{serve: changed}
 	}
 	for name, m := range f.methods {
-		m.open = revision.LeavesToExtensions(name, mcp.V20260728) // the program may have the extension, such as that of tasks
+		// the program may have the extension, such as that of tasks
+		m.open = revision.LeavesToExtensions(name, mcp.V20260728)
 	}
 	return f
 }
@@ -139,8 +141,8 @@ func PeerOf(ctx context.Context) call.Peer {
 }
 
 // PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
-// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller who has
-// a resource of [Server.Personal].
+// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the
+// caller who has a resource of [Server.Personal].
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal()

@@ -23,10 +23,13 @@ var ways = []struct{ name, method, params string }{
 	{"a prompt", mcp.MethodGetPrompt, `"name":"%s"`},
 	{"a resource", mcp.MethodReadResource, `"uri":"%s://a"`},
 	{"a resource of a template", mcp.MethodReadResource, `"uri":"%s://t/b"`},
-	{"the completion of a prompt", mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"%s"},"argument":{"name":"x","value":""}`},
-	{"the completion of a template", mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://t/{x}"},"argument":{"name":"x","value":""}`},
+	{"the completion of a prompt", mcp.MethodComplete,
+		`"ref":{"type":"ref/prompt","name":"%s"},"argument":{"name":"x","value":""}`},
+	{"the completion of a template", mcp.MethodComplete,
+		`"ref":{"type":"ref/resource","uri":"%s://t/{x}"},"argument":{"name":"x","value":""}`},
 	{"a subscription", mcp.MethodListen, `"notifications":{"resourceSubscriptions":["%s://a"]}`},
-	{"a subscription to a resource of a template", mcp.MethodListen, `"notifications":{"resourceSubscriptions":["%s://t/b"]}`},
+	{"a subscription to a resource of a template", mcp.MethodListen,
+		`"notifications":{"resourceSubscriptions":["%s://t/b"]}`},
 	{"a subscription of a session", mcp.MethodSubscribe, `"uri":"%s://a"`},
 }
 
@@ -53,7 +56,11 @@ func offerEntries(s *server.Server, name string, ran func(), options ...server.O
 	s.RemoveTemplate(name + "://t/{x}")
 	var tool []server.ToolOption
 	var prompt []server.PromptOption
-	resource := []server.ResourceOption{server.BeforeSubscribe(func(context.Context, string) error { ran(); return nil })}
+	resource := []server.ResourceOption{server.BeforeSubscribe(func(context.Context,
+		string) error {
+		ran()
+		return nil
+	})}
 	for _, o := range options {
 		tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
 	}
@@ -65,20 +72,22 @@ func offerEntries(s *server.Server, name string, ran func(), options ...server.O
 	server.AddTool(s, mcp.Tool{Name: name}, text, tool...)
 	server.AddPrompt(s, mcp.Prompt{Name: name}, text, prompt...)
 	server.CompletePrompt(s, name, "x", complete)
-	server.AddResource(s, mcp.Resource{URI: name + "://a", Name: name}, func(context.Context) (string, error) { ran(); return "done", nil }, resource...)
+	server.AddResource(s, mcp.Resource{URI: name + "://a", Name: name},
+		func(context.Context) (string, error) { ran(); return "done", nil }, resource...)
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://t/{x}", Name: name}, text, resource...)
 	server.CompleteTemplate(s, name+"://t/{x}", "x", complete)
 }
 
-// An entry may be removed, and added again with a scope, while a request for it is authorized. The entry that was authorized
-// serves the request.
+// An entry may be removed, and added again with a scope, while a request for it is authorized. The entry that was
+// authorized serves the request.
 func TestEntryThatIsReplacedDuringARequestDoesNotServeIt(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 			var before, unchecked atomic.Int32
 			var replaced atomic.Bool
-			offerEntries(s, "other", func() {}, server.RequireScopes("other")) // otherwise nothing needs to be authorized
+			// otherwise nothing needs to be authorized
+			offerEntries(s, "other", func() {}, server.RequireScopes("other"))
 			offerEntries(s, "it", func() { before.Add(1) }, server.VisibleTo(func(principal.Principal, string) bool {
 				if !replaced.Swap(true) {
 					offerEntries(s, "it", func() { unchecked.Add(1) }, server.RequireScopes("admin"))
@@ -86,8 +95,10 @@ func TestEntryThatIsReplacedDuringARequestDoesNotServeIt(t *testing.T) {
 				return true
 			}))
 			addCaller(t, s)
-			if got := use(connectLineAs(t, s, person(t, "ada")), way.method, way.params, "it"); unchecked.Load() != 0 || before.Load() != 1 {
-				t.Errorf("the entry that was added ran %d times, that before %d times: %s", unchecked.Load(), before.Load(), got)
+			if got := use(connectLineAs(t, s, person(t, "ada")), way.method, way.params, "it"); unchecked.Load() != 0 ||
+				before.Load() != 1 {
+				t.Errorf("the entry that was added ran %d times, that before %d times: %s", unchecked.Load(),
+					before.Load(), got)
 			}
 		})
 	}
@@ -127,7 +138,8 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 				connect := func(who principal.Principal, scope string) *line {
 					return connectLineWith(t, s, &auth.Info{Principal: who, Scopes: []string{scope}})
 				}
-				if got := use(connect(ada, "admin"), way.method, way.params, "it"); ran.Load() != 1 || strings.Contains(got, `"error"`) {
+				if got := use(connect(ada, "admin"), way.method, way.params, "it"); ran.Load() != 1 ||
+					strings.Contains(got, `"error"`) {
 					t.Errorf("Ada: %d handlers run: %s", ran.Load(), got)
 				}
 				got := use(connect(bob, "user"), way.method, way.params, "it")

@@ -74,20 +74,24 @@ func TestInvalidResourcesAreRejected(t *testing.T) {
 			t.Errorf("%.40q: %v, want %q", tc.resource.URI, err, tc.want)
 		}
 	}
-	for _, uri := range []string{"note:a", "note://a%20b%3f", "urn:isbn:0-395-36341-1", "x-y.z+1://[::1]:80/a;b=c?d#e", "https://example.com/caf%C3%A9"} {
+	for _, uri := range []string{"note:a", "note://a%20b%3f", "urn:isbn:0-395-36341-1", "x-y.z+1://[::1]:80/a;b=c?d#e",
+		"https://example.com/caf%C3%A9"} {
 		server.AddStatic(quiet(), mcp.Resource{URI: uri, Name: "a"}, "")
 	}
 	if err := quiet().RegisterResource(mcp.Resource{URI: "note://a", Name: "a"}, nil); err == nil {
 		t.Error("a resource without a handler is offered")
 	}
-	if got := panicOf(func() { server.AddResource[string](quiet(), mcp.Resource{URI: "note://a", Name: "a"}, nil) }); !strings.Contains(got, "handler") {
+	if got := panicOf(func() {
+		server.AddResource[string](quiet(), mcp.Resource{URI: "note://a", Name: "a"}, nil)
+	}); !strings.Contains(got, "handler") {
 		t.Errorf("without a handler: %v", got)
 	}
 }
 
 func TestAddResourceCopiesTheDefinition(t *testing.T) {
 	s := quiet()
-	r := mcp.Resource{URI: "note://a", Name: "a", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}}, Meta: mcp.Meta{"a": json.RawMessage(`1`)}}
+	r := mcp.Resource{URI: "note://a", Name: "a", Annotations: &mcp.Annotations{Audience: []mcp.Role{mcp.RoleUser}},
+		Meta: mcp.Meta{"a": json.RawMessage(`1`)}}
 	server.AddResource(s, r, text(""))
 	r.Annotations.Audience[0], r.Meta["a"] = "unknown", json.RawMessage(`{`)
 	for got, err := range mcptest.Dial(t, s).Resources(t.Context()) {
@@ -101,12 +105,13 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 	s := quiet()
 	shared := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "shared"}}}
 	for _, uri := range []string{"note://a", "note://b"} {
-		if err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri, MimeType: "text/markdown"}, func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
-			if uri == "note://b" {
-				return nil, nil
-			}
-			return shared, nil
-		}); err != nil {
+		if err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri, MimeType: "text/markdown"},
+			func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
+				if uri == "note://b" {
+					return nil, nil
+				}
+				return shared, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +163,8 @@ func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 			uri, template := fmt.Sprintf("note://%d", i), fmt.Sprintf("note%d://{id}", i)
 			for range 50 {
 				server.AddStatic(s, mcp.Resource{URI: uri, Name: "a"}, "text")
-				server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "a"}, func(context.Context, map[string]string) (string, error) { return "of a template", nil })
+				server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "a"},
+					func(context.Context, map[string]string) (string, error) { return "of a template", nil })
 				s.RemoveResource(uri)
 				s.RemoveTemplate(template)
 			}
@@ -171,7 +177,8 @@ func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 					}
 				}
 				for _, uri := range []string{fmt.Sprintf("note://%d", i), fmt.Sprintf("note%d://7", i)} {
-					if _, err := c.ReadResource(t.Context(), uri); err != nil && !errors.Is(err, client.ErrResourceNotFound) {
+					if _, err := c.ReadResource(t.Context(), uri); err != nil &&
+						!errors.Is(err, client.ErrResourceNotFound) {
 						t.Error(err)
 					}
 				}
@@ -185,20 +192,23 @@ func TestTheMostSpecificTemplateServesAURI(t *testing.T) {
 	type add func(s *server.Server)
 	named := func(text string) add {
 		return func(s *server.Server) {
-			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: text, Name: text}, func(context.Context, map[string]string) (string, error) { return text, nil })
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: text, Name: text},
+				func(context.Context, map[string]string) (string, error) { return text, nil })
 		}
 	}
 	adds := []add{
 		func(s *server.Server) {
 			server.AddStatic(s, mcp.Resource{URI: "repo://docs/index", Name: "index"}, "exactly")
 		},
-		named("repo://docs/{page}"), named("repo://docs/{+path}"), named("repo://{owner}/{name}"), named("repo://{+all}"), named("repo://{owner}/index"),
+		named("repo://docs/{page}"), named("repo://docs/{+path}"), named("repo://{owner}/{name}"),
+		named("repo://{+all}"), named("repo://{owner}/index"),
 		func(s *server.Server) {
-			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "repo://docs/{number}", Name: "number"}, func(_ context.Context, in struct {
-				Number int `json:"number"`
-			}) (string, error) {
-				return fmt.Sprint("number ", in.Number), nil
-			})
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "repo://docs/{number}", Name: "number"},
+				func(_ context.Context, in struct {
+					Number int `json:"number"`
+				}) (string, error) {
+					return fmt.Sprint("number ", in.Number), nil
+				})
 		},
 	}
 	for range 10 { // in any order of registration
@@ -237,17 +247,21 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 		For    *time.Duration `json:"for"`
 	}
 	s := quiet()
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "all://{text}/{int}/{float}/{bool}{/path*}{?ints*,preset,when,for}", Name: "all"},
+	server.AddTemplate(s,
+		mcp.ResourceTemplate{URITemplate: "all://{text}/{int}/{float}/{bool}{/path*}{?ints*,preset,when,for}",
+			Name: "all"},
 		func(_ context.Context, in variables) (string, error) {
 			duration := "none"
 			if in.For != nil {
 				duration = in.For.String()
 			}
-			return fmt.Sprintf("%q %d %v %v %v %q %s %d %s", in.Text, in.Int, in.Float, in.Bool, in.Ints, in.Path, in.Preset, in.When.Year(), duration), nil
+			return fmt.Sprintf("%q %d %v %v %v %q %s %d %s", in.Text, in.Int, in.Float, in.Bool, in.Ints, in.Path,
+				in.Preset, in.When.Year(), duration), nil
 		})
 	c := mcptest.Dial(t, s)
 	for uri, want := range map[string]string{
-		"all://a%20b/9007199254740993/-1.5e3/true":                 `"a b" 9007199254740993 -1500 true [] [] set 1 none`,
+		"all://a%20b/9007199254740993/-1.5e3/true": `"a b" 9007199254740993 -1500 true [] [] set 1 ` +
+			`none`,
 		"all://%2E%2E/0/0/false/x/%2E%2E/y":                        `".." 0 0 false [] ["x" ".." "y"] set 1 none`,
 		"all://t/1/1/true?ints=1&ints=2&preset=":                   `"t" 1 1 true [1 2] []  1 none`,
 		"all://t/1/1/true?when=2026-01-02T03%3A04%3A05Z&for=1h30m": `"t" 1 1 true [] [] set 2026 1h30m0s`,
@@ -257,8 +271,10 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{
-		"all:///1/1/true", "all://t/1.5/1/true", "all://t/0x1/1/true", "all://t/+1/1/true", "all://t/01/1/true", "all://t/1/NaN/true", "all://t/1/1/TRUE",
-		"all://t/9223372036854775808/1/true", "all://t/1/1/true?ints=a", "all://t/1/1/true?for=long", "all://t/1/1/true?when=now", "all://t/1/1/%22true%22",
+		"all:///1/1/true", "all://t/1.5/1/true", "all://t/0x1/1/true", "all://t/+1/1/true", "all://t/01/1/true",
+		"all://t/1/NaN/true", "all://t/1/1/TRUE",
+		"all://t/9223372036854775808/1/true", "all://t/1/1/true?ints=a", "all://t/1/1/true?for=long",
+		"all://t/1/1/true?when=now", "all://t/1/1/%22true%22",
 	} {
 		if result, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
 			t.Errorf("%s: %+v, %v", uri, result, err)
@@ -272,7 +288,8 @@ func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 	}
 	add := func(text string) string {
 		return panicOf(func() {
-			server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: text, Name: "a"}, func(context.Context, id) (string, error) { return "", nil })
+			server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: text, Name: "a"},
+				func(context.Context, id) (string, error) { return "", nil })
 		})
 	}
 	for text, want := range map[string]string{
@@ -288,15 +305,19 @@ func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 		}
 	}
 	nameless := panicOf(func() {
-		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}"}, func(context.Context, id) (string, error) { return "", nil })
+		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}"},
+			func(context.Context, id) (string, error) { return "", nil })
 	})
 	number := panicOf(func() {
-		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"}, func(context.Context, int) (string, error) { return "", nil })
+		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"},
+			func(context.Context, int) (string, error) { return "", nil })
 	})
 	nested := panicOf(func() {
-		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"}, func(context.Context, struct{ ID struct{} }) (string, error) { return "", nil })
+		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"},
+			func(context.Context, struct{ ID struct{} }) (string, error) { return "", nil })
 	})
-	if !strings.Contains(nameless, "name must not be empty") || !strings.Contains(number, "a struct or a map") || !strings.Contains(nested, "must be a string, a number or a boolean") {
+	if !strings.Contains(nameless, "name must not be empty") || !strings.Contains(number, "a struct or a map") ||
+		!strings.Contains(nested, "must be a string, a number or a boolean") {
 		t.Errorf("%s; %s; %s", nameless, number, nested)
 	}
 }
@@ -334,9 +355,10 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 // A value that does not match its schema is an unknown resource, without details.
 func TestInvalidURIsAreRejected(t *testing.T) {
 	s := quiet()
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "{+any}", Name: "any"}, func(_ context.Context, in map[string]string) (string, error) {
-		return in["any"], nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "{+any}", Name: "any"},
+		func(_ context.Context, in map[string]string) (string, error) {
+			return in["any"], nil
+		})
 	c := mcptest.Dial(t, s)
 	for _, uri := range []string{" ", "a b", "x:\n", "x:<>", "x:\u00e9", "x:%", "x:%0g", "x:\\"} {
 		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
@@ -363,10 +385,12 @@ func newCaching(s *server.Server) *server.Server {
 	}
 	s.DeclarePrompts()
 	server.AddStatic(s, mcp.Resource{URI: "x://plain", Name: "plain"}, "")
-	server.AddStatic(s, mcp.Resource{URI: "x://kept", Name: "kept"}, "", server.Cached(server.CachePolicy{TTL: 1500 * time.Microsecond, Public: true}))
+	server.AddStatic(s, mcp.Resource{URI: "x://kept", Name: "kept"}, "",
+		server.Cached(server.CachePolicy{TTL: 1500 * time.Microsecond, Public: true}))
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"},
 		func(context.Context, map[string]string) (*mcp.ReadResourceResult, error) {
-			return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "t"}}, CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePrivate}}, nil
+			return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "t"}},
+				CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePrivate}}, nil
 		}, server.Cached(server.CachePolicy{TTL: time.Minute, Public: true}))
 	return s
 }
@@ -374,7 +398,8 @@ func newCaching(s *server.Server) *server.Server {
 // Rule C1: by default results are neither cacheable nor public.
 func TestResultsAreNotCacheableByDefault(t *testing.T) {
 	l := connectLine(t, newCaching(&server.Server{}))
-	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
+	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts,
+		mcp.MethodListResources, mcp.MethodListResourceTemplates} {
 		if ttl, scope := hintsOf(t, l, method, ""); ttl != 0 || scope != "private" {
 			t.Errorf("%s: %d, %s", method, ttl, scope)
 		}
@@ -393,7 +418,8 @@ func TestCachePoliciesSetTheHints(t *testing.T) {
 	if ttl, scope := hintsOf(t, l, mcp.MethodDiscover, ""); ttl != 3_600_000 || scope != "private" {
 		t.Errorf("server/discover: %d, %s", ttl, scope)
 	}
-	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates} {
+	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+		mcp.MethodListResourceTemplates} {
 		if ttl, scope := hintsOf(t, l, method, ""); ttl != 60_000 || scope != "public" {
 			t.Errorf("%s: %d, %s", method, ttl, scope)
 		}
@@ -417,9 +443,11 @@ func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler), LocalScopes: []string{"books"}}
 	public := server.Cached(server.CachePolicy{TTL: time.Minute, Public: true})
 	server.AddStatic(s, mcp.Resource{URI: "x://a", Name: "a"}, "a", public, server.RequireScopes("books"))
-	server.AddResource(s, mcp.Resource{URI: "x://b", Name: "b"}, func(context.Context) (*mcp.ReadResourceResult, error) {
-		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "b"}}, CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePublic}}, nil
-	}, server.RequireScopes("books"), public)
+	server.AddResource(s, mcp.Resource{URI: "x://b", Name: "b"},
+		func(context.Context) (*mcp.ReadResourceResult, error) {
+			return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "b"}},
+				CacheHints: mcp.CacheHints{CacheScope: mcp.CacheScopePublic}}, nil
+		}, server.RequireScopes("books"), public)
 	l := connectLine(t, s)
 	for _, uri := range []string{"x://a", "x://b"} {
 		if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"`+uri+`"`); ttl != 60_000 || scope != "private" {

@@ -49,7 +49,8 @@ func wantNumbered(t *testing.T, got []wiretest.Event, first, last int) {
 // wantAnswer fails unless the last event is the response.
 func wantAnswer(t *testing.T, got []wiretest.Event, seq int) {
 	t.Helper()
-	if len(got) == 0 || got[len(got)-1].Seq() != strconv.Itoa(seq) || !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
+	if len(got) == 0 || got[len(got)-1].Seq() != strconv.Itoa(seq) ||
+		!strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
 		t.Fatalf("the last event is not the response, with number %d: %.300v", seq, got)
 	}
 }
@@ -110,7 +111,8 @@ func (s *stepping) begin(session []string, n int) []wiretest.Event {
 
 func (s *stepping) resume(session []string, last string) *http.Response {
 	s.t.Helper()
-	return s.open(s.t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...)
+	return s.open(s.t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+		last)...)
 }
 
 // Rule T13: event ids are unique within the session and identify their stream. In 2025-11-25 a priming event
@@ -148,11 +150,13 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 	e := newEndpoint(t)
 	old := e.session("2024-11-05")
-	standalone := e.open(t.Context(), "GET", "/", "", append(old, "Accept", "text/event-stream", "Last-Event-ID", "7")...)
+	standalone := e.open(t.Context(), "GET", "/", "", append(old, "Accept", "text/event-stream", "Last-Event-ID",
+		"7")...)
 	e.server.RemoveTool("big")
 	body, header := modernCall(`"name":"count","arguments":{"to":3}`)
 	for what, got := range map[string][]wiretest.Event{
-		"a call in 2024-11-05":                frames(t, e.open(t.Context(), "POST", "/", countCall, old...), everything),
+		"a call in 2024-11-05": frames(t, e.open(t.Context(), "POST", "/", countCall, old...),
+			everything),
 		"the standalone stream in 2024-11-05": frames(t, standalone, 1),
 		"2026-07-28": frames(t, e.open(t.Context(), "POST", "/", body, append(header,
 			"Last-Event-ID", "p.1")...), everything),
@@ -215,18 +219,23 @@ func TestForgedEventIDsReplayNothing(t *testing.T) {
 	foreign := frames(t, e.open(t.Context(), "POST", "/", countCall, other...), everything)[1].ID
 	name, _, _ := strings.Cut(id, ".")
 	for _, last := range []string{
-		"1", ".", ".1", name, name + ".", name + ".01", name + ".+1", name + ".-1", name + ".1.1", name + ".99", name + ".18446744073709551615", name + ".18446744073709551616",
-		name[:len(name)-1] + ".1", "x" + name[1:] + ".1", "g" + name[1:] + ".1", strings.ToLower(name) + ".1", name + "A.1", "../" + name + ".1", session[1] + ".1", id + " x",
+		"1", ".", ".1", name, name + ".", name + ".01", name + ".+1", name + ".-1", name + ".1.1", name + ".99",
+		name + ".18446744073709551615", name + ".18446744073709551616",
+		name[:len(name)-1] + ".1", "x" + name[1:] + ".1", "g" + name[1:] + ".1", strings.ToLower(name) + ".1",
+		name + "A.1", "../" + name + ".1", session[1] + ".1", id + " x",
 		foreign, strings.Repeat("A", 8000),
 	} {
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last)...); a.status != http.StatusBadRequest || strings.Contains(a.body, "progress\"") {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+			last)...); a.status != http.StatusBadRequest || strings.Contains(a.body, "progress\"") {
 			t.Errorf("%.40q: %s", last, a)
 		}
 	}
-	if a := e.do("GET", "/", "", append(other, "Accept", "text/event-stream", "Last-Event-ID", id)...); a.status != http.StatusBadRequest {
+	if a := e.do("GET", "/", "", append(other, "Accept", "text/event-stream", "Last-Event-ID",
+		id)...); a.status != http.StatusBadRequest {
 		t.Errorf("in another session: %s", a)
 	}
-	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id, "Last-Event-ID", id)...); a.status != http.StatusBadRequest {
+	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id, "Last-Event-ID",
+		id)...); a.status != http.StatusBadRequest {
 		t.Errorf("twice: %s", a)
 	}
 	close(e.steps)
@@ -267,7 +276,8 @@ func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	e.steps <- 1
 	e.steps <- 0
 	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].ID)...)
-	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" || !strings.Contains(a.body, "no longer stored") {
+	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" ||
+		!strings.Contains(a.body, "no longer stored") {
 		t.Errorf("%s", a)
 	}
 	resp := e.resume(session, got[1].ID)
@@ -284,12 +294,15 @@ func TestAMissingResultIsReportedOnResume(t *testing.T) {
 		})
 	})
 	session := e.session("2025-11-25")
-	got := frames(t, e.open(t.Context(), "POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"huge","_meta":{"progressToken":1}}}`, session...), everything)
+	got := frames(t, e.open(t.Context(), "POST", "/",
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"huge","_meta":{"progressToken":1}}}`,
+		session...), everything)
 	if len(got) != 3 || got[2].ID != "" || len(got[2].Data) < 5<<20 {
 		t.Fatalf("%d events, and the last one has the id %q", len(got), got[len(got)-1].ID)
 	}
 	for _, f := range got[:2] {
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", f.ID)...); a.status != http.StatusGone {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+			f.ID)...); a.status != http.StatusGone {
 			t.Errorf("behind %v: %.200s", f, a.String())
 		}
 	}
@@ -317,7 +330,8 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		if last.Seq() != "1" || !strings.Contains(last.Data, "tools/list_changed") {
 			t.Fatalf("%s: %v", r, got)
 		}
-		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...)
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+			last.ID)...)
 		if got := frames(t, resp, 1); got[0].Seq() != "2" || !strings.Contains(got[0].Data, "tools/list_changed") {
 			t.Errorf("%s: it goes on with %v", r, got)
 		}
@@ -327,7 +341,8 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		if rest := wiretest.ReadEvents(resp.Body).Take(everything); len(rest) != 0 {
 			t.Errorf("%s: then came %v", r, rest)
 		}
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...); a.status != http.StatusGone {
+		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+			last.ID)...); a.status != http.StatusGone {
 			t.Errorf("%s: resumed after it is over: %s", r, a)
 		}
 	}
@@ -346,7 +361,8 @@ func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	if a := e.do("DELETE", "/", "", session...); a.status != http.StatusNoContent {
 		t.Fatalf("%s", a)
 	}
-	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id)...); a.status != http.StatusNotFound {
+	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+		id)...); a.status != http.StatusNotFound {
 		t.Errorf("%s", a)
 	}
 	eventually(t, func() bool { return kept.streams(t) == 0 })
@@ -364,7 +380,8 @@ func TestManyResumesUseOneConnection(t *testing.T) {
 		resuming.Go(func() {
 			defer over.Add(1)
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, e.http.URL, nil)
-			req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {session[1]}, "Last-Event-Id": {id}}
+			req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {session[1]},
+				"Last-Event-Id": {id}}
 			resp, err := e.http.Client().Do(req)
 			if err != nil { // the connection was cut before the response
 				return
@@ -417,19 +434,22 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 			t.Fatal(resp.Proto)
 		}
 		got := frames(t, resp, everything)
-		if n := len(got); n != 3 || got[0].Seq() != "0" || got[2].Retry != "40" || got[2].Data != "" || got[2].Seq() != "1" {
+		if n := len(got); n != 3 || got[0].Seq() != "0" || got[2].Retry != "40" || got[2].Data != "" ||
+			got[2].Seq() != "1" {
 			t.Fatalf("%s: %v", protocol, got)
 		}
 		wantNumbered(t, got[1:], 1, 1)
 		<-alone
-		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[2].ID)...)
+		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
+			got[2].ID)...)
 		close(goOn)
 		got = frames(t, resp, everything)
 		wantNumbered(t, got, 2, 3)
 		if last := got[len(got)-1]; last.Retry != "120000" || last.Seq() != "3" {
 			t.Errorf("%s: sent away with %v", protocol, last)
 		}
-		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[1].ID)...), everything), 4)
+		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "",
+			append(session, "Accept", "text/event-stream", "Last-Event-ID", got[1].ID)...), everything), 4)
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Errorf("%s: %v", protocol, err)
 		}
@@ -480,7 +500,8 @@ func TestStoredEventsExpire(t *testing.T) {
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 			stream := append(session, "Accept", "application/json, text/event-stream")
 			call, own := openIn(t, s, "POST", "/", countCall, stream...), openIn(t, s, "GET", "/", "", stream...)
-			ids := map[string]string{"the stream of a call": call.frames()[1].ID, "the standalone stream": own.frames()[0].ID}
+			ids := map[string]string{"the stream of a call": call.frames()[1].ID,
+				"the standalone stream": own.frames()[0].ID}
 			own.end()
 			time.Sleep(after)
 			for what, id := range ids {

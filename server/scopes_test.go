@@ -23,7 +23,9 @@ func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string
 	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
 	server.AddTool(s, mcp.Tool{Name: "open"}, func(context.Context, struct{}) (string, error) { return "done", nil })
 	add := func() {
-		server.AddTool(s, mcp.Tool{Name: "guarded"}, func(context.Context, struct{}) (string, error) { return "done", nil }, server.RequireScopes("files"))
+		server.AddTool(s, mcp.Tool{Name: "guarded"}, func(context.Context, struct{}) (string, error) {
+			return "done", nil
+		}, server.RequireScopes("files"))
 	}
 	if !late {
 		add()
@@ -32,8 +34,10 @@ func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string
 		if i == 1 && late {
 			add()
 		}
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
-			`","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
+				`","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+				`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
 		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json",
 			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool} {
 			r.Header.Set(name, value)

@@ -54,7 +54,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, err := s.ready()
 	if err != nil {
 		if !s.rejected.Swap(true) {
-			s.logger().ErrorContext(r.Context(), "requests are rejected: the server is not configured correctly", "error", err)
+			s.logger().ErrorContext(r.Context(), "requests are rejected: the server is not configured correctly",
+				"error", err)
 		}
 		http.Error(w, errConfiguration.Error(), http.StatusInternalServerError)
 		return

@@ -105,7 +105,8 @@ func TestListenAndServeListensOnTheLoopbackInterfaceByDefault(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	err = quiet().ListenAndServe(t.Context(), ":"+port) // in use on that interface only
-	if err == nil || !strings.Contains(err.Error(), "listen tcp 127.0.0.1:"+port) || !strings.Contains(err.Error(), "address already in use") {
+	if err == nil || !strings.Contains(err.Error(), "listen tcp 127.0.0.1:"+port) ||
+		!strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("%v", err)
 	}
 	if err := quiet().ListenAndServe(t.Context(), "8080"); err == nil || !strings.Contains(err.Error(), "host:port") {
@@ -150,7 +151,9 @@ func TestWrongFieldsAreAnErrorOfEveryWayToServe(t *testing.T) {
 
 func TestMainServesStandardInputUntilItIsClosed(t *testing.T) {
 	cmd := asProgram("no flags")
-	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")
+	cmd.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize",` +
+		`"params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
+		"\n")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -237,7 +240,8 @@ func TestMainWithoutAMessageSaysHowToServeHTTP(t *testing.T) {
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		_ = cmd.Run()
-		if cmd.ProcessState.ExitCode() != tc.status || !strings.Contains(errs.String(), tc.contains) || tc.contains == "" && errs.Len() > 0 {
+		if cmd.ProcessState.ExitCode() != tc.status || !strings.Contains(errs.String(), tc.contains) ||
+			tc.contains == "" && errs.Len() > 0 {
 			t.Errorf("%s: status %d, standard error %q", tc.mode, cmd.ProcessState.ExitCode(), errs.String())
 		}
 	}

@@ -117,9 +117,9 @@ type Server struct {
 	LocalScopes []string
 
 	// Catalogs, if set, returns the catalogs that the caller of ctx has besides Catalog, in the order of precedence: of
-	// several entries with one name or URI, the caller has the first, and those of Catalog come first of all. It is called
-	// for each list, and for a name or URI that Catalog does not have, so it should be fast. An error fails the request.
-	// A nil *Catalog is left out. Callers may share catalogs; with Catalogs, clients cache lists privately.
+	// several entries with one name or URI, the caller has the first, and those of Catalog come first of all. It is
+	// called for each list, and for a name or URI that Catalog does not have, so it should be fast. An error fails the
+	// request. A nil *Catalog is left out. Callers may share catalogs; with Catalogs, clients cache lists privately.
 	// Extensions are those of Catalog alone. With Catalogs, the server declares the capabilities for tools, prompts,
 	// resources, completions and tasks.
 	//
@@ -135,17 +135,17 @@ type Server struct {
 	// out. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for
 	// concurrent use, and should return soon. See [Server.CatalogsChanged].
 	Personal func(ctx context.Context) []*Server
-	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes to
-	// changes of lists; a session does so when its client opens the stream for notifications. The context has the
-	// caller. It ends when the last client of the caller has unsubscribed, or the server shuts down. WhileListening must
-	// return then. It can watch lists of Personal that change elsewhere, and call [Server.CatalogsChanged]. A server
-	// calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
+	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes
+	// to changes of lists; a session does so when its client opens the stream for notifications. The context has the
+	// caller. It ends when the last client of the caller has unsubscribed, or the server shuts down. WhileListening
+	// must return then. It can watch lists of Personal that change elsewhere, and call [Server.CatalogsChanged]. A
+	// server calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
 	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.CatalogsChanged] for a
-	// caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas may
-	// be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may have
-	// sent the previous lists to the caller. Its clients are notified again then, because one of them may have requested
-	// the lists here after the first notification and before this call. PersonalOutdated must not block.
+	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.CatalogsChanged] for
+	// a caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas
+	// may be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may
+	// have sent the previous lists to the caller. Its clients are notified again then, because one of them may have
+	// requested the lists here after the first notification and before this call. PersonalOutdated must not block.
 	PersonalOutdated func(caller string) (shown bool)
 
 	// RootsChanged, if set, is called when the client of a session notifies the server that
@@ -260,7 +260,8 @@ func (s *Server) checkFields() error {
 	}
 	for _, host := range s.AllowedHosts {
 		if !httpurl.IsHost(host) {
-			return fmt.Errorf("server: AllowedHosts: %.200q must be a host name or an IP address, with or without a port", host)
+			return fmt.Errorf("server: AllowedHosts: %.200q must be a host name or an IP address, with or without a "+
+				"port", host)
 		}
 	}
 	return s.Limits.check()

@@ -62,13 +62,15 @@ func TestRunServesStandardInputUntilItEnds(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), runVariable+"=1", "GORACE=atexit_sleep_ms=0")
-	cmd.Stdin = strings.NewReader(request(1, mcp.MethodCallTool, `"name":"greet","arguments":{"name":"Ada"}`) + "\n" + request(2, mcp.MethodListTools, "") + "\n")
+	cmd.Stdin = strings.NewReader(request(1, mcp.MethodCallTool, `"name":"greet","arguments":{"name":"Ada"}`) + "\n" +
+		request(2, mcp.MethodListTools, "") + "\n")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(lines) != 2 || !strings.Contains(string(out), "Hello, Ada!") || !strings.Contains(string(out), `"name":"greet"`) {
+	if len(lines) != 2 || !strings.Contains(string(out), "Hello, Ada!") ||
+		!strings.Contains(string(out), `"name":"greet"`) {
 		t.Errorf("it wrote %s", out)
 	}
 }
@@ -107,8 +109,10 @@ var wrongFields = map[string][]func(*server.Server){
 	"Auth":     {func(s *server.Server) { s.Auth = &auth.ProtectedResource{} }},
 	"PageSize": {func(s *server.Server) { s.PageSize = -1 }},
 	"AllowedOrigins": origins("", "*", "null", "app.example.com", "https://app.example.com/", "https://App.example.com",
-		"https://app.example.com:443", "http://app.example.com:80", "https://user@app.example.com", "https://app.example.com?x"),
-	"AllowedHosts": hosts("", "*", "*.example.com", "https://example.com", "example.com/mcp", "user@example.com", "exa mple.com", ":8080", "example.com:x"),
+		"https://app.example.com:443", "http://app.example.com:80", "https://user@app.example.com",
+		"https://app.example.com?x"),
+	"AllowedHosts": hosts("", "*", "*.example.com", "https://example.com", "example.com/mcp", "user@example.com",
+		"exa mple.com", ":8080", "example.com:x"),
 }
 
 func origins(all ...string) (wrong []func(*server.Server)) {
@@ -128,14 +132,16 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 // anyValue has the fields that accept every value, and the reasons.
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
-	"KV": "nil is the memory", "Log": "nil is the memory", "Bus": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
+	"KV": "nil is the memory", "Log": "nil is the memory", "Bus": "nil is the memory", "Logger": "nil is the default",
+	"Middleware":   "functions",
 	"Icons":        "clients ignore icons with unsafe sources",
 	"Catalog":      "what the server offers",
 	"Catalogs":     "a function",
 	"KeepAlive":    "a negative value disables pings",
 	"ListCache":    "a negative time means stale",
 	"LocalScopes":  "a scope that no tool requires has no effect",
-	"RootsChanged": "a function", "Personal": "a function", "WhileListening": "a function", "PersonalOutdated": "a function", "DiscoverCache": "a negative time means stale",
+	"RootsChanged": "a function", "Personal": "a function", "WhileListening": "a function",
+	"PersonalOutdated": "a function", "DiscoverCache": "a negative time means stale",
 	"CallsPerSecond": "a negative value means no limit",
 	"ListsPerSecond": "a negative value means no limit",
 }
@@ -178,18 +184,20 @@ func TestCheckRejectsWrongValuesOfEveryField(t *testing.T) {
 		wantWrong(t, "Limits."+name, s)
 	}
 	wantWrong(t, "Limits.CallsPerSecond", &server.Server{Limits: server.Limits{CallsPerSecond: math.NaN()}})
-	wantWrong(t, "Limits.CallsPerSecond and ListsPerSecond", &server.Server{Limits: server.Limits{ListsPerSecond: math.NaN()}})
+	wantWrong(t, "Limits.CallsPerSecond and ListsPerSecond",
+		&server.Server{Limits: server.Limits{ListsPerSecond: math.NaN()}})
 }
 
 func TestCheckAcceptsRightValues(t *testing.T) {
 	s := &server.Server{
-		WebsiteURL:     "https://example.com/about",
-		Icons:          mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "data:image/png;base64,AA=="}},
-		AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000", "https://[::1]:8443", "chrome-extension://abcdef"},
-		AllowedHosts:   []string{"example.com", "Example.com:8080", "192.0.2.1", "[::1]:80", "::1", "localhost"},
-		Limits:         server.Limits{CallsPerSecond: -1},
-		KeepAlive:      -1,
-		ListCache:      server.CachePolicy{TTL: -1},
+		WebsiteURL: "https://example.com/about",
+		Icons:      mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "data:image/png;base64,AA=="}},
+		AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000", "https://[::1]:8443",
+			"chrome-extension://abcdef"},
+		AllowedHosts: []string{"example.com", "Example.com:8080", "192.0.2.1", "[::1]:80", "::1", "localhost"},
+		Limits:       server.Limits{CallsPerSecond: -1},
+		KeepAlive:    -1,
+		ListCache:    server.CachePolicy{TTL: -1},
 	}
 	if err := s.Check(); err != nil {
 		t.Error(err)
@@ -204,19 +212,27 @@ func requests(method string) map[string]server.ExtensionRequest {
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {
 	for want, e := range map[string]server.Extension{
-		"must have a prefix":                            {ID: "jobs"},
-		"must begin with a letter":                      {ID: "1com.example/jobs"},
-		"must encode to a JSON object":                  {ID: "com.example/jobs", Settings: []int{1}},
-		"cannot encode the settings":                    {ID: "com.example/jobs", Settings: func() {}},
-		"belongs to the protocol":                       {ID: "com.example/jobs", Requests: requests(mcp.MethodCallTool)},
-		`"initialize" belongs to the protocol`:          {ID: "com.example/jobs", Requests: requests(mcp.MethodInitialize)},
-		"belongs to the extension":                      {ID: "com.example/jobs", Requests: requests(mcp.MethodGetTask)},
-		"must not begin with":                           {ID: "com.example/jobs", Requests: requests("notifications/x")},
-		"letters, digits":                               {ID: "com.example/jobs", Requests: requests("jobs run")},
-		"handler must not be nil":                       {ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
-		"the name of a notification must begin with no": {ID: "com.example/jobs", Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context, json.RawMessage) {}}},
-		"belongs to another extension":                  {ID: "com.example/jobs", Requests: requests("other/run")},
-		"was added already":                             {ID: "com.example/other"},
+		"must have a prefix":           {ID: "jobs"},
+		"must begin with a letter":     {ID: "1com.example/jobs"},
+		"must encode to a JSON object": {ID: "com.example/jobs", Settings: []int{1}},
+		"cannot encode the settings":   {ID: "com.example/jobs", Settings: func() {}},
+		"belongs to the protocol": {ID: "com.example/jobs",
+			Requests: requests(mcp.MethodCallTool)},
+		`"initialize" belongs to the protocol`: {ID: "com.example/jobs",
+			Requests: requests(mcp.MethodInitialize)},
+		"belongs to the extension": {ID: "com.example/jobs",
+			Requests: requests(mcp.MethodGetTask)},
+		"must not begin with": {ID: "com.example/jobs",
+			Requests: requests("notifications/x")},
+		"letters, digits": {ID: "com.example/jobs", Requests: requests("jobs run")},
+		"handler must not be nil": {ID: "com.example/jobs",
+			Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+		"the name of a notification must begin with no": {ID: "com.example/jobs",
+			Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context,
+				json.RawMessage) {
+			}}},
+		"belongs to another extension": {ID: "com.example/jobs", Requests: requests("other/run")},
+		"was added already":            {ID: "com.example/other"},
 	} {
 		s := new(server.Server)
 		server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
@@ -230,7 +246,9 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
 	l := connectLine(t, s)
-	const run = `{"jsonrpc":"2.0","id":1,"method":"%s","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":{},"com.example/other":{}}}}}}`
+	const run = `{"jsonrpc":"2.0","id":1,"method":"%s",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":{},"com.example/other":{}}}}}}`
 	works := func(method string) bool {
 		t.Helper()
 		l.Send(fmt.Sprintf(run, method))
@@ -245,19 +263,22 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 		if works("jobs/run") {
 			t.Error("the method exists before the extension is added")
 		}
-		if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs", Requests: requests("jobs/run")}); err != nil {
+		if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs",
+			Requests: requests("jobs/run")}); err != nil {
 			t.Fatal(err)
 		}
 		if !works("jobs/run") || !works("other/run") {
 			t.Error("a method is missing")
 		}
-		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || !strings.Contains(string(raw), `"com.example/jobs":{}`) {
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil ||
+			!strings.Contains(string(raw), `"com.example/jobs":{}`) {
 			t.Errorf("%s, %v", raw, err)
 		}
 		if !s.RemoveExtension("com.example/jobs") || s.RemoveExtension("com.example/jobs") {
 			t.Error("the extension is not removed once")
 		}
-		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") || !strings.Contains(string(raw), "com.example/other") {
+		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") ||
+			!strings.Contains(string(raw), "com.example/other") {
 			t.Errorf("%s, %v", raw, err)
 		}
 	}
@@ -269,9 +290,12 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 // Rule J13: a declaration in an earlier request does not count for this one.
 func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	server.AddExtension(s, server.Extension{ID: "com.example/jobs", Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
+	server.AddExtension(s, server.Extension{ID: "com.example/jobs",
+		Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
 	l := connectLine(t, s)
-	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
+	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
 	l.Send(fmt.Sprintf(declaring, "{}"))
 	if got := l.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
 		t.Errorf("%s", got)
@@ -290,7 +314,9 @@ func ExampleAddExtension() {
 	server.AddExtension(s, server.Extension{
 		ID: "com.example/paper",
 		Requests: map[string]server.ExtensionRequest{
-			"paper/left": func(context.Context, json.RawMessage) (any, error) { return map[string]int{"sheets": 12}, nil },
+			"paper/left": func(context.Context, json.RawMessage) (any, error) {
+				return map[string]int{"sheets": 12}, nil
+			},
 		},
 	})
 
@@ -316,7 +342,9 @@ func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	l := connectLine(t, s)
 	isOwn := func() bool {
-		l.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
+		l.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x",` +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`)
 		return strings.Contains(l.Receive(), `"resultType":"complete"`)
 	}
 	for range 2 {
@@ -343,9 +371,15 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 			s := httpServer()
 			s.Logger = slog.New(slog.NewTextHandler(log, nil))
 			s.Limits.MaxInflight = 2
-			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) { stop(); return "", nil })
-			server.AddPrompt(s, mcp.Prompt{Name: "fail"}, func(context.Context, struct{}) (string, error) { stop(); return "", nil })
-			server.AddResource(s, mcp.Resource{URI: "test:fail", Name: "fail"}, func(context.Context) (string, error) { stop(); return "", nil })
+			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context,
+				struct{}) (string, error) {
+				stop()
+				return "", nil
+			})
+			server.AddPrompt(s, mcp.Prompt{Name: "fail"},
+				func(context.Context, struct{}) (string, error) { stop(); return "", nil })
+			server.AddResource(s, mcp.Resource{URI: "test:fail", Name: "fail"},
+				func(context.Context) (string, error) { stop(); return "", nil })
 			s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
 				return func(ctx context.Context, c *call.Call) (any, error) {
 					if uri, _ := c.Params().Get("uri"); string(uri) == `"test:middleware"` {
@@ -375,7 +409,8 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 							t.Errorf("%s: %d log lines", test.members, n)
 						}
 					}
-					if response := s.ask(id, mcp.MethodCallTool, `"name":"echo","arguments":{"text":"alive"}`); !strings.Contains(response, "alive") {
+					if response := s.ask(id, mcp.MethodCallTool,
+						`"name":"echo","arguments":{"text":"alive"}`); !strings.Contains(response, "alive") {
 						t.Errorf("the next call: %s", response)
 					}
 				}

@@ -65,7 +65,8 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 		},
 		"after a call": func(t *testing.T, s *server.Server, session []string) {
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
-			if rec := inBubble(s, http.MethodPost, countCall, session...); !strings.Contains(rec.Body.String(), "done") {
+			if rec := inBubble(s, http.MethodPost, countCall, session...); !strings.Contains(rec.Body.String(),
+				"done") {
 				t.Fatal(rec.Body)
 			}
 		},
@@ -143,7 +144,8 @@ func TestALongCallIsKeptAlive(t *testing.T) {
 			time.Sleep(50 * time.Second)
 			close(w.release)
 			<-x.done
-			want := `^id: \S+\.0\nretry: 1000\ndata: \n\n` + strings.Repeat(`:\n\n`, comments) + `id: \S+\.1\ndata: {.*"waited"`
+			want := `^id: \S+\.0\nretry: 1000\ndata: \n\n` + strings.Repeat(`:\n\n`, comments) +
+				`id: \S+\.1\ndata: {.*"waited"`
 			kind := x.rec.Header().Get("Content-Type")
 			if kind != "text/event-stream" || !regexp.MustCompile(want).MatchString(x.body()) {
 				t.Errorf("every %v: %q", interval, x.body())
@@ -154,7 +156,9 @@ func TestALongCallIsKeptAlive(t *testing.T) {
 
 func TestSessionsAreActiveDuringRequests(t *testing.T) {
 	s := &server.Server{}
-	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct{}) (int, error) { return s.ActiveSessions(), nil })
+	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct{}) (int, error) {
+		return s.ActiveSessions(), nil
+	})
 	if n := s.ActiveSessions(); n != 0 {
 		t.Errorf("%d sessions are active before the first", n)
 	}

@@ -76,12 +76,16 @@ func TestNotificationsReachTheReplicaWithTheStandaloneStream(t *testing.T) {
 			f := newBubbleFleet(t, 3, func(s *server.Server) {
 				server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
 					return "", &call.URLRequiredError{URLs: []call.RequiredURL{{
-						URL: "https://pay.example/", Message: "Pay", Done: func(context.Context) (bool, error) { return paid.Load(), nil },
+						URL: "https://pay.example/", Message: "Pay",
+						Done: func(context.Context) (bool, error) { return paid.Load(), nil },
 					}}}
 				})
 			})
-			rec := inBubble(f.servers[0], http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{"url":{}}}}}`)
-			session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept", "text/event-stream, application/json"}
+			rec := inBubble(f.servers[0], http.MethodPost,
+				`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+					`"clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{"url":{}}}}}`)
+			session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id"), "Accept",
+				"text/event-stream, application/json"}
 			inBubble(f.servers[0], http.MethodPost, wiretest.Initialized, session...)
 			var x *exchange
 			switch when {
@@ -93,7 +97,8 @@ func TestNotificationsReachTheReplicaWithTheStandaloneStream(t *testing.T) {
 				x = f.listen(1, session)
 			}
 			buy := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"buy"}}`
-			if rec := inBubble(f.servers[0], http.MethodPost, buy, session...); !strings.Contains(rec.Body.String(), "-32042") {
+			if rec := inBubble(f.servers[0], http.MethodPost, buy, session...); !strings.Contains(rec.Body.String(),
+				"-32042") {
 				t.Fatal(rec.Body)
 			}
 			paid.Store(true)
@@ -175,7 +180,8 @@ func TestSessionsAreReadAgainWhenMessagesAreLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 4 * store.MaxQueue { // more than a subscription holds
-			if err := f.stores[0].Memory.Publish(t.Context(), "server/sessions", []byte(`{"o":"x","s":"another"}`)); err != nil {
+			if err := f.stores[0].Memory.Publish(t.Context(), "server/sessions",
+				[]byte(`{"o":"x","s":"another"}`)); err != nil {
 				t.Fatal(err)
 			}
 		}

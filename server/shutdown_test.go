@@ -55,7 +55,8 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 func TestShutdownEndsOpenStreams(t *testing.T) {
 	e := newEndpoint(t)
 	session := e.session("2025-11-25")
-	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...))
+	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "",
+		append(session, "Accept", "text/event-stream")...))
 	p := e.pair("/")
 	if err := e.server.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -120,7 +121,8 @@ func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
 		down := make(chan error)
 		go func() { down <- f.servers[0].Shutdown(t.Context()) }()
 		synctest.Wait()
-		if status, text := f.post(1, endpoint, `{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound {
+		if status, text := f.post(1, endpoint,
+			`{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound {
 			t.Errorf("a request during the shutdown: %d %s", status, text)
 		}
 		if <-earlier.done; earlier.status() != http.StatusAccepted {

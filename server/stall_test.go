@@ -49,10 +49,11 @@ func (n *memoryNet) dial(context.Context, string, string) (net.Conn, error) {
 // returned.
 func plainServer(t *testing.T, h http.Handler) (n *memoryNet, returned chan struct{}) {
 	n, returned = &memoryNet{make(chan net.Conn), make(chan struct{})}, make(chan struct{}, 100)
-	web := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r)
-		returned <- struct{}{}
-	}), Protocols: new(http.Protocols)}
+	web := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			returned <- struct{}{}
+		}), Protocols: new(http.Protocols)}
 	web.Protocols.SetHTTP1(true)
 	web.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan struct{})
@@ -91,7 +92,8 @@ func TestABodyThatNeverComesEndsItsRequest(t *testing.T) {
 		"rejected session": func([]string) string { return requestHead("POST", "/", "Mcp-Session-Id", "x") },
 	} {
 		for _, body := range []string{
-			"Content-Length: 10\r\n\r\n", "Content-Length: 10\r\n\r\n{", "Content-Length: 200000\r\n\r\n{", "Content-Length: 3000000\r\n\r\n{",
+			"Content-Length: 10\r\n\r\n", "Content-Length: 10\r\n\r\n{", "Content-Length: 200000\r\n\r\n{",
+			"Content-Length: 3000000\r\n\r\n{",
 			"Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n5\r\n",
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,7 +175,10 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		session := begin(t, s)
-		network, returned := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(wrapper{w}, r) }))
+		network, returned := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			s.ServeHTTP(wrapper{w}, r)
+		}))
 		transport := &http.Transport{DialContext: network.dial, Protocols: new(http.Protocols)}
 		transport.Protocols.SetUnencryptedHTTP2(true)
 		defer transport.CloseIdleConnections()
@@ -205,7 +210,8 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 		defer resp.Body.Close()
 		select {
 		case <-returned:
-		case <-time.After(30*time.Second + 20_000_000/(32<<10)*time.Second + time.Second): // by the length of the response
+		case <-time.After(30*time.Second + 20_000_000/(32<<10)*time.Second + time.Second):
+			// by the length of the response
 			t.Error("the handler has not returned")
 		}
 	})
@@ -231,7 +237,8 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 		})
 		network, _ := plainServer(t, mux)
 		dials := 0
-		transport := &http.Transport{DialContext: func(ctx context.Context, network1, address string) (net.Conn, error) {
+		transport := &http.Transport{DialContext: func(ctx context.Context,
+			network1, address string) (net.Conn, error) {
 			dials++
 			return network.dial(ctx, network1, address)
 		}}

@@ -69,7 +69,8 @@ func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoin
 			URI: "http://localhost", Issuers: []string{"https://issuer.example"},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
 				who, err := principal.New("https://issuer.example", strings.TrimPrefix(token, canaryToken), "")
-				return &auth.Info{Principal: who, Audience: []string{"http://localhost"}, Expiry: time.Now().Add(time.Hour)}, err
+				return &auth.Info{Principal: who, Audience: []string{"http://localhost"},
+					Expiry: time.Now().Add(time.Hour)}, err
 			}),
 		}
 		type input struct {
@@ -83,7 +84,9 @@ func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoin
 			if err != nil {
 				return "", err
 			}
-			if _, err := server.Once(ctx, "pay", func(context.Context, string) (string, error) { return "canary-once", nil }); err != nil {
+			if _, err := server.Once(ctx, "pay", func(context.Context, string) (string, error) {
+				return "canary-once", nil
+			}); err != nil {
 				return "", err
 			}
 			second, err := server.Elicit[nameForm](ctx, "canary-question again")
@@ -104,24 +107,31 @@ func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoin
 // another replica. It returns the ids of the sessions.
 func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 	t.Helper()
-	answer := `{"action":"accept","content":{"name":"` + strings.Repeat("canary-answer", 4000) + `"}}`       // longer than what a client holds or a Bus forwards
-	published := `{"action":"accept","content":{"name":"canary-answer` + strings.Repeat("<", 30_000) + `"}}` // encoding/json would escape it
+	// longer than what a client holds or a Bus forwards
+	answer := `{"action":"accept","content":{"name":"` + strings.Repeat("canary-answer", 4000) + `"}}`
+	// encoding/json would escape it
+	published := `{"action":"accept","content":{"name":"canary-answer` + strings.Repeat("<", 30_000) + `"}}`
 	token := []string{"Authorization", "Bearer " + canaryToken + "ada"}
 	for _, r := range resumableRevisions {
 		if r < "2025-06-18" { // without elicitation
 			continue
 		}
-		a := first.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+r+
-			`","clientInfo":{"name":"canary-client","version":"1"},"capabilities":{"elicitation":{},"experimental":{"canary-capability":{}}}}}`, token...)
+		a := first.do(http.MethodPost, "/",
+			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+r+
+				`","clientInfo":{"name":"canary-client","version":"1"},"capabilities":{"elicitation":{},`+
+				`"experimental":{"canary-capability":{}}}}}`, token...)
 		id := a.header.Get("Mcp-Session-Id")
 		session := append([]string{"Mcp-Session-Id", id, "MCP-Protocol-Version", r}, token...)
 		sessions = append(sessions, id)
 		first.do(http.MethodPost, "/", wiretest.Initialized, session...)
-		if a := second.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://canary-uri"}}`, session...); a.status != http.StatusOK {
+		if a := second.do(http.MethodPost, "/",
+			`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://canary-uri"}}`,
+			session...); a.status != http.StatusOK {
 			t.Fatalf("subscribe: %s", a)
 		}
 		call := wiretest.Stream(t, first.open(t.Context(), http.MethodPost, "/",
-			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"talk","arguments":{"text":"canary-argument"},"_meta":{"progressToken":1}}}`, session...))
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"talk",`+
+				`"arguments":{"text":"canary-argument"},"_meta":{"progressToken":1}}}`, session...))
 		for done := false; !done; {
 			data := call.Data()
 			var m struct {
@@ -137,16 +147,20 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 					t.Fatalf("%.500s", data)
 				}
 			case mcp.MethodElicit:
-				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, map[bool]string{true: answer, false: published}[r == "2025-11-25"]), session...); a.status != http.StatusAccepted {
+				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
+					map[bool]string{true: answer, false: published}[r == "2025-11-25"]),
+					session...); a.status != http.StatusAccepted {
 					t.Fatalf("the answer: %s", a)
 				}
 			}
 		}
 	}
-	able := strings.Replace(wiretest.Meta, `Capabilities":{}`, `Capabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"progressToken":"p"`, 1)
+	able := strings.Replace(wiretest.Meta, `Capabilities":{}`,
+		`Capabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"progressToken":"p"`, 1)
 	ask := func(e *endpoint, method, name, members string) string {
 		t.Helper()
-		resp := e.open(t.Context(), http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,%s}}`, method, members, able),
+		resp := e.open(t.Context(), http.MethodPost, "/",
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,%s}}`, method, members, able),
 			append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}, token...)...)
 		defer resp.Body.Close()
 		if resp.Header.Get("Content-Type") != "text/event-stream" {
@@ -163,14 +177,17 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 				t.Fatalf("%s: %.500s", tool, got)
 			}
 			got = ask([]*endpoint{second, first}[round%2], mcp.MethodCallTool, tool,
-				members+`,"requestState":"`+member(t, got, "requestState")+`","inputResponses":{"`+inputKey(t, got)+`":`+answer+`}`)
+				members+`,"requestState":"`+member(t, got, "requestState")+`","inputResponses":{"`+inputKey(t, got)+
+					`":`+answer+`}`)
 		}
 	}
-	id := member(t, ask(first, mcp.MethodCallTool, "job", `"name":"job","arguments":{"text":"canary-argument"}`), "taskId")
+	id := member(t, ask(first, mcp.MethodCallTool, "job", `"name":"job","arguments":{"text":"canary-argument"}`),
+		"taskId")
 	eventually(t, func() bool {
 		got := ask(second, mcp.MethodGetTask, id, `"taskId":"`+id+`"`)
 		if strings.Contains(got, `"inputRequests"`) && strings.Contains(got, "canary-question") {
-			ask(second, mcp.MethodUpdateTask, id, `"taskId":"`+id+`","inputResponses":{"`+inputKey(t, got)+`":`+answer+`}`)
+			ask(second, mcp.MethodUpdateTask, id, `"taskId":"`+id+`","inputResponses":{"`+inputKey(t, got)+`":`+answer+
+				`}`)
 		}
 		return strings.Contains(got, "canary-result")
 	})
@@ -181,7 +198,8 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 	})
 	// The first replica subscribes to a resource, and the second announces a change.
 	watching := wiretest.Stream(t, first.open(t.Context(), http.MethodPost, "/",
-		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["note://canary-change"]},`+able+`}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen",`+
+			`"params":{"notifications":{"resourceSubscriptions":["note://canary-change"]},`+able+`}}`,
 		append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen}, token...)...))
 	for _, want := range []string{"acknowledged", "resources/updated"} {
 		if data := watching.Data(); !strings.Contains(data, want) {
@@ -297,7 +315,8 @@ func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shared.Memory.Put(t.Context(), keys[len(keys)-1], item.Value, store.PutOptions{TTL: wiretest.Patience}); err != nil {
+	if _, err := shared.Memory.Put(t.Context(), keys[len(keys)-1], item.Value,
+		store.PutOptions{TTL: wiretest.Patience}); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := e.pings(one), e.pings(other); first != http.StatusOK || second != http.StatusNotFound {
@@ -314,7 +333,9 @@ func TestStoredEventsCannotBeExchanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := &spoiledLog{Memory: store.NewMemory(store.MemoryOptions{}), spoil: spoil}
-			s := newStepping(t, func(s *server.Server) { s.KV, s.Log, s.Keys = memory, memory, [][]byte{make([]byte, 32)} })
+			s := newStepping(t, func(s *server.Server) {
+				s.KV, s.Log, s.Keys = memory, memory, [][]byte{make([]byte, 32)}
+			})
 			session := s.session(string(mcp.V20251125))
 			got := s.begin(session, 3)
 			close(s.steps)
@@ -379,7 +400,8 @@ func TestAStoreThatDoesNotAnswerDelaysRequestsOnce(t *testing.T) {
 			}
 			kv.silent = true
 			begun := time.Now()
-			rec := inBubble(s, request.method, request.body, append(session, "Accept", "application/json, text/event-stream")...)
+			rec := inBubble(s, request.method, request.body,
+				append(session, "Accept", "application/json, text/event-stream")...)
 			if took := time.Since(begun); rec.Code != http.StatusServiceUnavailable || took > 10*time.Second {
 				t.Errorf("%s: %d after %v: %s", name, rec.Code, took, rec.Body)
 			}
@@ -447,7 +469,8 @@ func stallServer(d time.Duration, silent bool, effects *atomic.Int32, log io.Wri
 	return s
 }
 
-const askable = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+const askable = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // A handler that uses the store waits while it is not available. A write whose answer is lost has no second effect.
 func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
@@ -458,7 +481,8 @@ func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 			defer shutdown(t, s)
 			w := connect(t, s)
 			call := func(tool, more string) string {
-				w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` + more + askable + `}}`)
+				w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` +
+					more + askable + `}}`)
 				return w.Receive()
 			}
 			if got := call("pay", ""); !strings.Contains(got, `"text":"paid 1"`) {
@@ -468,14 +492,16 @@ func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 			if !strings.Contains(first, "name?") {
 				t.Fatalf("silent %v: a parked call: %s", silent, first)
 			}
-			got := call("park", `"requestState":"`+member(t, first, "requestState")+`","inputResponses":{"`+inputKey(t, first)+`":{"action":"accept","content":{"Name":"-Ada"}}},`)
+			got := call("park", `"requestState":"`+member(t, first, "requestState")+`","inputResponses":{"`+
+				inputKey(t, first)+`":{"action":"accept","content":{"Name":"-Ada"}}},`)
 			if !strings.Contains(got, `"text":"asked 2-Ada"`) {
 				t.Errorf("silent %v: the answer to a parked call: %s", silent, got)
 			}
 			id := member(t, call("ask", ""), "taskId")
 			time.Sleep(6 * time.Second)
 			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"` + id + `",` + askable + `}}`)
-			if got := w.Receive(); !strings.Contains(got, `"status":"input_required"`) || !strings.Contains(got, "name?") {
+			if got := w.Receive(); !strings.Contains(got, `"status":"input_required"`) ||
+				!strings.Contains(got, "name?") {
 				t.Errorf("silent %v: a task: %s", silent, got)
 			}
 			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/cancel","params":{"taskId":"` + id + `",` + askable + `}}`)
@@ -493,9 +519,12 @@ func TestErrorsOfTheStoreHaveNoDetails(t *testing.T) {
 		defer shutdown(t, s)
 		for _, tool := range []string{"pay", "park"} {
 			begun := time.Now()
-			rec := inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":{},`+askable+`}}`,
-				"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool, "Accept", "application/json, text/event-stream")
-			if took := time.Since(begun); took > 70*time.Second || !strings.Contains(rec.Body.String(), "the store of the server is not available: try again later") {
+			rec := inBubble(s, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
+				`","arguments":{},`+askable+`}}`,
+				"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool, "Accept",
+				"application/json, text/event-stream")
+			if took := time.Since(begun); took > 70*time.Second ||
+				!strings.Contains(rec.Body.String(), "the store of the server is not available: try again later") {
 				t.Errorf("%s after %v: %s", tool, took, rec.Body)
 			}
 			if strings.Contains(rec.Body.String(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {

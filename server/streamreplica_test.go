@@ -127,7 +127,9 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			session := f.session(version)
 			body, want := stepCall, `{"jsonrpc":"2.0","id":1,`+lost
 			if version == "2025-03-26" {
-				body = "[" + stepCall + `,{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"step","_meta":{"progressToken":2}}}]`
+				body = "[" + stepCall +
+					`,{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"step",` +
+					`"_meta":{"progressToken":2}}}]`
 				want = `[{"jsonrpc":"2.0","id":1,` + lost
 			}
 			call := f.open(0, http.MethodPost, body, session...)
@@ -187,7 +189,8 @@ func TestAStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
 		}
 		f.progress(1, 1)
 		close(f.steps)
-		if got := x.frames(); len(got) != 2 || !strings.Contains(got[0].Data, `"progress":1`) || !strings.Contains(got[1].Data, `"id":1,"result"`) {
+		if got := x.frames(); len(got) != 2 || !strings.Contains(got[0].Data, `"progress":1`) ||
+			!strings.Contains(got[1].Data, `"id":1,"result"`) {
 			t.Errorf("%v", got)
 		}
 	})
@@ -201,7 +204,8 @@ func TestTheStreamOfACancelledCallEndsAtAnotherReplica(t *testing.T) {
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
 		x := f.resume(1, session, call.frames()[0].ID)
-		f.open(2, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session...)
+		f.open(2, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+			session...)
 		if !x.ended() || len(x.frames()) != 0 {
 			t.Errorf("the stream has not ended: %v", x.frames())
 		}
@@ -241,7 +245,8 @@ func (l *failingLog) failNext(n int64, cause error, applied bool) {
 
 var errNotConnected = errors.New("not connected")
 
-const unlogged = `"error":{"code":-32603,"message":"cannot resume the stream of the request: the server could not store an event`
+const unlogged = `"error":{"code":-32603,"message":"cannot resume the stream of the request: the server could not ` +
+	`store an event`
 
 // newFailingFleet returns two replicas, and the log of the first.
 func newFailingFleet(t *testing.T) (*bubbleFleet, *failingLog) {
@@ -288,7 +293,8 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 			if waited := time.Since(started); waited > c.within {
 				t.Errorf("%s: the stream ends after %v", c.name, waited)
 			}
-			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" || !strings.Contains(got[0].Data, `"id":1,`+unlogged) {
+			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" ||
+				!strings.Contains(got[0].Data, `"id":1,`+unlogged) {
 				t.Errorf("%s: %v", c.name, got)
 			}
 			if !c.ended { // the client at the first replica has not lost its connection
@@ -297,7 +303,8 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 					t.Errorf("%s: %v", c.name, got)
 				}
 			}
-			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 || !strings.Contains(again[0].Data, unlogged) {
+			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 ||
+				!strings.Contains(again[0].Data, unlogged) {
 				t.Errorf("%s: resumed again: %v", c.name, again)
 			}
 		})
@@ -360,7 +367,8 @@ func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
 			if received[2].ID != "" {
 				t.Errorf("an event after it has the id %s", received[2].ID)
 			}
-			if x := f.resume(1, session, strings.Replace(received[1].ID, ".2", ".7", 1)); x.status() != http.StatusBadRequest {
+			if x := f.resume(1, session, strings.Replace(received[1].ID, ".2", ".7",
+				1)); x.status() != http.StatusBadRequest {
 				t.Errorf("an event that was not sent: %d %s", x.status(), x.body())
 			}
 			close(f.steps)
@@ -368,8 +376,8 @@ func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
 	}
 }
 
-// The ids of the requests are in the log, so that another replica can answer them. If they are too long for it, the client
-// receives no event id, and knows that it cannot resume the stream.
+// The ids of the requests are in the log, so that another replica can answer them. If they are too long for it, the
+// client receives no event id, and knows that it cannot resume the stream.
 func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
 	for _, c := range []struct {
 		requests  int
@@ -391,13 +399,15 @@ func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
 				follower := f.resume(1, session, x.frames()[0].ID)
 				f.stores[0].cut.Store(true)
 				time.Sleep(30 * time.Second)
-				if got := follower.frames(); len(got) != 1 || strings.Count(got[0].Data, "the server process that served the request has ended") != c.requests+1 {
+				if got := follower.frames(); len(got) != 1 ||
+					strings.Count(got[0].Data, "the server process that served the request has ended") != c.requests+1 {
 					t.Errorf("%d long ids: %v", c.requests, got)
 				}
 				f.stores[0].cut.Store(false)
 			}
 			close(f.steps)
-			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].ID != "" || strings.Count(got[1].Data, `"result"`) != c.requests+1) {
+			if got := x.frames(); !c.resumable && (len(got) != 2 || got[1].ID != "" ||
+				strings.Count(got[1].Data, `"result"`) != c.requests+1) {
 				t.Errorf("%d long ids: %v", c.requests, got)
 			}
 		})

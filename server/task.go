@@ -211,7 +211,8 @@ func (s *Server) runAgain(t *tasks.Task) (start func(*tasks.Run), known bool) {
 
 // startDriven starts a task in the engine of the tool's driver. The task is stored first, so that no
 // task of the engine is without one of the client.
-func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage, ttl time.Duration) (any, error) {
+func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
+	ttl time.Duration) (any, error) {
 	if err := entry.input.Validate(arguments); err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", invalidArguments(err))
 	}
@@ -224,7 +225,8 @@ func (s *Server) startDriven(ctx context.Context, c *rpc.Call, entry *toolEntry,
 		return nil, err
 	}
 	start := task.Start{
-		ID: t.ID, Tool: entry.tool.Name, Arguments: slices.Clone(arguments), Principal: c.Principal(), Expires: t.Expires(),
+		ID: t.ID, Tool: entry.tool.Name, Arguments: slices.Clone(arguments), Principal: c.Principal(),
+		Expires: t.Expires(),
 	}
 	if declared := c.Peer().Capabilities; declared != nil {
 		start.Client = *declared
@@ -313,7 +315,8 @@ func (s *Server) observe(ctx context.Context, t *tasks.Task) (*tasks.Task, error
 // answerTask passes answers to the task or to its engine.
 func (s *Server) answerTask(ctx context.Context, t *tasks.Task, answers map[string]json.RawMessage) error {
 	if !t.External {
-		_, err := s.tasks.store.Update(ctx, t.Request.Principal, t.ID, func(t *tasks.Task) error { return t.Answer(answers) })
+		_, err := s.tasks.store.Update(ctx, t.Request.Principal, t.ID,
+			func(t *tasks.Task) error { return t.Answer(answers) })
 		return err
 	}
 	if t.Status.Terminal() {

@@ -88,7 +88,8 @@ func TestDiscoverDeclaresTheTasksExtension(t *testing.T) {
 		s, _ := taskServer()
 		p := w.connect(t, s)
 		result := string(p.must(mcp.MethodDiscover, ""))
-		if !strings.Contains(result, `"extensions":{"io.modelcontextprotocol/tasks":{}}`) || strings.Contains(result, `"tasks":{`) {
+		if !strings.Contains(result, `"extensions":{"io.modelcontextprotocol/tasks":{}}`) ||
+			strings.Contains(result, `"tasks":{`) {
 			t.Errorf("server/discover: %s", result)
 		}
 	})
@@ -129,7 +130,8 @@ func TestClientsWithoutTheExtensionHaveNoTasks(t *testing.T) {
 // wantMissingExtension fails unless r is the error for a client without the extension.
 func wantMissingExtension(t *testing.T, w taskWire, r taskReply) {
 	t.Helper()
-	if r.err == nil || r.err.Code != mcp.CodeMissingCapability || string(r.err.Data) != `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}` {
+	if r.err == nil || r.err.Code != mcp.CodeMissingCapability ||
+		string(r.err.Data) != `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}` {
 		t.Errorf("%s", r.raw)
 	}
 	if w.http && r.status != 400 {
@@ -146,7 +148,8 @@ func TestResultTypeIsTaskOnlyOfACreatedTask(t *testing.T) {
 		p := w.connect(t, s)
 		result := p.must(mcp.MethodCallTool, p.taskCall("work", ""))
 		id := p.created(result).TaskID
-		for _, member := range []string{"result", "error", "inputRequests", "requestState", "task", "ttl", "pollInterval"} {
+		for _, member := range []string{"result", "error", "inputRequests", "requestState", "task", "ttl",
+			"pollInterval"} {
 			if _, ok := jsonrpc.Get(result, member); ok {
 				t.Errorf("the created task has %s: %s", member, result)
 			}
@@ -178,7 +181,8 @@ func TestTaskStateHasTheDataOfItsStatus(t *testing.T) {
 		s, jobs := taskServer()
 		p := w.connect(t, s)
 		has := func(s taskState) string {
-			return fmt.Sprintf("%d inputRequests, result %t, error %t", len(s.InputRequests), s.Result != nil, s.Error != nil)
+			return fmt.Sprintf("%d inputRequests, result %t, error %t", len(s.InputRequests), s.Result != nil,
+				s.Error != nil)
 		}
 		want := func(s taskState, status mcp.TaskStatus, data string) {
 			t.Helper()
@@ -192,7 +196,8 @@ func TestTaskStateHasTheDataOfItsStatus(t *testing.T) {
 		(<-jobs).finish <- "well done"
 		completed := p.until(working.TaskID, mcp.TaskCompleted)
 		want(completed, mcp.TaskCompleted, "0 inputRequests, result true, error false")
-		if !strings.Contains(string(completed.Result), "well done") || strings.Contains(completed.raw, mcp.MetaRelatedTask) {
+		if !strings.Contains(string(completed.Result), "well done") ||
+			strings.Contains(completed.raw, mcp.MetaRelatedTask) {
 			t.Errorf("completed: %s", completed.raw)
 		}
 		asking := p.until(p.create("chat").TaskID, mcp.TaskInputRequired)
@@ -220,7 +225,8 @@ func TestTaskEndsWithTheOutcomeOfTheCall(t *testing.T) {
 			toolError = mcp.TaskFailed
 		}
 		for tool, status := range map[string]mcp.TaskStatus{
-			"quick": mcp.TaskCompleted, "fail": toolError, "panic": toolError, "exit": toolError, "broken": mcp.TaskFailed,
+			"quick": mcp.TaskCompleted, "fail": toolError, "panic": toolError, "exit": toolError,
+			"broken": mcp.TaskFailed,
 		} {
 			p.declared = tasklessClient
 			call := p.ask(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`, tool))
@@ -279,11 +285,13 @@ func TestUnknownTaskIsInvalid(t *testing.T) {
 		others := []string{mcp.MethodUpdateTask}
 		if w.revision.Modern() {
 			others = []string{mcp.MethodTaskResult, mcp.MethodListTasks}
-			p.wantError(mcp.MethodUpdateTask, taskMembers(p.create("ask").TaskID), jsonrpc.CodeInvalidParams, "inputResponses")
+			p.wantError(mcp.MethodUpdateTask, taskMembers(p.create("ask").TaskID), jsonrpc.CodeInvalidParams,
+				"inputResponses")
 		}
 		for _, method := range others {
 			r := p.ask(method, taskMembers("unknown")+responses)
-			if r.err == nil || r.err.Code != jsonrpc.CodeMethodNotFound || w.http && w.revision.Modern() && r.status != 404 {
+			if r.err == nil || r.err.Code != jsonrpc.CodeMethodNotFound ||
+				w.http && w.revision.Modern() && r.status != 404 {
 				t.Errorf("%s: %d %s", method, r.status, r.raw)
 			}
 		}
@@ -314,7 +322,8 @@ func TestKeysOfInputRequestsAreNeverReused(t *testing.T) {
 			}
 		}
 		p.update(id, fmt.Sprintf(`{%q:%s,"unknown":%s}`, first, acceptName("Ada"), acceptName("Eve")))
-		if task = p.get(id); task.Status != mcp.TaskInputRequired || len(task.InputRequests) != 1 || task.InputRequests[second].Method == "" {
+		if task = p.get(id); task.Status != mcp.TaskInputRequired || len(task.InputRequests) != 1 ||
+			task.InputRequests[second].Method == "" {
 			t.Fatalf("after a partial response: %s", task.raw)
 		}
 		p.update(id, fmt.Sprintf(`{%q:%s}`, first, acceptName("Eve"))) // has been answered
@@ -369,7 +378,8 @@ func TestOnlyTasksCancelCancelsATask(t *testing.T) {
 		id := p.create("work").TaskID
 		j := <-jobs
 		if !w.http { // a connection has one namespace for the ids of requests
-			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, p.lastID), "", "")
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`,
+				p.lastID), "", "")
 		}
 		if s := p.get(id); s.Status != mcp.TaskWorking || j.ctx.Err() != nil {
 			t.Errorf("after notifications/cancelled: %s", s.raw)
@@ -463,7 +473,8 @@ func TestRequestsAboutTasksAreLimited(t *testing.T) {
 			p := w.connect(t, s)
 			for i := range 3 {
 				r := p.ask(method, taskMembers("unknown")+`,"inputResponses":{}`)
-				if limited := r.err != nil && r.err.Code == jsonrpc.CodeInternalError && strings.Contains(r.raw, "retryAfterMs"); limited != (i == 2) {
+				if limited := r.err != nil && r.err.Code == jsonrpc.CodeInternalError &&
+					strings.Contains(r.raw, "retryAfterMs"); limited != (i == 2) {
 					t.Errorf("%s, request %d: %s", method, i+1, r.raw)
 				}
 			}

@@ -26,7 +26,8 @@ var requiresTasks = &call.CapabilityError{Required: mcp.ClientCapabilities{
 }}
 
 // callTask serves a call as a task. It reports false if the call is not one.
-func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (result any, err error, done bool) {
+func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (result any, err error, done bool) {
 	o := entry.task
 	switch {
 	case c.Can(revision.TaskExtension):
@@ -48,7 +49,8 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ar
 		raw, asked := c.Params().Get("task")
 		switch {
 		case asked && o == nil:
-			return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q does not run as a task: call it without params.task", entry.tool.Name), true
+			return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound,
+				"tool %q does not run as a task: call it without params.task", entry.tool.Name), true
 		case asked:
 			ttl, err := revision.RequestedTTL(raw, o.TTL)
 			if err != nil {
@@ -59,7 +61,9 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ar
 		}
 	}
 	if o != nil && o.Support == mcp.TaskRequired {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "tool %q runs only as a task: call it with params.task in revision %s, or with the tasks extension in %s", entry.tool.Name, mcp.V20251125, mcp.V20260728), true
+		return nil, jsonrpc.Errorf(jsonrpc.CodeMethodNotFound,
+			"tool %q runs only as a task: call it with params.task in revision %s, or with the tasks extension in %s",
+			entry.tool.Name, mcp.V20251125, mcp.V20260728), true
 	}
 	return nil, nil, false
 }
@@ -74,7 +78,8 @@ func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, er
 }
 
 // newTask begins the first run of a task for a call. Attempt calls its argument, again if the store fails.
-func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration, attempt func(context.Context, func() error) error) (*tasks.Task, *tasks.Run, error) {
+func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration,
+	attempt func(context.Context, func() error) error) (*tasks.Task, *tasks.Run, error) {
 	t, err := storedTask(c, entry.task, ttl)
 	if err != nil {
 		return nil, nil, err
@@ -117,7 +122,8 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 	return t, run, nil
 }
 
-func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage, ttl time.Duration) (any, error) {
+func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
+	ttl time.Duration) (any, error) {
 	if entry.task.Driver != nil {
 		return s.startDriven(ctx, c, entry, arguments, ttl)
 	}
@@ -159,7 +165,8 @@ func (s *Server) runTask(run *tasks.Run, entry *toolEntry, arguments json.RawMes
 }
 
 // callDetachable serves a call that becomes a task when its handler calls Detach.
-func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (any, error) {
+func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (any, error) {
 	type answer struct {
 		result *mcp.CallToolResult
 		err    error
@@ -352,7 +359,8 @@ func (s *Server) elicitURLs(c *rpc.Call, e *call.URLRequiredError) error {
 		for i, raw := range answers {
 			var answer mcp.ElicitResult
 			if err := jsonv2.Unmarshal(raw, &answer); err != nil || answer.Action != mcp.ElicitAccept {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to open %s, which this call requires",
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+					"the user declined to open %s, which this call requires",
 					e.URLs[i].URL)
 			}
 		}
@@ -367,7 +375,8 @@ func (s *Server) elicitURLs(c *rpc.Call, e *call.URLRequiredError) error {
 				return context.Cause(ctx)
 			}
 			// The handler decides whether the user has finished.
-			s.logger().WarnContext(ctx, "cannot wait for the end of a URL elicitation: RequiredURL.Done failed", "error", err)
+			s.logger().WarnContext(ctx, "cannot wait for the end of a URL elicitation: RequiredURL.Done failed",
+				"error", err)
 		}
 	}
 	return nil

@@ -23,7 +23,10 @@ import (
 // detaching returns a server with the tool "detach".
 func detaching(handle func(context.Context) (string, error)) *server.Server {
 	s := quiet()
-	server.AddTool(s, mcp.Tool{Name: "detach"}, func(ctx context.Context, _ struct{}) (string, error) { return handle(ctx) },
+	server.AddTool(s, mcp.Tool{Name: "detach"}, func(ctx context.Context,
+		_ struct{}) (string, error) {
+		return handle(ctx)
+	},
 		server.AsTask(server.TaskOptions{AtDetach: true}))
 	return s
 }
@@ -45,14 +48,17 @@ func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 		}))
 		r := p.ask(mcp.MethodCallTool, `"name":"detach"`)
 		state, _ := jsonrpc.Get(r.result, "requestState")
-		if !strings.Contains(r.raw, `"resultType":"input_required"`) || !strings.Contains(r.raw, `"first":{`) || strings.Contains(r.raw, "taskId") {
+		if !strings.Contains(r.raw, `"resultType":"input_required"`) || !strings.Contains(r.raw, `"first":{`) ||
+			strings.Contains(r.raw, "taskId") {
 			t.Fatalf("first round: %s", r.raw)
 		}
-		task := p.created(p.must(mcp.MethodCallTool, fmt.Sprintf(`"name":"detach","inputResponses":{"first":%s},"requestState":%s`, acceptName("Ada"), state)))
+		task := p.created(p.must(mcp.MethodCallTool,
+			fmt.Sprintf(`"name":"detach","inputResponses":{"first":%s},"requestState":%s`, acceptName("Ada"), state)))
 		if strings.Contains(task.raw, "requestState") || strings.Contains(task.raw, "inputRequests") {
 			t.Errorf("second round: %s", task.raw)
 		}
-		if s := p.until(task.TaskID, mcp.TaskInputRequired); len(s.InputRequests) != 1 || s.InputRequests["second"].Method == "" {
+		if s := p.until(task.TaskID, mcp.TaskInputRequired); len(s.InputRequests) != 1 ||
+			s.InputRequests["second"].Method == "" {
 			t.Errorf("the task: %s", s.raw)
 		}
 		p.update(task.TaskID, fmt.Sprintf(`{"second":%s}`, acceptName("Bob")))
@@ -95,14 +101,17 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 				return "no task", nil
 			}
 			detached, err := server.Detach(ctx)
-			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, errors.ErrUnsupported), detached == ctx, ctx.Err()), nil
+			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, errors.ErrUnsupported), detached == ctx,
+				ctx.Err()), nil
 		}))
 		p.declared = tasklessClient
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, true, ") || !strings.Contains(r.raw, `"resultType":"complete"`) {
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, true, ") ||
+			!strings.Contains(r.raw, `"resultType":"complete"`) {
 			t.Errorf("a client without tasks: %s", r.raw)
 		}
 		p.declared, detach = taskClient, false
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "no task") || !strings.Contains(r.raw, `"resultType":"complete"`) {
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "no task") ||
+			!strings.Contains(r.raw, `"resultType":"complete"`) {
 			t.Errorf("a handler that does not call Detach: %s", r.raw)
 		}
 	})
@@ -126,7 +135,9 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 		t.Errorf("a prompt: %s %v", r, err)
 	}
 	s = quiet()
-	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) { return "no task", nil },
+	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) {
+		return "no task", nil
+	},
 		server.AsTask(server.TaskOptions{AtDetach: true, Support: mcp.TaskRequired}))
 	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	p.declared = tasklessClient
@@ -170,7 +181,8 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 			t.Errorf("the peer in the task: %v", s)
 		}
 		close(proceed)
-		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "ended: \\u003cnil") && !strings.Contains(string(result), "ended: <nil") {
+		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "ended: \\u003cnil") &&
+			!strings.Contains(string(result), "ended: <nil") {
 			t.Errorf("%s", result)
 		}
 		<-c.after.Done()
@@ -195,7 +207,9 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 				}
 				return "", fail()
 			})
-			server.AddTool(s, mcp.Tool{Name: "plain"}, func(context.Context, struct{}) (string, error) { return "", fail() })
+			server.AddTool(s, mcp.Tool{Name: "plain"}, func(context.Context, struct{}) (string, error) {
+				return "", fail()
+			})
 			p := taskWire{revision: mcp.V20260728}.connect(t, s)
 			want := p.ask(mcp.MethodCallTool, `"name":"plain"`)
 			before := p.ask(mcp.MethodCallTool, `"name":"detach"`)
@@ -230,7 +244,8 @@ func TestDetachCanFail(t *testing.T) {
 		return nil
 	})
 	p := taskWire{revision: mcp.V20260728}.connect(t, s)
-	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) || strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, ", true") {
+	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) ||
+		strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, ", true") {
 		t.Errorf("a full store: %s", r.raw)
 	}
 	started, outcome := make(chan struct{}), make(chan bool, 1)
@@ -332,35 +347,44 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 		want, called string
 	}{
 		{task.State{Message: "queued"}, nil, "tasks/get", "", `"status":"working","statusMessage":"queued"`, "get ID"},
-		{task.State{}, errors.New("canary"), "tasks/get", "", `"error":{"code":-32603,"message":"internal error"}`, "get ID"},
-		{task.State{}, &jsonrpc.Error{Code: -32001, Message: "later"}, "tasks/get", "", `"error":{"code":-32001,"message":"later"}`, "get ID"},
+		{task.State{}, errors.New("canary"), "tasks/get", "", `"error":{"code":-32603,"message":"internal error"}`,
+			"get ID"},
+		{task.State{}, &jsonrpc.Error{Code: -32001, Message: "later"}, "tasks/get", "",
+			`"error":{"code":-32001,"message":"later"}`, "get ID"},
 		{task.State{Status: "unknown"}, nil, "tasks/get", "", `"internal error"`, "get ID"},
 		{task.State{Status: mcp.TaskCompleted}, nil, "tasks/get", "", `"internal error"`, "get ID"},
 		{
-			task.State{Status: mcp.TaskInputRequired, InputRequests: mcp.InputRequests{"k": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"?"}`)}}}, nil,
+			task.State{Status: mcp.TaskInputRequired, InputRequests: mcp.InputRequests{"k": {Method: mcp.MethodElicit,
+				Params: json.RawMessage(`{"message":"?"}`)}}}, nil,
 			"tasks/get", "", `"inputRequests":{"k":{"method":"elicitation/create","params":{"message":"?"}}}`, "get ID",
 		},
-		{task.State{}, nil, "tasks/update", `,"inputResponses":{"k":{"action":"accept"}}`, `"result":{"resultType":"complete"`, `update ID {"k":{"action":"accept"}}`},
-		{task.State{Status: mcp.TaskFailed}, nil, "tasks/get", "", `"status":"failed","statusMessage":"the task failed"`, "get ID"},
+		{task.State{}, nil, "tasks/update", `,"inputResponses":{"k":{"action":"accept"}}`,
+			`"result":{"resultType":"complete"`, `update ID {"k":{"action":"accept"}}`},
+		{task.State{Status: mcp.TaskFailed}, nil, "tasks/get", "",
+			`"status":"failed","statusMessage":"the task failed"`, "get ID"},
 		{task.State{Status: mcp.TaskWorking}, nil, "tasks/get", "", `"status":"failed"`, ""},
 		{task.State{}, nil, "tasks/update", `,"inputResponses":{"k":{}}`, `"resultType":"complete"`, ""},
 		{task.State{}, nil, "tasks/cancel", "", `"resultType":"complete"`, ""},
 	} {
 		e.set(step.state, step.err)
 		got := request(step.method, target+step.more)
-		if called := e.take(id); !strings.Contains(got, step.want) || called != step.called || strings.Contains(got, "canary") {
+		if called := e.take(id); !strings.Contains(got, step.want) || called != step.called ||
+			strings.Contains(got, "canary") {
 			t.Errorf("%s in %+v: %s\ncalled %s", step.method, step.state, got, called)
 		}
 	}
-	e.set(task.State{Status: mcp.TaskCompleted, Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}}, nil)
+	e.set(task.State{Status: mcp.TaskCompleted,
+		Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}}, nil)
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")
-	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`) {
+	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got,
+		`"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`) {
 		t.Error(got)
 	}
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")
 	e.take(id)
 	request("tasks/cancel", `"taskId":"`+id+`"`)
-	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"status":"cancelled"`) || e.take(id) != "cancel ID" {
+	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"status":"cancelled"`) ||
+		e.take(id) != "cancel ID" {
 		t.Error(got)
 	}
 }
@@ -368,7 +392,8 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	e := &engine{}
 	w := connect(t, newDrivenServer(e))
-	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{"n":"x"},` + withTasks + `}}`)
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{"n":"x"},` + withTasks +
+		`}}`)
 	if got := w.Receive(); !strings.Contains(got, `"code":-32602,"message":"invalid arguments: `) || e.take("") != "" {
 		t.Error(got)
 	}
@@ -386,7 +411,8 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	if got := w.Receive(); !strings.Contains(got, "task not found") || e.take("") != "" {
 		t.Error(got)
 	}
-	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + wiretest.Meta + `}}`)
+	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + wiretest.Meta +
+		`}}`)
 	if got := w.Receive(); !strings.Contains(got, "without a task") {
 		t.Error(got)
 	}
@@ -397,21 +423,26 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &engine{}
 		w := connect(t, newDrivenServer(e))
-		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks +
+			`}}`)
 		id := member(t, w.Receive(), "taskId")
-		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id + `"]},` + withTasks + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id +
+			`"]},` + withTasks + `}}`)
 		w.Expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
 		if got := w.Receive(); member(t, got, "status") != "working" {
 			t.Error(got)
 		}
 		e.set(task.State{Status: mcp.TaskFailed, Error: &jsonrpc.Error{Code: -1, Message: "no"}}, nil)
-		if got := w.Receive(); !strings.Contains(got, `"status":"failed"`) || !strings.Contains(got, `"error":{"code":-1,"message":"no"}`) {
+		if got := w.Receive(); !strings.Contains(got, `"status":"failed"`) ||
+			!strings.Contains(got, `"error":{"code":-1,"message":"no"}`) {
 			t.Error(got)
 		}
 
-		e.set(task.State{Status: mcp.TaskInputRequired, InputRequests: mcp.InputRequests{"k": {Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"?"}`)}}}, nil)
+		e.set(task.State{Status: mcp.TaskInputRequired, InputRequests: mcp.InputRequests{"k": {Method: mcp.MethodElicit,
+			Params: json.RawMessage(`{"message":"?"}`)}}}, nil)
 		session := connect(t, newDrivenServer(e))
-		session.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
+		session.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+			`"clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
 		session.Receive()
 		session.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{}}}`)
@@ -422,10 +453,12 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 			ID     json.RawMessage
 			Method string
 		}
-		if question := session.Receive(); json.Unmarshal([]byte(question), &m) != nil || m.Method != "elicitation/create" {
+		if question := session.Receive(); json.Unmarshal([]byte(question), &m) != nil ||
+			m.Method != "elicitation/create" {
 			t.Fatal(question)
 		}
-		e.set(task.State{Status: mcp.TaskCompleted, Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}, IsError: true}}, nil)
+		e.set(task.State{Status: mcp.TaskCompleted,
+			Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}, IsError: true}}, nil)
 		session.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
 		if got := session.Receive(); !strings.Contains(got, `"text":"done"`) {
 			t.Error(got)

@@ -60,10 +60,12 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 		if r := s.ask(1, mcp.MethodCallTool, `"name":"only"`); !strings.Contains(r, `"code":-32601`) {
 			t.Errorf("a tool that requires a task: %s", r)
 		}
-		if r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`); !strings.Contains(r, `"text":"done"`) || strings.Contains(r, "taskId") {
+		if r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`); !strings.Contains(r, `"text":"done"`) ||
+			strings.Contains(r, "taskId") {
 			t.Errorf("params.task: %s", r)
 		}
-		for id, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult, mcp.MethodListTasks, mcp.MethodUpdateTask} {
+		for id, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult,
+			mcp.MethodListTasks, mcp.MethodUpdateTask} {
 			if r := s.ask(3+id, method, `"taskId":"x"`); !strings.Contains(r, `"code":-32601`) {
 				t.Errorf("%s: %s", method, r)
 			}
@@ -80,12 +82,14 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 		p := w.connect(t, s)
 		seen := make(map[string]bool)
 		for task, want := range map[string]int64{
-			`{}`: 3_600_000, `{"ttl":1}`: 1000, `{"ttl":999}`: 1000, `{"ttl":1001}`: 1001, `{"ttl":60000}`: 60_000, `{"ttl":1e4}`: 10_000, `{"ttl":null}`: 3_600_000,
+			`{}`: 3_600_000, `{"ttl":1}`: 1000, `{"ttl":999}`: 1000, `{"ttl":1001}`: 1001, `{"ttl":60000}`: 60_000,
+			`{"ttl":1e4}`: 10_000, `{"ttl":null}`: 3_600_000,
 			`{"ttl":86400000}`: 3_600_000, `{"ttl":9007199254740991}`: 3_600_000, `{"unknown":1}`: 3_600_000,
 		} {
 			created := p.created(p.must(mcp.MethodCallTool, `"name":"work","task":`+task))
 			for _, s := range []taskState{created, p.get(created.TaskID)} {
-				if s.Status != mcp.TaskWorking || s.TTL == nil || *s.TTL != want || s.CreatedAt.IsZero() || s.LastUpdatedAt.Before(s.CreatedAt) {
+				if s.Status != mcp.TaskWorking || s.TTL == nil || *s.TTL != want || s.CreatedAt.IsZero() ||
+					s.LastUpdatedAt.Before(s.CreatedAt) {
 					t.Errorf("task %s: %s, want ttl %d", task, s.raw, want)
 				}
 			}
@@ -132,7 +136,8 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 		var asked atomic.Int64
 		p.answer = func(m *jsonrpc.Message) string {
 			raw := string(m.Params.Raw())
-			if !strings.Contains(raw, fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id)) {
+			if !strings.Contains(raw, fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`,
+				id)) {
 				t.Errorf("no related task: %s", raw)
 			}
 			return acceptName(fmt.Sprint("guest ", asked.Add(1)))
@@ -150,7 +155,8 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 			t.Errorf("%d questions: %s", asked.Load(), r)
 		}
 		id = p.create("work").TaskID
-		if raw := p.must(mcp.MethodCancelTask, taskMembers(id)+other); strings.Contains(string(raw), mcp.MetaRelatedTask) {
+		if raw := p.must(mcp.MethodCancelTask, taskMembers(id)+other); strings.Contains(string(raw),
+			mcp.MetaRelatedTask) {
 			t.Errorf("tasks/cancel: %s", raw)
 		}
 	})
@@ -205,15 +211,18 @@ func TestQuestionIsSentOnlyToClientsThatCanAnswer(t *testing.T) {
 			return err
 		},
 		"model with tools": func(ctx context.Context) error {
-			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{}, Tools: []mcp.Tool{{Name: "x", InputSchema: []byte(`{"type":"object"}`)}}})
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{},
+				Tools: []mcp.Tool{{Name: "x", InputSchema: []byte(`{"type":"object"}`)}}})
 			return err
 		},
 		"roots": func(ctx context.Context) error { _, err := server.Roots(ctx); return err },
 	}
 	const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 	for tool, missing := range map[string]string{
-		"form": `{"elicitation":{"url":{}},"sampling":{"tools":{}},"roots":{}}`, "url": `{"elicitation":{"form":{}},"sampling":{"tools":{}},"roots":{}}`,
-		"model": `{"elicitation":{},"roots":{}}`, "model with tools": `{"elicitation":{},"sampling":{},"roots":{}}`, "roots": `{"elicitation":{},"sampling":{"tools":{}}}`,
+		"form":  `{"elicitation":{"url":{}},"sampling":{"tools":{}},"roots":{}}`,
+		"url":   `{"elicitation":{"form":{}},"sampling":{"tools":{}},"roots":{}}`,
+		"model": `{"elicitation":{},"roots":{}}`, "model with tools": `{"elicitation":{},"sampling":{},"roots":{}}`,
+		"roots": `{"elicitation":{},"sampling":{"tools":{}}}`,
 	} {
 		t.Run(tool, func(t *testing.T) {
 			onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
@@ -286,7 +295,8 @@ func TestLegacyCancelEndsTheTaskBeforeTheResponse(t *testing.T) {
 			t.Errorf("later: %s", s.raw)
 		}
 		ended := map[string]string{"cancelled": id}
-		for tool, status := range map[string]mcp.TaskStatus{"quick": mcp.TaskCompleted, "broken": mcp.TaskFailed, "fail": mcp.TaskFailed} {
+		for tool, status := range map[string]mcp.TaskStatus{"quick": mcp.TaskCompleted, "broken": mcp.TaskFailed,
+			"fail": mcp.TaskFailed} {
 			id := p.create(tool).TaskID
 			p.until(id, status)
 			ended[tool] = id
@@ -396,7 +406,8 @@ func TestChangesOfTasksAreLogged(t *testing.T) {
 				p.until(id, mcp.TaskCompleted)
 			}
 
-			want := []string{"INFO task created", "DEBUG task requests input", "DEBUG task received input", "INFO task ended", "DEBUG task outcome retrieved"}
+			want := []string{"INFO task created", "DEBUG task requests input", "DEBUG task received input",
+				"INFO task ended", "DEBUG task outcome retrieved"}
 			// A client can see a change in the store before the server logs it.
 			eventually(t, func() bool { return strings.Count(log.String(), `"msg":"task `) >= len(want) })
 			var events []string
@@ -420,7 +431,8 @@ func TestChangesOfTasksAreLogged(t *testing.T) {
 			}
 			slices.Sort(want)
 			slices.Sort(events)
-			if !slices.Equal(events, want) || !strings.Contains(log.String(), `"tool":"greet"`) || !strings.Contains(log.String(), `"status":"completed"`) {
+			if !slices.Equal(events, want) || !strings.Contains(log.String(), `"tool":"greet"`) ||
+				!strings.Contains(log.String(), `"status":"completed"`) {
 				t.Errorf("%q, want %q", events, want)
 			}
 			if strings.Contains(log.String(), "canary") || strings.Contains(log.String(), id) {

@@ -98,7 +98,8 @@ func (s *Server) updateTask(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	raw, ok := c.Params().Get("inputResponses")
 	if !ok || raw[0] != '{' {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"params.inputResponses must be an object with the answers by key")
 	}
 	responses := make(map[string]json.RawMessage)
 	for key, value := range jsonrpc.All(raw) {
@@ -134,7 +135,8 @@ func (s *Server) cancelTask(ctx context.Context, c *rpc.Call) (any, error) {
 	case c.Can(revision.TaskExtension):
 		return &mcp.EmptyResult{}, nil
 	case ended:
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already", legacyTaskOf(t).Status)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "cannot cancel the task: its status is %s already",
+			legacyTaskOf(t).Status)
 	}
 	return &mcp.LegacyGetTaskResult{LegacyTask: legacyTaskOf(t)}, nil
 }
@@ -271,7 +273,8 @@ func legacyTaskOf(t *tasks.Task) mcp.LegacyTask {
 	}
 	return mcp.LegacyTask{
 		TaskID: task.TaskID, Status: task.Status, StatusMessage: task.StatusMessage,
-		CreatedAt: task.CreatedAt, LastUpdatedAt: task.LastUpdatedAt, TTL: task.TTLMs, PollInterval: task.PollIntervalMs,
+		CreatedAt: task.CreatedAt, LastUpdatedAt: task.LastUpdatedAt, TTL: task.TTLMs,
+		PollInterval: task.PollIntervalMs,
 	}
 }
 
@@ -306,7 +309,8 @@ func metaOf(id string) json.RawMessage {
 }
 
 // watchTasks is modern.Server.WatchTasks.
-func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error) {
+func (s *Server) watchTasks(ctx context.Context, c *rpc.Call,
+	ids []string) (accepted []string, states <-chan json.RawMessage, stop func(), err error) {
 	if !s.runsTasks.Load() {
 		return nil, nil, func() {}, nil
 	}
@@ -328,7 +332,8 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		changes, err := s.tasks.store.Watch(ctx, c.Principal(), id) // before the first reading, so that no change is missed
+		// before the first reading, so that no change is missed
+		changes, err := s.tasks.store.Watch(ctx, c.Principal(), id)
 		if errors.Is(err, tasks.ErrNotFound) {
 			continue
 		}
@@ -349,7 +354,8 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call, ids []string) (acc
 }
 
 // sendStates sends the state of a task, and again after each change, until the task or ctx has ended.
-func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription, out chan<- json.RawMessage) {
+func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription,
+	out chan<- json.RawMessage) {
 	defer changes.Close()
 	var last json.RawMessage
 	for {

@@ -15,7 +15,8 @@ import (
 )
 
 // withTasks is the _meta of a client of 2026-07-28 that declares the tasks extension.
-const withTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+const withTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // newTaskServer returns a server with the tool "job", which reports progress, asks for a name and
 // waits until release is closed.
@@ -67,15 +68,20 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 		s := newTaskServer(release)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks +
+			`}}`)
 		id := member(t, w.Receive(), "taskId")
 		time.Sleep(2 * time.Second)
-		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["unknown","` + id + `"]},` + withTasks + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen",` +
+			`"params":{"notifications":{"taskIds":["unknown","` + id + `"]},` + withTasks + `}}`)
 		w.Expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
 		next := func(id, status string) string {
 			t.Helper()
 			got := w.Receive()
-			if !strings.HasPrefix(got, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2},"taskId":"`+id+`","status":"`+status+`"`) {
+			if !strings.HasPrefix(got,
+				`{"jsonrpc":"2.0","method":"notifications/tasks",`+
+					`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2},"taskId":"`+id+`","status":"`+
+					status+`"`) {
 				t.Fatalf("want %s, got %s", status, got)
 			}
 			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
@@ -86,13 +92,16 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 			return got
 		}
 		key := inputKey(t, next(id, "input_required"))
-		w.Send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` + key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
+		w.Send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` +
+			key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
 		answers := w.Receive() + w.Receive() // in any order
-		if !strings.Contains(answers, `"id":4,"result":{"resultType":"complete"`) || !strings.Contains(answers, `"status":"working"`) {
+		if !strings.Contains(answers, `"id":4,"result":{"resultType":"complete"`) ||
+			!strings.Contains(answers, `"status":"working"`) {
 			t.Error(answers)
 		}
 		close(release)
-		if got := next(id, "completed"); !strings.HasSuffix(got, `"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
+		if got := next(id, "completed"); !strings.HasSuffix(got,
+			`"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
 			t.Error(got)
 		}
 		w.Send(cancelled(`2`))
@@ -107,25 +116,31 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		s := newTaskServer(release)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
-		w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
-		if got := w.Receive(); !strings.Contains(got, `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
+		w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+			`"clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
+		if got := w.Receive(); !strings.Contains(got,
+			`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
 			t.Error(got)
 		}
 		w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` +
+			`"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
 		answer := w.Receive()
 		id := member(t, answer, "taskId")
-		if !strings.Contains(answer, `"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
+		if !strings.Contains(answer, `"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+
+			`"}},"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
 			t.Error(answer)
 		}
 		related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}`
-		w.Expect(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,"total":2,"message":"half",` + related + `}}`)
+		w.Expect(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,` +
+			`"total":2,"message":"half",` + related + `}}`)
 		// Several changes in a short time may be one notification.
 		until := func(status string) {
 			t.Helper()
 			for last := ""; last != status; {
 				got := w.Receive()
-				if !strings.Contains(got, `"method":"notifications/tasks/status"`) || strings.Contains(got, "related-task") {
+				if !strings.Contains(got, `"method":"notifications/tasks/status"`) ||
+					strings.Contains(got, "related-task") {
 					t.Fatal(got)
 				}
 				next := member(t, got, "status") + member(t, got, "statusMessage")
@@ -145,7 +160,8 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 				Meta map[string]json.RawMessage `json:"_meta"`
 			}
 		}
-		if err := json.Unmarshal([]byte(question), &m); err != nil || m.Method != "elicitation/create" || string(m.Params.Meta["io.modelcontextprotocol/related-task"]) != `{"taskId":"`+id+`"}` {
+		if err := json.Unmarshal([]byte(question), &m); err != nil || m.Method != "elicitation/create" ||
+			string(m.Params.Meta["io.modelcontextprotocol/related-task"]) != `{"taskId":"`+id+`"}` {
 			t.Fatal(question)
 		}
 		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"Ada"}}}`, m.ID))
@@ -155,7 +171,8 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		if strings.Contains(status, `"id":2`) {
 			result, status = status, result
 		}
-		if result != `{"jsonrpc":"2.0","id":2,"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"content":[{"type":"text","text":"Hello, Ada"}]}}` ||
+		if result != `{"jsonrpc":"2.0","id":2,"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+
+			`"}},"content":[{"type":"text","text":"Hello, Ada"}]}}` ||
 			!strings.Contains(status, `"status":"completed"`) {
 			t.Errorf("%s\n%s", result, status)
 		}

@@ -22,8 +22,9 @@ import (
 // basic/utilities/tasks.
 
 const (
-	tasksOfClient = `{"elicitation":{},"sampling":{},"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}},"sampling":{"createMessage":{}}}}}`
-	clientTimes   = `"createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z"`
+	tasksOfClient = `{"elicitation":{},"sampling":{},"tasks":{"cancel":{},"requests":{"elicitation":{"create":{}},` +
+		`"sampling":{"createMessage":{}}}}}`
+	clientTimes = `"createdAt":"2025-11-25T10:00:00Z","lastUpdatedAt":"2025-11-25T10:00:00Z"`
 )
 
 // requestor is a client that runs questions as tasks, with fixed answers by method. The last answer
@@ -52,8 +53,14 @@ func connectRequestor(t *testing.T, w taskWire, declared string, answers map[str
 		failures <- err
 		return "Hello, " + who.Name, err
 	}
-	server.AddTool(s, mcp.Tool{Name: "patient"}, func(ctx context.Context, _ struct{}) (string, error) { return ask(ctx, time.Minute) })
-	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) { return ask(ctx, 0) })
+	server.AddTool(s, mcp.Tool{Name: "patient"}, func(ctx context.Context,
+		_ struct{}) (string, error) {
+		return ask(ctx, time.Minute)
+	})
+	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context,
+		_ struct{}) (string, error) {
+		return ask(ctx, 0)
+	})
 	server.AddTool(s, mcp.Tool{Name: "short"}, func(ctx context.Context, _ struct{}) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 7*time.Second)
 		defer cancel()
@@ -111,7 +118,8 @@ func clientAnswers(states ...string) map[string][]string {
 // status notifications. Associating Task-Related Messages: its requests SHOULD NOT have the related task.
 func TestServerPollsTheTaskOfItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, _ := connectRequestor(t, taskWire{revision: mcp.V20251125}, tasksOfClient, clientAnswers("working", "working", "completed"))
+		r, _ := connectRequestor(t, taskWire{revision: mcp.V20251125}, tasksOfClient,
+			clientAnswers("working", "working", "completed"))
 		start := time.Now()
 		result := (<-r.start(mcp.MethodCallTool, `"name":"patient"`)).raw
 		if took := time.Since(start); !strings.Contains(result, "Hello, Ada") || took != 15*time.Second {
@@ -120,7 +128,8 @@ func TestServerPollsTheTaskOfItsClient(t *testing.T) {
 		if got := r.requests(); got != "elicitation/create tasks/get tasks/get tasks/get tasks/result" {
 			t.Errorf("the server sent %s", got)
 		}
-		if !strings.Contains(r.params[0], `"task":{"ttl":60000}`) || strings.Contains(strings.Join(r.params, ""), mcp.MetaRelatedTask) {
+		if !strings.Contains(r.params[0], `"task":{"ttl":60000}`) ||
+			strings.Contains(strings.Join(r.params, ""), mcp.MetaRelatedTask) {
 			t.Errorf("%q", r.params)
 		}
 	})
@@ -138,7 +147,8 @@ func TestStatusNotificationOfTheClientWakesTheServer(t *testing.T) {
 		}
 		r.send(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":`+clientTask("completed")+`}`, "", "")
 		r.await(waiting)
-		if took := time.Since(start); took != time.Second || r.requests() != "elicitation/create tasks/get tasks/result" {
+		if took := time.Since(start); took != time.Second ||
+			r.requests() != "elicitation/create tasks/get tasks/result" {
 			t.Errorf("after %v: %s", took, r.requests())
 		}
 	})
@@ -153,9 +163,11 @@ func TestEarlyStatusNotificationWakesTheServer(t *testing.T) {
 				return
 			}
 			for i := range 20 { // changes of unknown tasks do not accumulate
-				r.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"%d"}}`, i), "", "")
+				r.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"%d"}}`,
+					i), "", "")
 			}
-			r.send(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":`+clientTask("completed")+`}`, "", "")
+			r.send(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":`+clientTask("completed")+`}`, "",
+				"")
 		}
 		start := time.Now()
 		r.must(mcp.MethodCallTool, `"name":"patient"`)
@@ -171,7 +183,8 @@ func TestWithinIsTheTimeForAnAnswer(t *testing.T) {
 		within, after time.Duration
 		late          bool
 	}{
-		"longer than the default": {time.Hour, 50 * time.Minute, false}, "too late": {time.Hour, 61 * time.Minute, true},
+		"longer than the default":  {time.Hour, 50 * time.Minute, false},
+		"too late":                 {time.Hour, 61 * time.Minute, true},
 		"shorter than the default": {time.Second, 2 * time.Second, true},
 		"not positive":             {-1, 9 * time.Minute, false}, "the default": {0, 11 * time.Minute, true},
 	} {
@@ -184,7 +197,8 @@ func TestWithinIsTheTimeForAnAnswer(t *testing.T) {
 				})
 				p := taskWire{revision: mcp.V20251125, declared: `{"elicitation":{}}`}.connect(t, s)
 				p.answer = func(*jsonrpc.Message) string { time.Sleep(tc.after); return acceptName("Ada") }
-				if r := <-p.start(mcp.MethodCallTool, `"name":"ask"`); strings.Contains(r.raw, "Hello, Ada") == tc.late {
+				if r := <-p.start(mcp.MethodCallTool, `"name":"ask"`); strings.Contains(r.raw,
+					"Hello, Ada") == tc.late {
 					t.Errorf("%s", r.raw)
 				}
 			})
@@ -210,7 +224,8 @@ func TestQuestionOfATaskRunsAsTaskOfTheClient(t *testing.T) {
 			t.Errorf("%s", result)
 		}
 		related := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id)
-		if r.requests() != "elicitation/create tasks/get tasks/result" || !strings.Contains(r.params[0], related) || !strings.Contains(r.params[0], `"task":{"ttl":60000}`) {
+		if r.requests() != "elicitation/create tasks/get tasks/result" || !strings.Contains(r.params[0], related) ||
+			!strings.Contains(r.params[0], `"task":{"ttl":60000}`) {
 			t.Errorf("%s: %q", r.requests(), r.params)
 		}
 	})
@@ -233,11 +248,13 @@ func TestServerAsksForDeclaredTasksOnly(t *testing.T) {
 			answers[mcp.MethodElicit] = []string{acceptName("Bob")} // a client may also answer at once
 			r, _ := connectRequestor(t, w, declared, answers)
 			for _, tool := range []string{"patient", "plain"} {
-				if result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`, tool)); !strings.Contains(string(result), "Hello, Bob") {
+				if result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`,
+					tool)); !strings.Contains(string(result), "Hello, Bob") {
 					t.Errorf("%s: %s", declared, result)
 				}
 			}
-			if augmented := strings.Contains(r.params[0], `"task":`); augmented != want || strings.Contains(r.params[1], `"task":`) {
+			if augmented := strings.Contains(r.params[0], `"task":`); augmented != want ||
+				strings.Contains(r.params[1], `"task":`) {
 				t.Errorf("%s: params %q", declared, r.params)
 			}
 		}
@@ -294,7 +311,8 @@ func TestHandlerReceivesTheOutcomeOfTheClientsTask(t *testing.T) {
 				r, failures := connectRequestor(t, taskWire{revision: mcp.V20251125}, tasksOfClient, answers)
 				<-r.start(mcp.MethodCallTool, `"name":"patient"`)
 				err := <-failures
-				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) && !errors.As(err, new(*call.TimeoutError)) {
+				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) &&
+					!errors.As(err, new(*call.TimeoutError)) {
 					t.Errorf("%v, want %q", err, tc.want)
 				}
 				if strings.Contains(fmt.Sprint(err), "%!") {

@@ -91,15 +91,18 @@ type taskReply struct {
 }
 
 const (
-	taskClient       = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	taskClient = `{"elicitation":{"form":{},"url":{}},"sampling":{},` +
+		`"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	tasklessClient   = `{"elicitation":{"form":{},"url":{}},"sampling":{}}`
-	initializeParams = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},"capabilities":%s}}`
+	initializeParams = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,` +
+		`"clientInfo":{"name":"c","version":"1"},"capabilities":%s}}`
 )
 
 // connect connects a client to s, as the principal if it has a name.
 func (w taskWire) connect(t testing.TB, s *server.Server, who ...string) *taskPeer {
 	t.Helper()
-	p := &taskPeer{t: t, revision: w.revision, declared: cmp.Or(w.declared, taskClient), sent: make(map[int]sentRequest)}
+	p := &taskPeer{t: t, revision: w.revision, declared: cmp.Or(w.declared, taskClient),
+		sent: make(map[int]sentRequest)}
 	p.answer = func(m *jsonrpc.Message) string {
 		t.Errorf("unexpected request of the server: %s", m.Method)
 		return "{}"
@@ -120,7 +123,8 @@ func (w taskWire) connect(t testing.TB, s *server.Server, who ...string) *taskPe
 func shutdownNow(t testing.TB, s *server.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); err != nil && err != context.Canceled && !strings.Contains(err.Error(), "context canceled") {
+	if err := s.Shutdown(ctx); err != nil && err != context.Canceled &&
+		!strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("Shutdown: %v", err)
 	}
 }
@@ -287,7 +291,8 @@ func (p *taskPeer) start(method, members string) <-chan taskReply {
 		}
 	}
 	if p.revision.Modern() {
-		meta := fmt.Sprintf(`"_meta":{%s"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}`, p.meta, p.revision, p.declared)
+		meta := fmt.Sprintf(`"_meta":{%s"io.modelcontextprotocol/protocolVersion":%q,`+
+			`"io.modelcontextprotocol/clientCapabilities":%s}`, p.meta, p.revision, p.declared)
 		members = strings.Trim(members+","+meta, ",")
 	} else if p.meta != "" {
 		members = strings.Trim(members+`,"_meta":{`+strings.TrimSuffix(p.meta, ",")+"}", ",")
@@ -347,7 +352,8 @@ func (p *taskPeer) wantError(method, members string, code int64, words string) {
 // authenticated makes s accept the names of principals as tokens.
 func authenticated(s *server.Server) *server.Server {
 	s.Auth = &auth.ProtectedResource{
-		URI: "http://localhost", Issuers: []string{"https://issuer.example"}, Verifier: auth.VerifierFunc(principalOfToken),
+		URI: "http://localhost", Issuers: []string{"https://issuer.example"},
+		Verifier: auth.VerifierFunc(principalOfToken),
 	}
 	return s
 }

@@ -144,7 +144,8 @@ func TestTaskHasATimeoutAndATTL(t *testing.T) {
 			}, server.AsTask(server.TaskOptions{Timeout: time.Minute, TTL: time.Hour, PollInterval: 3 * time.Second}))
 			p := taskWire{revision: r}.connect(t, s)
 			task := p.create("slow")
-			if !strings.Contains(task.raw, `"pollInterval`) || !strings.Contains(task.raw, `:3000`) || !strings.Contains(task.raw, `:3600000`) {
+			if !strings.Contains(task.raw, `"pollInterval`) || !strings.Contains(task.raw, `:3000`) ||
+				!strings.Contains(task.raw, `:3600000`) {
 				t.Errorf("%s: %s", r, task.raw)
 			}
 			time.Sleep(time.Minute - time.Second)
@@ -225,7 +226,8 @@ func TestProgressOfATaskIsItsStatusMessage(t *testing.T) {
 			allowed = mcp.MetaRelatedTask // of notifications/progress
 		}
 		for raw := range strings.Lines(p.notifications()) {
-			if !strings.Contains(raw, allowed) && !strings.Contains(raw, mcp.NotificationTaskStatus) && !strings.Contains(raw, "acknowledged") {
+			if !strings.Contains(raw, allowed) && !strings.Contains(raw, mcp.NotificationTaskStatus) &&
+				!strings.Contains(raw, "acknowledged") {
 				t.Errorf("%s", raw)
 			}
 		}
@@ -293,7 +295,9 @@ func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 		fails.Store(true)
 		for _, method := range w.methods() {
 			r := p.ask(method, taskMembers(id)+`,"inputResponses":{}`)
-			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError || !strings.Contains(r.raw, `"retryAfterMs":2000`) || w.http && r.status != http.StatusServiceUnavailable || strings.Contains(r.raw, "disk") {
+			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError ||
+				!strings.Contains(r.raw, `"retryAfterMs":2000`) ||
+				w.http && r.status != http.StatusServiceUnavailable || strings.Contains(r.raw, "disk") {
 				t.Errorf("%s: %s", method, r.raw)
 			}
 		}
@@ -361,7 +365,8 @@ func handoverOf(
 			answers[key] = json.RawMessage(acceptName("Ada"))
 		}
 		raw, _ := json.Marshal(answers)
-		r = p.ask(mcp.MethodCallTool, p.taskCall("job", "")+fmt.Sprintf(`,"inputResponses":%s,"requestState":%q`, raw, round.RequestState))
+		r = p.ask(mcp.MethodCallTool, p.taskCall("job", "")+
+			fmt.Sprintf(`,"inputResponses":%s,"requestState":%q`, raw, round.RequestState))
 	}
 	if r.err != nil {
 		t.Fatalf("%s", r.raw)
@@ -433,7 +438,8 @@ func TestTaskOfAnEndedReplicaFails(t *testing.T) {
 			_, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
 			return "", err
 		})
-		if _, err := p.outcome(id, mcp.TaskFailed); err == nil || !strings.Contains(err.Message, "has ended") || runs.Load() != 1 {
+		if _, err := p.outcome(id, mcp.TaskFailed); err == nil || !strings.Contains(err.Message, "has ended") ||
+			runs.Load() != 1 {
 			t.Errorf("%v after %d runs", err, runs.Load())
 		}
 	})
@@ -444,18 +450,19 @@ func TestTaskOfAnEndedReplicaFails(t *testing.T) {
 func TestAnotherRunFindsTheAnswersFromBeforeDetach(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		var runs atomic.Int64
-		p, id := handover(t, w, server.TaskOptions{AtDetach: true, Replay: true}, func(ctx context.Context) (string, error) {
-			first, err := server.Elicit[nameForm](ctx, "Who?")
-			if err != nil {
-				return "", err
-			}
-			if ctx, err = server.Detach(ctx); err != nil {
-				return "", err
-			}
-			run := runs.Add(1)
-			second, err := server.Elicit[nameForm](ctx, "Who?")
-			return fmt.Sprintf("run %d: %s, %s", run, first.Name, second.Name), err
-		})
+		p, id := handover(t, w, server.TaskOptions{AtDetach: true, Replay: true},
+			func(ctx context.Context) (string, error) {
+				first, err := server.Elicit[nameForm](ctx, "Who?")
+				if err != nil {
+					return "", err
+				}
+				if ctx, err = server.Detach(ctx); err != nil {
+					return "", err
+				}
+				run := runs.Add(1)
+				second, err := server.Elicit[nameForm](ctx, "Who?")
+				return fmt.Sprintf("run %d: %s, %s", run, first.Name, second.Name), err
+			})
 		if got := p.finish(id, "Bob"); !strings.Contains(got, "run 2: Ada, Bob") {
 			t.Errorf("%s", got)
 		}

@@ -33,7 +33,8 @@ import (
 // the template. [Catalog.RegisterTemplate] returns errors instead. Both copy t and are safe while
 // the server serves.
 func AddTemplate[In, Out any](
-	to Registrar, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options ...ResourceOption,
+	to Registrar, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error),
+	options ...ResourceOption,
 ) {
 	if err := addTemplate(to.catalog(), t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
@@ -155,12 +156,14 @@ func (e *templateEntry) checkVariables(uris *uriTemplate) error {
 	}
 	for _, v := range uris.variables {
 		if e.variables.lookup(v.name) == nil {
-			return fmt.Errorf("the handler has no variable %s: add a field for it, or remove it from the template", v.name)
+			return fmt.Errorf("the handler has no variable %s: add a field for it, or remove it from the template",
+				v.name)
 		}
 	}
 	for _, p := range e.variables.all {
 		if p.required && uris.variable(p.name) == nil {
-			return fmt.Errorf("the handler requires the variable %s: add it to the template, or make the field optional", p.name)
+			return fmt.Errorf("the handler requires the variable %s: add it to the template, or make the field "+
+				"optional", p.name)
 		}
 	}
 	return nil

@@ -44,13 +44,15 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // requires [NotSecret]. A name has 1 to 128 letters, digits, underscores, hyphens and dots.
 // [Catalog.RegisterTool] returns errors instead. Both copy tool and are safe while the server
 // serves.
-func AddTool[In, Out any](to Registrar, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options ...ToolOption) {
+func AddTool[In, Out any](to Registrar, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error),
+	options ...ToolOption) {
 	if err := addTool(to.catalog(), tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
 	}
 }
 
-func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error), options []ToolOption) error {
+func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error),
+	options []ToolOption) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -135,9 +137,9 @@ func (c *Catalog) addUntyped(e *toolEntry, options []ToolOption) error {
 	return nil
 }
 
-// withoutNulls validates an object. Some models and clients write null for a member that they leave out, so withoutNulls
-// removes the members with a null that the schema rejects, if the object is valid then. Members of members are not removed,
-// and members that the schema does not have only if unknown is set.
+// withoutNulls validates an object. Some models and clients write null for a member that they leave out, so
+// withoutNulls removes the members with a null that the schema rejects, if the object is valid then. Members of
+// members are not removed, and members that the schema does not have only if unknown is set.
 func withoutNulls(s *schema.Schema, object json.RawMessage, unknown bool) (json.RawMessage, error) {
 	for {
 		err := s.Validate(object)
@@ -191,7 +193,8 @@ func (s *Server) DeclareTools() { s.tools.offer() }
 
 // resultOf returns a function that encodes and validates results of type Out. It sets the
 // output schema of tool.
-func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, error), output *schema.Schema, err error) {
+func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, error), output *schema.Schema,
+	err error) {
 	if tool.OutputSchema != nil {
 		if output, err = schema.Compile(tool.OutputSchema); err != nil {
 			return nil, nil, err
@@ -243,7 +246,8 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 var (
 	errNoHandler    = errors.New("handler must not be nil")
 	errNoResult     = errors.New("the tool returned no result")
-	errUnstructured = errors.New("the handler of a tool with an output schema must return a struct, a map or *mcp.CallToolResult")
+	errUnstructured = errors.New("the handler of a tool with an output schema must return a struct, a map or " +
+		"*mcp.CallToolResult")
 )
 
 // isStructured reports whether values of t are JSON objects, as most revisions require of

@@ -59,7 +59,10 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 			})
 		}, `.C: the tag minLenght has no effect; use minLength:"2"`},
 		{"a function in the output", func(s *server.Server) {
-			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (struct{ F func() }, error) { return struct{ F func() }{}, nil })
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context,
+				struct{}) (struct{ F func() }, error) {
+				return struct{ F func() }{}, nil
+			})
 		}, "func"},
 		{"an input schema that is none", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":7}`)}, text)
@@ -71,7 +74,8 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`{"type":"object"}`)}, text)
 		}, "must return a struct"},
 		{"an output schema that is none", func(s *server.Server) {
-			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`7`)}, func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
+			server.AddTool(s, mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`7`)},
+				func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
 		}, "output"},
 		{"a description that is not UTF-8", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", Description: "\xff"}, text)
@@ -100,17 +104,19 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 		handler server.ToolHandler
 		want    string
 	}{
-		"must have a name":           {mcp.Tool{}, raw, "1 to 128"},
-		"a name that is taken":       {mcp.Tool{Name: "taken"}, raw, "in use"},
-		"no handler":                 {mcp.Tool{Name: "a"}, nil, "handler must not be nil"},
-		"an external reference":      {mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/s"}`)}, raw, "input schema"},
+		"must have a name":     {mcp.Tool{}, raw, "1 to 128"},
+		"a name that is taken": {mcp.Tool{Name: "taken"}, raw, "in use"},
+		"no handler":           {mcp.Tool{Name: "a"}, nil, "handler must not be nil"},
+		"an external reference": {mcp.Tool{Name: "a",
+			InputSchema: json.RawMessage(`{"type":"object","$ref":"https://example.com/s"}`)}, raw, "input schema"},
 		"an output schema of a text": {mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`"x"`)}, raw, "output schema"},
 	} {
 		var s server.Server
 		if err := s.RegisterTool(mcp.Tool{Name: "taken"}, raw); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.RegisterTool(test.tool, test.handler); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
+		if err := s.RegisterTool(test.tool, test.handler); err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 		if s.RemoveTool("a") {
@@ -127,10 +133,16 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	var s server.Server
 	tool := func(name string) mcp.Tool { return mcp.Tool{Name: name} }
 	server.AddTool(&s, tool("string"), func(context.Context, struct{}) (string, error) { return "a\x00\"\xff\n", nil })
-	server.AddTool(&s, tool("struct"), func(context.Context, struct{}) (point, error) { return point{X: 9007199254740993}, nil })
+	server.AddTool(&s, tool("struct"), func(context.Context,
+		struct{}) (point, error) {
+		return point{X: 9007199254740993}, nil
+	})
 	server.AddTool(&s, tool("pointer"), func(context.Context, struct{}) (*point, error) { return &point{X: 1}, nil })
 	server.AddTool(&s, tool("nil"), func(context.Context, struct{}) (*point, error) { return nil, nil })
-	server.AddTool(&s, tool("map"), func(context.Context, struct{}) (map[string]int, error) { return map[string]int{"b": 2, "a": 1}, nil })
+	server.AddTool(&s, tool("map"), func(context.Context,
+		struct{}) (map[string]int, error) {
+		return map[string]int{"b": 2, "a": 1}, nil
+	})
 	server.AddTool(&s, tool("nilmap"), func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
 	server.AddTool(&s, tool("blocks"), func(context.Context, struct{}) ([]mcp.Content, error) {
 		return []mcp.Content{mcp.Text("a"), mcp.Image([]byte{1}, "image/png"), mcp.Text("b")}, nil
@@ -139,12 +151,20 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	server.AddTool(&s, tool("result"), func(context.Context, struct{}) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.Text("no")}}, nil
 	})
-	server.AddTool(&s, tool("noresult"), func(context.Context, struct{}) (*mcp.CallToolResult, error) { return nil, nil })
+	server.AddTool(&s, tool("noresult"), func(context.Context, struct{}) (*mcp.CallToolResult, error) {
+		return nil, nil
+	})
 	server.AddTool(&s, tool("number"), func(context.Context, struct{}) (int64, error) { return 9007199254740993, nil })
 	server.AddTool(&s, tool("list"), func(context.Context, struct{}) ([]string, error) { return []string{"a"}, nil })
-	server.AddTool(&s, tool("time"), func(context.Context, struct{}) (time.Time, error) { return time.Unix(0, 0).UTC(), nil })
-	server.AddTool(&s, tool("anything"), func(context.Context, struct{}) (any, error) { return map[string]any{"a": nil}, nil })
-	server.AddTool(&s, tool("error"), func(context.Context, struct{}) (point, error) { return point{}, errors.New("no such point") })
+	server.AddTool(&s, tool("time"), func(context.Context, struct{}) (time.Time, error) {
+		return time.Unix(0, 0).UTC(), nil
+	})
+	server.AddTool(&s, tool("anything"), func(context.Context, struct{}) (any, error) {
+		return map[string]any{"a": nil}, nil
+	})
+	server.AddTool(&s, tool("error"), func(context.Context, struct{}) (point, error) {
+		return point{}, errors.New("no such point")
+	})
 	l := connectLine(t, &s)
 	for name, want := range map[string]called{
 		"string":   {text: "a\x00\"\uFFFD\n"},
@@ -179,10 +199,13 @@ func TestOutputSchemasAreInferredForObjectsOnly(t *testing.T) {
 			A int `json:"a"`
 		}{}, nil
 	})
-	server.AddTool(&s, mcp.Tool{Name: "time"}, func(context.Context, struct{}) (time.Time, error) { return time.Time{}, nil })
+	server.AddTool(&s, mcp.Tool{Name: "time"}, func(context.Context, struct{}) (time.Time, error) {
+		return time.Time{}, nil
+	})
 	server.AddTool(&s, mcp.Tool{Name: "text"}, greet)
 	own := json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)
-	server.AddTool(&s, mcp.Tool{Name: "own", OutputSchema: own}, func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
+	server.AddTool(&s, mcp.Tool{Name: "own", OutputSchema: own},
+		func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
 	for name, tool := range list(t, connectLine(t, &s)) {
 		switch has := tool.OutputSchema != nil; {
 		case has != (name == "struct" || name == "own"):
@@ -224,9 +247,10 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 		"an error": {IsError: true, Content: []mcp.Content{mcp.Text("out of n")}},
 	}
 	for name, result := range results {
-		if err := s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-			return result, nil
-		}); err != nil {
+		if err := s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema},
+			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+				return result, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,7 +294,8 @@ func TestArgumentsAreValidated(t *testing.T) {
 		}
 	}
 	for _, arguments := range []string{`{}`, `{"name":7}`, `{"Name":"Ada"}`, `{"name":"Ada","more":1}`} {
-		if got := l.callTool(`"name":"greet","arguments":` + arguments); !got.failed || !strings.HasPrefix(got.text, "invalid arguments: ") {
+		if got := l.callTool(`"name":"greet","arguments":` + arguments); !got.failed ||
+			!strings.HasPrefix(got.text, "invalid arguments: ") {
 			t.Errorf("%s: %+v", arguments, got)
 		}
 	}
@@ -300,8 +325,11 @@ func TestArgumentsAreValidated(t *testing.T) {
 func TestDefinitionsAreCopied(t *testing.T) {
 	var s server.Server
 	tool := mcp.Tool{
-		Name: "a", Description: "<b> & \u2028", InputSchema: json.RawMessage("{\n\"type\": \"object\",\"description\":\"<&>\"}"), Annotations: &mcp.ToolAnnotations{Title: "before"},
-		Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)}, Icons: []mcp.Icon{{Src: "https://example.com/before.png"}},
+		Name: "a", Description: "<b> & \u2028",
+		InputSchema: json.RawMessage("{\n\"type\": \"object\",\"description\":\"<&>\"}"),
+		Annotations: &mcp.ToolAnnotations{Title: "before"},
+		Meta:        mcp.Meta{"com.example/a": json.RawMessage(`1`)},
+		Icons:       []mcp.Icon{{Src: "https://example.com/before.png"}},
 	}
 	if err := s.RegisterTool(tool, raw); err != nil {
 		t.Fatal(err)
@@ -311,7 +339,8 @@ func TestDefinitionsAreCopied(t *testing.T) {
 	tool.Meta["com.example/a"][0] = '2'
 	tool.Icons[0].Src = "https://example.com/after.png"
 	got := list(t, connectLine(t, &s))["a"]
-	if string(got.InputSchema) != `{"type":"object","description":"<&>"}` || got.Annotations.Title != "before" || string(got.Meta["com.example/a"]) != "1" ||
+	if string(got.InputSchema) != `{"type":"object","description":"<&>"}` || got.Annotations.Title != "before" ||
+		string(got.Meta["com.example/a"]) != "1" ||
 		got.Icons[0].Src != "https://example.com/before.png" || got.Description != "<b> & \u2028" {
 		t.Errorf("the tool became %+v", got)
 	}
@@ -354,7 +383,8 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
 				s.DeclareTools()
-				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
+				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil ||
+					text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}
 				seen := false
@@ -403,18 +433,22 @@ func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
 
 func marked(parameter, header, more string) mcp.Tool {
 	return mcp.Tool{Name: "t", InputSchema: json.RawMessage(fmt.Sprintf(
-		`{"type":"object","properties":{%q:{"type":"string","x-mcp-header":%q%s},"other token":{"type":"string"}}}`, parameter, header, more))}
+		`{"type":"object","properties":{%q:{"type":"string","x-mcp-header":%q%s},"other token":{"type":"string"}}}`,
+		parameter, header, more))}
 }
 
 // Rule T24: a parameter that looks like a secret is not mirrored into a header.
 func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	for _, name := range []string{
-		"token", "access_token", "accessToken", "accesstoken", "AccessTOKEN", "APIKey", "api-key", "apikey", "api.key", "key", "password", "userPassword",
-		"passwd", "client_secret", "secret2", "2secret", "credentials", "Authorization", "session-cookie", "pin", "otp", "jwt",
+		"token", "access_token", "accessToken", "accesstoken", "AccessTOKEN", "APIKey", "api-key", "apikey", "api.key",
+		"key", "password", "userPassword",
+		"passwd", "client_secret", "secret2", "2secret", "credentials", "Authorization", "session-cookie", "pin", "otp",
+		"jwt",
 	} {
 		s := new(server.Server)
 		err := s.RegisterTool(marked(name, "X", ""), raw)
-		if err == nil || !strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), `server.NotSecret("X")`) {
+		if err == nil || !strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), `server.NotSecret("X")`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := s.RegisterTool(marked(name, "X", ""), raw, server.NotSecret("x")); err != nil {
@@ -427,7 +461,8 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 			t.Errorf("the header %s was taken", name)
 		}
 	}
-	for _, name := range []string{"region", "tenant", "keyboard", "tokenizer", "monkey", "author", "secretary", "opinion", "hockey"} {
+	for _, name := range []string{"region", "tenant", "keyboard", "tokenizer", "monkey", "author", "secretary",
+		"opinion", "hockey"} {
 		if err := new(server.Server).RegisterTool(marked(name, "X", ""), raw); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -437,11 +472,13 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 // Rule T24: a parameter that its schema marks as secret is a secret, whatever its name.
 func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	for more, want := range map[string]string{`,"writeOnly":true`: "writeOnly", `,"format":"password"`: "password"} {
-		if err := new(server.Server).RegisterTool(marked("region", "Region", more), raw); err == nil || !strings.Contains(err.Error(), want) {
+		if err := new(server.Server).RegisterTool(marked("region", "Region", more), raw); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", more, err)
 		}
 	}
-	if err := new(server.Server).RegisterTool(marked("region", "Region", `,"writeOnly":false,"format":"hostname"`), raw); err != nil {
+	if err := new(server.Server).RegisterTool(marked("region", "Region", `,"writeOnly":false,"format":"hostname"`),
+		raw); err != nil {
 		t.Error(err)
 	}
 }
@@ -453,8 +490,10 @@ func TestASecretInATypedToolPanics(t *testing.T) {
 			t.Errorf("panic: %v", v)
 		}
 	}()
-	if err := new(server.Server).RegisterTool(marked("region", "Region", ""), raw, server.NotSecret("Other")); err == nil {
+	if err := new(server.Server).RegisterTool(marked("region", "Region", ""), raw,
+		server.NotSecret("Other")); err == nil {
 		t.Error("an exception for no parameter was taken")
 	}
-	server.AddTool(new(server.Server), marked("token2", "Token", ""), func(context.Context, map[string]any) (string, error) { return "", nil })
+	server.AddTool(new(server.Server), marked("token2", "Token", ""),
+		func(context.Context, map[string]any) (string, error) { return "", nil })
 }

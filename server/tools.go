@@ -161,7 +161,8 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 }
 
 // callAtOnce serves a call that is neither a task nor parked.
-func (s *Server) callAtOnce(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (any, error) {
+func (s *Server) callAtOnce(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (any, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	switch {
 	case err != nil:
@@ -185,7 +186,8 @@ func argumentsOf(params *jsonrpc.Members) (json.RawMessage, error) {
 }
 
 // result runs the handler and returns the result of the call. An error is one of the protocol.
-func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	if err == nil && c.IsForwarded(result) {
 		return decodeForwarded(result)
@@ -194,7 +196,8 @@ func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry, argu
 }
 
 // undecodedResult is as result, but does not decode the result of c.Forwarded.
-func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.run(ctx, c, entry, arguments)
 	if err != nil {
 		if c.IsProtocolError(err) {
@@ -203,7 +206,8 @@ func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEn
 		return errorResult(err.Error()), nil
 	}
 	if err := entry.checkOutput(result); err != nil {
-		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", entry.tool.Name, "error", err)
+		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", entry.tool.Name, "error",
+			err)
 		return errorResult("the tool failed: its result does not fit its output schema"), nil
 	}
 	if err := s.checkMeta(result.Meta); err != nil {
@@ -215,14 +219,17 @@ func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEn
 var errFailedUnexpectedly = errors.New("the tool failed unexpectedly")
 
 // run runs the handler. A panic becomes an error without details, and so does runtime.Goexit.
-func (s *Server) run(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
+func (s *Server) run(ctx context.Context, c *rpc.Call, entry *toolEntry,
+	arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
 	returned := false
 	defer func() {
 		if v := recover(); v != nil {
-			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v, "stack", string(debug.Stack()))
+			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v, "stack",
+				string(debug.Stack()))
 			result, err = nil, errFailedUnexpectedly
 		} else if !returned {
-			s.logger().ErrorContext(ctx, "runtime.Goexit in the handler of a tool", "tool", entry.tool.Name, "stack", string(debug.Stack()))
+			s.logger().ErrorContext(ctx, "runtime.Goexit in the handler of a tool", "tool", entry.tool.Name, "stack",
+				string(debug.Stack()))
 			c.ExitResult = errorResult(errFailedUnexpectedly.Error())
 		}
 	}()

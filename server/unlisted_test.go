@@ -22,8 +22,9 @@ import (
 func addCaller(t *testing.T, s *server.Server) {
 	t.Helper()
 	err := linked.RegisterToolCaller(s, mcp.Tool{
-		Name:        "do",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},"required":["name"]}`),
+		Name: "do",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},` +
+			`"required":["name"]}`),
 	}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
 		name, _ := jsonrpc.Get(arguments, "name")
 		inner, _ := jsonrpc.Get(arguments, "arguments")
@@ -62,7 +63,8 @@ func TestUnlistedToolsCanBeCalled(t *testing.T) {
 		if err != nil || direct != "Hello, Ada!" {
 			t.Errorf("directly: %q, %v", direct, err)
 		}
-		called, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
+		called, err := client.CallTool[string](t.Context(), c, "do",
+			map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
 		if err != nil || called != "Hello, Ada!" {
 			t.Errorf("through another tool: %q, %v", called, err)
 		}
@@ -102,9 +104,15 @@ func TestACalledToolServesTheCall(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
 	server.AddTool(s, mcp.Tool{Name: "granted"}, greet, server.RequireScopes("read"))
 	server.AddTool(s, mcp.Tool{Name: "guarded"}, greet, server.RequireScopes("write"))
-	server.AddTool(s, mcp.Tool{Name: "hidden"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
-	server.AddTool(s, mcp.Tool{Name: "protocol"}, func(context.Context, struct{}) (string, error) { return "", jsonrpc.Errorf(-1234, "no") })
-	if err := s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)}, raw); err != nil {
+	server.AddTool(s, mcp.Tool{Name: "hidden"}, greet, server.VisibleTo(func(who principal.Principal,
+		_ string) bool {
+		return who == ada
+	}))
+	server.AddTool(s, mcp.Tool{Name: "protocol"}, func(context.Context, struct{}) (string, error) {
+		return "", jsonrpc.Errorf(-1234, "no")
+	})
+	if err := s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)},
+		raw); err != nil {
 		t.Fatal(err)
 	}
 	addCaller(t, s)
@@ -127,8 +135,10 @@ func TestACalledToolServesTheCall(t *testing.T) {
 		}
 	}
 	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"protocol"}`, -1234, "no")
-	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"guarded","arguments":{"name":"Ada"}}`, jsonrpc.CodeInvalidRequest, "insufficient scope")
-	if got := connectLineAs(t, s, ada).callTool(`"name":"do","arguments":{"name":"hidden","arguments":{"name":"Ada"}}`); got.failed {
+	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"guarded","arguments":{"name":"Ada"}}`,
+		jsonrpc.CodeInvalidRequest, "insufficient scope")
+	if got := connectLineAs(t, s,
+		ada).callTool(`"name":"do","arguments":{"name":"hidden","arguments":{"name":"Ada"}}`); got.failed {
 		t.Errorf("for Ada: %+v", got)
 	}
 }
@@ -136,7 +146,8 @@ func TestACalledToolServesTheCall(t *testing.T) {
 func TestToolsAreFoundForTheirCaller(t *testing.T) {
 	s := &server.Server{}
 	ada := person(t, "ada")
-	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
+	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet,
+		server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
 	server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, _ struct{}) (string, error) {
 		tool, ok := linked.LookupTool(s, ctx, "hidden")
 		return fmt.Sprint(tool.Description, ok), nil
@@ -181,7 +192,8 @@ func TestACalledToolAsksTheClient(t *testing.T) {
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		for _, name := range []string{"replayed", "parked"} {
-			if got, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": name}); err != nil || got != "Ada" {
+			if got, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": name}); err != nil ||
+				got != "Ada" {
 				t.Errorf("%s: %q, %v", name, got, err)
 			}
 		}
@@ -196,9 +208,12 @@ func TestToolCallersAreChecked(t *testing.T) {
 	target := func(json.RawMessage) (string, json.RawMessage, error) { return "", nil, auth.Require(t.Context(), "a") }
 	var s server.Server
 	for want, err := range map[string]error{
-		"target must not be nil": linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
-		"input schema":           linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
-		"1 to 128":               linked.RegisterToolCaller(&s, mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
+		"target must not be nil": linked.RegisterToolCaller(&s,
+			mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
+		"input schema": linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)},
+			target),
+		"1 to 128": linked.RegisterToolCaller(&s,
+			mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

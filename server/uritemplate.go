@@ -139,7 +139,9 @@ func opaqueTemplate(text string) (*uriTemplate, error) {
 		writeOpaque(&b, rest[end+1:])
 	}
 	b.WriteString(`\z`)
-	plain := strings.IndexFunc(begin, func(r rune) bool { return !strings.ContainsRune(unreservedCharacters+reservedCharacters, r) })
+	plain := strings.IndexFunc(begin, func(r rune) bool {
+		return !strings.ContainsRune(unreservedCharacters+reservedCharacters, r)
+	})
 	t.literals, t.prefix = len(begin), begin
 	if plain >= 0 {
 		t.prefix = begin[:plain] // a URI may have the rest percent-encoded

@@ -104,7 +104,8 @@ func TestATemplateFindsTheValuesInAURI(t *testing.T) {
 		{"note://%c3%a9/{id}", "", "note://%C3%a9/1", values{"id": {"1"}}},
 		{"a.b:{id}", "", "axb:1", nil},
 		{"\u00a0\ud7ff\ue000\ufdf0\uffef\U00010000\U0001fffd\U000e1000\U0010fffd{id}", "",
-			"%C2%A0%ED%9F%BF%EE%80%80%EF%B7%B0%EF%BF%AF%F0%90%80%80%F0%9F%BF%BD%F3%A1%80%80%F4%8F%BF%BD1", values{"id": {"1"}}},
+			"%C2%A0%ED%9F%BF%EE%80%80%EF%B7%B0%EF%BF%AF%F0%90%80%80%F0%9F%BF%BD%F3%A1%80%80%F4%8F%BF%BD1",
+			values{"id": {"1"}}},
 	} {
 		u := compiled(t, tc.template, strings.Fields(tc.lists)...)
 		got, ok := u.match(tc.uri)
@@ -216,7 +217,8 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 // but those of the template, and that an expansion by the library is matched. If the template has one variable, the
 // match has the value that was expanded.
 func FuzzURITemplate(f *testing.F) {
-	for _, seed := range []string{"x:/a/b", "x:/a?q=1&n=2", "x:/%2e%2E/", "x:/a;b", "x:/a,b", "x:/" + strings.Repeat("/a", 40)} {
+	for _, seed := range []string{"x:/a/b", "x:/a?q=1&n=2", "x:/%2e%2E/", "x:/a;b", "x:/a,b",
+		"x:/" + strings.Repeat("/a", 40)} {
 		f.Add("x:/{+p}", seed, "a/b")
 		f.Add("x:{/p}", seed, "a b")
 		f.Add("x:/{a}{?q,n}", seed, "é%2F")
@@ -339,10 +341,14 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 	}
 	_, err := s.resourceAt(uri, principal.Anonymous)
 	var rejected *jsonrpc.Error
-	if !errors.As(err, &rejected) || rejected.Code != jsonrpc.CodeInvalidParams || !strings.Contains(rejected.Message, "shorten the URI") {
+	if !errors.As(err, &rejected) || rejected.Code != jsonrpc.CodeInvalidParams ||
+		!strings.Contains(rejected.Message, "shorten the URI") {
 		t.Errorf("read: %v, want invalid params", err)
 	}
-	if _, err := s.completionTarget(mcp.CompleteReference{Type: mcp.RefResource, URI: uri}, func(entry) bool { return true }); !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "shorten the URI") {
+	if _, err := s.completionTarget(mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
+		func(entry) bool {
+			return true
+		}); !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "shorten the URI") {
 		t.Errorf("completion: %v, want invalid params", err)
 	}
 	if readers := s.readersOf(uri); readers == nil || readers(principal.Anonymous) {

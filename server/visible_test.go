@@ -30,7 +30,10 @@ func person(t testing.TB, name string) principal.Principal {
 
 // connectLineAs serves a connection of an authenticated client.
 func connectLineAs(t testing.TB, s *server.Server, who principal.Principal) *line {
-	return &line{wiretest.Connect(t, func(ctx context.Context, conn transport.Conn) error { return s.ServeConnAs(ctx, conn, who) })}
+	return &line{wiretest.Connect(t, func(ctx context.Context,
+		conn transport.Conn) error {
+		return s.ServeConnAs(ctx, conn, who)
+	})}
 }
 
 // secretive returns a server with one entry of each kind for every caller, and one for Ada.
@@ -45,11 +48,16 @@ func secretive(t testing.TB) (s *server.Server, forAda server.Option) {
 	type choice struct {
 		Which string `json:"which" enum:"a,b"`
 	}
-	server.AddPrompt(s, mcp.Prompt{Name: "secret"}, func(context.Context, choice) (string, error) { return "done", nil }, forAda)
+	server.AddPrompt(s, mcp.Prompt{Name: "secret"}, func(context.Context, choice) (string, error) {
+		return "done", nil
+	}, forAda)
 	server.AddStatic(s, mcp.Resource{URI: "note://open", Name: "open"}, "o")
-	server.AddStatic(s, mcp.Resource{URI: "note://secret", Name: "secret"}, "s", forAda, server.Cached(server.CachePolicy{TTL: 1e9, Public: true}))
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "open://{which}", Name: "open"}, func(context.Context, choice) (string, error) { return "o", nil })
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "secret://{which}", Name: "secret"}, func(context.Context, choice) (string, error) { return "s", nil }, forAda)
+	server.AddStatic(s, mcp.Resource{URI: "note://secret", Name: "secret"}, "s", forAda,
+		server.Cached(server.CachePolicy{TTL: 1e9, Public: true}))
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "open://{which}", Name: "open"},
+		func(context.Context, choice) (string, error) { return "o", nil })
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "secret://{which}", Name: "secret"},
+		func(context.Context, choice) (string, error) { return "s", nil }, forAda)
 	return s, forAda
 }
 
@@ -63,7 +71,8 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 		{mcp.MethodReadResource, `"uri":"note://%s"`},
 		{mcp.MethodReadResource, `"uri":"%s://a"`},
 		{mcp.MethodComplete, `"ref":{"type":"ref/prompt","name":"%s"},"argument":{"name":"which","value":""}`},
-		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
+		{mcp.MethodComplete,
+			`"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
 		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://a"},"argument":{"name":"which","value":""}`},
 	} {
 		if _, err := ada.ask(c.method, fmt.Sprintf(c.params, "secret")); err != nil {
@@ -119,9 +128,10 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 	defer root.Close()
 	ada := person(t, "ada")
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	server.AddFS(s, "file:///dir/", root, server.FSOptions{}, server.VisibleTo(func(who principal.Principal, name string) bool {
-		return who == ada && name == "file:///dir/{+path}"
-	}))
+	server.AddFS(s, "file:///dir/", root, server.FSOptions{},
+		server.VisibleTo(func(who principal.Principal, name string) bool {
+			return who == ada && name == "file:///dir/{+path}"
+		}))
 	for who, sees := range map[principal.Principal]bool{ada: true, person(t, "bob"): false} {
 		l := connectLineAs(t, s, who)
 		list, _ := l.ask(mcp.MethodListResources, "")
@@ -137,7 +147,8 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 // Rules N1, R7: changes are reported to the callers that can see the entry, in both eras. A subscription to a
 // hidden resource has no effect.
 func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
-	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret","note://open"]}`
+	const everything = `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret",` +
+		`"note://open"]}`
 	begin := map[string]func(l *line){
 		"2026-07-28": func(l *line) {
 			l.Send(request(9, mcp.MethodListen, everything))
@@ -146,7 +157,8 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			}
 		},
 		"2025-11-25": func(l *line) {
-			l.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+			l.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+				`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
 			l.Receive()
 			l.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			for _, uri := range []string{"note://secret", "note://open"} {
@@ -195,7 +207,10 @@ func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 		l.Send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		l.Receive()
 	}
-	if err := s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil },
+	if err := s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context,
+		json.RawMessage) (*mcp.CallToolResult, error) {
+		return nil, nil
+	},
 		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })); err != nil {
 		t.Fatal(err)
 	}

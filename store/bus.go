@@ -62,7 +62,8 @@ func CheckPublish(topic string, message []byte) error {
 		return fmt.Errorf("topic: %w", err)
 	}
 	if len(message) > MaxMessage {
-		return fmt.Errorf("%w: message is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(message), MaxMessage)
+		return fmt.Errorf("%w: message is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(message),
+			MaxMessage)
 	}
 	return nil
 }
@@ -74,7 +75,8 @@ func CheckSubscribe(topic string, queue int) error {
 		return fmt.Errorf("topic: %w", err)
 	}
 	if queue < 1 || queue > MaxQueue {
-		return fmt.Errorf("%w: the queue of a subscription must have 1 to %d messages, got %d", ErrInvalidArgument, MaxQueue, queue)
+		return fmt.Errorf("%w: the queue of a subscription must have 1 to %d messages, got %d", ErrInvalidArgument,
+			MaxQueue, queue)
 	}
 	return nil
 }

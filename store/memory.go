@@ -238,7 +238,8 @@ func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) er
 }
 
 func (m *Memory) full() error {
-	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.due), m.maxEntries, m.bytes, m.maxBytes)
+	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.due), m.maxEntries,
+		m.bytes, m.maxBytes)
 }
 
 // Delete implements [KV].

@@ -126,11 +126,13 @@ func TestMemoryLimitsAreExact(t *testing.T) {
 	const size = 1000 + 4 + 160 // value, key and the documented overhead
 	m = open(store.MemoryOptions{MaxBytes: 2 * size})
 	for i := range 2 {
-		if _, err := m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000), store.PutOptions{TTL: time.Hour}); err != nil {
+		if _, err := m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000),
+			store.PutOptions{TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
+	if _, err := m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour}); !errors.Is(err,
+		store.ErrFull) {
 		t.Fatalf("Put of one byte over the limit: %v, want ErrFull", err)
 	}
 }
@@ -298,8 +300,8 @@ func compareKV(t *testing.T, choose func(n int) int, operations int) {
 	}
 }
 
-// FuzzStore reads a sequence of operations from bytes, runs it on a Memory as a KV and as a Log, and compares the results
-// with the models.
+// FuzzStore reads a sequence of operations from bytes, runs it on a Memory as a KV and as a Log, and compares the
+// results with the models.
 func FuzzStore(f *testing.F) {
 	for seed := range uint64(4) {
 		var operations []byte
@@ -381,7 +383,8 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	put("a", 5)
 	wantCount("b", 1, 0, store.ErrNotFound)
 	wantCount("a", 0, 5, nil)
-	if err := m.Append(ctx, store.StreamKey{Group: "c", Stream: "s"}, 1, make([]byte, 6*entry), opt); !errors.Is(err, store.ErrFull) {
+	if err := m.Append(ctx, store.StreamKey{Group: "c", Stream: "s"}, 1, make([]byte, 6*entry), opt); !errors.Is(err,
+		store.ErrFull) {
 		t.Errorf("Append of an entry larger than the log: %v, want ErrFull", err)
 	}
 	wantCount("a", 0, 5, nil)
@@ -508,7 +511,8 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 		return inSet, all
 	}
 	for range operations {
-		set, member, ttl := fmt.Sprint("s", r.IntN(3)), string(rune('a'+r.IntN(5))), time.Duration(1+r.IntN(10))*time.Second
+		set, member, ttl := fmt.Sprint("s", r.IntN(3)), string(rune('a'+r.IntN(5))),
+			time.Duration(1+r.IntN(10))*time.Second
 		at := [2]string{set, member}
 		live := model[at].After(m.Now())
 		switch r.IntN(6) {

@@ -57,7 +57,8 @@ func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	}
 	l := &m.log
 	if need := costOf(entry) + overheadOf(key); need > l.max {
-		return fmt.Errorf("%w: entry is too large for the log: %d bytes with overhead, the limit is %d", ErrFull, need, l.max)
+		return fmt.Errorf("%w: entry is too large for the log: %d bytes with overhead, the limit is %d", ErrFull, need,
+			l.max)
 	}
 	record := newRecord(entry)
 

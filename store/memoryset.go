@@ -77,7 +77,8 @@ func (m *Memory) checkSetLimits(now int64, set, member string, limit int) error 
 		inSet, inMemory = fits()
 	}
 	if !inSet {
-		return fmt.Errorf("%w: the set has %d members, the limit is %d: %w", ErrFull, len(m.sets[set].members), limit, ErrConflict)
+		return fmt.Errorf("%w: the set has %d members, the limit is %d: %w", ErrFull, len(m.sets[set].members), limit,
+			ErrConflict)
 	}
 	if !inMemory {
 		return m.full()

@@ -47,7 +47,8 @@ func TestRecordQueueKeepsTheRecordsThatAreNotRemoved(t *testing.T) {
 				q, want = recordQueue{}, nil
 				old.all(push)
 				if len(want) != len(before) || q.wasteful() {
-					t.Fatalf("seed %d: %d records after they were copied, want %d; wasteful: %t", seed, len(want), len(before), q.wasteful())
+					t.Fatalf("seed %d: %d records after they were copied, want %d; wasteful: %t", seed, len(want),
+						len(before), q.wasteful())
 				}
 			}
 			compareQueue(t, seed, &q, want)
@@ -61,7 +62,8 @@ func compareQueue(t *testing.T, seed uint64, q *recordQueue, want []queued) {
 	for _, w := range want {
 		live += recordHeader + len(w.entry)
 		if got := q.entry(w.at); !bytes.Equal(got, w.entry) || q.stream(w.at) != w.stream {
-			t.Fatalf("seed %d: the record at %x has stream %d and %d bytes, want stream %d and %d bytes", seed, w.at, q.stream(w.at), len(got), w.stream, len(w.entry))
+			t.Fatalf("seed %d: the record at %x has stream %d and %d bytes, want stream %d and %d bytes", seed, w.at,
+				q.stream(w.at), len(got), w.stream, len(w.entry))
 		}
 	}
 	var all []queued
@@ -71,14 +73,16 @@ func compareQueue(t *testing.T, seed uint64, q *recordQueue, want []queued) {
 	}
 	for i, w := range want {
 		if all[i].stream != w.stream || !bytes.Equal(all[i].entry, w.entry) {
-			t.Fatalf("seed %d: record %d has stream %d and %d bytes, want stream %d and %d bytes", seed, i, all[i].stream, len(all[i].entry), w.stream, len(w.entry))
+			t.Fatalf("seed %d: record %d has stream %d and %d bytes, want stream %d and %d bytes", seed, i,
+				all[i].stream, len(all[i].entry), w.stream, len(w.entry))
 		}
 	}
 	if len(want) > 0 && q.oldest() != want[0].at {
 		t.Fatalf("seed %d: the oldest record is at %x, want %x", seed, q.oldest(), want[0].at)
 	}
 	if size := memoryOf(q); q.live != live || q.size != size || size > 2*live+minBlock {
-		t.Fatalf("seed %d: the queue counts %d bytes of records and %d of blocks; it has %d and %d", seed, q.live, q.size, live, size)
+		t.Fatalf("seed %d: the queue counts %d bytes of records and %d of blocks; it has %d and %d", seed, q.live,
+			q.size, live, size)
 	}
 }
 
@@ -96,7 +100,8 @@ func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
 	opt := AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
 	add := func(stream string, seq uint64) {
 		t.Helper()
-		if err := m.Append(t.Context(), StreamKey{Group: "group", Stream: stream}, seq, make([]byte, 100), opt); err != nil {
+		if err := m.Append(t.Context(), StreamKey{Group: "group", Stream: stream}, seq, make([]byte, 100),
+			opt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +128,8 @@ func TestEntriesOfALogAreNoObjects(t *testing.T) {
 	next := 0
 	add := func() {
 		next++
-		if err := m.Append(t.Context(), StreamKey{Group: "group", Stream: names[next%len(names)]}, 1, make([]byte, 100), opt); err != nil {
+		if err := m.Append(t.Context(), StreamKey{Group: "group", Stream: names[next%len(names)]}, 1, make([]byte, 100),
+			opt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +159,8 @@ func TestExpiryHeapInvariantHolds(t *testing.T) {
 			"": func(t *rapid.T) {
 				for i, e := range h {
 					if e.index != i || h[(i-1)/2].due > e.due {
-						t.Fatalf("the entry at %d has index %d and is due at %d, its parent at %d", i, e.index, e.due, h[(i-1)/2].due)
+						t.Fatalf("the entry at %d has index %d and is due at %d, its parent at %d", i, e.index, e.due,
+							h[(i-1)/2].due)
 					}
 				}
 			},

@@ -271,7 +271,8 @@ func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) err
 		return err
 	}
 	if need := int64(len(entry)) + LogOverhead; need > opt.MaxBytes {
-		return fmt.Errorf("%w: entry is too large for its group: %d bytes with overhead, the limit is %d", ErrFull, need, opt.MaxBytes)
+		return fmt.Errorf("%w: entry is too large for its group: %d bytes with overhead, the limit is %d", ErrFull,
+			need, opt.MaxBytes)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func (q printQueue) Get(ctx context.Context, id string) (task.State, error) {
 		result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: j.Result}}}
 		return task.State{Status: mcp.TaskCompleted, Result: result}, nil
 	case j.Question != "":
-		params, err := json.Marshal(mcp.ElicitParams{Message: j.Question, RequestedSchema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`)})
+		params, err := json.Marshal(mcp.ElicitParams{Message: j.Question,
+			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"answer":{"type":"string"}}}`)})
 		if err != nil {
 			return task.State{}, err
 		}

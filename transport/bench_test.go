@@ -12,7 +12,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-var callMessage = []byte(`{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo","arguments":{"text":"` +
+var callMessage = []byte(`{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo",` +
+	`"arguments":{"text":"` +
 	string(bytes.Repeat([]byte("x"), 200)) + `"}}}`)
 
 func systemPipes(b *testing.B) (x, y duplex) {

@@ -58,7 +58,8 @@ var pairs = []struct {
 const maxMessage = 1 << 20
 
 func stream(rwc io.ReadWriteCloser) transport.Conn {
-	return transport.Stream(rwc, transport.StreamOptions{MaxMessage: maxMessage, MaxPending: 100_000, FlushTimeout: 500 * time.Millisecond})
+	return transport.Stream(rwc, transport.StreamOptions{MaxMessage: maxMessage, MaxPending: 100_000,
+		FlushTimeout: 500 * time.Millisecond})
 }
 
 type duplex struct {

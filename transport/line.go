@@ -70,7 +70,8 @@ func (l *lineReader) next() ([]byte, error) {
 				msg, err := l.take(size)
 				l.consume(size)
 				if isCut(msg) {
-					l.err = fmt.Errorf("transport: the stream has ended after %d bytes of a message: %w", len(msg), io.ErrUnexpectedEOF)
+					l.err = fmt.Errorf("transport: the stream has ended after %d bytes of a message: %w", len(msg),
+						io.ErrUnexpectedEOF)
 				} else if msg != nil || err != nil {
 					return msg, err
 				}

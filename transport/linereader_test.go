@@ -192,7 +192,8 @@ func (e *longLine) Read(b []byte) (int, error) {
 
 func TestLineOf700MBUsesLimitedMemory(t *testing.T) {
 	const limit = 4 << 20
-	conn := transport.Stream(readOnly{&longLine{700 << 20, strings.NewReader("\nafter\n")}}, transport.StreamOptions{MaxMessage: limit})
+	conn := transport.Stream(readOnly{&longLine{700 << 20, strings.NewReader("\nafter\n")}},
+		transport.StreamOptions{MaxMessage: limit})
 	defer conn.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -53,7 +53,8 @@ func (i *Issuer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 		i.showError(w, "The client has not registered this redirect_uri: "+redirectURI)
 		return
 	}
-	a := authorizationRequest{client: c, redirectURI: redirectURI, state: query.Get("state"), thumbprint: query.Get("dpop_jkt")}
+	a := authorizationRequest{client: c, redirectURI: redirectURI, state: query.Get("state"),
+		thumbprint: query.Get("dpop_jkt")}
 	if failed := i.readParameters(&a, query); failed != nil {
 		i.logger.Info("authorization request failed", "client", c.ID, "error", failed.Code)
 		i.redirect(w, r, a, failed.parameters())
@@ -235,7 +236,9 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	}
 	i.mu.Unlock()
 	if !found {
-		i.showError(w, "This page was already submitted, has expired, or was opened in another browser. Start again in the program that opened it.")
+		i.showError(w,
+			"This page was already submitted, has expired, or was opened in another browser. Start again in the "+
+				"program that opened it.")
 		return
 	}
 	http.SetCookie(w, consentCookie(id, "", -1))
@@ -253,7 +256,8 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	pending.scopes = slices.DeleteFunc(slices.Clone(pending.scopes), func(scope string) bool {
 		return !slices.Contains(r.PostForm["scope"], scope)
 	})
-	i.logger.Info("user allowed the client", "client", pending.client.ID, "user", user, "scopes", pending.scopes, "resource", pending.resource)
+	i.logger.Info("user allowed the client", "client", pending.client.ID, "user", user, "scopes", pending.scopes,
+		"resource", pending.resource)
 	i.redirect(w, r, pending.authorizationRequest, url.Values{"code": {i.newCode(pending.authorizationRequest, user)}})
 }
 
@@ -311,7 +315,8 @@ func (p *consentPage) html() string {
 	}
 	add("<br><code>%s</code></dd>\n</dl>\n", p.Redirect)
 	if len(p.Users) == 1 {
-		add("<input type=\"hidden\" name=\"user\" value=\"%s\"><p>Log in as <strong>%s</strong>.</p>\n", p.Users[0], p.Users[0])
+		add("<input type=\"hidden\" name=\"user\" value=\"%s\"><p>Log in as <strong>%s</strong>.</p>\n", p.Users[0],
+			p.Users[0])
 	} else {
 		add("<label for=\"user\">Log in as</label>\n<select id=\"user\" name=\"user\">")
 		for _, user := range p.Users {
@@ -349,7 +354,8 @@ func (i *Issuer) showError(w http.ResponseWriter, text string) {
 }
 
 func (i *Issuer) serveHome(w http.ResponseWriter, r *http.Request) {
-	i.showMessage(w, http.StatusOK, "An authorization server for development", "Its metadata is at "+i.url+metadataPath+".")
+	i.showMessage(w, http.StatusOK, "An authorization server for development",
+		"Its metadata is at "+i.url+metadataPath+".")
 }
 
 // show responds with a page that cannot be framed and runs no scripts.

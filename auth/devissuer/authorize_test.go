@@ -11,7 +11,8 @@ import (
 )
 
 func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
-	i := start(t, Config{Clients: []Client{public, {ID: "web", RedirectURIs: []string{"https://web.example/back", "http://localhost:3000/x"}}}})
+	i := start(t, Config{Clients: []Client{public, {ID: "web",
+		RedirectURIs: []string{"https://web.example/back", "http://localhost:3000/x"}}}})
 	for _, test := range []struct{ client, redirectURI string }{
 		{"editor", ""},
 		{"editor", redirectURI + "/more"},
@@ -27,7 +28,8 @@ func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
 		{"", redirectURI},
 		{"https://app.example/client.json", redirectURI}, // documents are not supported
 	} {
-		location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", test.client, "redirect_uri", test.redirectURI))
+		location, err := new(Browser).Authorize(t.Context(),
+			page(i, "client_id", test.client, "redirect_uri", test.redirectURI))
 		if err == nil {
 			t.Errorf("%q, %q: redirect to %s", test.client, test.redirectURI, location)
 		}
@@ -43,7 +45,8 @@ func TestPortOfLoopbackRedirectURIsIsIgnored(t *testing.T) {
 }
 
 func TestErrorsAreReportedToTheClient(t *testing.T) {
-	i := start(t, Config{Clients: []Client{public}, Scopes: []string{"read", "write"}, Resources: []string{resource, resource + "2"}})
+	i := start(t, Config{Clients: []Client{public}, Scopes: []string{"read", "write"},
+		Resources: []string{resource, resource + "2"}})
 	for name, test := range map[string]struct {
 		changes []string
 		code    string
@@ -60,7 +63,8 @@ func TestErrorsAreReportedToTheClient(t *testing.T) {
 		"resource with fragment": {[]string{"resource", resource + "#x"}, "invalid_target"},
 	} {
 		params := authorize(t, new(Browser), page(i, test.changes...))
-		if params.Get("error") != test.code || params.Get("state") != "s1" || params.Get("iss") != i.URL() || params.Has("code") {
+		if params.Get("error") != test.code || params.Get("state") != "s1" || params.Get("iss") != i.URL() ||
+			params.Has("code") {
 			t.Errorf("%s: redirect with %v", name, params)
 		}
 	}
@@ -71,7 +75,8 @@ func TestErrorsAreReportedToTheClient(t *testing.T) {
 
 func TestUserDeniesAccess(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	if params := authorize(t, &Browser{Deny: true}, page(i)); params.Get("error") != "access_denied" || params.Has("code") || params.Get("state") != "s1" {
+	if params := authorize(t, &Browser{Deny: true}, page(i)); params.Get("error") != "access_denied" ||
+		params.Has("code") || params.Get("state") != "s1" {
 		t.Errorf("redirect with %v", params)
 	}
 }
@@ -124,7 +129,8 @@ func TestConsentIsAcceptedOnceFromTheSameBrowser(t *testing.T) {
 	if _, location, err := new(Browser).do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err == nil {
 		t.Errorf("browser without a cookie: redirect to %s", location)
 	}
-	if _, location, err := victim.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err != nil || !strings.Contains(location, "code=") {
+	if _, location, err := victim.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err != nil ||
+		!strings.Contains(location, "code=") {
 		t.Errorf("browser of the user: redirect to %q, %v", location, err)
 	}
 	if _, location, err := victim.do(t.Context(), http.MethodPost, i.URL()+"/authorize", form(id)); err == nil {
@@ -136,7 +142,8 @@ func TestTwoConsentPagesInOneBrowser(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	b := new(Browser)
 	for _, id := range []string{openPage(t, b, page(i)), openPage(t, b, page(i))} {
-		_, location, err := b.do(t.Context(), http.MethodPost, i.URL()+"/authorize", url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}})
+		_, location, err := b.do(t.Context(), http.MethodPost, i.URL()+"/authorize",
+			url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}})
 		if err != nil || !strings.Contains(location, "code=") {
 			t.Errorf("redirect to %q, %v", location, err)
 		}
@@ -176,7 +183,8 @@ func TestUnknownUserCannotLogIn(t *testing.T) {
 }
 
 func TestClientNamesAreEscaped(t *testing.T) {
-	i := start(t, Config{Clients: []Client{{ID: "editor", Name: `<script>alert(1)</script>`, RedirectURIs: []string{redirectURI}}}})
+	i := start(t, Config{Clients: []Client{{ID: "editor", Name: `<script>alert(1)</script>`,
+		RedirectURIs: []string{redirectURI}}}})
 	b := new(Browser)
 	body, _, err := b.do(t.Context(), http.MethodGet, page(i), nil)
 	if err != nil || strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;") {
@@ -189,8 +197,9 @@ func TestValuesOfTheConsentPageAreEscaped(t *testing.T) {
 	const value, escaped = `"'<&>`, "&#34;&#39;&lt;&amp;&gt;"
 	for _, users := range [][]string{{value}, {value, value}} {
 		p := consentPage{
-			Issuer: value, ID: value, Client: value, ClientID: value, Resource: value, Redirect: value, RedirectHost: value,
-			Users: users, Scopes: []string{value},
+			Issuer: value, ID: value, Client: value, ClientID: value, Resource: value, Redirect: value,
+			RedirectHost: value,
+			Users:        users, Scopes: []string{value},
 		}
 		plain := consentPage{Users: make([]string, len(users)), Scopes: []string{""}}
 		// The client, the user and the scope are on the page twice.

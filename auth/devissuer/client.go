@@ -114,7 +114,8 @@ func (i *Issuer) client(r *http.Request, id string) (*Client, *failure) {
 		return i.fetchClient(r.Context(), id)
 	}
 	if !found {
-		return nil, fail("invalid_client", "unknown client_id: register again, because the issuer loses registrations when it stops")
+		return nil, fail("invalid_client",
+			"unknown client_id: register again, because the issuer loses registrations when it stops")
 	}
 	return c, nil
 }
@@ -195,13 +196,15 @@ func (m *registration) client() (*Client, *failure) {
 		m.AuthMethod = authBasic // RFC 7591, section 2
 	}
 	if !slices.Contains([]string{authNone, authBasic, authPost}, m.AuthMethod) {
-		return nil, fail("invalid_client_metadata", "token_endpoint_auth_method must be none, client_secret_basic or client_secret_post")
+		return nil, fail("invalid_client_metadata",
+			"token_endpoint_auth_method must be none, client_secret_basic or client_secret_post")
 	}
 	if len(m.GrantTypes) == 0 {
 		m.GrantTypes = []string{grantCode}
 	}
 	if len(m.RedirectURIs) > maxRedirects || slices.Contains(m.GrantTypes, grantCode) && len(m.RedirectURIs) == 0 {
-		return nil, fail("invalid_redirect_uri", fmt.Sprintf("redirect_uris must have 1 to %d elements, got %d", maxRedirects, len(m.RedirectURIs)))
+		return nil, fail("invalid_redirect_uri", fmt.Sprintf("redirect_uris must have 1 to %d elements, got %d",
+			maxRedirects, len(m.RedirectURIs)))
 	}
 	for _, uri := range m.RedirectURIs {
 		if err := checkRedirect(uri); err != nil {

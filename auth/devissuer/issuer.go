@@ -102,7 +102,9 @@ func Start(config Config) (*Issuer, error) {
 		return nil, fmt.Errorf("devissuer: address %q: %w", config.Address, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("devissuer: address %q must be a loopback address, 127.0.0.1 or [::1]: the issuer has no passwords", config.Address)
+		return nil,
+			fmt.Errorf("devissuer: address %q must be a loopback address, 127.0.0.1 or [::1]: the issuer has no "+
+				"passwords", config.Address)
 	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", config.Address)
 	if err != nil {
@@ -147,7 +149,9 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 	}
 	for _, scope := range config.Scopes {
 		if !isScope(scope) {
-			return nil, fmt.Errorf("devissuer: Config.Scopes: scope %q must be printable ASCII without spaces, quotes and backslashes", scope)
+			return nil,
+				fmt.Errorf("devissuer: Config.Scopes: scope %q must be printable ASCII without spaces, quotes and "+
+					"backslashes", scope)
 		}
 	}
 	i := &Issuer{

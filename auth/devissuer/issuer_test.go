@@ -58,7 +58,8 @@ var public = Client{ID: "editor", Name: "An editor", RedirectURIs: []string{redi
 func page(i *Issuer, changes ...string) string {
 	query := url.Values{
 		"response_type": {"code"}, "client_id": {"editor"}, "redirect_uri": {redirectURI}, "state": {"s1"},
-		"code_challenge": {challenge()}, "code_challenge_method": {"S256"}, "resource": {resource}, "scope": {"read write"},
+		"code_challenge": {challenge()}, "code_challenge_method": {"S256"}, "resource": {resource},
+		"scope": {"read write"},
 	}
 	for n := 0; n < len(changes); n += 2 {
 		query.Set(changes[n], changes[n+1])
@@ -144,7 +145,8 @@ func redeem(t *testing.T, i *Issuer, code string) response {
 
 func refreshWith(t *testing.T, i *Issuer, refresh string) response {
 	t.Helper()
-	return token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh, "resource", resource)
+	return token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh, "resource",
+		resource)
 }
 
 // verify verifies a token with the published keys and returns its claims.
@@ -193,14 +195,16 @@ func TestAuthorizationCodeFlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claims.Issuer != i.URL() || claims.Subject != "grace" || claims.Audience != resource || claims.Client != "editor" ||
+	if claims.Issuer != i.URL() || claims.Subject != "grace" || claims.Audience != resource ||
+		claims.Client != "editor" ||
 		claims.Scope != "read write" || claims.ID == "" || claims.Expires-claims.IssuedAt != 300 {
 		t.Errorf("claims %+v", claims)
 	}
 }
 
 func TestStartRejectsOtherAddressesThanLoopback(t *testing.T) {
-	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.com:80", "127.0.0.1"} {
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "localhost:0", "example.com:80",
+		"127.0.0.1"} {
 		if i, err := Start(Config{Address: address}); err == nil {
 			t.Errorf("%q is accepted: %s", address, i.URL())
 			_ = i.Close()
@@ -238,7 +242,8 @@ func TestMetadataNamesTheEndpoints(t *testing.T) {
 		document["client_id_metadata_document_supported"] != false {
 		t.Errorf("metadata: %v", document)
 	}
-	for _, name := range []string{"jwks_uri", "token_endpoint", "registration_endpoint", "revocation_endpoint", "authorization_endpoint"} {
+	for _, name := range []string{"jwks_uri", "token_endpoint", "registration_endpoint", "revocation_endpoint",
+		"authorization_endpoint"} {
 		address, _ := document[name].(string)
 		r, err := http.Get(address)
 		if err != nil {
@@ -253,7 +258,8 @@ func TestMetadataNamesTheEndpoints(t *testing.T) {
 
 func TestPagesSayThatTheyAreForDevelopment(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	for _, address := range []string{i.URL(), page(i), page(i, "client_id", "unknown"), page(i, "redirect_uri", "https://elsewhere.example/")} {
+	for _, address := range []string{i.URL(), page(i), page(i, "client_id", "unknown"),
+		page(i, "redirect_uri", "https://elsewhere.example/")} {
 		got, err := http.Get(address)
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +269,8 @@ func TestPagesSayThatTheyAreForDevelopment(t *testing.T) {
 		if err != nil || !strings.Contains(string(body), "is for development") {
 			t.Errorf("%s: %d %s, %v", address, got.StatusCode, body, err)
 		}
-		if got.Header.Get("X-Frame-Options") != "DENY" || !strings.Contains(got.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+		if got.Header.Get("X-Frame-Options") != "DENY" ||
+			!strings.Contains(got.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("%s allows frames: %v", address, got.Header)
 		}
 	}
@@ -298,7 +305,8 @@ func TestEndpointsWithoutCookiesAllowAllOrigins(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = got.Body.Close()
-		if (got.Header.Get("Access-Control-Allow-Origin") == "*") != open || got.Header.Get("Access-Control-Allow-Credentials") != "" {
+		if (got.Header.Get("Access-Control-Allow-Origin") == "*") != open ||
+			got.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: %v", path, got.Header)
 		}
 	}

@@ -48,7 +48,8 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 		failed = fail("unsupported_grant_type", "grant_type must be "+grantCode+", "+grantRefresh+" or "+grantClient)
 	}
 	if failed != nil {
-		i.logger.Info("token request failed", "client", c.ID, "grant", grantType, "error", failed.Code, "reason", failed.Description)
+		i.logger.Info("token request failed", "client", c.ID, "grant", grantType, "error", failed.Code, "reason",
+			failed.Description)
 		failed.write(w)
 		return
 	}
@@ -145,7 +146,8 @@ func (i *Issuer) refreshTokens(r *http.Request, c *Client, thumbprint string) (t
 	// A failed request does not invalidate the refresh token.
 	switch {
 	case !found || stored.grant.client != c.ID:
-		return tokens{}, fail("invalid_grant", "the refresh token is unknown, has expired, or belongs to another client")
+		return tokens{}, fail("invalid_grant",
+			"the refresh token is unknown, has expired, or belongs to another client")
 	case c.Secret == "" && i.boundTo(stored.grant) != thumbprint: // not for confidential clients (RFC 9449, section 5)
 		return tokens{}, fail("invalid_grant", "the refresh token is bound to another key")
 	}
@@ -158,7 +160,9 @@ func (i *Issuer) refreshTokens(r *http.Request, c *Client, thumbprint string) (t
 		if scopes, failed = i.scopes(r.PostForm.Get("scope")); failed != nil {
 			return tokens{}, failed
 		}
-		if slices.ContainsFunc(scopes, func(scope string) bool { return !slices.Contains(stored.grant.scopes, scope) }) {
+		if slices.ContainsFunc(scopes, func(scope string) bool {
+			return !slices.Contains(stored.grant.scopes, scope)
+		}) {
 			return tokens{}, fail("invalid_scope", "scope must not exceed the granted scopes")
 		}
 	}
@@ -191,7 +195,8 @@ func (i *Issuer) clientCredentials(r *http.Request, c *Client, thumbprint string
 	if failed != nil {
 		return tokens{}, failed
 	}
-	return i.issue(&grant{client: c.ID, user: c.ID, resource: resource, scopes: scopes, thumbprint: thumbprint}, scopes, false)
+	return i.issue(&grant{client: c.ID, user: c.ID, resource: resource, scopes: scopes, thumbprint: thumbprint}, scopes,
+		false)
 }
 
 // issue issues tokens for a grant.
@@ -283,7 +288,8 @@ func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) 
 		return "", fmt.Errorf("devissuer: resource %q: %w", resource, err)
 	}
 	if user == "" || slices.ContainsFunc(scopes, func(scope string) bool { return !isScope(scope) }) {
-		return "", fmt.Errorf("devissuer: cannot issue a token: user is empty, or one of the scopes %q is invalid", scopes)
+		return "", fmt.Errorf("devissuer: cannot issue a token: user is empty, or one of the scopes %q is invalid",
+			scopes)
 	}
 	return i.access(&grant{client: "devissuer", user: user, resource: resource, scopes: scopes}, scopes)
 }

@@ -69,10 +69,12 @@ func TestReuseOfARefreshTokenRevokesTheGrant(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	first := redeem(t, i, newCode(t, i))
 	second := refreshWith(t, i, first.Refresh)
-	if second.Status != 200 || second.Refresh == first.Refresh || second.Access == first.Access || second.Scope != "read write" {
+	if second.Status != 200 || second.Refresh == first.Refresh || second.Access == first.Access ||
+		second.Scope != "read write" {
 		t.Fatalf("refreshed %+v", second)
 	}
-	less := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", second.Refresh, "scope", "read")
+	less := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", second.Refresh, "scope",
+		"read")
 	if less.Scope != "read" {
 		t.Fatalf("refreshed %+v", less)
 	}
@@ -91,10 +93,12 @@ func TestReuseOfARefreshTokenRevokesTheGrant(t *testing.T) {
 func TestRefreshCannotExceedTheGrant(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "other"}}})
 	refresh := redeem(t, i, newCode(t, i)).Refresh
-	if got := token(t, i, "grant_type", "refresh_token", "client_id", "other", "refresh_token", refresh); got.Error != "invalid_grant" {
+	if got := token(t, i, "grant_type", "refresh_token", "client_id", "other", "refresh_token",
+		refresh); got.Error != "invalid_grant" {
 		t.Errorf("another client: %+v", got)
 	}
-	if got := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh, "scope", "read admin"); got.Error != "invalid_scope" {
+	if got := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh, "scope",
+		"read admin"); got.Error != "invalid_scope" {
 		t.Errorf("more scopes: %+v", got)
 	}
 }
@@ -103,7 +107,8 @@ func TestFailedRefreshKeepsTheToken(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	refresh := redeem(t, i, newCode(t, i)).Refresh
 	for _, wrong := range [][]string{{"scope", "read admin"}, {"resource", resource + "2"}} {
-		form := append([]string{"grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh}, wrong...)
+		form := append([]string{"grant_type", "refresh_token", "client_id", "editor", "refresh_token", refresh},
+			wrong...)
 		if got := token(t, i, form...); got.Status != 400 {
 			t.Errorf("%v: %+v", wrong, got)
 		}
@@ -128,7 +133,8 @@ func TestRevocation(t *testing.T) {
 func TestClientAuthentication(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "batch", Secret: "s3cret"}}})
 	own := func(id, secret string) []string {
-		return []string{"grant_type", "client_credentials", "resource", resource, "scope", "read", "client_id", id, "client_secret", secret}
+		return []string{"grant_type", "client_credentials", "resource", resource, "scope", "read", "client_id", id,
+			"client_secret", secret}
 	}
 	issued := token(t, i, own("batch", "s3cret")...)
 	if issued.Status != 200 || issued.Refresh != "" || issued.Scope != "read" {
@@ -156,20 +162,24 @@ func TestClientAuthentication(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.SetBasicAuth("batch", "s3cret")
-	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic, "Authorization", r.Header.Get("Authorization")); got.Status != 200 {
+	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic, "Authorization",
+		r.Header.Get("Authorization")); got.Status != 200 {
 		t.Errorf("HTTP Basic: %+v", got)
 	}
-	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic+"&client_secret=s3cret", "Authorization", r.Header.Get("Authorization")); got.Error != "invalid_request" {
+	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic+"&client_secret=s3cret",
+		"Authorization", r.Header.Get("Authorization")); got.Error != "invalid_request" {
 		t.Errorf("two methods: %+v", got)
 	}
 }
 
 func TestTokenEndpointRequiresAForm(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	if got := post(t, i.URL()+"/token", "application/json", `{"grant_type":"client_credentials"}`); got.Error != "invalid_request" {
+	if got := post(t, i.URL()+"/token", "application/json",
+		`{"grant_type":"client_credentials"}`); got.Error != "invalid_request" {
 		t.Errorf("%+v", got)
 	}
-	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", "grant_type=refresh_token&grant_type=x&client_id=editor"); got.Error != "invalid_request" {
+	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded",
+		"grant_type=refresh_token&grant_type=x&client_id=editor"); got.Error != "invalid_request" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -181,7 +191,8 @@ func register(t *testing.T, i *Issuer, body string) response {
 
 func TestDynamicRegistration(t *testing.T) {
 	i := start(t, Config{})
-	c := register(t, i, `{"client_name":"An editor","application_type":"native","redirect_uris":["`+redirectURI+`"],"token_endpoint_auth_method":"none"}`)
+	c := register(t, i, `{"client_name":"An editor","application_type":"native","redirect_uris":["`+redirectURI+
+		`"],"token_endpoint_auth_method":"none"}`)
 	if c.Status != 201 || c.ID == "" || c.Secret != "" {
 		t.Fatalf("registration %+v", c)
 	}
@@ -202,13 +213,16 @@ func TestInvalidRegistrationsAreRejected(t *testing.T) {
 		`[]`:                      "invalid_client_metadata",
 		`{}`:                      "invalid_redirect_uri",
 		`{"redirect_uris":["x"]}`: "invalid_redirect_uri",
-		`{"redirect_uris":["javascript:alert(1)"]}`:                                                           "invalid_redirect_uri",
-		`{"redirect_uris":["http://web.example/"]}`:                                                           "invalid_redirect_uri",
-		`{"redirect_uris":["https://a.example/#f"]}`:                                                          "invalid_redirect_uri",
-		`{"redirect_uris":["https://u@a.example/"]}`:                                                          "invalid_redirect_uri",
-		`{"redirect_uris":["` + redirectURI + `"],"token_endpoint_auth_method":"private_key_jwt"}`:            "invalid_client_metadata",
-		`{"redirect_uris":[` + strings.Repeat(`"`+redirectURI+`",`, maxRedirects) + `"` + redirectURI + `"]}`: "invalid_redirect_uri",
-		`{"client_name":"` + strings.Repeat("x", maxBody) + `"}`:                                              "invalid_client_metadata",
+		`{"redirect_uris":["javascript:alert(1)"]}`:  "invalid_redirect_uri",
+		`{"redirect_uris":["http://web.example/"]}`:  "invalid_redirect_uri",
+		`{"redirect_uris":["https://a.example/#f"]}`: "invalid_redirect_uri",
+		`{"redirect_uris":["https://u@a.example/"]}`: "invalid_redirect_uri",
+		`{"redirect_uris":["` + redirectURI +
+			`"],"token_endpoint_auth_method":"private_key_jwt"}`: "invalid_client_metadata",
+		`{"redirect_uris":[` + strings.Repeat(`"`+redirectURI+`",`, maxRedirects) + `"` + redirectURI +
+			`"]}`: "invalid_redirect_uri",
+		`{"client_name":"` + strings.Repeat("x", maxBody) +
+			`"}`: "invalid_client_metadata",
 	} {
 		if got := register(t, i, body); got.Status != 400 || got.Error != code {
 			t.Errorf("%.60s: %+v", body, got)
@@ -250,12 +264,14 @@ func TestClientMetadataDocuments(t *testing.T) {
 	if claims, err := verify(t, i, issued.Access); err != nil || claims.Client != id {
 		t.Errorf("%+v, %+v, %v", issued, claims, err)
 	}
-	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json", "/missing.json", "/", "/good.json#x"} {
+	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json",
+		"/missing.json", "/", "/good.json#x"} {
 		if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", host.URL+path)); err == nil {
 			t.Errorf("%s: redirect to %s", path, location)
 		}
 	}
-	if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", id, "redirect_uri", "https://evil.example/")); err == nil {
+	if location, err := new(Browser).Authorize(t.Context(),
+		page(i, "client_id", id, "redirect_uri", "https://evil.example/")); err == nil {
 		t.Errorf("redirect to %s", location)
 	}
 }
@@ -286,7 +302,8 @@ func newProver(t *testing.T) *prover {
 
 func (p *prover) proof(target string) string {
 	p.t.Helper()
-	claims, err := json.Marshal(map[string]any{"jti": rand.Text(), "htm": "POST", "htu": target, "iat": time.Now().Unix()})
+	claims, err := json.Marshal(map[string]any{"jti": rand.Text(), "htm": "POST", "htu": target,
+		"iat": time.Now().Unix()})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -313,7 +330,8 @@ func prove(t *testing.T, i *Issuer, proof string, pairs ...string) response {
 
 func redeemWith(t *testing.T, i *Issuer, p *prover, code string) response {
 	t.Helper()
-	return prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier)
+	return prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "authorization_code", "code", code, "redirect_uri",
+		redirectURI, "code_verifier", verifier)
 }
 
 func TestTokensAreBoundToTheKeyOfTheProof(t *testing.T) {
@@ -323,7 +341,8 @@ func TestTokensAreBoundToTheKeyOfTheProof(t *testing.T) {
 	if issued.Status != 200 || issued.Type != "DPoP" {
 		t.Fatalf("issued %+v", issued)
 	}
-	if claims, err := verify(t, i, issued.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+	if claims, err := verify(t, i, issued.Access); err != nil || claims.Confirmation == nil ||
+		claims.Confirmation.Thumbprint != p.thumbprint {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	form := []string{"grant_type", "refresh_token", "refresh_token", issued.Refresh}
@@ -341,14 +360,16 @@ func TestBoundRefreshTokenNeedsItsKey(t *testing.T) {
 	if renewed.Status != 200 || renewed.Type != "DPoP" {
 		t.Fatalf("refreshed %+v", renewed)
 	}
-	if claims, err := verify(t, i, renewed.Access); err != nil || claims.Confirmation == nil || claims.Confirmation.Thumbprint != p.thumbprint {
+	if claims, err := verify(t, i, renewed.Access); err != nil || claims.Confirmation == nil ||
+		claims.Confirmation.Thumbprint != p.thumbprint {
 		t.Errorf("claims %+v, %v", claims, err)
 	}
 	if without := refreshWith(t, i, renewed.Refresh); without.Error != "invalid_grant" {
 		t.Errorf("refresh without a proof: %+v", without)
 	}
 	bearer := redeem(t, i, newCode(t, i))
-	if bound := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token", bearer.Refresh); bound.Error != "invalid_grant" {
+	if bound := prove(t, i, p.proof(i.URL()+"/token"), "grant_type", "refresh_token", "refresh_token",
+		bearer.Refresh); bound.Error != "invalid_grant" {
 		t.Errorf("the grant of a bearer token is bound later: %+v", bound)
 	}
 }
@@ -357,12 +378,15 @@ func TestInvalidProofsAreRejected(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	p := newProver(t)
 	used := p.proof(i.URL() + "/token")
-	if issued := prove(t, i, used, "grant_type", "authorization_code", "code", newCode(t, i), "redirect_uri", redirectURI, "code_verifier", verifier); issued.Status != 200 {
+	if issued := prove(t, i, used, "grant_type", "authorization_code", "code", newCode(t, i), "redirect_uri",
+		redirectURI, "code_verifier", verifier); issued.Status != 200 {
 		t.Fatalf("issued %+v", issued)
 	}
-	for name, proof := range map[string]string{"used before": used, "another URL": p.proof("http://other.example/token"), "not a JWS": "x"} {
+	for name, proof := range map[string]string{"used before": used,
+		"another URL": p.proof("http://other.example/token"), "not a JWS": "x"} {
 		code := newCode(t, i)
-		if got := prove(t, i, proof, "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI, "code_verifier", verifier); got.Error != "invalid_dpop_proof" || got.Access != "" {
+		if got := prove(t, i, proof, "grant_type", "authorization_code", "code", code, "redirect_uri", redirectURI,
+			"code_verifier", verifier); got.Error != "invalid_dpop_proof" || got.Access != "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if issued := redeem(t, i, code); issued.Status != 200 {

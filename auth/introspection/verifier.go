@@ -180,7 +180,8 @@ func (v *Verifier) introspect(ctx context.Context, token string) (*auth.Info, er
 	if len(data) == 0 || data[0] != '{' {
 		return nil, errors.New("the response must be a JSON object")
 	}
-	if code, ok := jsonrpc.Get(data, "error"); ok && jsonrpc.Unquote(code) != "" { // some servers send errors with status 200
+	// some servers send errors with status 200
+	if code, ok := jsonrpc.Get(data, "error"); ok && jsonrpc.Unquote(code) != "" {
 		return nil, errors.New("the response is an error of the authorization server")
 	}
 	c, ok := issuer.ReadClaims(data)

@@ -74,7 +74,8 @@ func (i *endpoint) verifier(now *time.Time) *introspection.Verifier {
 // Rule R2: the introspection response decides whether a token is valid.
 func TestVerifyReturnsTheResponse(t *testing.T) {
 	now := time.Now()
-	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self, "scope": "a b", "exp": now.Add(time.Hour).Unix(), "extra": 1}
+	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self, "scope": "a b",
+		"exp": now.Add(time.Hour).Unix(), "extra": 1}
 	i := newEndpoint(t, map[string]object{
 		"good":         active,
 		"machine":      with(active, object{"sub": nil}),
@@ -90,7 +91,8 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 	})
 	v := i.verifier(&now)
 	info, err := v.Verify(t.Context(), "good")
-	if err != nil || info.Principal.Subject() != "ada" || info.Principal.Issuer() != "https://as.example.com" || strings.Join(info.Scopes, " ") != "a b" || info.Audience[0] != self {
+	if err != nil || info.Principal.Subject() != "ada" || info.Principal.Issuer() != "https://as.example.com" ||
+		strings.Join(info.Scopes, " ") != "a b" || info.Audience[0] != self {
 		t.Fatalf("%v, %v", info, err)
 	}
 	if extra, _ := info.Claim("extra"); string(extra) != "1" {
@@ -102,7 +104,8 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 	if _, err := v.Verify(t.Context(), "same issuer"); err != nil {
 		t.Error(err)
 	}
-	for _, token := range []string{"other issuer", "inactive", "no active", "string", "expired", "no subject", "number", "certificate", "unknown"} {
+	for _, token := range []string{"other issuer", "inactive", "no active", "string", "expired", "no subject", "number",
+		"certificate", "unknown"} {
 		var invalid *auth.InvalidTokenError
 		if info, err := v.Verify(t.Context(), token); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v, %v", token, info, err)
@@ -147,7 +150,8 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	wrong := i.verifier(&now)
 	wrong.ClientSecret = "wrong"
 	_, err := wrong.Verify(t.Context(), "planted-token")
-	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "wrong") {
+	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") ||
+		strings.Contains(err.Error(), "wrong") {
 		t.Errorf("wrong secret: %v", err)
 	}
 	malformed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,10 +167,13 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	defer malformed.Close()
 	repeating := i.verifier(&now)
 	repeating.Endpoint = malformed.URL
-	if _, err := repeating.Verify(t.Context(), "planted-token"); !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "malformed") {
+	if _, err := repeating.Verify(t.Context(), "planted-token"); !errors.Is(err, auth.ErrUnavailable) ||
+		strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "malformed") {
 		t.Errorf("malformed response that repeats the request: %v", err)
 	}
-	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`, "error with status 200": `{"error":"invalid_client"}`, "duplicate name": `{"active":true,"active":false}`, "empty": ""} {
+	for name, body := range map[string]string{"not JSON": "<html>", "array": `[]`,
+		"error with status 200": `{"error":"invalid_client"}`, "duplicate name": `{"active":true,"active":false}`,
+		"empty": ""} {
 		broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(body))
@@ -178,7 +185,8 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 		}
 		broken.Close()
 	}
-	for _, v := range []*introspection.Verifier{{}, {Endpoint: "http://as.example.com", Issuer: "https://as.example.com"}, {Endpoint: "https://as.example.com"}} {
+	for _, v := range []*introspection.Verifier{{}, {Endpoint: "http://as.example.com",
+		Issuer: "https://as.example.com"}, {Endpoint: "https://as.example.com"}} {
 		if v.Check() == nil {
 			t.Errorf("%q of %q is accepted", v.Endpoint, v.Issuer)
 		}
@@ -199,7 +207,8 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 		_, _ = w.Write([]byte(`{"active":false}`))
 	}))
 	defer slow.Close()
-	v := &introspection.Verifier{Endpoint: slow.URL, Issuer: "https://as.example.com", Now: func() time.Time { return now }}
+	v := &introspection.Verifier{Endpoint: slow.URL, Issuer: "https://as.example.com",
+		Now: func() time.Time { return now }}
 	done := make(chan error)
 	for n := range 64 {
 		go func() {

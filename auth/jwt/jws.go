@@ -127,7 +127,8 @@ func fits(alg string, key any) bool {
 		return alg == "EdDSA" || alg == "Ed25519" // RFC 9864, section 2.2
 	case *rsa.PublicKey:
 		bits := key.N.BitLen()
-		return len(alg) == 5 && (alg[:2] == "RS" || alg[:2] == "PS") && hashOf(alg) != 0 && bits >= minRSABits && bits <= maxRSABits
+		return len(alg) == 5 && (alg[:2] == "RS" || alg[:2] == "PS") && hashOf(alg) != 0 && bits >= minRSABits &&
+			bits <= maxRSABits
 	}
 	return false
 }
@@ -165,7 +166,8 @@ func (t *jws) verify(key any) bool {
 		if t.alg[0] == 'R' {
 			return rsa.VerifyPKCS1v15(k, hash, digest, t.signature) == nil
 		}
-		return rsa.VerifyPSS(k, hash, digest, t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		return rsa.VerifyPSS(k, hash, digest, t.signature,
+			&rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 	}
 	return false
 }

@@ -100,7 +100,8 @@ func (v *ProofVerifier) maxAge() time.Duration {
 func (v *ProofVerifier) Algorithms() []string { return slices.Clone(algorithms) }
 
 // VerifyProof implements [auth.ProofVerifier]. Urls must be canonical and have no query.
-func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string, token, thumbprint string) (nonce string, err error) {
+func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string,
+	token, thumbprint string) (nonce string, err error) {
 	if err := v.Check(); err != nil {
 		return "", err
 	}
@@ -121,7 +122,8 @@ func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string, token, thumb
 			nonce = v.nonces.issue(now)
 		}
 		if !ok {
-			return nonce, &auth.InvalidTokenError{Reason: "it must contain the nonce of the DPoP-Nonce header", Code: codeUseNonce}
+			return nonce, &auth.InvalidTokenError{Reason: "it must contain the nonce of the DPoP-Nonce header",
+				Code: codeUseNonce}
 		}
 	}
 	return nonce, v.use(r.Context(), p, now)

@@ -87,7 +87,8 @@ func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResou
 }
 
 // present sends a request with a token and proofs to a resource.
-func present(a *auth.ProtectedResource, scheme, token string, proofs ...string) (*auth.Info, *auth.Rejection, http.Header) {
+func present(a *auth.ProtectedResource, scheme, token string,
+	proofs ...string) (*auth.Info, *auth.Rejection, http.Header) {
 	r := httptest.NewRequest(http.MethodPost, "https://backend.internal/mcp?sessionId=1", nil)
 	r.Header.Set("Authorization", scheme+" "+token)
 	for _, p := range proofs {
@@ -110,7 +111,8 @@ func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 func TestBoundTokensNeedAProof(t *testing.T) {
 	p, other := newProver(t), newProver(t)
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}, "plain": {}})
-	if info, rejection, _ := present(a, "DPoP", "token", p.proof("token", nil)); rejection != nil || info.Principal.Subject() != "ada" {
+	if info, rejection, _ := present(a, "DPoP", "token", p.proof("token", nil)); rejection != nil ||
+		info.Principal.Subject() != "ada" {
 		t.Fatalf("valid proof: %+v", rejection)
 	}
 	used := p.proof("token", nil)
@@ -124,41 +126,55 @@ func TestBoundTokensNeedAProof(t *testing.T) {
 		proofs []string
 		code   string
 	}{
-		"none":                     {"token", nil, "invalid_dpop_proof"},
-		"two":                      {"token", []string{p.proof("token", nil), p.proof("token", nil)}, "invalid_dpop_proof"},
-		"used before":              {"token", []string{used}, "invalid_dpop_proof"},
-		"not a JWS":                {"token", []string{"abc"}, "invalid_dpop_proof"},
-		"key of another client":    {"token", []string{other.proof("token", nil)}, "invalid_dpop_proof"},
-		"signature of another key": {"token", []string{p.proof("token", nil, object{"jwk": other.jwk})}, "invalid_dpop_proof"},
-		"private key":              {"token", []string{p.proof("token", nil, object{"jwk": json.RawMessage(private)})}, "invalid_dpop_proof"},
-		"no key":                   {"token", []string{p.proof("token", nil, object{"jwk": nil})}, "invalid_dpop_proof"},
-		"symmetric key":            {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "oct", "k": "AAAA"}})}, "invalid_dpop_proof"},
-		"certificate chain":        {"token", []string{p.proof("token", nil, object{"jwk": object{"kty": "EC", "x5c": []string{"AAAA"}}})}, "invalid_dpop_proof"},
-		"another type":             {"token", []string{p.proof("token", nil, object{"typ": "JWT"})}, "invalid_dpop_proof"},
-		"another method":           {"token", []string{p.proof("token", object{"htm": "GET"})}, "invalid_dpop_proof"},
-		"another URL":              {"token", []string{p.proof("token", object{"htu": "https://mcp.example.com/other"})}, "invalid_dpop_proof"},
-		"another host":             {"token", []string{p.proof("token", object{"htu": "https://backend.internal/mcp"})}, "invalid_dpop_proof"},
-		"no URL":                   {"token", []string{p.proof("token", object{"htu": nil})}, "invalid_dpop_proof"},
-		"another token":            {"token", []string{p.proof("another", nil)}, "invalid_dpop_proof"},
-		"no hash":                  {"token", []string{p.proof("token", object{"ath": nil})}, "invalid_dpop_proof"},
-		"old":                      {"token", []string{p.proof("token", object{"iat": now.Add(-2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
-		"issued in the future":     {"token", []string{p.proof("token", object{"iat": now.Add(2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
-		"no time of issue":         {"token", []string{p.proof("token", object{"iat": nil})}, "invalid_dpop_proof"},
-		"no id":                    {"token", []string{p.proof("token", object{"jti": nil})}, "invalid_dpop_proof"},
-		"id is too long":           {"token", []string{p.proof("token", object{"jti": strings.Repeat("x", 300)})}, "invalid_dpop_proof"},
-		"for a bearer token":       {"plain", []string{p.proof("plain", nil)}, "invalid_token"},
-		"for an unknown token":     {"forged", []string{p.proof("forged", nil)}, "invalid_token"},
+		"none": {"token", nil, "invalid_dpop_proof"},
+		"two": {"token", []string{p.proof("token", nil), p.proof("token", nil)},
+			"invalid_dpop_proof"},
+		"used before":           {"token", []string{used}, "invalid_dpop_proof"},
+		"not a JWS":             {"token", []string{"abc"}, "invalid_dpop_proof"},
+		"key of another client": {"token", []string{other.proof("token", nil)}, "invalid_dpop_proof"},
+		"signature of another key": {"token", []string{p.proof("token", nil, object{"jwk": other.jwk})},
+			"invalid_dpop_proof"},
+		"private key": {"token", []string{p.proof("token", nil, object{"jwk": json.RawMessage(private)})},
+			"invalid_dpop_proof"},
+		"no key": {"token", []string{p.proof("token", nil, object{"jwk": nil})},
+			"invalid_dpop_proof"},
+		"symmetric key": {"token", []string{p.proof("token", nil,
+			object{"jwk": object{"kty": "oct", "k": "AAAA"}})}, "invalid_dpop_proof"},
+		"certificate chain": {"token", []string{p.proof("token", nil,
+			object{"jwk": object{"kty": "EC", "x5c": []string{"AAAA"}}})}, "invalid_dpop_proof"},
+		"another type": {"token", []string{p.proof("token", nil, object{"typ": "JWT"})},
+			"invalid_dpop_proof"},
+		"another method": {"token", []string{p.proof("token", object{"htm": "GET"})}, "invalid_dpop_proof"},
+		"another URL": {"token", []string{p.proof("token",
+			object{"htu": "https://mcp.example.com/other"})}, "invalid_dpop_proof"},
+		"another host": {"token", []string{p.proof("token", object{"htu": "https://backend.internal/mcp"})},
+			"invalid_dpop_proof"},
+		"no URL":        {"token", []string{p.proof("token", object{"htu": nil})}, "invalid_dpop_proof"},
+		"another token": {"token", []string{p.proof("another", nil)}, "invalid_dpop_proof"},
+		"no hash":       {"token", []string{p.proof("token", object{"ath": nil})}, "invalid_dpop_proof"},
+		"old": {"token", []string{p.proof("token",
+			object{"iat": now.Add(-2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
+		"issued in the future": {"token", []string{p.proof("token",
+			object{"iat": now.Add(2 * time.Minute).Unix()})}, "invalid_dpop_proof"},
+		"no time of issue": {"token", []string{p.proof("token", object{"iat": nil})}, "invalid_dpop_proof"},
+		"no id":            {"token", []string{p.proof("token", object{"jti": nil})}, "invalid_dpop_proof"},
+		"id is too long": {"token", []string{p.proof("token", object{"jti": strings.Repeat("x", 300)})},
+			"invalid_dpop_proof"},
+		"for a bearer token":   {"plain", []string{p.proof("plain", nil)}, "invalid_token"},
+		"for an unknown token": {"forged", []string{p.proof("forged", nil)}, "invalid_token"},
 	} {
 		info, rejection, response := present(a, "DPoP", tc.token, tc.proofs...)
 		if rejection == nil || rejection.Status != http.StatusUnauthorized {
 			t.Errorf("%s: %v, %+v", name, info, rejection)
 			continue
 		}
-		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code || !strings.Contains(c.Params["algs"], "ES256") || strings.Contains(c.Params["algs"], "HS") {
+		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code ||
+			!strings.Contains(c.Params["algs"], "ES256") || strings.Contains(c.Params["algs"], "HS") {
 			t.Errorf("%s: %v", name, c)
 		}
 	}
-	if _, rejection, response := present(a, "Bearer", "token"); rejection == nil || challengeOf(t, response).Params["error"] != "invalid_token" {
+	if _, rejection, response := present(a, "Bearer", "token"); rejection == nil ||
+		challengeOf(t, response).Params["error"] != "invalid_token" {
 		t.Errorf("bound token as a bearer token: %+v", rejection)
 	}
 	for _, htu := range []string{"HTTPS://MCP.example.com:443/mcp", self + "?sessionId=1", self + "#x"} {
@@ -193,7 +209,8 @@ func TestProofsNeedAFreshNonce(t *testing.T) {
 		t.Fatalf("%+v %v", rejection, response)
 	}
 	try := func(a *auth.ProtectedResource, nonce string) (ok bool, next string) {
-		_, rejection, response := present(a, "DPoP", "token", p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
+		_, rejection, response := present(a, "DPoP", "token",
+			p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
 		return rejection == nil, response.Get("DPoP-Nonce")
 	}
 	if ok, next := try(a, nonce); !ok || next != "" {
@@ -230,7 +247,8 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 	}
 	for range 23 {
 		now = now.Add(5 * time.Second)
-		if _, rejection, _ := present(a, "DPoP", "token", p.proof("token", object{"iat": now.Unix()})); rejection != nil {
+		if _, rejection, _ := present(a, "DPoP", "token",
+			p.proof("token", object{"iat": now.Unix()})); rejection != nil {
 			t.Fatalf("%+v", rejection)
 		}
 		if _, rejection, _ := present(a, "DPoP", "token", early); rejection == nil {
@@ -251,14 +269,16 @@ func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 	if _, rejection, _ := present(replicas[0], "DPoP", "token", proof); rejection != nil {
 		t.Fatalf("%+v", rejection)
 	}
-	if _, rejection, _ := present(replicas[1], "DPoP", "token", proof); rejection == nil || rejection.Status != http.StatusUnauthorized {
+	if _, rejection, _ := present(replicas[1], "DPoP", "token", proof); rejection == nil ||
+		rejection.Status != http.StatusUnauthorized {
 		t.Errorf("another replica responded %+v", rejection)
 	}
 	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection != nil {
 		t.Errorf("another proof: %+v", rejection)
 	}
 	replicas[1].DPoP = &jwt.ProofVerifier{KV: brokenKV{memory}}
-	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection == nil || rejection.Status != http.StatusServiceUnavailable {
+	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection == nil ||
+		rejection.Status != http.StatusServiceUnavailable {
 		t.Errorf("without the store: %+v", rejection)
 	}
 }
@@ -294,8 +314,8 @@ func (brokenKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, 
 	return 0, errors.New("no connection")
 }
 
-// Replicas without a common store do not share used proofs. With nonces of its own, each replica rejects a proof that was
-// used at another for its nonce.
+// Replicas without a common store do not share used proofs. With nonces of its own, each replica rejects a proof that
+// was used at another for its nonce.
 func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	p := newProver(t)
 	for name, tc := range map[string]struct {
@@ -315,11 +335,13 @@ func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 		if _, rejection, _ := present(replicas[0], "DPoP", "token", proof); rejection != nil {
 			t.Errorf("%s: %+v", name, rejection)
 		}
-		if _, rejection, response := present(replicas[0], "DPoP", "token", proof); rejection == nil || challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
+		if _, rejection, response := present(replicas[0], "DPoP", "token", proof); rejection == nil ||
+			challengeOf(t, response).Params["error"] != "invalid_dpop_proof" {
 			t.Errorf("%s: one replica accepted a proof twice", name)
 		}
 		_, rejection, response := present(replicas[1], "DPoP", "token", proof)
-		if rejection == nil && tc.code != "" || rejection != nil && challengeOf(t, response).Params["error"] != tc.code {
+		if rejection == nil && tc.code != "" || rejection != nil &&
+			challengeOf(t, response).Params["error"] != tc.code {
 			t.Errorf("%s: another replica responded %+v, want %q", name, rejection, tc.code)
 		}
 	}
@@ -332,7 +354,8 @@ func TestRejectionsDoNotContainTheProof(t *testing.T) {
 	a := resourceOf(t, map[string]*auth.Info{canary: {KeyThumbprint: p.thumbprint}})
 	proof := p.proof(canary, object{"htu": "https://planted-canary-url.example"})
 	_, rejection, response := present(a, "DPoP", canary, proof)
-	if text := fmt.Sprintf("%+v %s", rejection, response); strings.Contains(text, "planted-canary") || strings.Contains(text, proof) {
+	if text := fmt.Sprintf("%+v %s", rejection, response); strings.Contains(text, "planted-canary") ||
+		strings.Contains(text, proof) {
 		t.Errorf("%s", text)
 	}
 }
@@ -483,7 +506,8 @@ func TestVerifyTokenRequest(t *testing.T) {
 		"another key":    {p.proof("", nil, object{"jwk": newProver(t).jwk})},
 	} {
 		var invalid *auth.InvalidTokenError
-		if thumbprint, err := v.VerifyTokenRequest(request(proof...), self); !errors.As(err, &invalid) || thumbprint != "" {
+		if thumbprint, err := v.VerifyTokenRequest(request(proof...), self); !errors.As(err, &invalid) ||
+			thumbprint != "" {
 			t.Errorf("%s: %q, %v", name, thumbprint, err)
 		}
 	}

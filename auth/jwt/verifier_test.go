@@ -44,7 +44,8 @@ func TestVerifyReturnsTheClaims(t *testing.T) {
 	if p.Issuer() != i.URL || p.Subject() != "ada" || p.Client() != "editor" {
 		t.Errorf("principal %v", p)
 	}
-	if strings.Join(info.Scopes, " ") != "mcp:read mcp:write" || len(info.Audience) != 1 || info.Audience[0] != self || time.Until(info.Expiry) < 50*time.Minute {
+	if strings.Join(info.Scopes, " ") != "mcp:read mcp:write" || len(info.Audience) != 1 || info.Audience[0] != self ||
+		time.Until(info.Expiry) < 50*time.Minute {
 		t.Errorf("%v, audience %v, expiry %v", info.Scopes, info.Audience, info.Expiry)
 	}
 	if tenant, ok := info.Claim("tenant"); !ok || string(tenant) != `{"id":7}` {
@@ -95,36 +96,39 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 		"no alg":                   encode(`{"typ":"at+jwt"}`) + "." + parts[1] + "." + parts[2],
 		"two algs":                 encode(`{"alg":"ES256","alg":"none","typ":"at+jwt"}`) + "." + parts[1] + ".",
 		"HMAC with the public key": sign(t, jose.HS256, secret.Bytes(), good, object{"typ": "at+jwt", "kid": "k1"}),
-		"algorithm of another key": sign(t, jose.EdDSA, ed25519.NewKeyFromSeed(make([]byte, 32)), good, object{"typ": "at+jwt", "kid": "k1"}),
-		"key of another issuer":    sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "kid": "k1"}),
-		"embedded key":             sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "jwk": json.RawMessage(jwk)}),
-		"jku":                      sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "jku": i.URL + "/other", "kid": "k1"}),
-		"unknown kid":              i.token(good, object{"kid": "k9"}),
-		"kid is a path":            i.token(good, object{"kid": "../../../dev/null"}),
-		"kid is SQL":               i.token(good, object{"kid": "k1' OR '1'='1"}),
-		"kid is too long":          i.token(good, object{"kid": strings.Repeat("k", 600)}),
-		"critical extensions":      i.token(good, object{"crit": []string{"exp"}}),
-		"ID token":                 i.token(good, object{"typ": "JWT"}),
-		"DPoP proof":               i.token(good, object{"typ": "dpop+jwt"}),
-		"unknown issuer":           i.token(with(good, object{"iss": "https://evil.example"})),
-		"issuer with a slash":      i.token(with(good, object{"iss": i.URL + "/"})),
-		"no issuer":                i.token(with(good, object{"iss": nil})),
-		"no subject":               i.token(with(good, object{"sub": nil})),
-		"numeric subject":          i.token(with(good, object{"sub": 7})),
-		"no expiry":                i.token(with(good, object{"exp": nil})),
-		"expired":                  i.token(with(good, object{"exp": now.Add(-time.Minute).Unix()})),
-		"expiry is a string":       i.token(with(good, object{"exp": "tomorrow"})),
-		"expiry overflows":         i.token(with(good, object{"exp": 1e300})),
-		"not valid yet":            i.token(with(good, object{"nbf": now.Add(time.Minute).Unix()})),
-		"issued in the future":     i.token(with(good, object{"iat": now.Add(time.Minute).Unix()})),
-		"bound to a certificate":   i.token(with(good, object{"cnf": object{"x5t#S256": "abc"}})),
-		"empty key thumbprint":     i.token(with(good, object{"cnf": object{"jkt": ""}})),
-		"numeric audience":         i.token(with(good, object{"aud": []int{1}})),
-		"null in the audiences":    i.token(with(good, object{"aud": []any{self, nil}})),
-		"null in the scopes":       i.token(with(good, object{"scope": nil, "scp": []any{"a", nil}})),
-		"too many audiences":       i.token(with(good, object{"aud": strings.Split(strings.Repeat("a,", 100), ",")})),
-		"too long":                 i.token(with(good, object{"x": strings.Repeat("x", 17<<10)})),
-		"control characters":       i.token(with(good, object{"sub": "a\nb"})),
+		"algorithm of another key": sign(t, jose.EdDSA, ed25519.NewKeyFromSeed(make([]byte, 32)), good,
+			object{"typ": "at+jwt", "kid": "k1"}),
+		"key of another issuer": sign(t, jose.ES256, other.private, good, object{"typ": "at+jwt", "kid": "k1"}),
+		"embedded key": sign(t, jose.ES256, other.private, good,
+			object{"typ": "at+jwt", "jwk": json.RawMessage(jwk)}),
+		"jku": sign(t, jose.ES256, other.private, good,
+			object{"typ": "at+jwt", "jku": i.URL + "/other", "kid": "k1"}),
+		"unknown kid":            i.token(good, object{"kid": "k9"}),
+		"kid is a path":          i.token(good, object{"kid": "../../../dev/null"}),
+		"kid is SQL":             i.token(good, object{"kid": "k1' OR '1'='1"}),
+		"kid is too long":        i.token(good, object{"kid": strings.Repeat("k", 600)}),
+		"critical extensions":    i.token(good, object{"crit": []string{"exp"}}),
+		"ID token":               i.token(good, object{"typ": "JWT"}),
+		"DPoP proof":             i.token(good, object{"typ": "dpop+jwt"}),
+		"unknown issuer":         i.token(with(good, object{"iss": "https://evil.example"})),
+		"issuer with a slash":    i.token(with(good, object{"iss": i.URL + "/"})),
+		"no issuer":              i.token(with(good, object{"iss": nil})),
+		"no subject":             i.token(with(good, object{"sub": nil})),
+		"numeric subject":        i.token(with(good, object{"sub": 7})),
+		"no expiry":              i.token(with(good, object{"exp": nil})),
+		"expired":                i.token(with(good, object{"exp": now.Add(-time.Minute).Unix()})),
+		"expiry is a string":     i.token(with(good, object{"exp": "tomorrow"})),
+		"expiry overflows":       i.token(with(good, object{"exp": 1e300})),
+		"not valid yet":          i.token(with(good, object{"nbf": now.Add(time.Minute).Unix()})),
+		"issued in the future":   i.token(with(good, object{"iat": now.Add(time.Minute).Unix()})),
+		"bound to a certificate": i.token(with(good, object{"cnf": object{"x5t#S256": "abc"}})),
+		"empty key thumbprint":   i.token(with(good, object{"cnf": object{"jkt": ""}})),
+		"numeric audience":       i.token(with(good, object{"aud": []int{1}})),
+		"null in the audiences":  i.token(with(good, object{"aud": []any{self, nil}})),
+		"null in the scopes":     i.token(with(good, object{"scope": nil, "scp": []any{"a", nil}})),
+		"too many audiences":     i.token(with(good, object{"aud": strings.Split(strings.Repeat("a,", 100), ",")})),
+		"too long":               i.token(with(good, object{"x": strings.Repeat("x", 17<<10)})),
+		"control characters":     i.token(with(good, object{"sub": "a\nb"})),
 	} {
 		v := &jwt.Verifier{Issuers: []string{i.URL}}
 		info, err := v.Verify(t.Context(), token)
@@ -140,7 +144,8 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 		t.Errorf("the token without defect: %v", err)
 	}
 	open := i.token(with(good, object{"aud": nil}))
-	if info, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), open); err != nil || info.Audience == nil {
+	if info, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), open); err != nil ||
+		info.Audience == nil {
 		t.Errorf("a token without audience, for no server: %v, %v", info, err)
 	}
 }
@@ -156,9 +161,10 @@ func TestVerifyAllowsForClockSkew(t *testing.T) {
 	now := time.Now()
 	v := &jwt.Verifier{Issuers: []string{i.URL}}
 	for name, change := range map[string]object{
-		"expired just now":              {"exp": now.Add(-5 * time.Second).Unix()},
-		"issued a little in the future": {"nbf": now.Add(5 * time.Second).Unix(), "iat": now.Add(5 * time.Second).Unix()},
-		"fractional expiry":             {"exp": float64(now.Unix()) + 100.5},
+		"expired just now": {"exp": now.Add(-5 * time.Second).Unix()},
+		"issued a little in the future": {"nbf": now.Add(5 * time.Second).Unix(),
+			"iat": now.Add(5 * time.Second).Unix()},
+		"fractional expiry": {"exp": float64(now.Unix()) + 100.5},
 	} {
 		if _, err := v.Verify(t.Context(), i.token(with(i.claims(), change))); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -184,8 +190,10 @@ func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
 	defer keys.Close()
 	i := newIssuer(t)
 	set.Keys = []jose.JSONWebKey{
-		{Key: &rsaKey.PublicKey, KeyID: "rsa"}, {Key: edKey.Public(), KeyID: "ed"}, {Key: &weak.PublicKey, KeyID: "weak"},
-		{Key: &rsaKey.PublicKey, KeyID: "ps only", Algorithm: "PS256"}, {Key: &rsaKey.PublicKey, KeyID: "enc", Use: "enc"},
+		{Key: &rsaKey.PublicKey, KeyID: "rsa"}, {Key: edKey.Public(), KeyID: "ed"},
+		{Key: &weak.PublicKey, KeyID: "weak"},
+		{Key: &rsaKey.PublicKey, KeyID: "ps only", Algorithm: "PS256"},
+		{Key: &rsaKey.PublicKey, KeyID: "enc", Use: "enc"},
 	}
 	v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: keys.URL}
 	for _, tc := range []struct {
@@ -199,7 +207,8 @@ func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
 		{jose.EdDSA, edKey, "ed", true}, {jose.RS256, weak, "weak", false}, {jose.RS256, rsaKey, "ps only", false},
 		{jose.PS256, rsaKey, "ps only", true}, {jose.RS256, rsaKey, "enc", false},
 	} {
-		_, err := v.Verify(t.Context(), sign(t, tc.alg, tc.key, i.claims(), object{"typ": "application/at+JWT", "kid": tc.id}))
+		_, err := v.Verify(t.Context(), sign(t, tc.alg, tc.key, i.claims(),
+			object{"typ": "application/at+JWT", "kid": tc.id}))
 		if (err == nil) != tc.ok {
 			t.Errorf("%s with the key %q: %v", tc.alg, tc.id, err)
 		}
@@ -249,7 +258,8 @@ func TestKeyRotationCausesOneFetch(t *testing.T) {
 	}
 	forged := newKey(t, "forged")
 	for range 10 {
-		_, err := v.Verify(t.Context(), sign(t, jose.ES256, forged.private, i.claims(), object{"typ": "at+jwt", "kid": rand.Text()}))
+		_, err := v.Verify(t.Context(), sign(t, jose.ES256, forged.private, i.claims(),
+			object{"typ": "at+jwt", "kid": rand.Text()}))
 		var invalid *auth.InvalidTokenError
 		if !errors.As(err, &invalid) {
 			t.Fatal(err)
@@ -284,11 +294,13 @@ func TestIssuerMetadataLocations(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for _, path := range []string{"/.well-known/oauth-authorization-server/a", "/.well-known/openid-configuration/a", "/a/.well-known/openid-configuration"} {
+	for _, path := range []string{"/.well-known/oauth-authorization-server/a", "/.well-known/openid-configuration/a",
+		"/a/.well-known/openid-configuration"} {
 		i := newIssuer(t)
 		i.metadata = path
 		i.document = func(base string) map[string]any { return object{"issuer": base + "/a"} }
-		if _, err := (&jwt.Verifier{Issuers: []string{i.URL + "/a"}}).Verify(t.Context(), i.token(with(i.claims(), object{"iss": i.URL + "/a"}))); err != nil {
+		if _, err := (&jwt.Verifier{Issuers: []string{i.URL + "/a"}}).Verify(t.Context(),
+			i.token(with(i.claims(), object{"iss": i.URL + "/a"}))); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -324,7 +336,8 @@ func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
 	defer redirecting.Close()
 	i := newIssuer(t)
 	v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: redirecting.URL}
-	if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) || elsewhere.fetches.Load() > 0 {
+	if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) ||
+		elsewhere.fetches.Load() > 0 {
 		t.Errorf("a redirect to another origin was followed: %v", err)
 	}
 	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -333,15 +346,18 @@ func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
 	}))
 	defer large.Close()
 	v = &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: large.URL}
-	if _, err := v.Verify(t.Context(), i.token(i.claims())); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := v.Verify(t.Context(), i.token(i.claims())); err == nil ||
+		!strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a document of 600 KiB: %v", err)
 	}
 }
 
 func TestCheckRejectsInsecureIssuers(t *testing.T) {
 	for _, v := range []*jwt.Verifier{
-		{}, {Issuers: []string{""}}, {Issuers: []string{"http://as.example.com"}}, {Issuers: []string{"https://as.example.com?x"}},
-		{Issuers: []string{"https://as.example.com#x"}}, {Issuers: []string{"https://u:p@as.example.com"}}, {Issuers: []string{"as.example.com"}},
+		{}, {Issuers: []string{""}}, {Issuers: []string{"http://as.example.com"}},
+		{Issuers: []string{"https://as.example.com?x"}},
+		{Issuers: []string{"https://as.example.com#x"}}, {Issuers: []string{"https://u:p@as.example.com"}},
+		{Issuers: []string{"as.example.com"}},
 		{Issuers: []string{"https://a.example", "https://b.example"}, KeysURL: "https://a.example/keys"},
 		{Issuers: []string{"https://a.example"}, KeysURL: "http://a.example/keys"},
 	} {
@@ -349,7 +365,8 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 			t.Errorf("%q, %q is accepted", v.Issuers, v.KeysURL)
 		}
 	}
-	for _, issuer := range []string{"https://as.example.com", "https://as.example.com/tenant", "http://127.0.0.1:1", "http://[::1]:1", "http://localhost"} {
+	for _, issuer := range []string{"https://as.example.com", "https://as.example.com/tenant", "http://127.0.0.1:1",
+		"http://[::1]:1", "http://localhost"} {
 		if err := (&jwt.Verifier{Issuers: []string{issuer}}).Check(); err != nil {
 			t.Errorf("%s: %v", issuer, err)
 		}
@@ -357,9 +374,9 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 }
 
 // FuzzJWT signs any header and claims with the issuer's key, and can change the token afterwards. A token that Verify
-// accepts has a signature that another library accepts, the algorithm of the key, the type of an access token, the issuer,
-// a subject, and an expiry that has not passed. The audience is that of the claims. The key and the time are fixed, so that
-// fuzzing can run in several processes.
+// accepts has a signature that another library accepts, the algorithm of the key, the type of an access token, the
+// issuer, a subject, and an expiry that has not passed. The audience is that of the claims. The key and the time are
+// fixed, so that fuzzing can run in several processes.
 func FuzzJWT(f *testing.F) {
 	const now = 1000
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
@@ -368,19 +385,28 @@ func FuzzJWT(f *testing.F) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k"}}})
 	}))
 	defer keys.Close()
-	v := &jwt.Verifier{Issuers: []string{"https://as.example.com"}, KeysURL: keys.URL, Now: func() time.Time { return time.Unix(now, 0) }}
+	v := &jwt.Verifier{Issuers: []string{"https://as.example.com"}, KeysURL: keys.URL,
+		Now: func() time.Time { return time.Unix(now, 0) }}
 	token := func(header, claims string) string {
-		input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+		input := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." +
+			base64.RawURLEncoding.EncodeToString([]byte(claims))
 		return input + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(input)))
 	}
-	const header, claims = `{"alg":"EdDSA","typ":"at+jwt","kid":"k"}`, `{"iss":"https://as.example.com","sub":"ada","aud":["a","b"],"exp":2000,"nbf":900,"iat":900}`
+	const header, claims = `{"alg":"EdDSA","typ":"at+jwt","kid":"k"}`,
+		`{"iss":"https://as.example.com","sub":"ada","aud":["a","b"],"exp":2000,"nbf":900,"iat":900}`
 	if _, err := v.Verify(f.Context(), token(header, claims)); err != nil {
 		f.Fatal(err)
 	}
-	for _, h := range []string{header, `{"alg":"none","typ":"at+jwt","kid":"k"}`, `{"alg":"HS256","typ":"at+jwt","kid":"k"}`, `{"alg":"EdDSA","typ":"JWT"}`, `{"alg":"EdDSA","alg":"none","typ":"at+jwt"}`, `{"alg":"EdDSA","typ":"application/at+jwt","crit":["exp"]}`} {
+	for _, h := range []string{header, `{"alg":"none","typ":"at+jwt","kid":"k"}`,
+		`{"alg":"HS256","typ":"at+jwt","kid":"k"}`, `{"alg":"EdDSA","typ":"JWT"}`,
+		`{"alg":"EdDSA","alg":"none","typ":"at+jwt"}`, `{"alg":"EdDSA","typ":"application/at+jwt","crit":["exp"]}`} {
 		f.Add(h, claims, 0, byte(0))
 	}
-	for _, c := range []string{`{"iss":"https://as.example.com","sub":"ada","exp":970}`, `{"iss":"https://as.example.com","sub":"ada","exp":1e3,"exp":2000}`, `{"iss":"https://as.example.com","sub":"ada","Exp":2000}`, `{"iss":"https://as.example.com","sub":"ada","exp":"2000"}`, `{"iss":"https://as.example.com","sub":"ada","aud":"a","exp":2e3,"nbf":1031}`, `{}`} {
+	for _, c := range []string{`{"iss":"https://as.example.com","sub":"ada","exp":970}`,
+		`{"iss":"https://as.example.com","sub":"ada","exp":1e3,"exp":2000}`,
+		`{"iss":"https://as.example.com","sub":"ada","Exp":2000}`,
+		`{"iss":"https://as.example.com","sub":"ada","exp":"2000"}`,
+		`{"iss":"https://as.example.com","sub":"ada","aud":"a","exp":2e3,"nbf":1031}`, `{}`} {
 		f.Add(header, c, 0, byte(0))
 	}
 	f.Add(header, claims, 60, byte(1))
@@ -406,14 +432,16 @@ func FuzzJWT(f *testing.F) {
 			t.Fatalf("%q and %q are accepted", header, claims)
 		}
 		kind, _ := h["typ"].(string)
-		if kind = strings.ToLower(kind); h["alg"] != "EdDSA" || kind != "at+jwt" && kind != "application/at+jwt" || h["crit"] != nil {
+		if kind = strings.ToLower(kind); h["alg"] != "EdDSA" || kind != "at+jwt" && kind != "application/at+jwt" ||
+			h["crit"] != nil {
 			t.Fatalf("a token with header %q is accepted", header)
 		}
 		expiry, _ := c["exp"].(float64)
 		before, _ := c["nbf"].(float64)
 		issued, _ := c["iat"].(float64)
 		subject, _ := c["sub"].(string)
-		if c["iss"] != "https://as.example.com" || expiry+30 <= now || before-30 > now || issued-30 > now || subject == "" || info.Principal.Subject() != subject {
+		if c["iss"] != "https://as.example.com" || expiry+30 <= now || before-30 > now || issued-30 > now ||
+			subject == "" || info.Principal.Subject() != subject {
 			t.Fatalf("a token with claims %q is accepted", claims)
 		}
 		var audience []string
@@ -448,13 +476,17 @@ func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 		text  string
 		found func(error) bool
 	}{
-		untrusted.URL:                    {"x509: certificate signed by unknown authority", func(err error) bool { return errors.As(err, new(x509.UnknownAuthorityError)) }},
-		"http://" + gone.Addr().String(): {"connection refused", func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
-		"https://keys.invalid/":          {"lookup keys.invalid", func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
+		untrusted.URL: {"x509: certificate signed by unknown authority",
+			func(err error) bool { return errors.As(err, new(x509.UnknownAuthorityError)) }},
+		"http://" + gone.Addr().String(): {"connection refused",
+			func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
+		"https://keys.invalid/": {"lookup keys.invalid",
+			func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
 	} {
 		v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: keys}
 		for range 2 { // the second error is that of the first fetch
-			if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) || !strings.Contains(err.Error(), test.text) || !test.found(err) {
+			if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) ||
+				!strings.Contains(err.Error(), test.text) || !test.found(err) {
 				t.Errorf("%s: %v, want the cause %q", keys, err, test.text)
 			}
 		}
@@ -465,7 +497,8 @@ func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	i := newIssuer(t)
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
-	resource := &auth.ProtectedResource{URI: self, Issuers: []string{i.URL}, Verifier: &jwt.Verifier{Issuers: []string{i.URL}, Now: now}, Now: now}
+	resource := &auth.ProtectedResource{URI: self, Issuers: []string{i.URL},
+		Verifier: &jwt.Verifier{Issuers: []string{i.URL}, Now: now}, Now: now}
 	maker := newTokenMaker(t, i)
 	for _, c := range corpus.Cases(t, "rules/tokens") {
 		text := string(c.Bytes(t, maker.fragments))
@@ -484,7 +517,8 @@ func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		if got != c.Want() || (info == nil) != (rejection != nil) {
 			t.Errorf("%s: %s: %s, want %s (%+v)", c.Place, c.Name, got, c.Want(), rejection)
 		}
-		if challenge := response.Get("WWW-Authenticate"); got == "401" && !strings.Contains(challenge, `error="invalid_token"`) {
+		if challenge := response.Get("WWW-Authenticate"); got == "401" &&
+			!strings.Contains(challenge, `error="invalid_token"`) {
 			t.Errorf("%s: %s: challenge %s", c.Place, c.Name, challenge)
 		}
 	}
@@ -504,7 +538,8 @@ func newTokenMaker(t *testing.T, i *issuer) *tokenMaker {
 	}
 	m.fragments = map[string]string{"iss": i.URL, "other key": string(jwk)}
 	header := m.members("header", `"alg":"ES256"`, `"kid":"k1"`, `"typ":"at+jwt"`)
-	claims := m.members("claims", `"iss":"`+i.URL+`"`, `"sub":"ada"`, `"client_id":"editor"`, `"scope":"read"`, `"aud":"`+self+`"`, `"iat":1800000000`, `"exp":1800003600`)
+	claims := m.members("claims", `"iss":"`+i.URL+`"`, `"sub":"ada"`, `"client_id":"editor"`, `"scope":"read"`,
+		`"aud":"`+self+`"`, `"iat":1800000000`, `"exp":1800003600`)
 	parts := strings.Split(m.sign(t, "{"+header+"}", "{"+claims+"}", ""), ".")
 	m.fragments["head"], m.fragments["body"], m.fragments["signature"] = parts[0], parts[1], parts[2]
 	return m
@@ -520,8 +555,8 @@ func (m *tokenMaker) members(name string, members ...string) string {
 	return m.fragments[name]
 }
 
-// token returns the token of a case. The lines are separated before the expressions in them are replaced, which may contain
-// line breaks.
+// token returns the token of a case. The lines are separated before the expressions in them are replaced, which may
+// contain line breaks.
 func (m *tokenMaker) token(t *testing.T, c corpus.Case) string {
 	var parts [3]string
 	for n, line := range strings.Split(c.Input, "\n") {

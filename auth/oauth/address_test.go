@@ -18,7 +18,8 @@ import (
 
 // Rule O12: the address that a name resolves to is checked when it is dialed. Networks can be allowed.
 func TestResolvedAddressesAreChecked(t *testing.T) {
-	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}} {
+	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("::1/128")}} {
 		w := newEnvironment(t)
 		c := w.client()
 		c.Networks = networks
@@ -40,7 +41,8 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 }
 
 func FuzzSSRFAddr(f *testing.F) {
-	for _, seed := range []string{"127.0.0.1", "::ffff:10.1.2.3", "64:ff9b::7f00:1", "2002:a00::", "fe80::1%x", "8.8.8.8"} {
+	for _, seed := range []string{"127.0.0.1", "::ffff:10.1.2.3", "64:ff9b::7f00:1", "2002:a00::", "fe80::1%x",
+		"8.8.8.8"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -126,7 +128,8 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := strings.Fields(read())
-	if len(words) != 2 || words[0] != "1" || !strings.HasPrefix(words[1], "file:///") || strings.Contains(words[1], "s3cret") {
+	if len(words) != 2 || words[0] != "1" || !strings.HasPrefix(words[1], "file:///") ||
+		strings.Contains(words[1], "s3cret") {
 		t.Fatalf("the command got %q", words)
 	}
 	file, err := url.Parse(words[1])
@@ -134,7 +137,8 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(file.Path)
-	if err != nil || !strings.Contains(string(page), `content="0; url=http://127.0.0.1:7777/login/s3cret?a=b&amp;c=d"`) {
+	if err != nil || !strings.Contains(string(page),
+		`content="0; url=http://127.0.0.1:7777/login/s3cret?a=b&amp;c=d"`) {
 		t.Errorf("the page is %s, %v", page, err)
 	}
 	for path, want := range map[string]os.FileMode{file.Path: 0o600, filepath.Dir(file.Path): 0o700 | os.ModeDir} {
@@ -143,7 +147,8 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		}
 	}
 	end()
-	for deadline := time.Now().Add(time.Minute); !errors.Is(err, os.ErrNotExist) && time.Now().Before(deadline); _, err = os.Stat(filepath.Dir(file.Path)) {
+	for deadline := time.Now().Add(time.Minute); !errors.Is(err, os.ErrNotExist) &&
+		time.Now().Before(deadline); _, err = os.Stat(filepath.Dir(file.Path)) {
 		runtime.Gosched()
 	}
 	if !errors.Is(err, os.ErrNotExist) {

@@ -112,7 +112,8 @@ func (b *Broker) build() (err error) {
 		return fmt.Errorf("oauth: Broker.Resource: %w", err)
 	}
 	if len(b.Resource.Issuers) == 0 {
-		return errors.New("oauth: Broker.Resource: field Issuers is empty: name the authorization server that logs users in")
+		return errors.New("oauth: Broker.Resource: field Issuers is empty: name the authorization server that logs " +
+			"users in")
 	}
 	if b.audience = b.Resource.URI; b.audience == "" {
 		b.audience = b.Audience
@@ -224,7 +225,8 @@ func pendingKey(user principal.Principal, id string) string { return pendingSet(
 
 // begin begins a login of a user, and returns the URL of the authorization page and the id of the login, whose
 // cookie the browser must have.
-func (b *Broker) begin(ctx context.Context, user principal.Principal, server, cookie string) (page, id string, err error) {
+func (b *Broker) begin(ctx context.Context, user principal.Principal,
+	server, cookie string) (page, id string, err error) {
 	var known loginNeed
 	if _, err := b.values.get(ctx, needKey(user, server), &known); withoutNotFound(err) != nil {
 		return "", "", err
@@ -240,7 +242,8 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal, server, co
 	id = digest.Of(p.Request.State)
 	err = b.values.kv.Add(ctx, pendingSet(user), id, store.AddOptions{TTL: maxPendingLogin, Max: maxWebLogins})
 	if errors.Is(err, store.ErrFull) {
-		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires", ErrTooManyAttempts, maxWebLogins)
+		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
+			ErrTooManyAttempts, maxWebLogins)
 	}
 	if err == nil {
 		login := &brokerLogin{Server: server, Browser: digest.Of(cookie), Pending: p}
@@ -251,7 +254,8 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal, server, co
 
 // take returns the pending login of a user for a server, once. The error is store.ErrNotFound if there is none for the
 // browser.
-func (b *Broker) take(ctx context.Context, user principal.Principal, server, id string, isBrowser func(digest string) bool) (*brokerLogin, error) {
+func (b *Broker) take(ctx context.Context, user principal.Principal, server, id string,
+	isBrowser func(digest string) bool) (*brokerLogin, error) {
 	key := pendingKey(user, id)
 	login := new(brokerLogin)
 	version, err := b.values.get(ctx, key, login)
@@ -262,7 +266,8 @@ func (b *Broker) take(ctx context.Context, user principal.Principal, server, id 
 		return nil, store.ErrNotFound
 	}
 	// Only one of several requests with the same redirect succeeds.
-	if err := b.values.put(ctx, key, &brokerLogin{}, store.PutOptions{TTL: time.Millisecond, IfVersion: version}); err != nil {
+	if err := b.values.put(ctx, key, &brokerLogin{}, store.PutOptions{TTL: time.Millisecond,
+		IfVersion: version}); err != nil {
 		return nil, err
 	}
 	_ = b.values.kv.Remove(ctx, pendingSet(user), id) // else it expires
@@ -321,14 +326,18 @@ func (b *Broker) serveLogins(ctx context.Context, w http.ResponseWriter, r *http
 		if login == nil {
 			continue
 		}
-		rows.WriteString(`<li><form method="post" action="` + html.EscapeString(b.URL+brokerEndPath+url.PathEscape(name)) + `"><b>` + html.EscapeString(name) +
-			`</b> at <code>` + html.EscapeString(withoutSecrets(address)) + `</code> <button>Log out</button></form></li>`)
+		rows.WriteString(`<li><form method="post" action="` +
+			html.EscapeString(b.URL+brokerEndPath+url.PathEscape(name)) + `"><b>` + html.EscapeString(name) +
+			`</b> at <code>` + html.EscapeString(withoutSecrets(address)) +
+			`</code> <button>Log out</button></form></li>`)
 	}
-	body := `<p>You are <b>` + html.EscapeString(user.Subject()) + `</b>, as <code>` + html.EscapeString(user.Issuer()) + `</code> says. `
+	body := `<p>You are <b>` + html.EscapeString(user.Subject()) + `</b>, as <code>` +
+		html.EscapeString(user.Issuer()) + `</code> says. `
 	if rows.Len() == 0 {
 		body += `This program keeps no logins for you.</p>`
 	} else {
-		body += `This program keeps these logins for you, and uses them for your calls only.</p><ul>` + rows.String() + `</ul>`
+		body += `This program keeps these logins for you, and uses them for your calls only.</p><ul>` + rows.String() +
+			`</ul>`
 	}
 	writeHTML(w, "Your logins", body)
 	return nil

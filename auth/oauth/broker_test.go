@@ -69,7 +69,8 @@ func newBrokers(t *testing.T) *brokers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { issuer.Close() })
-	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{KV: store.NewMemory(store.MemoryOptions{})}}
+	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer,
+		kv: &writtenKV{KV: store.NewMemory(store.MemoryOptions{})}}
 	front := &roundRobin{}
 	b.front = httptest.NewServer(front)
 	t.Cleanup(b.front.Close)
@@ -188,7 +189,8 @@ func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (
 	if change != nil {
 		change(r)
 	}
-	c := http.Client{Jar: b.jar, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := http.Client{Jar: b.jar, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Do(r)
 	if err != nil {
 		b.t.Fatal(err)
@@ -198,7 +200,9 @@ func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if h := resp.Header; strings.HasPrefix(address, b.front.URL) && (h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'")) {
+	if h := resp.Header; strings.HasPrefix(address, b.front.URL) &&
+		(h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'")) {
 		b.t.Errorf("headers of %s: %v", address, h)
 	}
 	return resp.StatusCode, string(raw), resp.Header.Get("Location")
@@ -237,7 +241,8 @@ func (b *brokerBrowser) consent(start string) (redirect string) {
 func (b *brokerBrowser) logIn(start string) {
 	b.t.Helper()
 	b.signIn(start)
-	if status, body, _ := b.do(http.MethodGet, b.consent(start), nil); status != http.StatusOK || !strings.Contains(body, "Login complete") {
+	if status, body, _ := b.do(http.MethodGet, b.consent(start), nil); status != http.StatusOK ||
+		!strings.Contains(body, "Login complete") {
 		b.t.Fatalf("at the end of the login: %d %s", status, body)
 	}
 }
@@ -279,7 +284,8 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 		t.Errorf("reports %v, want %s", b.reports, want)
 	}
 	for _, q := range b.w.queries {
-		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.url() || q.Get("code_challenge_method") != "S256" {
+		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.url() ||
+			q.Get("code_challenge_method") != "S256" {
 			t.Errorf("O1, O2, O9: authorization request %v", q)
 		}
 	}
@@ -329,9 +335,11 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 		return u.String()
 	}
 	for name, try := range map[string]func() (int, string, string){
-		"another user":             func() (int, string, string) { return bob.do(http.MethodGet, redirect, nil) },
-		"another browser":          func() (int, string, string) { return thief.do(http.MethodGet, redirect, nil) },
-		"a browser without a user": func() (int, string, string) { return b.browser("").do(http.MethodGet, redirect, nil) },
+		"another user":    func() (int, string, string) { return bob.do(http.MethodGet, redirect, nil) },
+		"another browser": func() (int, string, string) { return thief.do(http.MethodGet, redirect, nil) },
+		"a browser without a user": func() (int, string, string) {
+			return b.browser("").do(http.MethodGet, redirect, nil)
+		},
 		"another server": func() (int, string, string) {
 			return ada.do(http.MethodGet, strings.Replace(redirect, "callback/one", "callback/two", 1), nil)
 		},
@@ -368,7 +376,8 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 	}
 	tries.Wait()
 	slices.Sort(accepted)
-	if want := []int{http.StatusOK, http.StatusBadRequest, http.StatusBadRequest, http.StatusBadRequest}; !slices.Equal(accepted, want) || b.w.count("as POST /token") != 1 {
+	if want := []int{http.StatusOK, http.StatusBadRequest, http.StatusBadRequest,
+		http.StatusBadRequest}; !slices.Equal(accepted, want) || b.w.count("as POST /token") != 1 {
 		t.Errorf("statuses %v, %d token requests", accepted, b.w.count("as POST /token"))
 	}
 }
@@ -386,7 +395,8 @@ func TestBrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 		ada := b.browser("ada")
 		ada.signIn(start)
 		status, body, _ := ada.do(http.MethodGet, ada.consent(start), nil)
-		if status != http.StatusBadGateway || !strings.Contains(body, "Login failed") || strings.Contains(body, "access_denied") {
+		if status != http.StatusBadGateway || !strings.Contains(body, "Login failed") ||
+			strings.Contains(body, "access_denied") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 		if n := b.w.count("as POST /token"); n > 0 || fmt.Sprint(b.reports) != "[ada one false]" {
@@ -410,20 +420,29 @@ func TestBrokerRequiresConsent(t *testing.T) {
 		status         int
 		body, location string
 	}{
-		"cross-site form":   {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 400, "not recognized", ""},
-		"same-site form":    {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 400, "not recognized", ""},
-		"origin of a form":  {ada, "POST", "/login/start/one", func(r *http.Request) { r.Header.Del("Sec-Fetch-Site"); r.Header.Set("Origin", "https://evil.example") }, 400, "not recognized", ""},
-		"no user":           {b.browser("ada"), "POST", "/login/start/one", nil, 303, "", start},
-		"unknown server":    {ada, "GET", "/login/start/three", nil, 404, "not found", ""},
-		"no server":         {ada, "GET", "/login/start/", nil, 404, "not found", ""},
-		"another path":      {ada, "GET", "/login/other/one", nil, 404, "not found", ""},
-		"another method":    {ada, "PUT", "/login/start/one", nil, 405, "", ""},
-		"form to redirect":  {ada, "POST", "/login/callback/one", nil, 405, "", ""},
-		"another host":      {ada, "GET", "/login/start/one", func(r *http.Request) { r.Host = "evil.example" }, 403, "another host", ""},
+		"cross-site form": {ada, "POST", "/login/start/one",
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 400, "not recognized", ""},
+		"same-site form": {ada, "POST", "/login/start/one",
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 400, "not recognized", ""},
+		"origin of a form": {ada, "POST", "/login/start/one",
+			func(r *http.Request) {
+				r.Header.Del("Sec-Fetch-Site")
+				r.Header.Set("Origin", "https://evil.example")
+			}, 400, "not recognized", ""},
+		"no user":          {b.browser("ada"), "POST", "/login/start/one", nil, 303, "", start},
+		"unknown server":   {ada, "GET", "/login/start/three", nil, 404, "not found", ""},
+		"no server":        {ada, "GET", "/login/start/", nil, 404, "not found", ""},
+		"another path":     {ada, "GET", "/login/other/one", nil, 404, "not found", ""},
+		"another method":   {ada, "PUT", "/login/start/one", nil, 405, "", ""},
+		"form to redirect": {ada, "POST", "/login/callback/one", nil, 405, "", ""},
+		"another host": {ada, "GET", "/login/start/one", func(r *http.Request) {
+			r.Host = "evil.example"
+		}, 403, "another host", ""},
 		"unknown parameter": {ada, "GET", "/login/start/one?next=https://evil.example", nil, 200, "<b>ada</b>", ""},
 	} {
 		status, body, location := tc.browser.do(tc.method, b.front.URL+tc.path, tc.change)
-		if status != tc.status || !strings.Contains(strings.ToLower(body), strings.ToLower(tc.body)) || location != tc.location || strings.Contains(body, "evil") {
+		if status != tc.status || !strings.Contains(strings.ToLower(body), strings.ToLower(tc.body)) ||
+			location != tc.location || strings.Contains(body, "evil") {
 			t.Errorf("%s: %d %q %s", name, status, location, body)
 		}
 	}
@@ -449,7 +468,8 @@ func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 			value = signIn
 		}
 		thief.jar.SetCookies(u, []*http.Cookie{{Name: "user", Value: value, Path: "/"}})
-		if status, body, location := thief.do(http.MethodGet, start, nil); status != http.StatusSeeOther || !strings.HasPrefix(location, b.issuer.URL()) {
+		if status, body, location := thief.do(http.MethodGet, start, nil); status != http.StatusSeeOther ||
+			!strings.HasPrefix(location, b.issuer.URL()) {
 			t.Errorf("%s: %d %q %s", name, status, location, body)
 		}
 	}
@@ -479,7 +499,8 @@ func TestUsersEndTheirLogins(t *testing.T) {
 		}
 	}
 	_, body, _ := ada.do(http.MethodGet, index, nil)
-	if !strings.Contains(body, `<form method="post" action="`+end+`"><b>one</b>`) || strings.Contains(body, "two") || strings.Contains(body, "bob") {
+	if !strings.Contains(body, `<form method="post" action="`+end+`"><b>one</b>`) || strings.Contains(body, "two") ||
+		strings.Contains(body, "bob") {
 		t.Errorf("after the login: %s", body)
 	}
 	for name, change := range map[string]func(*http.Request){
@@ -493,14 +514,17 @@ func TestUsersEndTheirLogins(t *testing.T) {
 	if status, _, _ := ada.do(http.MethodGet, end, nil); status != http.StatusMethodNotAllowed {
 		t.Errorf("a link ends a login: status %d", status)
 	}
-	if status, _, location := b.browser("ada").do(http.MethodPost, end, nil); status != http.StatusSeeOther || location != index { // no user
+	// no user
+	if status, _, location := b.browser("ada").do(http.MethodPost, end, nil); status != http.StatusSeeOther ||
+		location != index {
 		t.Errorf("a browser without a user: %d %s", status, location)
 	}
 	if err := b.call(0, "ada", "one"); err != nil {
 		t.Errorf("the login has ended too early: %v", err)
 	}
 	for range 2 { // at both replicas
-		if status, _, location := ada.do(http.MethodPost, end, nil); status != http.StatusSeeOther || location != index {
+		if status, _, location := ada.do(http.MethodPost, end, nil); status != http.StatusSeeOther ||
+			location != index {
 			t.Errorf("status %d %s", status, location)
 		}
 	}

@@ -41,13 +41,16 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ofServer := isStart || isRedirect || isEnd
 	switch {
-	case httpurl.IsLoopback(b.base.Hostname()) && r.Host != b.base.Host: // from a page whose domain resolves to the loopback interface
+	case httpurl.IsLoopback(b.base.Hostname()) && r.Host != b.base.Host:
+		// from a page whose domain resolves to the loopback interface
 		writePage(w, http.StatusForbidden, "Unknown host", "This address belongs to another host.")
 		return
 	case !below || !isSignIn && !isIndex && !ofServer || ofServer && b.Server(server) == "":
-		writePage(w, http.StatusNotFound, "Page not found", "This address only serves logins. Check the address, or call the tool again.")
+		writePage(w, http.StatusNotFound, "Page not found",
+			"This address only serves logins. Check the address, or call the tool again.")
 		return
-	case isEnd && r.Method != http.MethodPost || r.Method != http.MethodGet && !((isStart || isEnd) && r.Method == http.MethodPost):
+	case isEnd && r.Method != http.MethodPost || r.Method != http.MethodGet &&
+		!((isStart || isEnd) && r.Method == http.MethodPost):
 		w.Header().Set("Allow", "GET, POST")
 		writePage(w, http.StatusMethodNotAllowed, "Not allowed", "Open this address in a browser.")
 		return
@@ -72,10 +75,13 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
-		writePage(w, http.StatusBadRequest, "Login not recognized", "This login was not started by you in this browser, or it has already ended. Start again in the program that needs it.")
+		writePage(w, http.StatusBadRequest, "Login not recognized",
+			"This login was not started by you in this browser, or it has already ended. Start again in the program "+
+				"that needs it.")
 	default:
 		b.logger().WarnContext(r.Context(), "login failed", "server", server, "error", err)
-		writePage(w, http.StatusBadGateway, "Login failed", "The login could not be completed. Try again, or ask the operator, whose log has the reason.")
+		writePage(w, http.StatusBadGateway, "Login failed",
+			"The login could not be completed. Try again, or ask the operator, whose log has the reason.")
 	}
 }
 
@@ -88,8 +94,8 @@ func (b *Broker) serveStart(ctx context.Context, w http.ResponseWriter, r *http.
 	return b.identify(ctx, w, r, server)
 }
 
-// identify sends the browser to an issuer that identifies its user. The page of the server is opened afterwards, or, without
-// a server, that of the logins.
+// identify sends the browser to an issuer that identifies its user. The page of the server is opened afterwards, or,
+// without a server, that of the logins.
 func (b *Broker) identify(ctx context.Context, w http.ResponseWriter, r *http.Request, server string) error {
 	issuers := b.Resource.Issuers
 	issuer := issuers[0]
@@ -207,9 +213,12 @@ func (b *Broker) writeConsent(w http.ResponseWriter, user principal.Principal, s
 	setPageHeaders(w.Header())
 	// The names are those of the operator and of an issuer; a page could be opened for another user.
 	writeHTML(w, "Log in to "+html.EscapeString(server),
-		`<p>This program calls <b>`+html.EscapeString(server)+`</b> at <code>`+html.EscapeString(withoutSecrets(b.Server(server)))+`</code> for you,
-and needs your login there. It will use the login for your calls only. <a href="`+html.EscapeString(b.startURL(""))+`">Your logins</a> shows what is kept.</p>
-<p>You are <b>`+html.EscapeString(user.Subject())+`</b>, as <code>`+html.EscapeString(user.Issuer())+`</code> says. Close this window if this is not you,
+		`<p>This program calls <b>`+html.EscapeString(server)+`</b> at <code>`+
+			html.EscapeString(withoutSecrets(b.Server(server)))+`</code> for you,
+and needs your login there. It will use the login for your calls only. <a href="`+html.EscapeString(b.startURL(""))+
+			`">Your logins</a> shows what is kept.</p>
+<p>You are <b>`+html.EscapeString(user.Subject())+`</b>, as <code>`+html.EscapeString(user.Issuer())+
+			`</code> says. Close this window if this is not you,
 or if you did not ask for this.</p>
 <form method="post" action="`+html.EscapeString(b.startURL(server))+`"><button>Continue</button></form>`)
 }
@@ -289,7 +298,8 @@ func (b *Broker) openCookie(r *http.Request, name, purpose string, v any) bool {
 // browserUser returns the user of the browser, if it is known.
 func (b *Broker) browserUser(r *http.Request) (principal.Principal, bool) {
 	var known browserUser
-	if !b.openCookie(r, userCookie, userPurpose, &known) || !time.Now().Before(known.Expires) || !slices.Contains(b.Resource.Issuers, known.Issuer) {
+	if !b.openCookie(r, userCookie, userPurpose, &known) || !time.Now().Before(known.Expires) ||
+		!slices.Contains(b.Resource.Issuers, known.Issuer) {
 		return principal.Principal{}, false
 	}
 	user, err := principal.New(known.Issuer, known.Subject, "")
@@ -361,7 +371,8 @@ func (b *Broker) beginSignIn(ctx context.Context, issuer, server string) (page s
 	}
 	id := digest.Of(p.Request.State)
 	value, err := b.sealCookie(signInPurpose+id, &browserSignIn{
-		Issuer: issuer, Server: server, Client: u.Query().Get("client_id"), Request: p.Request, Expires: time.Now().Add(maxPendingLogin),
+		Issuer: issuer, Server: server, Client: u.Query().Get("client_id"), Request: p.Request,
+		Expires: time.Now().Add(maxPendingLogin),
 	})
 	return page, newCookie(b.base, signInCookie+id[:22], value, int(maxPendingLogin/time.Second)), err
 }
@@ -395,7 +406,8 @@ func (b *Broker) finishSignIn(ctx context.Context, begun *browserSignIn, redirec
 	if err != nil {
 		return nil, err
 	}
-	value, err := b.sealCookie(userPurpose, &browserUser{Issuer: user.Issuer(), Subject: user.Subject(), Expires: time.Now().Add(signedInFor)})
+	value, err := b.sealCookie(userPurpose, &browserUser{Issuer: user.Issuer(), Subject: user.Subject(),
+		Expires: time.Now().Add(signedInFor)})
 	return newCookie(b.base, userCookie, value, int(signedInFor/time.Second)), err
 }
 
@@ -404,13 +416,17 @@ func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Pr
 	info, err := b.Resource.Verifier.Verify(ctx, token)
 	switch {
 	case err != nil:
-		return principal.Principal{}, errors.New("cannot verify the access token of the browser's user") // err may have the token
+		// err may have the token
+		return principal.Principal{}, errors.New("cannot verify the access token of the browser's user")
 	case info == nil || info.Principal.Issuer() != issuer:
-		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not from %.200q", ErrIssuerMismatch, issuer)
+		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not from %.200q",
+			ErrIssuerMismatch, issuer)
 	case !slices.ContainsFunc(info.Audience, b.isAudience):
-		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not for %.200q", ErrInvalidResponse, b.audience)
+		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not for %.200q",
+			ErrInvalidResponse, b.audience)
 	case info.KeyThumbprint != "":
-		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is bound to an unknown key", ErrInvalidResponse)
+		return principal.Principal{},
+			fmt.Errorf("%w: the access token of the browser's user is bound to an unknown key", ErrInvalidResponse)
 	}
 	return userOf(info.Principal)
 }

@@ -184,7 +184,8 @@ func (l *brokerLock) renew(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if version, err := l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: lockTTL, IfVersion: l.version}); err == nil {
+		if version, err := l.kv.Put(ctx, l.key, l.owner,
+			store.PutOptions{TTL: lockTTL, IfVersion: l.version}); err == nil {
 			l.version = version
 		}
 	}

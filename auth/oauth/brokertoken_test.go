@@ -120,7 +120,8 @@ func TestPendingLoginsAreBounded(t *testing.T) {
 	for range 16 {
 		ada.consent(start)
 	}
-	if status, body, _ := ada.do(http.MethodPost, start, nil); status != http.StatusBadGateway || !strings.Contains(body, "Login failed") {
+	if status, body, _ := ada.do(http.MethodPost, start, nil); status != http.StatusBadGateway ||
+		!strings.Contains(body, "Login failed") {
 		t.Errorf("%d %s", status, body)
 	}
 	bob := b.browser("bob")
@@ -159,7 +160,8 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" || q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
+		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" ||
+			q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
 			t.Errorf("authorization request %s", page)
 		}
 		status, body, location := ada.do(http.MethodGet, redirect, nil)
@@ -181,7 +183,8 @@ func TestBrowserChoosesAnIssuer(t *testing.T) {
 	if !found || !strings.Contains(body, "https://other.example") {
 		t.Fatal(body)
 	}
-	if status, body, location := b.browser("").do(http.MethodGet, link, nil); status != http.StatusSeeOther || !strings.HasPrefix(location, b.issuer.URL()) {
+	if status, body, location := b.browser("").do(http.MethodGet, link, nil); status != http.StatusSeeOther ||
+		!strings.HasPrefix(location, b.issuer.URL()) {
 		t.Errorf("%d %q %s", status, location, body)
 	}
 }
@@ -189,8 +192,11 @@ func TestBrowserChoosesAnIssuer(t *testing.T) {
 func TestBrokerSettingsAreChecked(t *testing.T) {
 	valid := func() *oauth.Broker {
 		return &oauth.Broker{
-			URL: "https://mcp.example/login", Server: func(string) string { return "" }, New: func() *oauth.Client { return nil },
-			Resource: &auth.ProtectedResource{URI: "https://mcp.example/mcp", Issuers: []string{"https://as.example"}, Verifier: auth.VerifierFunc(nil)},
+			URL: "https://mcp.example/login", Server: func(string) string {
+				return ""
+			}, New: func() *oauth.Client { return nil },
+			Resource: &auth.ProtectedResource{URI: "https://mcp.example/mcp", Issuers: []string{"https://as.example"},
+				Verifier: auth.VerifierFunc(nil)},
 		}
 	}
 	if err := valid().Check(); err != nil {
@@ -232,7 +238,8 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for other, s := range map[string]oauth.TokenStore{"another user": oauth.NewBrokerStore(kv, "bob", "one"), "another key": a} {
+		for other, s := range map[string]oauth.TokenStore{"another user": oauth.NewBrokerStore(kv, "bob", "one"),
+			"another key": a} {
 			key := map[bool]string{true: "token 2", false: "token"}[other == "another key"]
 			free, err := s.Lock(t.Context(), key)
 			if err != nil {
@@ -260,7 +267,8 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 
 		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := kv.Put(t.Context(), oauth.LockKey(a, "token"), []byte("ended"), store.PutOptions{TTL: 15 * time.Second, IfAbsent: true}); err != nil {
+		if _, err := kv.Put(t.Context(), oauth.LockKey(a, "token"), []byte("ended"),
+			store.PutOptions{TTL: 15 * time.Second, IfAbsent: true}); err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()

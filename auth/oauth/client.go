@@ -251,11 +251,13 @@ func (s *session) probe(ctx context.Context, n *need) error {
 		return err
 	}
 	if r.redirect != "" {
-		return fmt.Errorf("%w: %s responded with %s; if you trust it, log in at that URL", ErrDiscovery, withoutQuery(s.peers.server), r.statusText())
+		return fmt.Errorf("%w: %s responded with %s; if you trust it, log in at that URL", ErrDiscovery,
+			withoutQuery(s.peers.server), r.statusText())
 	}
 	n.accepted = r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
 	if c, supported := challengeOf(r.header, ""); supported && r.status == http.StatusUnauthorized {
-		n.metadataURL, n.challenged, n.dpop = c.Params["resource_metadata"], splitScopes(c.Params["scope"]), c.Is(typeDPoP)
+		n.metadataURL, n.challenged, n.dpop = c.Params["resource_metadata"], splitScopes(c.Params["scope"]),
+			c.Is(typeDPoP)
 	}
 	return nil
 }

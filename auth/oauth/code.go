@@ -121,7 +121,8 @@ func (s *session) tokenOf(ctx context.Context, l *login) (*token, error) {
 // isRejected reports whether an error says that another registration may help. A dynamic client can be registered for
 // fewer scopes than a login requests.
 func (c *client) isRejected(err error) bool {
-	return isServerError(err, "invalid_client", "unauthorized_client") || c.dynamic() && isServerError(err, "invalid_scope")
+	return isServerError(err, "invalid_client", "unauthorized_client") ||
+		c.dynamic() && isServerError(err, "invalid_scope")
 }
 
 // checkCode returns an error if the authorization server does not support the authorization code grant with
@@ -137,9 +138,10 @@ func (m *serverMetadata) checkCode() error {
 }
 
 // clientFor returns existing if it can be used with a redirect URI, or registers a client, which is to request scopes.
-// Existing may be nil. A client that is registered for fewer scopes is kept until the authorization server rejects them:
-// sessions and tasks belong to a client.
-func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string, scopes []string) (*client, error) {
+// Existing may be nil. A client that is registered for fewer scopes is kept until the authorization server rejects
+// them: sessions and tasks belong to a client.
+func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string,
+	scopes []string) (*client, error) {
 	if err := checkRedirectURI(redirectURI); err != nil {
 		return nil, err
 	}
@@ -190,7 +192,8 @@ func (s *session) page(d *discovery, c *client, request *codeRequest) (string, e
 }
 
 // redeem exchanges the authorization code in a redirect for a token.
-func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *codeRequest, redirect string, key *proofKey) (*token, error) {
+func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *codeRequest, redirect string,
+	key *proofKey) (*token, error) {
 	response, err := parseAuthorizationResponse(redirect)
 	if err != nil {
 		return nil, err
@@ -285,9 +288,12 @@ func (r *authorizationResponse) accept(state string, server *serverMetadata) (co
 	case r.hasIss && r.iss != server.Issuer:
 		return "", fmt.Errorf("%w: the authorization response is not from %.200q", ErrIssuerMismatch, server.Issuer)
 	case !r.hasIss && server.IssParameter:
-		return "", fmt.Errorf("%w: the authorization response has no iss parameter, which %.200q always sends according to its metadata", ErrIssuerMismatch, server.Issuer)
+		return "",
+			fmt.Errorf("%w: the authorization response has no iss parameter, which %.200q always sends according to "+
+				"its metadata", ErrIssuerMismatch, server.Issuer)
 	case r.error != "":
-		return "", newServerError("authorization", 0, r.error, r.description, secrets.Set{Sent: []string{state, r.code}})
+		return "", newServerError("authorization", 0, r.error, r.description,
+			secrets.Set{Sent: []string{state, r.code}})
 	case r.code == "" || len(r.code) > maxURL:
 		return "", fmt.Errorf("%w: the authorization response has neither code nor error", ErrInvalidResponse)
 	}
@@ -320,7 +326,9 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 		return nil, "", err
 	}
 	if n.accepted && d.server.guessed {
-		return nil, "", fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
+		return nil, "",
+			fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization "+
+				"server", ErrDiscovery, withoutQuery(s.peers.server))
 	}
 	s.discovery = d
 	stored, err := load[token](ctx, s.owner.store(), d.record().tokenKey(s.server))
@@ -332,7 +340,8 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 		previous = stored.Requested
 	}
 	scopes = scopesToRequest(challenge.Union(n.challenged, scopes), previous, d)
-	scopes, err = s.approve(ctx, AuthorizationRequest{Server: s.server, Resource: d.resourceID(), Issuer: d.server.Issuer, Scopes: scopes, Previous: previous})
+	scopes, err = s.approve(ctx, AuthorizationRequest{Server: s.server, Resource: d.resourceID(),
+		Issuer: d.server.Issuer, Scopes: scopes, Previous: previous})
 	if err != nil {
 		return nil, "", err
 	}
@@ -345,7 +354,8 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 }
 
 // beginAt is begin for an authorization server that is known. The caller holds the lock.
-func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string, scopes []string) (p *pending, page string, err error) {
+func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string,
+	scopes []string) (p *pending, page string, err error) {
 	if err := d.server.checkCode(); err != nil {
 		return nil, "", err
 	}
@@ -386,7 +396,8 @@ func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redire
 
 // finish completes an authorization and stores the token. It calls stored before another process can read the
 // token.
-func (s *session) finish(ctx context.Context, p *pending, redirect string, stored func(ctx context.Context) error) error {
+func (s *session) finish(ctx context.Context, p *pending, redirect string,
+	stored func(ctx context.Context) error) error {
 	release, err := s.acquire(ctx)
 	if err != nil {
 		return err

@@ -98,7 +98,8 @@ func TestResourceMetadataOfTheCorpus(t *testing.T) {
 // Rule O5.
 func TestServerMetadataOfTheCorpusIsJudgedAsRecorded(t *testing.T) {
 	server := &url.URL{Scheme: "https", Host: "mcp.example", Path: "/a/mcp"}
-	fragments := map[string]string{"issuer": `"issuer":"https://as.example"`, "token": `"token_endpoint":"https://as.example/token"`}
+	fragments := map[string]string{"issuer": `"issuer":"https://as.example"`,
+		"token": `"token_endpoint":"https://as.example/token"`}
 	for _, c := range corpus.Cases(t, "rules/servers") {
 		_, err := oauth.ParseServer(c.Bytes(t, fragments), "https://as.example", server)
 		if got := accepted(err); got != c.Want() {
@@ -116,7 +117,8 @@ func accepted(err error) string {
 
 func FuzzCallback(f *testing.F) {
 	for _, seed := range []string{
-		"http://127.0.0.1/callback?code=c&state=s&iss=https%3A%2F%2Fas.example", "code=c&state=s", "?error=access_denied&state=s",
+		"http://127.0.0.1/callback?code=c&state=s&iss=https%3A%2F%2Fas.example", "code=c&state=s",
+		"?error=access_denied&state=s",
 		"code=c&state=s&state=t", "code=c&state=s#x", "%zz", "code=c;state=s&state=s",
 	} {
 		f.Add(seed, true)
@@ -143,7 +145,8 @@ func FuzzCallback(f *testing.F) {
 func FuzzPRM(f *testing.F) {
 	server, _ := url.Parse("https://mcp.example/a/mcp")
 	root, _ := url.Parse("https://mcp.example/.well-known/oauth-protected-resource")
-	for _, resource := range []string{"https://mcp.example/a/mcp", "https://mcp.example", "https://mcp.example/a", "HTTPS://MCP.example:443/a/mcp/", "https://mcp.example/a/mcp/../x"} {
+	for _, resource := range []string{"https://mcp.example/a/mcp", "https://mcp.example", "https://mcp.example/a",
+		"HTTPS://MCP.example:443/a/mcp/", "https://mcp.example/a/mcp/../x"} {
 		f.Add(`{"resource":"` + resource + `","authorization_servers":["https://as.example"]}`)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -152,7 +155,8 @@ func FuzzPRM(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(resource)
-		if err != nil || !strings.EqualFold(u.Hostname(), "mcp.example") || u.Port() != "" && u.Port() != "443" || u.Fragment != "" {
+		if err != nil || !strings.EqualFold(u.Hostname(), "mcp.example") || u.Port() != "" && u.Port() != "443" ||
+			u.Fragment != "" {
 			t.Fatalf("%q is accepted as the resource of %s", resource, server)
 		}
 		if p := strings.TrimRight(u.EscapedPath(), "/"); p != "" && p != "/a/mcp" {
@@ -163,8 +167,10 @@ func FuzzPRM(f *testing.F) {
 
 func FuzzASMetadata(f *testing.F) {
 	server, _ := url.Parse("https://mcp.example/mcp")
-	for _, endpoint := range []string{"https://as.example/token", "http://as.example/token", "javascript:x", "https://u@as.example/", "https:as.example"} {
-		f.Add(`{"issuer":"https://as.example","token_endpoint":"` + endpoint + `","authorization_endpoint":"https://as.example/a"}`)
+	for _, endpoint := range []string{"https://as.example/token", "http://as.example/token", "javascript:x",
+		"https://u@as.example/", "https:as.example"} {
+		f.Add(`{"issuer":"https://as.example","token_endpoint":"` + endpoint +
+			`","authorization_endpoint":"https://as.example/a"}`)
 	}
 	f.Add(`{"issuer":"https://as.example/","token_endpoint":"https://as.example/token"}`)
 	f.Add(`{"Issuer":"https://as.example","token_endpoint":"https://as.example/token"}`)
@@ -177,7 +183,8 @@ func FuzzASMetadata(f *testing.F) {
 		if err := json.Unmarshal([]byte(body), &document); err != nil || document["issuer"] != "https://as.example" {
 			t.Fatalf("%q is accepted as the metadata of another issuer, %v", body, err)
 		}
-		for i, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint", "revocation_endpoint"} {
+		for i, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint",
+			"revocation_endpoint"} {
 			if value, _ := document[name].(string); value != endpoints[i] {
 				t.Fatalf("%q: %s is %q", body, name, endpoints[i])
 			}
@@ -194,8 +201,10 @@ func FuzzASMetadata(f *testing.F) {
 // interface, no option, and has no character that a shell interprets.
 func FuzzOpenURL(f *testing.F) {
 	for _, seed := range []string{
-		"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f", "-flag", "--x=https://a.example", "javascript:alert(1)",
-		"https://u@as.example/", "http://as.example/", "https://as.example/#%zz", "https://[::1%25x]/", "HTTPS://AS.example", "https://as.example/%2F?%26#%23", "https://as.example:0x1/",
+		"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f",
+		"-flag", "--x=https://a.example", "javascript:alert(1)",
+		"https://u@as.example/", "http://as.example/", "https://as.example/#%zz", "https://[::1%25x]/",
+		"HTTPS://AS.example", "https://as.example/%2F?%26#%23", "https://as.example:0x1/",
 	} {
 		f.Add(seed)
 	}
@@ -206,7 +215,10 @@ func FuzzOpenURL(f *testing.F) {
 				continue
 			}
 			address := args[len(args)-1]
-			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7F || strings.ContainsRune("$`\"'|<>\\^{}", r) }) {
+			if slices.Contains([]string{"sh", "bash", "cmd", "powershell"}, name) ||
+				strings.ContainsFunc(address, func(r rune) bool {
+					return r <= ' ' || r >= 0x7F || strings.ContainsRune("$`\"'|<>\\^{}", r)
+				}) {
 				t.Fatalf("%q on %s runs %s %q", raw, system, name, args)
 			}
 			opened, err := url.Parse(address)
@@ -217,12 +229,14 @@ func FuzzOpenURL(f *testing.F) {
 			if ip, err := netip.ParseAddr(host); err == nil {
 				loopback = ip.Unmap().IsLoopback()
 			}
-			secure := opened.Scheme == "https" || opened.Scheme == "http" && (loopback || strings.EqualFold(host, "localhost"))
+			secure := opened.Scheme == "https" || opened.Scheme == "http" &&
+				(loopback || strings.EqualFold(host, "localhost"))
 			if !secure || host == "" || opened.User != nil {
 				t.Fatalf("%q on %s opens %q", raw, system, address)
 			}
 			given, err := url.Parse(raw)
-			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path || given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {
+			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path ||
+				given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {
 				t.Fatalf("%q on %s opens another page: %q", raw, system, address)
 			}
 		}

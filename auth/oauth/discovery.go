@@ -44,7 +44,8 @@ func (d *discovery) record() *record {
 // basic/authorization/authorization-server-discovery). MetadataURL is the
 // resource_metadata of a challenge, or empty. Prefer chooses one of several authorization
 // servers.
-func (p *peers) discover(ctx context.Context, metadataURL, revision string, prefer func(issuers []string) string) (*discovery, error) {
+func (p *peers) discover(ctx context.Context, metadataURL, revision string,
+	prefer func(issuers []string) string) (*discovery, error) {
 	resource, err := p.resource(ctx, metadataURL, revision)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,8 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 	if mismatch != nil {
 		return nil, mismatch
 	}
-	return nil, fmt.Errorf("%w: authorization server %.200q has no metadata at its well-known URLs%s", ErrDiscovery, issuer, reason)
+	return nil, fmt.Errorf("%w: authorization server %.200q has no metadata at its well-known URLs%s", ErrDiscovery,
+		issuer, reason)
 }
 
 // ownServer returns the metadata of an MCP server that is its own authorization server,
@@ -158,7 +160,8 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 
 // noIssuer returns the error for an MCP server that requires credentials and names no authorization server.
 func (p *peers) noIssuer() error {
-	return fmt.Errorf("%w: %s names none, so requests need an API key or another token of the server", ErrDiscovery, withoutQuery(p.server))
+	return fmt.Errorf("%w: %s names none, so requests need an API key or another token of the server", ErrDiscovery,
+		withoutQuery(p.server))
 }
 
 // ofGuess returns the error of an authorization. If the server was a guess, and its answer is not that of an
@@ -171,7 +174,8 @@ func (p *peers) ofGuess(d *discovery, err error) error {
 }
 
 // serverAt fetches metadata from u. If u has no metadata, m is nil, and redirect is the target if u redirects.
-func (p *peers) serverAt(ctx context.Context, u *url.URL, issuer string) (m *serverMetadata, redirect string, err error) {
+func (p *peers) serverAt(ctx context.Context, u *url.URL,
+	issuer string) (m *serverMetadata, redirect string, err error) {
 	r, err := p.get(ctx, stepServer, u, "")
 	if err != nil {
 		return nil, "", err
@@ -263,7 +267,8 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 		return nil, fmt.Errorf("%w: %.200q instead of %s", ErrResourceMismatch, m.Resource, withoutQuery(server))
 	}
 	if n := len(m.AuthorizationServers); n == 0 || n > maxAuthorizationServers {
-		return nil, fmt.Errorf("%w: resource metadata must name 1 to %d authorization servers, got %d", ErrDiscovery, maxAuthorizationServers, n)
+		return nil, fmt.Errorf("%w: resource metadata must name 1 to %d authorization servers, got %d", ErrDiscovery,
+			maxAuthorizationServers, n)
 	}
 	if slices.Contains(m.AuthorizationServers, "") { // empty or null
 		return nil, fmt.Errorf("%w: resource metadata names an authorization server that is empty", ErrDiscovery)

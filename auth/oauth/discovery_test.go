@@ -33,15 +33,24 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 		mcp, as                                        []string // requested paths before the authorization
 		fails                                          bool
 	}{
-		"URL in the challenge":            {challengeURL: "/custom", resourcePath: "/custom", issuerPath: rfc8414, mcp: []string{"/custom"}, as: []string{rfc8414}},
-		"well-known URL for the path":     {resourcePath: resource + "/mcp", issuerPath: openID, mcp: []string{resource + "/mcp"}, as: []string{rfc8414, openID}},
-		"well-known URL for the root":     {resourcePath: resource, issuerPath: rfc8414, mcp: []string{resource + "/mcp", resource}, as: []string{rfc8414}},
-		"issuer with a path":              {challengeURL: "/x", resourcePath: "/x", tenant: "/t", issuerPath: rfc8414 + "/t", mcp: []string{"/x"}, as: []string{rfc8414 + "/t"}},
-		"issuer with a path, OpenID":      {challengeURL: "/x", resourcePath: "/x", tenant: "/t", issuerPath: openID + "/t", mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t"}},
-		"issuer with a path, appended":    {challengeURL: "/x", resourcePath: "/x", tenant: "/t", issuerPath: "/t" + openID, mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t", "/t" + openID}},
-		"issuer with a path, no metadata": {challengeURL: "/x", resourcePath: "/x", tenant: "/t", issuerPath: rfc8414, mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t", "/t" + openID}, fails: true},
-		"own authorization server":        {resourcePath: "/never", mcp: []string{resource + "/mcp", resource, rfc8414}},
-		"no metadata at all":              {resourcePath: "/never", issuerPath: "/never", mcp: []string{resource + "/mcp", resource, rfc8414}},
+		"URL in the challenge": {challengeURL: "/custom", resourcePath: "/custom", issuerPath: rfc8414,
+			mcp: []string{"/custom"}, as: []string{rfc8414}},
+		"well-known URL for the path": {resourcePath: resource + "/mcp", issuerPath: openID,
+			mcp: []string{resource + "/mcp"}, as: []string{rfc8414, openID}},
+		"well-known URL for the root": {resourcePath: resource, issuerPath: rfc8414,
+			mcp: []string{resource + "/mcp", resource}, as: []string{rfc8414}},
+		"issuer with a path": {challengeURL: "/x", resourcePath: "/x", tenant: "/t",
+			issuerPath: rfc8414 + "/t", mcp: []string{"/x"}, as: []string{rfc8414 + "/t"}},
+		"issuer with a path, OpenID": {challengeURL: "/x", resourcePath: "/x", tenant: "/t",
+			issuerPath: openID + "/t", mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t"}},
+		"issuer with a path, appended": {challengeURL: "/x", resourcePath: "/x", tenant: "/t",
+			issuerPath: "/t" + openID, mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t", "/t" + openID}},
+		"issuer with a path, no metadata": {challengeURL: "/x", resourcePath: "/x", tenant: "/t", issuerPath: rfc8414,
+			mcp: []string{"/x"}, as: []string{rfc8414 + "/t", openID + "/t", "/t" + openID}, fails: true},
+		"own authorization server": {resourcePath: "/never",
+			mcp: []string{resource + "/mcp", resource, rfc8414}},
+		"no metadata at all": {resourcePath: "/never", issuerPath: "/never",
+			mcp: []string{resource + "/mcp", resource, rfc8414}},
 	} {
 		w := newEnvironment(t)
 		w.challengeURL, w.resourcePath, w.issuerPath = tc.challengeURL, tc.resourcePath, tc.issuerPath
@@ -59,7 +68,8 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 			switch {
 			case own && r.URL.Path == rfc8414 && tc.issuerPath == "":
 				w.json(rw, http.StatusOK, map[string]any{
-					"issuer": w.mcp.URL, "authorization_endpoint": w.mcp.URL + "/authorize", "token_endpoint": w.mcp.URL + "/token", "registration_endpoint": w.mcp.URL + "/register",
+					"issuer": w.mcp.URL, "authorization_endpoint": w.mcp.URL + "/authorize",
+					"token_endpoint": w.mcp.URL + "/token", "registration_endpoint": w.mcp.URL + "/register",
 				})
 				return true
 			case own && slices.Contains([]string{"/authorize", "/token", "/register"}, r.URL.Path):
@@ -108,7 +118,8 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	}
 	other := w.mcp.URL + "/other"
 	req, _ := http.NewRequest(http.MethodPost, other, nil)
-	if _, err := c.Reauthorize(req, other, &http.Response{StatusCode: 401, Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
+	if _, err := c.Reauthorize(req, other, &http.Response{StatusCode: 401,
+		Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count("mcp GET /authorize"); n != 2 {
@@ -148,7 +159,8 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 		c.PromptRegistration = registration("prompted")
 		c.Registrations = []oauth.Registration{{Issuer: "https://other.example", ClientID: "other"}}
 		if tc.pre {
-			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.as.URL, ClientID: "pre", ClientSecret: secret + "pre"})
+			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.as.URL, ClientID: "pre",
+				ClientSecret: secret + "pre"})
 		}
 		if err := c.Login(t.Context(), w.url()); err != nil {
 			t.Fatal(err)
@@ -208,7 +220,8 @@ func TestErrorWithStatus200IsAnError(t *testing.T) {
 	for _, more := range []string{"", "access_token"} {
 		w := newEnvironment(t)
 		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
-			body := map[string]any{"error": "bad_verification_code", "error_description": "The code is incorrect.", "token_type": "Bearer"}
+			body := map[string]any{"error": "bad_verification_code", "error_description": "The code is incorrect.",
+				"token_type": "Bearer"}
 			if more != "" {
 				body[more] = secret + "access-x"
 			}
@@ -216,7 +229,8 @@ func TestErrorWithStatus200IsAnError(t *testing.T) {
 		})
 		c := w.client()
 		err := c.Login(t.Context(), w.url())
-		if e, ok := errors.AsType[*oauth.ServerError](err); !ok || e.Code != "bad_verification_code" || e.Status != http.StatusOK || e.Description != "The code is incorrect." {
+		if e, ok := errors.AsType[*oauth.ServerError](err); !ok || e.Code != "bad_verification_code" ||
+			e.Status != http.StatusOK || e.Description != "The code is incorrect." {
 			t.Errorf("with %q: %v", more, err)
 		}
 		if c.Identity(w.url()) != "" {
@@ -245,7 +259,10 @@ func TestLifetimeCanBeAString(t *testing.T) {
 func TestWebPageIsNoMetadata(t *testing.T) {
 	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
 		w := newEnvironment(t)
-		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, page) })
+		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter,
+			r *http.Request) {
+			_, _ = io.WriteString(rw, page)
+		})
 		w.issuerPath = "/.well-known/openid-configuration"
 		if err := w.client().Login(t.Context(), w.url()); (err == nil) != valid {
 			t.Errorf("%q: %v", page, err)
@@ -368,7 +385,9 @@ func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 			}
 			return matches
 		}
-		if err := w.client().Login(t.Context(), w.url()); err == nil || !strings.Contains(err.Error(), "redirect to "+w.unrelated.URL+"/moved") || strings.Contains(err.Error(), secret) {
+		if err := w.client().Login(t.Context(), w.url()); err == nil ||
+			!strings.Contains(err.Error(), "redirect to "+w.unrelated.URL+"/moved") ||
+			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -379,7 +398,8 @@ func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 func newProxy(t *testing.T) (proxy func(*http.Request) (*url.URL, error), seen func() []string) {
 	var mu sync.Mutex
 	var all []string
-	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DisableKeepAlives: true}}
+	forward := &httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {},
+		Transport: &http.Transport{DisableKeepAlives: true}}
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		all = append(all, r.Method+" "+r.Host)
@@ -413,7 +433,8 @@ func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 	if err := c.Logout(t.Context(), w.url()); err != nil {
 		t.Fatal(err)
 	}
-	steps := []string{"mcp POST /mcp", "mcp GET " + w.resourcePath, "as GET " + w.issuerPath, "as POST /register", "as GET /authorize", "as POST /token", "as GET " + w.issuerPath, "as POST /revoke"}
+	steps := []string{"mcp POST /mcp", "mcp GET " + w.resourcePath, "as GET " + w.issuerPath, "as POST /register",
+		"as GET /authorize", "as POST /token", "as GET " + w.issuerPath, "as POST /revoke"}
 	if !slices.Equal(w.seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page
 		t.Errorf("the servers have received %q, and the proxy %q", w.seen, seen())
 	}
@@ -423,8 +444,10 @@ func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 // checked when they are dialled.
 func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 	for host, allowed := range map[string]bool{
-		"as.example": true, "1.1.1.1": true, "10.0.0.1": false, "169.254.169.254": false, "[::1]": false, "localhost": false,
-		"LOCALHOST.": false, "127.0.0.1.": false, "2130706433": false, "0x7f.1": false, "[::ffff:10.0.0.1]": false, "direct.localhost": false,
+		"as.example": true, "1.1.1.1": true, "10.0.0.1": false, "169.254.169.254": false, "[::1]": false,
+		"localhost":  false,
+		"LOCALHOST.": false, "127.0.0.1.": false, "2130706433": false, "0x7f.1": false, "[::ffff:10.0.0.1]": false,
+		"direct.localhost": false,
 	} {
 		w := newEnvironment(t)
 		c := w.client()
@@ -436,9 +459,10 @@ func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 			return proxy(req)
 		}
 		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
-		_, err := c.Reauthorize(req, "https://mcp.example/mcp", &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
-			"Www-Authenticate": {`Bearer resource_metadata="https://` + host + `/x"`},
-		}})
+		_, err := c.Reauthorize(req, "https://mcp.example/mcp",
+			&http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
+				"Www-Authenticate": {`Bearer resource_metadata="https://` + host + `/x"`},
+			}})
 		if err == nil || len(seen()) > 0 != allowed {
 			t.Errorf("%s: %v, the proxy has received %q", host, err, seen())
 		}

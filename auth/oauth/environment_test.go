@@ -73,8 +73,9 @@ const secret = "s3cr3t-"
 func newEnvironment(t testing.TB) *environment {
 	w := &environment{
 		t: t, path: "/mcp", scope: "tools", lifetime: 3600,
-		resourcePath: "/.well-known/oauth-protected-resource/mcp", issuerPath: "/.well-known/oauth-authorization-server",
-		codes: map[string]url.Values{}, valid: map[string]string{}, refresh: map[string]bool{},
+		resourcePath: "/.well-known/oauth-protected-resource/mcp",
+		issuerPath:   "/.well-known/oauth-authorization-server",
+		codes:        map[string]url.Values{}, valid: map[string]string{}, refresh: map[string]bool{},
 	}
 	w.challengeURL = w.resourcePath
 	s := &server.Server{Name: "guarded", Version: "1"}
@@ -137,7 +138,8 @@ func (w *environment) resource(rw http.ResponseWriter, r *http.Request, s http.H
 	}
 	switch r.URL.Path {
 	case w.resourcePath:
-		m := map[string]any{"resource": w.url(), "authorization_servers": []string{w.as.URL}, "scopes_supported": []string{"listed"}}
+		m := map[string]any{"resource": w.url(), "authorization_servers": []string{w.as.URL},
+			"scopes_supported": []string{"listed"}}
 		if w.onResource != nil {
 			w.onResource(m)
 		}
@@ -191,8 +193,9 @@ func (w *environment) authorization(rw http.ResponseWriter, r *http.Request) {
 		m := map[string]any{
 			"issuer": base, "authorization_endpoint": base + "/authorize", "token_endpoint": base + "/token",
 			"registration_endpoint": base + "/register", "revocation_endpoint": base + "/revoke",
-			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
-			"token_endpoint_auth_methods_supported": []string{"client_secret_basic"},
+			"code_challenge_methods_supported":               []string{"S256"},
+			"authorization_response_iss_parameter_supported": true,
+			"token_endpoint_auth_methods_supported":          []string{"client_secret_basic"},
 		}
 		if w.onIssuer != nil {
 			w.onIssuer(m)
@@ -203,7 +206,8 @@ func (w *environment) authorization(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		w.bodies = append(w.bodies, string(body))
 		w.mu.Unlock()
-		w.json(rw, http.StatusCreated, map[string]any{"client_id": "client", "client_secret": secret + "client", "token_endpoint_auth_method": "client_secret_basic"})
+		w.json(rw, http.StatusCreated, map[string]any{"client_id": "client", "client_secret": secret + "client",
+			"token_endpoint_auth_method": "client_secret_basic"})
 	case "/authorize":
 		w.authorize(rw, r.URL.Query())
 	case "/token":
@@ -241,12 +245,14 @@ func (w *environment) token(rw http.ResponseWriter, r *http.Request) {
 	delete(w.refresh, form.Get("refresh_token"))
 	w.mu.Unlock()
 	fail := func(code string) {
-		w.json(rw, http.StatusBadRequest, map[string]any{"error": code, "error_description": "you sent " + fmt.Sprint(form)})
+		w.json(rw, http.StatusBadRequest, map[string]any{"error": code,
+			"error_description": "you sent " + fmt.Sprint(form)})
 	}
 	switch form.Get("grant_type") {
 	case "authorization_code":
 		digest := sha256.Sum256([]byte(form.Get("code_verifier")))
-		if !known || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(digest[:]) || request.Get("code_challenge_method") != "S256" {
+		if !known || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(digest[:]) ||
+			request.Get("code_challenge_method") != "S256" {
 			fail("invalid_grant")
 			return
 		}
@@ -260,7 +266,8 @@ func (w *environment) token(rw http.ResponseWriter, r *http.Request) {
 	w.issued++
 	access, next := fmt.Sprintf("%saccess-%d", secret, w.issued), fmt.Sprintf("%srefresh-%d", secret, w.issued)
 	w.valid[access], w.refresh[next] = form.Get("resource"), true
-	body := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": w.lifetime, "refresh_token": next}
+	body := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": w.lifetime,
+		"refresh_token": next}
 	w.mu.Unlock()
 	if w.onToken != nil {
 		w.onToken(form, body)
@@ -281,9 +288,10 @@ func (w *environment) revokeAll() {
 
 // user returns an Interaction that follows the authorization page's redirect.
 func (w *environment) user() oauth.Interaction {
-	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
-		return openPage(ctx, url)
-	}}
+	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+		Open: func(ctx context.Context, url string) (string, error) {
+			return openPage(ctx, url)
+		}}
 }
 
 // openPage requests a page and returns the URL that it redirects to.
@@ -306,7 +314,8 @@ func openPage(ctx context.Context, url string) (string, error) {
 
 // client returns a client whose connections and logs are recorded.
 func (w *environment) client() *oauth.Client {
-	c := &oauth.Client{Interaction: w.user(), Logger: slog.New(slog.NewTextHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := &oauth.Client{Interaction: w.user(), Logger: slog.New(slog.NewTextHandler(lockedWriter{w},
+		&slog.HandlerOptions{Level: slog.LevelDebug}))}
 	w.record(c)
 	return c
 }

@@ -63,7 +63,8 @@ func (e *InteractionError) Error() string {
 	if u, err := url.Parse(e.Request.Server); err == nil {
 		server = withoutQuery(u)
 	}
-	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, server, e.Request.Issuer)
+	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, server,
+		e.Request.Issuer)
 }
 
 // Unwrap returns [ErrInteraction].
@@ -96,5 +97,6 @@ func (e *ServerError) Error() string {
 // newServerError returns a ServerError without secrets and control characters. It limits the lengths.
 func newServerError(endpoint string, status int, code, description string, hide secrets.Set) *ServerError {
 	code, description = hide.Clean(secrets.Printable(code), "***"), hide.Clean(secrets.Printable(description), "***")
-	return &ServerError{Endpoint: endpoint, Status: status, Code: code[:min(len(code), 64)], Description: description[:min(len(description), 512)]}
+	return &ServerError{Endpoint: endpoint, Status: status, Code: code[:min(len(code), 64)],
+		Description: description[:min(len(description), 512)]}
 }

@@ -27,9 +27,11 @@ func callerOf(t testing.TB, subject string) principal.Principal {
 
 // asCaller returns a context of a request that was authorized with the token "caller-SUBJECT SCOPES".
 func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
-	p := &auth.ProtectedResource{URI: "https://gateway.example/mcp", Issuers: []string{"https://callers.example"}, Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
-		return &auth.Info{Principal: callerOf(t, subject), Scopes: scopes, Audience: []string{"https://gateway.example/mcp"}}, nil
-	})}
+	p := &auth.ProtectedResource{URI: "https://gateway.example/mcp", Issuers: []string{"https://callers.example"},
+		Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
+			return &auth.Info{Principal: callerOf(t, subject), Scopes: scopes,
+				Audience: []string{"https://gateway.example/mcp"}}, nil
+		})}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +130,10 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 		}
 		form := w.forms[0]
 		value := map[string]string{"resource": w.url(), "audience": audience}[want]
-		if form.Get("subject_token") != callerToken("ada") || form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token" ||
-			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" || form.Get("scope") != "more" || form.Get(want) != value || len(form["resource"])+len(form["audience"]) != 1 {
+		if form.Get("subject_token") != callerToken("ada") ||
+			form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token" ||
+			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" ||
+			form.Get("scope") != "more" || form.Get(want) != value || len(form["resource"])+len(form["audience"]) != 1 {
 			t.Errorf("request: %v", form)
 		}
 	}
@@ -170,7 +174,8 @@ func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 	callers := exchanging(w, oauth.TokenExchange{})
 	c := dialAs(t, w, callers, "ada")
 	before := len(w.seen)
-	if _, err := c.CallTool(asCaller(t, "bob"), "greet", map[string]string{"name": "Bob"}); !errors.Is(err, oauth.ErrNoCaller) || len(w.seen) != before {
+	if _, err := c.CallTool(asCaller(t, "bob"), "greet", map[string]string{"name": "Bob"}); !errors.Is(err,
+		oauth.ErrNoCaller) || len(w.seen) != before {
 		t.Errorf("%v; requests %v", err, w.seen[before:])
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
@@ -197,8 +202,10 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	}
 	sent := len(w.seen)
 	for range 5 {
-		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil || !errors.Is(err, oauth.ErrInteraction) ||
-			!strings.Contains(err.Error(), "no access token of a caller") || !strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
+		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil ||
+			!errors.Is(err, oauth.ErrInteraction) ||
+			!strings.Contains(err.Error(), "no access token of a caller") ||
+			!strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
 			t.Errorf("a request without a caller: %v", err)
 		}
 	}
@@ -212,18 +219,23 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 
 func TestInvalidExchangesAreErrors(t *testing.T) {
 	for name, change := range map[string]func(body map[string]any){
-		"no issued_token_type":      func(b map[string]any) { delete(b, "issued_token_type") },
-		"another issued_token_type": func(b map[string]any) { b["issued_token_type"] = "urn:ietf:params:oauth:token-type:id-jag" },
-		"another token_type":        func(b map[string]any) { b["token_type"] = "N_A" },
-		"no token":                  func(b map[string]any) { delete(b, "access_token") },
+		"no issued_token_type": func(b map[string]any) { delete(b, "issued_token_type") },
+		"another issued_token_type": func(b map[string]any) {
+			b["issued_token_type"] = "urn:ietf:params:oauth:token-type:id-jag"
+		},
+		"another token_type": func(b map[string]any) { b["token_type"] = "N_A" },
+		"no token":           func(b map[string]any) { delete(b, "access_token") },
 		"error": func(b map[string]any) {
-			b["error"], b["error_description"] = "invalid_target", "you sent "+callerToken("ada")+" "+base64.StdEncoding.EncodeToString([]byte(callerToken("ada")))
+			b["error"], b["error_description"] = "invalid_target",
+				"you sent "+callerToken("ada")+" "+base64.StdEncoding.EncodeToString([]byte(callerToken("ada")))
 		},
 	} {
 		w := newEnvironment(t)
 		exchanges(w, change)
 		err := callAs(t, w, exchanging(w, oauth.TokenExchange{}), asCaller(t, "ada"))
-		if err == nil || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(secret))[:9]) || !strings.Contains(err.Error(), "token") {
+		if err == nil || strings.Contains(err.Error(), secret) ||
+			strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(secret))[:9]) ||
+			!strings.Contains(err.Error(), "token") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if w.count("mcp POST "+w.path) > 0 {
@@ -236,7 +248,8 @@ func TestInvalidExchangesAreErrors(t *testing.T) {
 // interface.
 func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	w := newEnvironment(t)
-	for _, endpoint := range []string{"http://sts.example/token", "ftp://127.0.0.1/token", "https://user@sts.example/token", ""} {
+	for _, endpoint := range []string{"http://sts.example/token", "ftp://127.0.0.1/token",
+		"https://user@sts.example/token", ""} {
 		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
 			return &oauth.Client{Grant: &oauth.TokenExchange{TokenEndpoint: endpoint}}
 		}}
@@ -253,7 +266,8 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
 		c := w.client()
 		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
-		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange", ClientID: "at-idp"}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange",
+			ClientID: "at-idp"}
 		return c
 	}}
 	for _, subject := range []string{"ada", "bob", "ada"} {
@@ -268,11 +282,13 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 		} else {
 			_, claims, _ := strings.Cut(form.Get("assertion"), ".")
 			raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimSuffix(claims, ".c2ln"))
-			grants = append(grants, fmt.Sprint(strings.Contains(string(raw), callerToken("ada")), strings.Contains(string(raw), callerToken("bob"))))
+			grants = append(grants, fmt.Sprint(strings.Contains(string(raw), callerToken("ada")),
+				strings.Contains(string(raw), callerToken("bob"))))
 		}
 	}
 	const access = " urn:ietf:params:oauth:token-type:access_token"
-	if want := []string{callerToken("ada") + access, "true false", callerToken("bob") + access, "false true"}; fmt.Sprint(grants) != fmt.Sprint(want) {
+	if want := []string{callerToken("ada") + access, "true false", callerToken("bob") + access,
+		"false true"}; fmt.Sprint(grants) != fmt.Sprint(want) {
 		t.Errorf("token requests %q, want %q", grants, want)
 	}
 }
@@ -315,7 +331,8 @@ func TestRequestsWithoutACallerAreNotSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.url())); !errors.Is(err, oauth.ErrInteraction) || len(w.seen) > 0 {
+		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.url())); !errors.Is(err,
+			oauth.ErrInteraction) || len(w.seen) > 0 {
 			t.Fatalf("%v, %v, requests %v", c, err, w.seen)
 		}
 	}

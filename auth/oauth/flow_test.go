@@ -95,14 +95,15 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 		w := newEnvironment(t)
 		c := w.client()
 		const timeout = 1500 * time.Millisecond
-		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
-			select { // longer than the time-out
-			case <-time.After(timeout + 500*time.Millisecond):
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-			return openPage(ctx, url)
-		}}
+		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+			Open: func(ctx context.Context, url string) (string, error) {
+				select { // longer than the time-out
+				case <-time.After(timeout + 500*time.Millisecond):
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				}
+				return openPage(ctx, url)
+			}}
 		d := client.Dialer{Auth: c, Revision: r, Timeouts: client.Timeouts{Initialize: timeout}}
 		mc, err := d.Dial(t.Context(), client.URL(w.url()))
 		if err != nil {
@@ -158,22 +159,24 @@ const (
 // Rule O16: an ID-JAG for another authorization server, resource or client is rejected.
 func TestInvalidIDJAGIsRejected(t *testing.T) {
 	for name, change := range map[string]func(body, header, claims map[string]any){
-		"":                          func(a, h, c map[string]any) {},
-		"another typ":               func(a, h, c map[string]any) { h["typ"] = "JWT" },
-		"no typ":                    func(a, h, c map[string]any) { delete(h, "typ") },
-		"not signed":                func(a, h, c map[string]any) { h["alg"] = "none" },
-		"another audience":          func(a, h, c map[string]any) { c["aud"] = "https://other.example" },
-		"two audiences":             func(a, h, c map[string]any) { c["aud"] = []string{as, "https://other.example"} },
-		"another resource":          func(a, h, c map[string]any) { c["resource"] = "https://other.example" },
-		"another client":            func(a, h, c map[string]any) { c["client_id"] = "other" },
-		"no client":                 func(a, h, c map[string]any) { delete(c, "client_id") },
-		"another issuer":            func(a, h, c map[string]any) { c["iss"] = "https://other.example" },
-		"expired":                   func(a, h, c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() },
-		"no expiry":                 func(a, h, c map[string]any) { delete(c, "exp") },
-		"no subject":                func(a, h, c map[string]any) { delete(c, "sub") },
-		"another issued_token_type": func(a, h, c map[string]any) { a["issued_token_type"] = "urn:ietf:params:oauth:token-type:jwt" },
-		"another token_type":        func(a, h, c map[string]any) { a["token_type"] = "Bearer" },
-		"not a JWT":                 func(a, h, c map[string]any) { a["access_token"] = "opaque" },
+		"":                 func(a, h, c map[string]any) {},
+		"another typ":      func(a, h, c map[string]any) { h["typ"] = "JWT" },
+		"no typ":           func(a, h, c map[string]any) { delete(h, "typ") },
+		"not signed":       func(a, h, c map[string]any) { h["alg"] = "none" },
+		"another audience": func(a, h, c map[string]any) { c["aud"] = "https://other.example" },
+		"two audiences":    func(a, h, c map[string]any) { c["aud"] = []string{as, "https://other.example"} },
+		"another resource": func(a, h, c map[string]any) { c["resource"] = "https://other.example" },
+		"another client":   func(a, h, c map[string]any) { c["client_id"] = "other" },
+		"no client":        func(a, h, c map[string]any) { delete(c, "client_id") },
+		"another issuer":   func(a, h, c map[string]any) { c["iss"] = "https://other.example" },
+		"expired":          func(a, h, c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() },
+		"no expiry":        func(a, h, c map[string]any) { delete(c, "exp") },
+		"no subject":       func(a, h, c map[string]any) { delete(c, "sub") },
+		"another issued_token_type": func(a, h, c map[string]any) {
+			a["issued_token_type"] = "urn:ietf:params:oauth:token-type:jwt"
+		},
+		"another token_type": func(a, h, c map[string]any) { a["token_type"] = "Bearer" },
+		"not a JWT":          func(a, h, c map[string]any) { a["access_token"] = "opaque" },
 	} {
 		header := map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}
 		claims := map[string]any{
@@ -187,7 +190,8 @@ func TestInvalidIDJAGIsRejected(t *testing.T) {
 		}
 		raw, _ := json.Marshal(body)
 		got, err := oauth.ReadIDJAG(raw, idp, as, resource, clientID)
-		if valid := name == ""; valid != (err == nil) || valid != (got != "") || !valid && !errors.Is(err, oauth.ErrInvalidResponse) {
+		if valid := name == ""; valid != (err == nil) || valid != (got != "") ||
+			!valid && !errors.Is(err, oauth.ErrInvalidResponse) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -203,8 +207,9 @@ func (w *environment) grantsAt(path string) {
 		w.json(rw, http.StatusOK, map[string]any{
 			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
 			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
-				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(), "client_id": clientID,
-				"exp": time.Now().Add(time.Minute).Unix(),
+				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(),
+				"client_id": clientID,
+				"exp":       time.Now().Add(time.Minute).Unix(),
 			}),
 		})
 	})
@@ -224,7 +229,8 @@ func TestEnterpriseGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	exchange, grant := w.forms[0], w.forms[1]
-	if exchange.Get("audience") != w.as.URL || exchange.Get("resource") != w.url() || exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != secret+"identity" {
+	if exchange.Get("audience") != w.as.URL || exchange.Get("resource") != w.url() ||
+		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != secret+"identity" {
 		t.Errorf("token exchange: %v", exchange)
 	}
 	if grant.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || grant.Get("resource") != w.url() {
@@ -242,10 +248,19 @@ func TestGrantsWithoutUser(t *testing.T) {
 		with  oauth.Registration
 		check func(url.Values) bool
 	}{
-		"client_secret_basic": {&oauth.ClientCredentials{}, oauth.Registration{ClientSecret: secret + "m"}, func(f url.Values) bool { return f.Get("client_secret") == "" }},
-		"private_key_jwt":     {&oauth.ClientCredentials{}, oauth.Registration{Key: &oauth.SigningKey{Key: key}}, func(f url.Values) bool { return f.Get("client_assertion") != "" && f.Get("client_id") == "" }},
-		"client_secret_post":  {&oauth.ClientCredentials{}, oauth.Registration{ClientSecret: secret + "m", Method: "client_secret_post"}, func(f url.Values) bool { return f.Get("client_secret") == secret+"m" }},
-		"workload":            {&oauth.Workload{Assertion: func(_ context.Context, audience string) (string, error) { return "jwt-for-" + audience, nil }}, oauth.Registration{Method: "none"}, func(f url.Values) bool { return strings.HasPrefix(f.Get("assertion"), "jwt-for-http") }},
+		"client_secret_basic": {&oauth.ClientCredentials{}, oauth.Registration{ClientSecret: secret + "m"},
+			func(f url.Values) bool { return f.Get("client_secret") == "" }},
+		"private_key_jwt": {&oauth.ClientCredentials{}, oauth.Registration{Key: &oauth.SigningKey{Key: key}},
+			func(f url.Values) bool { return f.Get("client_assertion") != "" && f.Get("client_id") == "" }},
+		"client_secret_post": {&oauth.ClientCredentials{},
+			oauth.Registration{ClientSecret: secret + "m", Method: "client_secret_post"},
+			func(f url.Values) bool { return f.Get("client_secret") == secret+"m" }},
+		"workload": {&oauth.Workload{Assertion: func(_ context.Context,
+			audience string) (string, error) {
+			return "jwt-for-" + audience, nil
+		}}, oauth.Registration{Method: "none"}, func(f url.Values) bool {
+			return strings.HasPrefix(f.Get("assertion"), "jwt-for-http")
+		}},
 	} {
 		w := newEnvironment(t)
 		c := w.client()
@@ -273,7 +288,8 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 		raw, _ := base64.RawURLEncoding.DecodeString(parts[1])
 		var claims struct{ Htm, Htu, Jti, Ath, Nonce string }
 		json.Unmarshal(raw, &claims)
-		if claims.Htm != r.Method || !strings.HasSuffix(claims.Htu, r.URL.Path) || proofs[claims.Jti] || (claims.Ath != "") != (token != "") {
+		if claims.Htm != r.Method || !strings.HasSuffix(claims.Htu, r.URL.Path) || proofs[claims.Jti] ||
+			(claims.Ath != "") != (token != "") {
 			t.Errorf("%s %s: claims of the proof %s", r.Method, r.URL, raw)
 		}
 		proofs[claims.Jti] = true
@@ -351,7 +367,8 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 
 func TestTokenSourceAuthorizesOneServer(t *testing.T) {
 	s := oauth.FromTokenSource("https://mcp.example/mcp", oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "x"}))
-	for server, want := range map[string]string{"https://mcp.example/mcp": "Bearer x", "https://mcp.example/other": ""} {
+	for server, want := range map[string]string{"https://mcp.example/mcp": "Bearer x",
+		"https://mcp.example/other": ""} {
 		req, _ := http.NewRequest(http.MethodPost, server, nil)
 		if err := s.Authorize(req, server); err != nil || req.Header.Get("Authorization") != want {
 			t.Errorf("%s receives %q, %v", server, req.Header.Get("Authorization"), err)
@@ -374,14 +391,18 @@ func TestErrorsKeepTheCauseOfAFailedConnection(t *testing.T) {
 		text  string
 		found func(error) bool
 	}{
-		untrusted.URL:                    {"x509: certificate signed by unknown authority", func(err error) bool { return errors.As(err, new(x509.UnknownAuthorityError)) }},
-		"http://" + gone.Addr().String(): {"connection refused", func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
-		"https://issuer.invalid":         {"lookup issuer.invalid", func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
+		untrusted.URL: {"x509: certificate signed by unknown authority",
+			func(err error) bool { return errors.As(err, new(x509.UnknownAuthorityError)) }},
+		"http://" + gone.Addr().String(): {"connection refused",
+			func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }},
+		"https://issuer.invalid": {"lookup issuer.invalid",
+			func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
 	} {
 		w := newEnvironment(t)
 		w.onResource = func(metadata map[string]any) { metadata["authorization_servers"] = []string{issuer} }
 		c := &oauth.Client{Interaction: w.user()}
-		if err := c.Login(context.Background(), w.url()); err == nil || !strings.Contains(err.Error(), test.text) || !test.found(err) {
+		if err := c.Login(context.Background(), w.url()); err == nil || !strings.Contains(err.Error(), test.text) ||
+			!test.found(err) {
 			t.Errorf("%s: %v, want the cause %q", issuer, err, test.text)
 		}
 		if _, err := w.dial(c, ""); err == nil || !strings.Contains(err.Error(), test.text) || !test.found(err) {

@@ -27,7 +27,8 @@ type Grant interface {
 // Client.Registrations with a key or a secret.
 type ClientCredentials struct{}
 
-func (*ClientCredentials) token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error) {
+func (*ClientCredentials) token(ctx context.Context, s *session, d *discovery, scopes []string,
+	key *proofKey) (*token, error) {
 	c, err := s.confidentialClient(ctx, d)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,8 @@ func (s *session) confidentialClient(ctx context.Context, d *discovery) (*client
 		return nil, err
 	}
 	if c == nil || c.dynamic() || c.Secret == "" && c.key == nil {
-		return nil, fmt.Errorf("%w: add a registration with a key or a secret for %.200q to Client.Registrations", ErrRegistration, d.server.Issuer)
+		return nil, fmt.Errorf("%w: add a registration with a key or a secret for %.200q to Client.Registrations",
+			ErrRegistration, d.server.Issuer)
 	}
 	return c, nil
 }
@@ -63,7 +65,8 @@ type Workload struct {
 	ClientID string
 }
 
-func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error) {
+func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes []string,
+	key *proofKey) (*token, error) {
 	assertion, err := g.Assertion(ctx, d.server.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Workload.Assertion: %w", ErrDeclined, err)
@@ -107,7 +110,8 @@ const (
 	typeAccess    = "urn:ietf:params:oauth:token-type:access_token"
 )
 
-func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error) {
+func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes []string,
+	key *proofKey) (*token, error) {
 	c, err := s.confidentialClient(ctx, d)
 	if err != nil {
 		return nil, err
@@ -122,8 +126,10 @@ func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes
 }
 
 // exchange exchanges the user's token for a grant at the identity provider (RFC 8693).
-func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, scopes []string, c *client) (string, error) {
-	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject, g.SubjectType}
+func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, scopes []string,
+	c *client) (string, error) {
+	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject,
+		g.SubjectType}
 	resp, _, err := of.exchange(ctx, s, url.Values{
 		"requested_token_type": {typeIDJAG},
 		"audience":             {d.server.Issuer},
@@ -132,7 +138,8 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, sco
 	if err != nil {
 		return "", err
 	}
-	jwt, err := readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(), client: c.ID})
+	jwt, err := readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(),
+		client: c.ID})
 	return jwt, resp.secrets.CleanError(err)
 }
 
@@ -164,15 +171,18 @@ type TokenExchange struct {
 
 // errNoCaller is the error of an exchange for a request that belongs to no authorized request of a caller. Another
 // process may have received that request: access tokens are not stored, and not sent to other processes.
-var errNoCaller = errors.New("no access token of a caller: the request does not belong to an authorized request over HTTP that this process has received; " +
-	"send the request again, over HTTP+SSE on a new event stream; if another process has taken over a task, call its tool again")
+var errNoCaller = errors.New("no access token of a caller: the request does not belong to an authorized request over " +
+	"HTTP that this process has received; send the request again, over HTTP+SSE on a new event stream; if another " +
+	"process has taken over a task, call its tool again")
 
-func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, scopes []string, key *proofKey) (*token, error) {
+func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, scopes []string,
+	key *proofKey) (*token, error) {
 	subjectType := g.SubjectType
 	if subjectType == "" {
 		subjectType = typeAccess
 	}
-	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject, subjectType}
+	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject,
+		subjectType}
 	form := url.Values{"requested_token_type": {typeAccess}}
 	if g.Audience != "" {
 		form.Set("audience", g.Audience)
@@ -224,7 +234,8 @@ type exchanger struct {
 }
 
 // exchange sends the request, and returns it with the response if that is a success.
-func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, scopes []string, key *proofKey) (*response, *tokenRequest, error) {
+func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, scopes []string,
+	key *proofKey) (*response, *tokenRequest, error) {
 	endpoint, methods, err := x.endpoint(ctx, s)
 	if err != nil {
 		return nil, nil, err

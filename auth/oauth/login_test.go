@@ -38,13 +38,15 @@ func TestLoginUsesTheChallenge(t *testing.T) {
 	if err := c.Login(t.Context(), w.url(), "files"); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got, []string{"tools", "admin", "files"}) {
+	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
+		[]string{"tools", "admin", "files"}) {
 		t.Errorf("scopes %q", got)
 	}
 	if err := c.Login(t.Context(), w.url(), "more"); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got, []string{"tools", "admin", "files", "more"}) {
+	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
+		[]string{"tools", "admin", "files", "more"}) {
 		t.Errorf("second login: scopes %q", got)
 	}
 }
@@ -65,11 +67,13 @@ func TestLoginFailsWithoutAuthorization(t *testing.T) {
 		return false
 	}
 	c := w.client()
-	if err := c.Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) || !strings.Contains(err.Error(), "without a token") {
+	if err := c.Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) ||
+		!strings.Contains(err.Error(), "without a token") {
 		t.Error(err)
 	}
 	open = false // the default endpoints of 2025-03-26 are tried
-	if err := w.client().Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) || !strings.Contains(err.Error(), "API key") {
+	if err := w.client().Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) ||
+		!strings.Contains(err.Error(), "API key") {
 		t.Error(err)
 	}
 }
@@ -77,15 +81,16 @@ func TestLoginFailsWithoutAuthorization(t *testing.T) {
 // waitingUser is an Interaction whose user is at the authorization page until the test continues.
 func (w *environment) waitingUser() (i oauth.Interaction, atPage, proceed chan struct{}) {
 	atPage, proceed = make(chan struct{}, 8), make(chan struct{})
-	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(ctx context.Context, url string) (string, error) {
-		atPage <- struct{}{}
-		select {
-		case <-proceed:
-			return openPage(ctx, url)
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}}, atPage, proceed
+	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+		Open: func(ctx context.Context, url string) (string, error) {
+			atPage <- struct{}{}
+			select {
+			case <-proceed:
+				return openPage(ctx, url)
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}}, atPage, proceed
 }
 
 // While the user is at an authorization page, requests of this and of other processes use the stored token and renew
@@ -205,7 +210,8 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 				t.Fatalf("%+v, %v", s, err)
 			}
 			if s.Server != w.url() || s.Resource != w.url() || s.Issuer != w.as.URL || s.Subject != "ada" ||
-				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound || time.Until(s.Expires) < 59*time.Minute {
+				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound ||
+				time.Until(s.Expires) < 59*time.Minute {
 				t.Errorf("%+v", s)
 			}
 			servers, err := other.Servers(t.Context())
@@ -242,7 +248,8 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 			!strings.Contains(err.Error(), "Interaction") {
 			t.Fatal(err)
 		}
-		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL || !slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
+		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL ||
+			!slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -309,8 +316,10 @@ func traceLogin(t *testing.T, part func(redirect string) string) {
 		{"resource metadata: GET " + w.mcp.URL + w.resourcePath, "-> 200", `"authorization_servers"`},
 		{"authorization server metadata: GET " + w.as.URL + w.issuerPath, "-> 200", `"token_endpoint"`},
 		{"registration: POST " + w.as.URL + "/register", `"client_name"`, "-> 201", `"client_id":"client"`},
-		{"authorization: GET " + w.as.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?", "code=redacted"},
-		{"token: POST " + w.as.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200", `"token_type":"Bearer"`, `"access_token":"redacted"`},
+		{"authorization: GET " + w.as.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?",
+			"code=redacted"},
+		{"token: POST " + w.as.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200",
+			`"token_type":"Bearer"`, `"access_token":"redacted"`},
 		{"authorization server metadata: "},
 		{"revocation: POST " + w.as.URL, "token=redacted"},
 	}
@@ -338,7 +347,8 @@ func TestTraceHasTheErrorOfAStep(t *testing.T) {
 		t.Fatal("no error")
 	}
 	last := (*steps)[len(*steps)-1]
-	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") || strings.HasSuffix(last, "<nil>") {
+	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") ||
+		strings.HasSuffix(last, "<nil>") {
 		t.Error(last)
 	}
 }
@@ -352,12 +362,14 @@ func echoes(r *http.Request, body string) map[string]string {
 	}
 	id, password, _ := r.BasicAuth()
 	values = append(values, id, password)
-	all := map[string]string{"body": body, "values": fmt.Sprint(values, r.URL, r.Header), "lower case": strings.ToLower(body)}
+	all := map[string]string{"body": body, "values": fmt.Sprint(values, r.URL, r.Header),
+		"lower case": strings.ToLower(body)}
 	for _, v := range values {
 		all["shortened values"] += " " + v[:min(len(v), 12)] + "… " + v[min(len(v), 9):]
 	}
 	for i, v := range values {
-		values[i] = base64.StdEncoding.EncodeToString([]byte(v)) + " " + base64.RawURLEncoding.EncodeToString([]byte(v)) + " " + url.PathEscape(v)
+		values[i] = base64.StdEncoding.EncodeToString([]byte(v)) + " " +
+			base64.RawURLEncoding.EncodeToString([]byte(v)) + " " + url.PathEscape(v)
 	}
 	all["encoded values"] = strings.Join(values, " ")
 	all["divided values"] = strings.ReplaceAll(all["values"], "3cr", "3\u200bc\nr")
@@ -380,7 +392,8 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 			w.json(rw, http.StatusOK, map[string]any{"access_token": 7, "token_type": echo, "echo": echo})
 		},
 		"token_type": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "new", "token_type": secret + "new", "refresh_token": secret + "next"})
+			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "new", "token_type": secret + "new",
+				"refresh_token": secret + "next"})
 		},
 		"invalid token": func(w *environment, rw http.ResponseWriter, echo string) {
 			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "\n", "token_type": "Bearer"})
@@ -417,7 +430,8 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					w.as.Config.ErrorLog = nil
 					c := w.client()
 					steps := trace(c)
-					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client", ClientSecret: secret + "a+b/c d=%", Method: method}}
+					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client",
+						ClientSecret: secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
 					var sent []string // secrets without the prefix
 					w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
@@ -435,7 +449,8 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 						t.Fatalf("%v after %d requests", err, len(sent))
 					}
 					text := err.Error() + fmt.Sprint(*steps)
-					for _, s := range append(sent, secret, secret+"a", "a+b/c", "a%2Bb", base64.StdEncoding.EncodeToString([]byte(secret))[:9]) {
+					for _, s := range append(sent, secret, secret+"a", "a+b/c", "a%2Bb",
+						base64.StdEncoding.EncodeToString([]byte(secret))[:9]) {
 						if strings.Contains(text, s) {
 							t.Errorf("the error or the trace contains %q: %s", s, text)
 						}
@@ -471,7 +486,8 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 			if err == nil || state == "" {
 				t.Fatalf("%v", err)
 			}
-			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) || strings.Contains(text, secret) {
+			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) ||
+				strings.Contains(text, secret) {
 				t.Errorf("the error or the trace contains a secret: %s", text)
 			}
 		})
@@ -480,7 +496,8 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 
 // Rule R6: the proxy's user information is a secret.
 func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
-	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1", "socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
+	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1",
+		"socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
 		w := newEnvironment(t)
 		c := &oauth.Client{Interaction: w.user()}
 		proxyURL, err := url.Parse(proxy)

@@ -87,7 +87,8 @@ func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 	}
 	_, port, _ := net.SplitHostPort(listeners[0].Addr().String())
 	f := &loopbackFlow{
-		config: l, uri: l.RedirectURI, path: u.EscapedPath(), port: port, start: startPath + rand.Text(), timeout: l.Timeout,
+		config: l, uri: l.RedirectURI, path: u.EscapedPath(), port: port, start: startPath + rand.Text(),
+		timeout:  l.Timeout,
 		redirect: make(chan string, 1), failed: make(chan error, 1),
 	}
 	u.Host = net.JoinHostPort(u.Hostname(), port)
@@ -149,8 +150,11 @@ func parseLoopback(uri string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redirect URI: %w", err)
 	}
-	if u.Scheme != "http" || !httpurl.IsLoopback(u.Hostname()) || u.RawQuery != "" || strings.HasPrefix(u.Path, startPath) {
-		return nil, fmt.Errorf("redirect URI: %w: it must be like http://localhost:3118/callback, with a host of the loopback interface", ErrInsecureURL)
+	if u.Scheme != "http" || !httpurl.IsLoopback(u.Hostname()) || u.RawQuery != "" ||
+		strings.HasPrefix(u.Path, startPath) {
+		return nil,
+			fmt.Errorf("redirect URI: %w: it must be like http://localhost:3118/callback, with a host of the "+
+				"loopback interface", ErrInsecureURL)
 	}
 	return u, nil
 }
@@ -268,7 +272,9 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
 		page, cookie, other := f.begin(r)
 		if other {
-			writePage(w, http.StatusForbidden, "Login started elsewhere", "This address works in the first browser that opens it. If that was not yours, end the login in the program, and start it again.")
+			writePage(w, http.StatusForbidden, "Login started elsewhere",
+				"This address works in the first browser that opens it. If that was not yours, end the login in the "+
+					"program, and start it again.")
 			return
 		}
 		if page != "" {
@@ -279,7 +285,9 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.URL.EscapedPath() == f.path:
 		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookieName(), browser) }) {
-			writePage(w, http.StatusBadRequest, "Login not recognized", "This login was not started in this browser, or it has already ended. If a program is waiting for a login, open the address that it shows.")
+			writePage(w, http.StatusBadRequest, "Login not recognized",
+				"This login was not started in this browser, or it has already ended. If a program is waiting for a "+
+					"login, open the address that it shows.")
 			return
 		}
 		f.setCookies(w, "", -1)

@@ -76,7 +76,8 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 			b := newBrowser(t)
 			b.get(start, "")
 			status, body, _ := b.get(redirect+query, "")
-			if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "access_denied") || strings.Contains(body, "says no") {
+			if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "access_denied") ||
+				strings.Contains(body, "says no") {
 				t.Errorf("%s: status %d, page %s", query, status, body)
 			}
 			return nil
@@ -106,7 +107,8 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 			t.Errorf("start page: status %d, Location %q", status, to)
 		}
 		for name, bad := range map[string]string{
-			"another state": "?code=x&state=other", "no state": "?code=x", "two states": "?code=x&state=other&state=the-state", "another path": "x?code=x&state=the-state",
+			"another state": "?code=x&state=other", "no state": "?code=x",
+			"two states": "?code=x&state=other&state=the-state", "another path": "x?code=x&state=the-state",
 		} {
 			if status, _, _ := b.get(redirect+bad, ""); status < 400 {
 				t.Errorf("%s: status %d", name, status)
@@ -159,18 +161,22 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 		}
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, start, nil)
 		request.Header.Set("Sec-Purpose", "prefetch")
-		if resp, err := http.DefaultTransport.RoundTrip(request); err != nil || resp.StatusCode != http.StatusNotFound || resp.Body.Close() != nil {
+		if resp, err := http.DefaultTransport.RoundTrip(request); err != nil ||
+			resp.StatusCode != http.StatusNotFound || resp.Body.Close() != nil {
 			t.Errorf("a prefetch: %v, %v", resp, err)
 		}
 		for range 2 {
-			if status, _, location := user.get(start, ""); status != http.StatusSeeOther || location != authorizationPage {
+			if status, _, location := user.get(start, ""); status != http.StatusSeeOther ||
+				location != authorizationPage {
 				t.Errorf("the start page: status %d, location %s", status, location)
 			}
 		}
-		if status, body, location := later.get(start, ""); status != http.StatusForbidden || location != "" || !strings.Contains(body, "first browser") {
+		if status, body, location := later.get(start, ""); status != http.StatusForbidden || location != "" ||
+			!strings.Contains(body, "first browser") {
 			t.Errorf("the start page in another browser: status %d, location %s, %s", status, location, body)
 		}
-		for name, b := range map[string]*browser{"without the start page": other, "with the start page after another": later} {
+		for name, b := range map[string]*browser{"without the start page": other,
+			"with the start page after another": later} {
 			status, body, _ := b.get(stolen, "")
 			if status != http.StatusBadRequest || !strings.Contains(body, "not started in this browser") {
 				t.Errorf("browser %s: status %d, %s", name, status, body)
@@ -189,7 +195,8 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 }
 
 func TestPasteReturnsTheRedirect(t *testing.T) {
-	pastes := []string{"not a redirect", "http://127.0.0.1:1/callback?code=x&state=other", "http://127.0.0.1:1/callback?code=mine&state=the-state"}
+	pastes := []string{"not a redirect", "http://127.0.0.1:1/callback?code=x&state=other",
+		"http://127.0.0.1:1/callback?code=mine&state=the-state"}
 	calls := 0
 	l := &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(_ context.Context, to string) (string, error) {
 		if to != authorizationPage {
@@ -228,7 +235,8 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 	f.Close()
 
 	for _, pasteErr := range []error{oauth.ErrDeclined, nil} {
-		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(context.Context, string) (string, error) { return "nonsense", pasteErr }}
+		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard),
+			Paste: func(context.Context, string) (string, error) { return "nonsense", pasteErr }}
 		f = begin(t, l, "")
 		want := pasteErr
 		if want == nil {
@@ -295,7 +303,8 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 }
 
 func TestLoopbackListensOnTheLoopbackInterfaceOnly(t *testing.T) {
-	for _, uri := range []string{"http://example.com/callback", "https://localhost/callback", "http://0.0.0.0:3118/", "http://[::]/x", "localhost:3118", "http://localhost/?x=y", "http://localhost/login/x", "http://u@localhost/"} {
+	for _, uri := range []string{"http://example.com/callback", "https://localhost/callback", "http://0.0.0.0:3118/",
+		"http://[::]/x", "localhost:3118", "http://localhost/?x=y", "http://localhost/login/x", "http://u@localhost/"} {
 		if _, err := (&oauth.Loopback{RedirectURI: uri}).Begin(t.Context(), ""); !errors.Is(err, oauth.ErrInsecureURL) {
 			t.Errorf("%s: %v", uri, err)
 		}
@@ -310,7 +319,8 @@ func TestLoopbackSharesNoPortOfLocalhost(t *testing.T) {
 	}
 	defer other.Close()
 	_, port, _ := net.SplitHostPort(other.Addr().String())
-	if _, err := (&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(), ""); !errors.Is(err, oauth.ErrInteraction) {
+	if _, err := (&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(),
+		""); !errors.Is(err, oauth.ErrInteraction) {
 		t.Error(err)
 	}
 }

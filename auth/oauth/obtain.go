@@ -24,7 +24,9 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 		return nil, nil, err
 	}
 	if n.accepted && d.server.guessed {
-		return nil, nil, fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization server", ErrDiscovery, withoutQuery(s.peers.server))
+		return nil, nil,
+			fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization "+
+				"server", ErrDiscovery, withoutQuery(s.peers.server))
 	}
 	previous := s.discovery
 	s.discovery = d
@@ -45,7 +47,8 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	if stored != nil && !n.force && stored.satisfies(n) {
 		return stored, nil, s.saveRecord(ctx, d) // stored by another process or session
 	}
-	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.force && !s.justObtained(before, n) && covers(stored.Requested, n.challenged) {
+	if stored != nil && stored.Refresh != "" && !n.stepUp && !n.force && !s.justObtained(before, n) &&
+		covers(stored.Requested, n.challenged) {
 		t, err := s.refresh(ctx, d, stored)
 		if err != nil || t != nil {
 			return t, nil, err
@@ -57,13 +60,15 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	}
 	scopes := scopesToRequest(n.challenged, requested, d)
 	changed := previous == nil || previous.server.Issuer != issuer
-	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge && covers(before.Requested, scopes) {
+	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge &&
+		covers(before.Requested, scopes) {
 		return nil, nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
 	}
 	if d.server.guessed && s.owner.Grant == nil && s.owner.Interaction == nil {
 		return nil, nil, s.peers.noIssuer()
 	}
-	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes), Previous: slices.Clone(requested)}
+	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes),
+		Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		if s.owner.interactionError != nil {
 			return nil, nil, s.owner.interactionError(ctx, request)
@@ -101,7 +106,8 @@ func (s *session) discover(ctx context.Context, n *need) (*discovery, error) {
 // justObtained reports whether the rejected token was issued or refreshed just now, so
 // that refreshing it would not help.
 func (s *session) justObtained(before *token, n *need) bool {
-	return before != nil && before.Access == n.rejected && (time.Since(before.issued) < freshAge || time.Since(before.refreshed) < freshAge)
+	return before != nil && before.Access == n.rejected &&
+		(time.Since(before.issued) < freshAge || time.Since(before.refreshed) < freshAge)
 }
 
 // preferredIssuer returns a function that chooses one of several authorization servers:
@@ -156,7 +162,8 @@ func (s *session) grant(ctx context.Context, d *discovery, scopes []string, dpop
 func (s *session) saveToken(ctx context.Context, d *discovery, t *token) {
 	err := save(ctx, s.owner.store(), d.record().tokenKey(s.server), t)
 	if err = errors.Join(err, s.saveRecord(ctx, d)); err != nil {
-		s.owner.logger().Warn("cannot store an access token; it is lost when the program ends", "server", withoutQuery(s.peers.server), "error", err)
+		s.owner.logger().Warn("cannot store an access token; it is lost when the program ends", "server",
+			withoutQuery(s.peers.server), "error", err)
 	}
 }
 
@@ -273,10 +280,12 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 // "token_revoked".
 func rejectsRefresh(err error) bool {
 	var e *ServerError
-	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests || strings.HasPrefix(e.Code, "unsupported_") {
+	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests ||
+		strings.HasPrefix(e.Code, "unsupported_") {
 		return false
 	}
-	return e.Code == "invalid_client" || e.Code == "unauthorized_client" || strings.Contains(e.Code, "grant") || strings.Contains(e.Code, "token")
+	return e.Code == "invalid_client" || e.Code == "unauthorized_client" || strings.Contains(e.Code, "grant") ||
+		strings.Contains(e.Code, "token")
 }
 
 // clientOf returns the client that a token was issued to, which alone may refresh it (RFC

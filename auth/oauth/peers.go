@@ -58,7 +58,9 @@ func (c *Client) newHTTP(policy *dialPolicy) *http.Client {
 	var transport http.RoundTripper = c.newTransport(check)
 	if c.Proxy != nil {
 		proxied := c.newTransport(nil) // it dials the proxy, which can be anywhere
-		proxied.Proxy = func(req *http.Request) (*url.URL, error) { return req.Context().Value(proxyKey{}).(*url.URL), nil }
+		proxied.Proxy = func(req *http.Request) (*url.URL, error) {
+			return req.Context().Value(proxyKey{}).(*url.URL), nil
+		}
 		transport = &proxyTransport{c.Proxy, policy, transport, proxied}
 	}
 	return &http.Client{
@@ -225,7 +227,8 @@ func send(c *http.Client, req *http.Request) (*response, error) {
 		return nil, redact(req, err)
 	}
 	if len(body) > maxResponseBody {
-		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", ErrInvalidResponse, withoutQuery(req.URL), maxResponseBody)
+		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", ErrInvalidResponse,
+			withoutQuery(req.URL), maxResponseBody)
 	}
 	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), secrets.Of(req)}, nil
 }
@@ -326,7 +329,8 @@ func (p dialPolicy) checkHost(host string) error {
 	if err == nil {
 		return p.check(a)
 	}
-	if last := host[strings.LastIndexByte(host, '.')+1:]; last == "" || '0' <= last[0] && last[0] <= '9' { // an address in another notation
+	// an address in another notation
+	if last := host[strings.LastIndexByte(host, '.')+1:]; last == "" || '0' <= last[0] && last[0] <= '9' {
 		return fmt.Errorf("%w: %.100q", ErrForbiddenAddress, host)
 	}
 	return nil

@@ -63,8 +63,10 @@ func (c *client) expired(now time.Time) bool { return !c.Expires.IsZero() && now
 func (c *Client) configured(issuer, server string) *client {
 	for _, byIssuer := range []bool{true, false} {
 		for _, r := range c.Registrations {
-			if r.Issuer != "" && byIssuer && r.Issuer == issuer || r.Issuer == "" && !byIssuer && sameServer(r.Server, server) {
-				return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI, key: r.Key, byServer: r.Issuer == ""}
+			if r.Issuer != "" && byIssuer && r.Issuer == issuer ||
+				r.Issuer == "" && !byIssuer && sameServer(r.Server, server) {
+				return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI,
+					key: r.Key, byServer: r.Issuer == ""}
 			}
 		}
 	}
@@ -90,7 +92,9 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server and set Registration.Issuer", ErrIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
+			return nil,
+				fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server "+
+					"and set Registration.Issuer", ErrIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
 		}
 		return c, nil
 	}
@@ -130,7 +134,8 @@ func (s *session) newClient(ctx context.Context, d *discovery, redirectURI strin
 			return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 		}
 		if r != nil && r.ClientID != "" {
-			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirectURI, Manual: true, key: r.Key}
+			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirectURI,
+				Manual: true, key: r.Key}
 			if r.Key == nil {
 				c.stored = true
 				_ = save(ctx, s.owner.store(), clientKey(d.server.Issuer), c)
@@ -138,7 +143,9 @@ func (s *session) newClient(ctx context.Context, d *discovery, redirectURI strin
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %.200q does not support dynamic registration; register a client there and add it to Client.Registrations", ErrRegistration, d.server.Issuer)
+	return nil,
+		fmt.Errorf("%w: %.200q does not support dynamic registration; register a client there and add it to "+
+			"Client.Registrations", ErrRegistration, d.server.Issuer)
 }
 
 // forgetClient deletes a stored registration that the authorization server does not
@@ -179,7 +186,8 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		ApplicationType string   `json:"application_type"`
 		Scope           string   `json:"scope,omitzero"`
 	}{
-		s.owner.name(), s.owner.URI, []string{redirectURI}, grants, []string{"code"}, method, applicationType(redirectURI), strings.Join(scopes, " "),
+		s.owner.name(), s.owner.URI, []string{redirectURI}, grants, []string{"code"}, method,
+		applicationType(redirectURI), strings.Join(scopes, " "),
 	})
 	if err != nil {
 		return nil, err
@@ -212,7 +220,8 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	if registered.ID == "" || len(registered.ID) > maxURL || len(registered.Secret) > maxURL {
 		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", ErrInvalidResponse)
 	}
-	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI, stored: true}
+	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI,
+		stored: true}
 	if registered.Expires > 0 && registered.Secret != "" {
 		c.Expires = time.Unix(registered.Expires, 0)
 	}

@@ -63,7 +63,8 @@ func (c *Client) newSession(server string) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL)
 	}
-	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1), login: make(chan struct{}, 1)}, nil
+	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1),
+		login: make(chan struct{}, 1)}, nil
 }
 
 // authorize adds the token to a request. It renews the token if necessary.
@@ -174,7 +175,8 @@ func (s *session) renewed(ctx context.Context) (*token, error) {
 	case err == nil && renewed != nil:
 		return renewed, nil
 	case err != nil && !t.expired(time.Now()):
-		s.owner.logger().Warn("cannot renew an access token; using the old one until it expires", "server", withoutQuery(s.peers.server), "error", err)
+		s.owner.logger().Warn("cannot renew an access token; using the old one until it expires", "server",
+			withoutQuery(s.peers.server), "error", err)
 		return t, nil
 	case err != nil:
 		return nil, err
@@ -319,7 +321,8 @@ func (s *session) obtainAlone(ctx context.Context, n *need) (*login, error) {
 		return nil, err
 	}
 	before, _ := s.current()
-	if before != nil && before.Access != n.rejected && !n.force && (!n.stepUp || covers(before.Requested, n.challenged)) {
+	if before != nil && before.Access != n.rejected && !n.force &&
+		(!n.stepUp || covers(before.Requested, n.challenged)) {
 		return nil, nil // a concurrent call has got a token
 	}
 	if err := s.precheck(n, before); err != nil {
@@ -356,11 +359,14 @@ func (s *session) precheck(n *need, before *token) error {
 	if f, ok := s.failures[n.key()]; ok && now.Before(f.until) {
 		return f.err
 	}
-	if n.stepUp && before != nil && before.Access == n.rejected && len(n.challenged) > 0 && covers(before.Requested, n.challenged) {
-		return fmt.Errorf("%w: %s requires %q, which the authorization server did not grant: log in again and allow them", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
+	if n.stepUp && before != nil && before.Access == n.rejected && len(n.challenged) > 0 &&
+		covers(before.Requested, n.challenged) {
+		return fmt.Errorf("%w: %s requires %q, which the authorization server did not grant: log in again and allow "+
+			"them", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
 	}
 	if n.stepUp && len(n.challenged) == 0 {
-		return fmt.Errorf("%w: the challenge of %s does not name the scopes", ErrInsufficientScope, withoutQuery(s.peers.server))
+		return fmt.Errorf("%w: the challenge of %s does not name the scopes", ErrInsufficientScope,
+			withoutQuery(s.peers.server))
 	}
 	return nil
 }
@@ -385,12 +391,14 @@ func (s *session) adoptStored(ctx context.Context, n *need) bool {
 
 // satisfies reports whether t can replace the rejected token.
 func (t *token) satisfies(n *need) bool {
-	return t.Access != n.rejected && !t.expired(time.Now()) && covers(t.Requested, n.challenged) && (!n.dpop || t.Type == typeDPoP)
+	return t.Access != n.rejected && !t.expired(time.Now()) && covers(t.Requested, n.challenged) &&
+		(!n.dpop || t.Type == typeDPoP)
 }
 
 // remember records a failure, unless the caller caused it.
 func (s *session) remember(n *need, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) || errors.Is(err, errNoCaller) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, call.ErrClosed) ||
+		errors.Is(err, errNoCaller) {
 		return
 	}
 	ttl := failureTTL
@@ -407,7 +415,8 @@ func (s *session) remember(n *need, err error) {
 func (s *session) countAttempt(now time.Time) error {
 	s.attempts = slices.DeleteFunc(s.attempts, func(t time.Time) bool { return now.Sub(t) > attemptWindow })
 	if len(s.attempts) >= maxAttempts {
-		return fmt.Errorf("%w: %s keeps rejecting the tokens that it asks for: %d authorizations within %v", ErrTooManyAttempts, withoutQuery(s.peers.server), maxAttempts, attemptWindow)
+		return fmt.Errorf("%w: %s keeps rejecting the tokens that it asks for: %d authorizations within %v",
+			ErrTooManyAttempts, withoutQuery(s.peers.server), maxAttempts, attemptWindow)
 	}
 	s.attempts = append(s.attempts, now)
 	return nil

@@ -82,7 +82,8 @@ func (m *MemoryStore) Keys(context.Context) ([]string, error) {
 // maxEntries is the maximum number of entries of a store. Each server needs three.
 const maxEntries = 16 << 10
 
-var errStoreFull = fmt.Errorf("token store is full, the limit is %d entries: log out of servers that you do not need", maxEntries)
+var errStoreFull = fmt.Errorf("token store is full, the limit is %d entries: log out of servers that you do not need",
+	maxEntries)
 
 // Lock implements [TokenStore].
 func (m *MemoryStore) Lock(ctx context.Context, key string) (unlock func(), err error) {

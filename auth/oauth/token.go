@@ -199,7 +199,8 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 		return nil, fmt.Errorf("%w: token endpoint: %w", ErrInvalidResponse, err)
 	}
 	if !validToken(body.Access) || body.Refresh != "" && !validToken(body.Refresh) {
-		return nil, fmt.Errorf("%w: token endpoint: access_token or refresh_token is missing or invalid", ErrInvalidResponse)
+		return nil, fmt.Errorf("%w: token endpoint: access_token or refresh_token is missing or invalid",
+			ErrInvalidResponse)
 	}
 	t := &token{Access: body.Access, Refresh: body.Refresh, Requested: r.scopes(), Scopes: r.scopes()}
 	switch {
@@ -208,7 +209,8 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 	case r.key == nil && strings.EqualFold(body.Type, typeBearer):
 		t.Type = typeBearer
 	default: // must not be used (RFC 6749, section 7.1)
-		return nil, fmt.Errorf("%w: token endpoint: token_type must be the requested one, Bearer or DPoP", ErrInvalidResponse)
+		return nil, fmt.Errorf("%w: token endpoint: token_type must be the requested one, Bearer or DPoP",
+			ErrInvalidResponse)
 	}
 	if body.Scope != nil {
 		t.Scopes = splitScopes(*body.Scope)

@@ -64,7 +64,8 @@ var tracedMembers = []string{
 
 // traceExchange calls p.trace with a request and its response.
 func (p *peers) traceExchange(step string, req *http.Request, r *response, err error, start time.Time) {
-	s := Step{Name: step, Duration: time.Since(start), Err: err, Method: req.Method, URL: req.URL.String(), RequestHeader: req.Header.Clone()}
+	s := Step{Name: step, Duration: time.Since(start), Err: err, Method: req.Method, URL: req.URL.String(),
+		RequestHeader: req.Header.Clone()}
 	for _, name := range []string{"Authorization", headerDPoP} {
 		for i, value := range s.RequestHeader[name] {
 			scheme, _, hasScheme := strings.Cut(value, " ")
@@ -110,11 +111,14 @@ func (s *session) traceAuthorization(page, redirectURI, redirect string, err err
 	if err == nil {
 		known := []string{"error", "error_description"}
 		query := redirectQuery(redirect)
-		if values, err := url.ParseQuery(query); err == nil && !strings.Contains(values.Get("iss"), "@") { // no user information
+		// no user information
+		if values, err := url.ParseQuery(query); err == nil && !strings.Contains(values.Get("iss"), "@") {
 			known = append(known, "iss")
 		}
-		query, received := secrets.RedactForm(query, redacted, func(name string) bool { return !slices.Contains(known, name) })
-		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" + secrets.Set{Sent: append(sent, received...)}.Clean(query, redacted)}}
+		query, received := secrets.RedactForm(query, redacted,
+			func(name string) bool { return !slices.Contains(known, name) })
+		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" +
+			secrets.Set{Sent: append(sent, received...)}.Clean(query, redacted)}}
 	}
 	s.owner.Trace(step)
 }

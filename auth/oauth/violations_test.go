@@ -24,23 +24,44 @@ var violations = []struct {
 	noToken    bool // no request is sent to the token endpoint
 }{
 	// Rule O1: PKCE
-	{"O1", "metadata without code_challenge_methods_supported", serverMetadata(func(w *environment, m map[string]any) { delete(m, "code_challenge_methods_supported") }), oauth.ErrNoPKCE, true},
-	{"O1", "PKCE with plain only", serverMetadata(func(w *environment, m map[string]any) { m["code_challenge_methods_supported"] = []string{"plain"} }), oauth.ErrNoPKCE, true},
+	{"O1", "metadata without code_challenge_methods_supported",
+		serverMetadata(func(w *environment, m map[string]any) {
+			delete(m, "code_challenge_methods_supported")
+		}), oauth.ErrNoPKCE, true},
+	{"O1", "PKCE with plain only", serverMetadata(func(w *environment,
+		m map[string]any) {
+		m["code_challenge_methods_supported"] = []string{"plain"}
+	}), oauth.ErrNoPKCE, true},
 
 	// Rule O3: the resource
-	{"O3", "resource of another server", resourceMetadata(func(w *environment, m map[string]any) { m["resource"] = "https://other.example/mcp" }), oauth.ErrResourceMismatch, true},
+	{"O3", "resource of another server", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["resource"] = "https://other.example/mcp"
+	}), oauth.ErrResourceMismatch, true},
 
 	// Rule O4: discovery
-	{"O4", "no authorization server", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{} }), oauth.ErrDiscovery, true},
-	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) { w.challengeURL = "/missing" }, oauth.ErrDiscovery, true},
+	{"O4", "no authorization server", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["authorization_servers"] = []string{}
+	}), oauth.ErrDiscovery, true},
+	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) {
+		w.challengeURL = "/missing"
+	}, oauth.ErrDiscovery, true},
 	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
 		w.challengeURL = ""
-		w.serveMCP = only(w.resourcePath, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
+		w.serveMCP = only(w.resourcePath, func(rw http.ResponseWriter,
+			r *http.Request) {
+			rw.WriteHeader(http.StatusBadGateway)
+		})
 	}, oauth.ErrDiscovery, true},
-	{"O4", "no metadata of the authorization server", func(w *environment, c *oauth.Client) { w.issuerPath = "/nowhere" }, oauth.ErrDiscovery, true},
+	{"O4", "no metadata of the authorization server", func(w *environment,
+		c *oauth.Client) {
+		w.issuerPath = "/nowhere"
+	}, oauth.ErrDiscovery, true},
 	{"O4", "duplicate name", func(w *environment, c *oauth.Client) {
 		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(rw, `{"issuer":%q,"token_endpoint":"%[1]s/token","token_endpoint":"%s/token"}`, w.as.URL, w.unrelated.URL)
+			fmt.Fprintf(rw, `{"issuer":%q,"token_endpoint":"%[1]s/token","token_endpoint":"%s/token"}`, w.as.URL,
+				w.unrelated.URL)
 		})
 	}, oauth.ErrDiscovery, true},
 	{"O4", "metadata is too long", func(w *environment, c *oauth.Client) {
@@ -50,11 +71,20 @@ var violations = []struct {
 	}, oauth.ErrInvalidResponse, true},
 
 	// Rule O5: the issuer of metadata
-	{"O5", "metadata of another issuer", serverMetadata(func(w *environment, m map[string]any) { m["issuer"] = "https://honest.example" }), oauth.ErrIssuerMismatch, true},
+	{"O5", "metadata of another issuer", serverMetadata(func(w *environment,
+		m map[string]any) {
+		m["issuer"] = "https://honest.example"
+	}), oauth.ErrIssuerMismatch, true},
 
 	// Rule O6: the issuer of responses
-	{"O6", "response from another issuer", authorizationResponse(func(w *environment, a url.Values) { a.Set("iss", "https://honest.example") }), oauth.ErrIssuerMismatch, true},
-	{"O6", "response without the declared iss", authorizationResponse(func(w *environment, a url.Values) { a.Del("iss") }), oauth.ErrIssuerMismatch, true},
+	{"O6", "response from another issuer", authorizationResponse(func(w *environment,
+		a url.Values) {
+		a.Set("iss", "https://honest.example")
+	}), oauth.ErrIssuerMismatch, true},
+	{"O6", "response without the declared iss", authorizationResponse(func(w *environment,
+		a url.Values) {
+		a.Del("iss")
+	}), oauth.ErrIssuerMismatch, true},
 	{"O6", "error from another issuer", authorizationResponse(func(w *environment, a url.Values) {
 		a.Del("code")
 		a.Set("iss", "https://honest.example")
@@ -62,7 +92,9 @@ var violations = []struct {
 	}), oauth.ErrIssuerMismatch, true},
 
 	// Rule O8: state
-	{"O8", "another state", authorizationResponse(func(w *environment, a url.Values) { a.Set("state", "other") }), oauth.ErrState, true},
+	{"O8", "another state", authorizationResponse(func(w *environment, a url.Values) {
+		a.Set("state", "other")
+	}), oauth.ErrState, true},
 
 	// Rule O9: redirect URIs
 	{"O9", "redirect URI over http", func(w *environment, c *oauth.Client) {
@@ -70,23 +102,56 @@ var violations = []struct {
 	}, oauth.ErrInsecureURL, true},
 
 	// Rule O10: URLs
-	{"O10", "authorization endpoint is a javascript URL", serverMetadata(func(w *environment, m map[string]any) { m["authorization_endpoint"] = "javascript:alert(1)" }), oauth.ErrInsecureURL, true},
-	{"O10", "token endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "http://as.example/token" }), oauth.ErrInsecureURL, true},
-	{"O10", "registration endpoint over http", serverMetadata(func(w *environment, m map[string]any) { m["registration_endpoint"] = "http://as.example/register" }), oauth.ErrInsecureURL, true},
-	{"O10", "issuer over http", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"http://as.example"} }), oauth.ErrInsecureURL, true},
-	{"O10", "issuer with a query", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://as.example?x"} }), oauth.ErrInsecureURL, true},
-	{"O10", "resource_metadata over http", func(w *environment, c *oauth.Client) { w.challengeURL = "http://169.254.169.254/latest" }, oauth.ErrInsecureURL, true},
+	{"O10", "authorization endpoint is a javascript URL",
+		serverMetadata(func(w *environment, m map[string]any) {
+			m["authorization_endpoint"] = "javascript:alert(1)"
+		}), oauth.ErrInsecureURL, true},
+	{"O10", "token endpoint over http", serverMetadata(func(w *environment,
+		m map[string]any) {
+		m["token_endpoint"] = "http://as.example/token"
+	}), oauth.ErrInsecureURL, true},
+	{"O10", "registration endpoint over http", serverMetadata(func(w *environment,
+		m map[string]any) {
+		m["registration_endpoint"] = "http://as.example/register"
+	}), oauth.ErrInsecureURL, true},
+	{"O10", "issuer over http", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["authorization_servers"] = []string{"http://as.example"}
+	}), oauth.ErrInsecureURL, true},
+	{"O10", "issuer with a query", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["authorization_servers"] = []string{"https://as.example?x"}
+	}), oauth.ErrInsecureURL, true},
+	{"O10", "resource_metadata over http", func(w *environment,
+		c *oauth.Client) {
+		w.challengeURL = "http://169.254.169.254/latest"
+	}, oauth.ErrInsecureURL, true},
 
 	// Rule O12: private addresses
-	{"O12", "resource_metadata at the cloud metadata service", func(w *environment, c *oauth.Client) { w.challengeURL = "https://169.254.169.254/latest" }, oauth.ErrForbiddenAddress, true},
-	{"O12", "issuer in a private network", resourceMetadata(func(w *environment, m map[string]any) { m["authorization_servers"] = []string{"https://10.0.0.1"} }), oauth.ErrForbiddenAddress, true},
+	{"O12", "resource_metadata at the cloud metadata service",
+		func(w *environment, c *oauth.Client) {
+			w.challengeURL = "https://169.254.169.254/latest"
+		}, oauth.ErrForbiddenAddress, true},
+	{"O12", "issuer in a private network", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["authorization_servers"] = []string{"https://10.0.0.1"}
+	}), oauth.ErrForbiddenAddress, true},
 	{"O12", "issuer with a mapped IPv4 address", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{"https://[::ffff:192.168.0.1]"}
 	}), oauth.ErrForbiddenAddress, true},
-	{"O12", "registration endpoint in a private network", serverMetadata(func(w *environment, m map[string]any) { m["registration_endpoint"] = "https://[fd00::1]/register" }), oauth.ErrForbiddenAddress, true},
-	{"O12", "token endpoint in a private network", serverMetadata(func(w *environment, m map[string]any) { m["token_endpoint"] = "https://100.100.100.200/token" }), oauth.ErrForbiddenAddress, true},
-	{"O12", "resource metadata redirects", redirect("mcp", "/.well-known/oauth-protected-resource/mcp"), oauth.ErrDiscovery, true},
-	{"O12", "server metadata redirects", redirect("as", "/.well-known/oauth-authorization-server"), oauth.ErrDiscovery, true},
+	{"O12", "registration endpoint in a private network",
+		serverMetadata(func(w *environment,
+			m map[string]any) {
+			m["registration_endpoint"] = "https://[fd00::1]/register"
+		}), oauth.ErrForbiddenAddress, true},
+	{"O12", "token endpoint in a private network", serverMetadata(func(w *environment,
+		m map[string]any) {
+		m["token_endpoint"] = "https://100.100.100.200/token"
+	}), oauth.ErrForbiddenAddress, true},
+	{"O12", "resource metadata redirects", redirect("mcp", "/.well-known/oauth-protected-resource/mcp"),
+		oauth.ErrDiscovery, true},
+	{"O12", "server metadata redirects", redirect("as", "/.well-known/oauth-authorization-server"), oauth.ErrDiscovery,
+		true},
 	{"O12", "registration endpoint redirects", redirect("as", "/register"), oauth.ErrRegistration, true},
 	{"O12", "token endpoint redirects", redirect("as", "/token"), &oauth.ServerError{}, false},
 
@@ -122,10 +187,15 @@ var violations = []struct {
 
 	// Rules O14, O15: registration
 	{"O14", "MetadataURL without a path", func(w *environment, c *oauth.Client) {
-		serverMetadata(func(w *environment, m map[string]any) { m["client_id_metadata_document_supported"] = true })(w, c)
+		serverMetadata(func(w *environment, m map[string]any) {
+			m["client_id_metadata_document_supported"] = true
+		})(w, c)
 		c.MetadataURL = "https://program.example"
 	}, oauth.ErrRegistration, true},
-	{"O15", "no way to register", serverMetadata(func(w *environment, m map[string]any) { delete(m, "registration_endpoint") }), oauth.ErrRegistration, true},
+	{"O15", "no way to register", serverMetadata(func(w *environment,
+		m map[string]any) {
+		delete(m, "registration_endpoint")
+	}), oauth.ErrRegistration, true},
 	{"O15", "registration fails", func(w *environment, c *oauth.Client) {
 		w.serveAS = only("/register", func(rw http.ResponseWriter, r *http.Request) {
 			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri"})
@@ -133,16 +203,28 @@ var violations = []struct {
 	}, oauth.ErrRegistration, true},
 
 	// Tokens
-	{"U7", "token with a line break", tokenResponse(func(a map[string]any) { a["access_token"] = "x\r\nHost: evil" }), oauth.ErrInvalidResponse, false},
-	{"U7", "no token", tokenResponse(func(a map[string]any) { delete(a, "access_token") }), oauth.ErrInvalidResponse, false},
-	{"U7", "unknown token type", tokenResponse(func(a map[string]any) { a["token_type"] = "mac" }), oauth.ErrInvalidResponse, false},
-	{"U7", "DPoP token was not requested", tokenResponse(func(a map[string]any) { a["token_type"] = "DPoP" }), oauth.ErrInvalidResponse, false},
-	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment, m map[string]any) { m["dpop_bound_access_tokens_required"] = true }), oauth.ErrInvalidResponse, false},
+	{"U7", "token with a line break", tokenResponse(func(a map[string]any) {
+		a["access_token"] = "x\r\nHost: evil"
+	}), oauth.ErrInvalidResponse, false},
+	{"U7", "no token", tokenResponse(func(a map[string]any) {
+		delete(a, "access_token")
+	}), oauth.ErrInvalidResponse, false},
+	{"U7", "unknown token type", tokenResponse(func(a map[string]any) {
+		a["token_type"] = "mac"
+	}), oauth.ErrInvalidResponse, false},
+	{"U7", "DPoP token was not requested", tokenResponse(func(a map[string]any) {
+		a["token_type"] = "DPoP"
+	}), oauth.ErrInvalidResponse, false},
+	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment,
+		m map[string]any) {
+		m["dpop_bound_access_tokens_required"] = true
+	}), oauth.ErrInvalidResponse, false},
 	{"R6", "error contains the request", func(w *environment, c *oauth.Client) {
 		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			r.ParseForm()
 			description := r.PostForm.Encode() + r.Header.Get("Authorization")
-			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": description})
+			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant",
+				"error_description": description})
 		})
 	}, &oauth.ServerError{}, false},
 }
@@ -274,7 +356,8 @@ func TestChangedAuthorizationServer(t *testing.T) {
 		w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
 		w.mu.Unlock()
 		if configured {
-			if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 || other.count("as GET /authorize") > 0 {
+			if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 ||
+				other.count("as GET /authorize") > 0 {
 				t.Errorf("registration for the MCP server: %v", err)
 			}
 			continue
@@ -303,7 +386,8 @@ func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	}
 	w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
 	err := dialInNewProcess()
-	if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 || other.count("as GET /authorize") > 0 {
+	if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 ||
+		other.count("as GET /authorize") > 0 {
 		t.Errorf("second attempt, with another issuer: %v", err)
 	}
 	w.mu.Lock()
@@ -323,7 +407,8 @@ func (w *environment) registrar() (requests func() []string) {
 		case "/register":
 			registered++
 			w.json(rw, http.StatusCreated, map[string]any{
-				"client_id": fmt.Sprint("client-", registered), "client_secret": secret + "client", "token_endpoint_auth_method": "client_secret_basic",
+				"client_id": fmt.Sprint("client-", registered), "client_secret": secret + "client",
+				"token_endpoint_auth_method": "client_secret_basic",
 			})
 			return true
 		case "/token":
@@ -358,7 +443,8 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	second.mcp.Close()
 	second.mcp = second.start("mcp", func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == second.resourcePath {
-			w.json(rw, http.StatusOK, map[string]any{"resource": second.url(), "authorization_servers": []string{w.as.URL}})
+			w.json(rw, http.StatusOK, map[string]any{"resource": second.url(),
+				"authorization_servers": []string{w.as.URL}})
 			return
 		}
 		second.challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
@@ -377,7 +463,8 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	if err := c.Logout(t.Context(), w.url()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code", "client-1 refresh_token"}; !slices.Equal(got, want) {
+	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code",
+		"client-1 refresh_token"}; !slices.Equal(got, want) {
 		t.Errorf("token requests %q, want %q", got, want)
 	}
 }
@@ -390,9 +477,10 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	closed := errors.New("the user closed the page")
 	store := &oauth.MemoryStore{}
 	c := w.client()
-	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: func(context.Context, string) (string, error) {
-		return "", closed
-	}}
+	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+		Open: func(context.Context, string) (string, error) {
+			return "", closed
+		}}
 	if err := c.Login(t.Context(), w.url()); !errors.Is(err, closed) {
 		t.Fatal(err)
 	}
@@ -412,7 +500,8 @@ func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 	w := newEnvironment(t)
 	w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
 	store, calls := &oauth.MemoryStore{}, 0
-	for i, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/callback", "http://127.0.0.1:3001/callback"} {
+	for i, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/callback",
+		"http://127.0.0.1:3001/callback"} {
 		w.onAuthorize = func(_, redirect url.Values) {
 			if i == 1 {
 				redirect.Del("code")

@@ -146,7 +146,8 @@ func (f *webFlow) Authorize(ctx context.Context, page string) (redirect string, 
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: the user has not logged in within %v", ErrInteraction, timeout))
+	waiting, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("%w: the user has not logged in within %v", ErrInteraction, timeout))
 	defer cancel()
 	id := digest.Of(u.Query().Get("state"))
 	defer w.remove(ctx, f.user, id) // also if create fails: it may have stored a part
@@ -182,7 +183,8 @@ func loginKey(user, id string) string { return loginSet(user) + "/" + id }
 func (w *Web) create(ctx context.Context, user, id string, login *webLogin) error {
 	err := w.kv.Add(ctx, loginSet(user), id, store.AddOptions{TTL: time.Until(login.Expires), Max: maxWebLogins})
 	if errors.Is(err, store.ErrFull) {
-		return fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires", ErrTooManyAttempts, maxWebLogins)
+		return fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
+			ErrTooManyAttempts, maxWebLogins)
 	}
 	if err == nil {
 		err = w.save(ctx, user, id, login, store.PutOptions{IfAbsent: true})
@@ -267,9 +269,12 @@ func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
-		writePage(rw, http.StatusBadRequest, "Login not recognized", "This login was not started by you in this browser, or it has already ended. Start again in the program that needs it.")
+		writePage(rw, http.StatusBadRequest, "Login not recognized",
+			"This login was not started by you in this browser, or it has already ended. Start again in the program "+
+				"that needs it.")
 	default:
-		writePage(rw, http.StatusServiceUnavailable, "Not available", "The login cannot be continued at the moment. Try again.")
+		writePage(rw, http.StatusServiceUnavailable, "Not available",
+			"The login cannot be continued at the moment. Try again.")
 	}
 }
 

@@ -93,7 +93,8 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 		return auth.FromContext(ctx).Principal.Subject(), nil
 	})
 	upstream := httptest.NewUnstartedServer(s)
-	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: "http://" + upstream.Listener.Addr().String() + "/mcp", Issuers: []string{issuer.URL()}})
+	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: "http://" + upstream.Listener.Addr().String() + "/mcp",
+		Issuers: []string{issuer.URL()}})
 	upstream.Start()
 	defer upstream.Close()
 	defer s.Shutdown(context.Background())
@@ -111,7 +112,8 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 	waiting.Open = func(ctx context.Context, url string) error {
 		browsing.Go(func() {
 			b := &devissuer.Browser{User: "ada", Transport: userTransport("ada")}
-			if text, err := b.LogIn(context.WithoutCancel(ctx), url); err != nil || !strings.Contains(text, "Login complete") {
+			if text, err := b.LogIn(context.WithoutCancel(ctx), url); err != nil ||
+				!strings.Contains(text, "Login complete") {
 				t.Errorf("%s, %v", text, err)
 			}
 		})
@@ -130,7 +132,8 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 	if err != nil || who != "ada" {
 		t.Errorf("%q, %v", who, err)
 	}
-	if len(front.paths) != 2 || !strings.HasPrefix(front.paths[0], "/login/start/") || front.paths[1] != "/login/callback" {
+	if len(front.paths) != 2 || !strings.HasPrefix(front.paths[0], "/login/start/") ||
+		front.paths[1] != "/login/callback" {
 		t.Errorf("requests: %q", front.paths)
 	}
 	if left, err := shared.List(t.Context(), "login/"+digest.Of("ada"), "", 10); err != nil || len(left) != 0 {
@@ -219,7 +222,8 @@ func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 	missing, unknown, _ := ada.get(l.url+"/start/"+strings.Repeat("A", 43), "")
 	denied := func(what string, b webBrowser, url string) {
 		t.Helper()
-		if status, body, location := b.get(url, ""); status != missing || status != http.StatusBadRequest || body != unknown || location != "" {
+		if status, body, location := b.get(url, ""); status != missing || status != http.StatusBadRequest ||
+			body != unknown || location != "" {
 			t.Errorf("%s: %d %s %s", what, status, body, location)
 		}
 	}
@@ -234,7 +238,9 @@ func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 	}
 	denied("a callback in an earlier browser", second, callback+"her-state")
 	denied("a callback in a browser without the cookie", l.browser("ada"), callback+"her-state")
-	denied("a callback of another user", webBrowser{&browser{t, http.Client{Jar: ada.c.Jar, Transport: userTransport("eve"), CheckRedirect: ada.c.CheckRedirect}}, "eve"}, callback+"her-state")
+	denied("a callback of another user", webBrowser{&browser{t,
+		http.Client{Jar: ada.c.Jar, Transport: userTransport("eve"), CheckRedirect: ada.c.CheckRedirect}}, "eve"},
+		callback+"her-state")
 	denied("another state", ada, callback+"eves-state")
 	denied("no state", ada, l.url+"/callback?code=the-code")
 	denied("two states", ada, callback+"her-state&state=her-state")
@@ -243,7 +249,8 @@ func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 		t.Fatalf("the login ended: %v", o)
 	default:
 	}
-	if status, body, _ := ada.get(callback+"her-state", ""); status != http.StatusOK || !strings.Contains(body, "Login complete") {
+	if status, body, _ := ada.get(callback+"her-state", ""); status != http.StatusOK ||
+		!strings.Contains(body, "Login complete") {
 		t.Errorf("%d %s", status, body)
 	}
 	denied("a callback again", ada, callback+"her-state")
@@ -258,7 +265,8 @@ func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 	}
 	denied("the page of a login that was cancelled", eve, other)
 
-	if status, body, _ := (&webBrowser{newBrowser(t), ""}).get(start, ""); status != http.StatusUnauthorized || strings.TrimSpace(body) != "log in first" {
+	if status, body, _ := (&webBrowser{newBrowser(t), ""}).get(start, ""); status != http.StatusUnauthorized ||
+		strings.TrimSpace(body) != "log in first" {
 		t.Errorf("a browser without user: %d %s", status, body)
 	}
 	if status, _, _ := ada.get(l.url+"/other", ""); status != http.StatusNotFound {
@@ -348,7 +356,8 @@ func TestStoredWebLoginsAreEncrypted(t *testing.T) {
 	if o := <-outcome; o.err != nil {
 		t.Fatal(o.err)
 	}
-	if all := strings.Join(kv.all, "\n"); strings.Contains(all, "canary") || strings.Contains(all, "as.example") || len(kv.all) != 6 {
+	if all := strings.Join(kv.all, "\n"); strings.Contains(all, "canary") || strings.Contains(all, "as.example") ||
+		len(kv.all) != 6 {
 		t.Errorf("%d: %q", len(kv.all), all)
 	}
 	if strings.Contains(start, "canary") {
@@ -374,7 +383,8 @@ func TestWebLoginsAreBounded(t *testing.T) {
 		for i := range 16 {
 			waiting.Go(func() {
 				began := time.Now()
-				if err := login("ada", string(rune('a'+i))); !errors.Is(err, oauth.ErrInteraction) || time.Since(began) != time.Minute {
+				if err := login("ada", string(rune('a'+i))); !errors.Is(err, oauth.ErrInteraction) ||
+					time.Since(began) != time.Minute {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 			})
@@ -411,7 +421,8 @@ func TestWebLoginThatCannotBeStoredIsRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := flow.Authorize(t.Context(), webPage+string(rune('a'+i))); err == nil || errors.Is(err, oauth.ErrTooManyAttempts) {
+		if _, err := flow.Authorize(t.Context(), webPage+string(rune('a'+i))); err == nil ||
+			errors.Is(err, oauth.ErrTooManyAttempts) {
 			t.Fatalf("attempt %d: %v", i, err)
 		}
 	}
@@ -473,8 +484,10 @@ func TestCookieOfAWebLogin(t *testing.T) {
 		w.ServeHTTP(answer, request)
 		cookie := answer.Header().Get("Set-Cookie")
 		parts := strings.Split(cookie, "; ")
-		if !strings.HasPrefix(cookie, want[0]) || slices.Contains(parts, "Secure") != (len(want) > 1) || !slices.Contains(parts, "HttpOnly") ||
-			!slices.Contains(parts, "SameSite=Lax") || !slices.Contains(parts, "Path=/") || !slices.Contains(parts, "Max-Age=300") {
+		if !strings.HasPrefix(cookie, want[0]) || slices.Contains(parts, "Secure") != (len(want) > 1) ||
+			!slices.Contains(parts, "HttpOnly") ||
+			!slices.Contains(parts, "SameSite=Lax") || !slices.Contains(parts, "Path=/") ||
+			!slices.Contains(parts, "Max-Age=300") {
 			t.Errorf("%s", cookie)
 		}
 		cancel()

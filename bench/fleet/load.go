@@ -22,15 +22,20 @@ type kind struct {
 const anyResponse = "application/json, text/event-stream"
 
 var kinds = []kind{
-	{"2026-07-28", false, map[string]string{"Accept": anyResponse, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "greet"},
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"Ada"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"fleet","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`},
+	{"2026-07-28", false, map[string]string{"Accept": anyResponse, "MCP-Protocol-Version": "2026-07-28",
+		"Mcp-Method": "tools/call", "Mcp-Name": "greet"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"Ada"},` +
+			`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"fleet","version":"1"},` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`},
 	{"session, JSON", true, map[string]string{"Accept": anyResponse}, sessionCall},
 	{"session, event stream", true, map[string]string{"Accept": "text/event-stream"}, sessionCall},
 }
 
 const (
 	sessionCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"Ada"}}}`
-	initialize  = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"fleet","version":"1"},"capabilities":{}}}`
+	initialize  = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"clientInfo":{"name":"fleet","version":"1"},"capabilities":{}}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 

@@ -4,9 +4,9 @@
 //	go run ./bench/fleet
 //
 // It builds parley, starts redis-server, and calls the tool greet of "parley serve --store". It makes each measurement
-// with three replicas of one server, and with three separate servers, which use different keys of the same Redis. In both
-// cases each client sends every request to the next process: in one session, or in its session at this server. Every
-// process has GOMAXPROCS=1.
+// with three replicas of one server, and with three separate servers, which use different keys of the same Redis. In
+// both cases each client sends every request to the next process: in one session, or in its session at this server.
+// Every process has GOMAXPROCS=1.
 //
 // On three machines, three separate servers have three times the throughput of one. Here all processes, Redis and the
 // clients share the processors of one machine, so calls per second do not show that. The speed-up is normalised by CPU
@@ -52,7 +52,8 @@ type options struct {
 // run prints a line for each kind of call and number of replicas.
 func run(o *options, least float64) error {
 	if o.replicas < 2 || o.clients < 1 || o.rounds < 1 || o.duration <= 0 || flag.NArg() > 0 {
-		return errors.New("-replicas must be at least 2, -clients, -rounds and -duration must be positive, and there are no arguments")
+		return errors.New("-replicas must be at least 2, -clients, -rounds and -duration must be positive, and there " +
+			"are no arguments")
 	}
 	bench, err := newBench(o)
 	if err != nil {
@@ -69,7 +70,8 @@ func run(o *options, least float64) error {
 		}
 		slow = slow || speedUp < least*float64(o.replicas)
 		print := func(processes string, m measurement, more string) {
-			fmt.Fprintf(out, "%s\t%d %s\t%.0f\t%.1f µs\t%.1f µs\t%.2f\t%s\t\n", k.name, o.replicas, processes, m.rate, microseconds(m.cpu), microseconds(m.redisCPU), m.commands, more)
+			fmt.Fprintf(out, "%s\t%d %s\t%.0f\t%.1f µs\t%.1f µs\t%.2f\t%s\t\n", k.name, o.replicas, processes, m.rate,
+				microseconds(m.cpu), microseconds(m.redisCPU), m.commands, more)
 		}
 		print("servers", separate, "")
 		print("replicas", replicas, fmt.Sprintf("%.2f", speedUp))
@@ -85,8 +87,8 @@ func run(o *options, least float64) error {
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// compare measures calls at separate servers and at replicas in turn. It returns the medians of the measurements, by the
-// CPU time of a call, and of the speed-ups.
+// compare measures calls at separate servers and at replicas in turn. It returns the medians of the measurements, by
+// the CPU time of a call, and of the speed-ups.
 func (b *bench) compare(k kind) (separate, replicas measurement, speedUp float64, err error) {
 	var of [2][]measurement
 	var speedUps []float64

@@ -74,7 +74,8 @@ func (b *bench) startReplicas(shared bool) (_ *servers, err error) {
 		if err != nil {
 			return r, err
 		}
-		p := exec.Command(b.o.parley, "serve", "--addr", addr, "--store", "redis://"+b.redis.addr+"?prefix="+prefix, "--key-file", keys, "--limit-calls", "1000000")
+		p := exec.Command(b.o.parley, "serve", "--addr", addr, "--store", "redis://"+b.redis.addr+"?prefix="+prefix,
+			"--key-file", keys, "--limit-calls", "1000000")
 		p.Env = append(os.Environ(), "GOMAXPROCS=1")
 		if err := p.Start(); err != nil {
 			return r, err

@@ -9,7 +9,8 @@ import (
 
 func TestUsageCountsTheCommandsOfReplicas(t *testing.T) {
 	const answer = "$999\r\n# CPU\r\nused_cpu_sys:1.500000\r\nused_cpu_user:0.250000\r\nused_cpu_sys_children:9.000000\r\n" +
-		"# Commandstats\r\ncmdstat_evalsha:calls=7,usec=1\r\ncmdstat_publish:calls=2,usec=1\r\ncmdstat_hget:calls=100,usec=1\r\n"
+		"# Commandstats\r\ncmdstat_evalsha:calls=7,usec=1\r\ncmdstat_publish:calls=2," +
+		"usec=1\r\ncmdstat_hget:calls=100,usec=1\r\n"
 	u, err := parseUsage(bufio.NewScanner(strings.NewReader(answer)))
 	if err != nil || u.cpu != 1750*time.Millisecond || u.commands != 9 {
 		t.Errorf("%+v, %v", u, err)

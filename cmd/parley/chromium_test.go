@@ -60,7 +60,8 @@ func (c *chromium) open() (*tab, error) {
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocated)
 	t := &tab{ctx, func() { cancel(); stop() }}
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil { // starts the browser, so without a time-out
+	// starts the browser, so without a time-out
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.close()
 		return nil, err
 	}

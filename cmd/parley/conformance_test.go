@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The official conformance suite tests the conformance server through a tap, which records it. A replay of the recording
-// to another process of the server has no differences, and the suite passes with a mock of the recording.
+// The official conformance suite tests the conformance server through a tap, which records it. A replay of the
+// recording to another process of the server has no differences, and the suite passes with a mock of the recording.
 func TestARecordingOfTheConformanceSuiteIsReplayedAndMocked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel) // after the parallel tests
@@ -23,28 +23,34 @@ func TestARecordingOfTheConformanceSuiteIsReplayedAndMocked(t *testing.T) {
 	parley := build(ctx, t, dir, ".")
 	for requirements, flags := range map[string][]string{
 		"2025-11-25": nil,
-		// Tasks have times, and what a poll of a task finds depends on time. The message of an error has the id of a task.
+		// Tasks have times, and what a poll of a task finds depends on time. The message of an error has the id of a
+		// task.
 		"2026-07-28": {
-			"--pace", "--ignore", "/result/createdAt", "--ignore", "/result/lastUpdatedAt", "--ignore", "/error/message",
-			"--ignore", "/result/status", "--ignore", "/result/statusMessage", "--ignore", "/result/result", "--ignore", "/result/error",
+			"--pace", "--ignore", "/result/createdAt", "--ignore", "/result/lastUpdatedAt", "--ignore",
+			"/error/message",
+			"--ignore", "/result/status", "--ignore", "/result/statusMessage", "--ignore", "/result/result", "--ignore",
+			"/result/error",
 			"--ignore", "/result/inputRequests",
 		},
 	} {
 		t.Run(requirements, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(dir, requirements+".jsonl")
-			recorded := startProgram(t, anyURL, exec.Command(parley, "tap", startServer(t, server), "--quiet", "--record", file))
+			recorded := startProgram(t, anyURL, exec.Command(parley, "tap", startServer(t, server), "--quiet",
+				"--record", file))
 			want := runSuite(ctx, t, recorded, requirements)
 			t.Run("replay", func(t *testing.T) {
 				t.Parallel()
-				cmd := exec.CommandContext(ctx, parley, append([]string{"replay", file, startServer(t, server), "--timeout", "10s"}, flags...)...)
+				cmd := exec.CommandContext(ctx, parley, append([]string{"replay", file, startServer(t, server),
+					"--timeout", "10s"}, flags...)...)
 				if out, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), " 0 differences\n") {
 					t.Errorf("%v\n%s", err, out)
 				}
 			})
 			t.Run("mock", func(t *testing.T) {
 				t.Parallel()
-				mocked := startProgram(t, anyURL, exec.Command(parley, "mock", file, "--addr", "127.0.0.1:0", "--pace")) // tasks take their time
+				// tasks take their time
+				mocked := startProgram(t, anyURL, exec.Command(parley, "mock", file, "--addr", "127.0.0.1:0", "--pace"))
 				if got := runSuite(ctx, t, mocked, requirements); got != want {
 					t.Errorf("with the mock: %s; with the server: %s", got, want)
 				}
@@ -73,7 +79,8 @@ func runSuite(ctx context.Context, t *testing.T, url, requirements string) strin
 	if _, err := os.Stat(suite); err != nil {
 		t.Fatalf("cannot find the conformance suite: %v; run make tools", err)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(modules, ".bin", "node"), suite, "server", "--url", url, "--requirements", requirements, "-o", t.TempDir())
+	cmd := exec.CommandContext(ctx, filepath.Join(modules, ".bin", "node"), suite, "server", "--url", url,
+		"--requirements", requirements, "-o", t.TempDir())
 	out, err := cmd.CombinedOutput()
 	summary := regexp.MustCompile(`(?m)^Total: [1-9][0-9]* passed, 0 failed$`).FindString(string(out))
 	if err != nil || summary == "" {

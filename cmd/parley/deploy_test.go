@@ -68,7 +68,8 @@ func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
 	if build := linesOf(t, "Dockerfile", "RUN "); !slices.Equal(build, []string{"make build"}) {
 		t.Errorf("the binary must be static, built by %q", build)
 	}
-	if build := linesOf(t, "Makefile", "\tCGO_ENABLED=0 $(GO) build "); len(build) != 1 || !strings.HasSuffix(build[0], "-o .out/parley ./cmd/parley") {
+	if build := linesOf(t, "Makefile", "\tCGO_ENABLED=0 $(GO) build "); len(build) != 1 ||
+		!strings.HasSuffix(build[0], "-o .out/parley ./cmd/parley") {
 		t.Errorf("make build must build a static binary, got %q", build)
 	}
 }
@@ -78,8 +79,9 @@ func TestUnitOfSystemdIsRestricted(t *testing.T) {
 	start := strings.Fields(linesOf(t, unit, "ExecStart=")[0])
 	checkCommand(t, start[1:])
 	for setting, want := range map[string]string{
-		"DynamicUser=": "yes", "NoNewPrivileges=": "yes", "ProtectSystem=": "strict", "ProtectHome=": "yes", "CapabilityBoundingSet=": "",
-		"PrivateTmp=": "yes", "RestrictAddressFamilies=": "AF_INET AF_INET6 AF_UNIX", "KillMode=": "mixed",
+		"DynamicUser=": "yes", "NoNewPrivileges=": "yes", "ProtectSystem=": "strict", "ProtectHome=": "yes",
+		"CapabilityBoundingSet=": "",
+		"PrivateTmp=":            "yes", "RestrictAddressFamilies=": "AF_INET AF_INET6 AF_UNIX", "KillMode=": "mixed",
 	} {
 		if got := linesOf(t, unit, setting); len(got) != 1 || got[0] != want {
 			t.Errorf("%s%q, want %q", setting, got, want)
@@ -113,7 +115,8 @@ func containersOf(t *testing.T, file string) map[string][]string {
 				for _, name := range []string{"command", "args"} { // the command precedes the arguments
 					line, _ := value[name].([]any)
 					for _, word := range line {
-						all[image] = append(all[image], strings.ReplaceAll(word.(string), "$$", "$")) // compose replaces $NAME
+						// compose replaces $NAME
+						all[image] = append(all[image], strings.ReplaceAll(word.(string), "$$", "$"))
 					}
 				}
 			}

@@ -64,7 +64,8 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		if lines > most {
 			t.Errorf("the help has %d lines of 80 columns, want at most %d:\n%s", lines, most, text)
 		}
-		if before, _, found := strings.Cut(text, "\nFlags:"); found && len(words) > 0 && !strings.Contains(before, "\nUsage: ") {
+		if before, _, found := strings.Cut(text, "\nFlags:"); found && len(words) > 0 &&
+			!strings.Contains(before, "\nUsage: ") {
 			t.Errorf("the usage does not come before the flags:\n%s", text)
 		}
 	})
@@ -79,7 +80,8 @@ func TestHelpDescribesAllFlags(t *testing.T) {
 		short, all := helpOf(t, append(words, "--help")...), helpOf(t, append([]string{"help"}, words...)...)
 		for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) {
 			flag := regexp.MustCompile(`--[a-z-]+`).FindString(line)
-			if flag != "--help" && !strings.Contains(all, flag+" ") || len(words) > 0 && flag != "--help" && !strings.Contains(short, flag) {
+			if flag != "--help" && !strings.Contains(all, flag+" ") ||
+				len(words) > 0 && flag != "--help" && !strings.Contains(short, flag) {
 				t.Errorf("the help does not have %s:\n%s", flag, all)
 			}
 			if regexp.MustCompile(`--[a-z-]+ (string|int|uint|float|duration)`).MatchString(line) {
@@ -120,14 +122,15 @@ func TestHelpPrintsPages(t *testing.T) {
 		}
 	}
 	// up is a page and a command.
-	if text := helpOf(t, "help", "up"); !strings.Contains(text, "\nToolsets\n--------\n") || !strings.Contains(text, "--drain-delay time") {
+	if text := helpOf(t, "help", "up"); !strings.Contains(text, "\nToolsets\n--------\n") ||
+		!strings.Contains(text, "--drain-delay time") {
 		t.Error(text)
 	}
 }
 
 // misbehaves NAME KIND sets $NAME to the URL of a server that ends connections (close), redirects, responds with a page
-// (html) or a status, chooses an unknown revision, names an authorization server in a private network, has a certificate
-// of an unknown issuer (tls), or one for other names (name), whose issuer is in the file cert.pem.
+// (html) or a status, chooses an unknown revision, names an authorization server in a private network, has a
+// certificate of an unknown issuer (tls), or one for other names (name), whose issuer is in the file cert.pem.
 func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: misbehaves NAME close|redirect|html|revision|private|STATUS|tls|name")
@@ -152,7 +155,8 @@ func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 			var request struct{ ID json.RawMessage }
 			ts.Check(json.NewDecoder(req.Body).Decode(&request))
 			w.Header().Set("Content-Type", "application/json")
-			const result = `{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"old","version":"1"}}`
+			const result = `{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"old",` +
+				`"version":"1"}}`
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, result)
 		case "tls", "name":
 		default:
@@ -206,7 +210,8 @@ func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 				continue
 			}
 			headings++
-			pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`, " .*").Replace(regexp.QuoteMeta(h[2]) + `\b`))
+			pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
+				" .*").Replace(regexp.QuoteMeta(h[2]) + `\b`))
 			if !slices.ContainsFunc(expected, pattern.MatchString) {
 				t.Errorf("%s: no script expects the text of the heading %q", name, h[2])
 			}

@@ -51,7 +51,8 @@ func inspectPage(t *testing.T, args ...string) *inspectedPage {
 // openFile opens an address as the browser of a user does: by a file that redirects to it.
 func (p *inspectedPage) openFile(address string) error {
 	path := filepath.Join(p.t.TempDir(), "open.html")
-	if err := os.WriteFile(path, []byte(`<meta http-equiv="refresh" content="0; url=`+address+`">`), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`<meta http-equiv="refresh" content="0; url=`+address+`">`),
+		0o600); err != nil {
 		return err
 	}
 	return p.navigate("file://" + path)
@@ -105,8 +106,11 @@ func (p *inspectedPage) size(width int64, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	p.check(p.do(chromedp.EmulateViewport(width, 800), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	p.check(p.do(chromedp.EmulateViewport(width, 800), chromedp.Func(func(ctx context.Context,
+		t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+				Value: scheme}}})
 		return err
 	})))
 }
@@ -180,7 +184,8 @@ const orderSchema = `{
   "$defs": {"address": {"type": "object", "required": ["street", "city"], "properties": {"street": {"type": "string"}, "city": {"type": "string", "minLength": 2}}}}
 }`
 
-const gallery = "# Gallery\n\nA **bold** word, `code`, a [link](https://example.com/) and <script>document.title = \"broken\"</script>.\n\n- one\n- two\n  - nested\n\n| name | size |\n|---|---|\n| cup | 3 |\n"
+const gallery = "# Gallery\n\nA **bold** word, `code`, a [link](https://example.com/) and <script>document.title = " +
+	"\"broken\"</script>.\n\n- one\n- two\n  - nested\n\n| name | size |\n|---|---|\n| cup | 3 |\n"
 
 // appPage is a page for MCP Apps. It tries what it must not be able to do, and shows the result of its tool.
 const appPage = `<!doctype html><html><body><p id="out">waiting</p><script>
@@ -224,7 +229,9 @@ func newGallery(t *testing.T) *server.Server {
 	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 20))); err != nil {
 		t.Fatal(err)
 	}
-	wave := append([]byte("RIFF\x2c\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x08\x00\x00\x00"), bytes.Repeat([]byte{128}, 8)...)
+	wave := append([]byte("RIFF\x2c\x00\x00\x00WAVEfmt "+
+		"\x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x08\x00\x00\x00"),
+		bytes.Repeat([]byte{128}, 8)...)
 	s := &server.Server{Name: "gallery", Version: "1"}
 	register := func(tool mcp.Tool, result func(json.RawMessage) *mcp.CallToolResult) {
 		err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
@@ -237,28 +244,36 @@ func newGallery(t *testing.T) *server.Server {
 	text := func(text string) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
 	}
-	register(mcp.Tool{Name: "order", Title: "Order furniture", Description: "Order **furniture** for a customer.", InputSchema: json.RawMessage(orderSchema)},
+	register(mcp.Tool{Name: "order", Title: "Order furniture", Description: "Order **furniture** for a customer.",
+		InputSchema: json.RawMessage(orderSchema)},
 		func(arguments json.RawMessage) *mcp.CallToolResult { return text("ordered " + string(arguments)) })
-	register(mcp.Tool{Name: "echo", InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)}, func(arguments json.RawMessage) *mcp.CallToolResult {
-		var in struct{ Text string }
-		_ = json.Unmarshal(arguments, &in)
-		return text(in.Text)
-	})
-	register(mcp.Tool{Name: "show", InputSchema: json.RawMessage(noArguments)}, func(json.RawMessage) *mcp.CallToolResult {
-		return &mcp.CallToolResult{
-			StructuredContent: json.RawMessage(`{"cups":[{"name":"cup","size":3}],"open":true}`),
-			Content: []mcp.Content{
-				mcp.Text(gallery), mcp.Image(picture.Bytes(), "image/png"), mcp.Audio(wave, "audio/wav"),
-				&mcp.ResourceLink{URI: "gallery://note", Name: "note", Title: "The note", MimeType: "text/plain"},
-			},
-		}
-	})
-	register(mcp.Tool{Name: "app", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://gallery/app.html"}`)}},
+	register(mcp.Tool{Name: "echo",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)},
+		func(arguments json.RawMessage) *mcp.CallToolResult {
+			var in struct{ Text string }
+			_ = json.Unmarshal(arguments, &in)
+			return text(in.Text)
+		})
+	register(mcp.Tool{Name: "show", InputSchema: json.RawMessage(noArguments)},
+		func(json.RawMessage) *mcp.CallToolResult {
+			return &mcp.CallToolResult{
+				StructuredContent: json.RawMessage(`{"cups":[{"name":"cup","size":3}],"open":true}`),
+				Content: []mcp.Content{
+					mcp.Text(gallery), mcp.Image(picture.Bytes(), "image/png"), mcp.Audio(wave, "audio/wav"),
+					&mcp.ResourceLink{URI: "gallery://note", Name: "note", Title: "The note", MimeType: "text/plain"},
+				},
+			}
+		})
+	register(mcp.Tool{Name: "app", InputSchema: json.RawMessage(noArguments),
+		Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://gallery/app.html"}`)}},
 		func(json.RawMessage) *mcp.CallToolResult { return text("the result") })
-	register(mcp.Tool{Name: "hidden", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"visibility":["model"]}`)}},
+	register(mcp.Tool{Name: "hidden", InputSchema: json.RawMessage(noArguments),
+		Meta: mcp.Meta{"ui": json.RawMessage(`{"visibility":["model"]}`)}},
 		func(json.RawMessage) *mcp.CallToolResult { return text("hidden") })
-	server.AddResource(s, mcp.Resource{URI: "gallery://note", Name: "note", MimeType: "text/plain"}, func(context.Context) (string, error) { return "Remember the milk.", nil })
-	server.AddResource(s, mcp.Resource{URI: "ui://gallery/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"}, func(context.Context) (string, error) { return appPage, nil })
+	server.AddResource(s, mcp.Resource{URI: "gallery://note", Name: "note", MimeType: "text/plain"},
+		func(context.Context) (string, error) { return "Remember the milk.", nil })
+	server.AddResource(s, mcp.Resource{URI: "ui://gallery/app.html", Name: "app",
+		MimeType: "text/html;profile=mcp-app"}, func(context.Context) (string, error) { return appPage, nil })
 	return s
 }
 
@@ -270,8 +285,9 @@ func newWarehouse(t *testing.T) *server.Server {
 		tool := mcp.Tool{Name: name, InputSchema: json.RawMessage(noArguments)}
 		err := s.RegisterTool(tool, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{
-				StructuredContent: json.RawMessage(fmt.Sprintf(`{"tool": %d, "value": %q}`, i, strings.Repeat("long ", 1000))),
-				Content:           []mcp.Content{mcp.Text(strings.Repeat("a line\n", 300))},
+				StructuredContent: json.RawMessage(fmt.Sprintf(`{"tool": %d, "value": %q}`, i,
+					strings.Repeat("long ", 1000))),
+				Content: []mcp.Content{mcp.Text(strings.Repeat("a line\n", 300))},
 			}, nil
 		})
 		if err != nil {
@@ -301,9 +317,11 @@ func TestBrowserPanesKeepTheirSizesAndTheirPlace(t *testing.T) {
 	left := chromedp.ButtonLeft
 	y, err := evaluate[float64](p.tab, `document.querySelector(".log").getBoundingClientRect().top`)
 	p.check(err)
-	p.check(p.do(chromedp.MouseEvent(chromedp.MousePressed, 600, y, left), chromedp.MouseEvent(chromedp.MouseMoved, 600, 100, left),
+	p.check(p.do(chromedp.MouseEvent(chromedp.MousePressed, 600, y, left),
+		chromedp.MouseEvent(chromedp.MouseMoved, 600, 100, left),
 		chromedp.MouseEvent(chromedp.MouseReleased, 600, 100, left)))
-	p.awaitTrue(size("log") + ` === 266 && document.querySelector(".log").offsetHeight === 266`) // a third of the window
+	// a third of the window
+	p.awaitTrue(size("log") + ` === 266 && document.querySelector(".log").offsetHeight === 266`)
 	p.check(p.do(chromedp.EmulateViewport(1280, 720)))
 	p.awaitTrue(`document.querySelector(".log").offsetHeight === 240`)
 	p.check(p.do(chromedp.EmulateViewport(1280, 800)))

@@ -38,8 +38,10 @@ func (p *inspectedPage) axe(state string) {
 	p.check(err)
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
-	found, err := chromedp.Run(ctx, chromedp.Evaluate[string](`axe.run(document, { resultTypes: ["violations"] }).then((r) =>
-		r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.slice(0, 3).map((n) => "  " + n.target.flat().join(" ") + " " + n.failureSummary.replaceAll("\n", " ")).join("\n")).join("\n"))`, chromedp.EvalAwaitPromise))
+	found, err := chromedp.Run(ctx,
+		chromedp.Evaluate[string](`axe.run(document, { resultTypes: ["violations"] }).then((r) =>
+		r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.slice(0, 3).map((n) => "  " + n.target.flat().join(" ") + " " + n.failureSummary.replaceAll("\n", " ")).join("\n")).join("\n"))`,
+			chromedp.EvalAwaitPromise))
 	p.check(err)
 	if found != "" {
 		p.t.Errorf("%s: axe finds\n%s", state, found)
@@ -84,7 +86,9 @@ func TestBrowserCallsAToolWithANestedForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(sent, "ordered ")), &got); err != nil {
 		t.Fatal(err, sent)
 	}
-	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"extras":["wrap"]}`), &want)
+	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],`+
+		`"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"extras":["wrap"]}`),
+		&want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the tool receives other arguments (-want +got):\n%s", diff)
 	}
@@ -103,8 +107,10 @@ func TestBrowserRendersResults(t *testing.T) {
 	p.press("show")
 	p.press("Call Ctrl ↵")
 	p.see(`(?s)cups.*Gallery.*nested.*cup\s+3`)
-	p.awaitTrue(`document.querySelector(".call img").naturalWidth === 40 && document.querySelector(".call audio").duration >= 0`)
-	p.awaitTrue(`document.querySelector(".markdown h3")?.innerText === "Gallery" && !document.querySelector(".markdown script") && document.title === "Parley Inspector"`)
+	p.awaitTrue(`document.querySelector(".call img").naturalWidth === 40 && document.querySelector(".call ` +
+		`audio").duration >= 0`)
+	p.awaitTrue(`document.querySelector(".markdown h3")?.innerText === "Gallery" && ` +
+		`!document.querySelector(".markdown script") && document.title === "Parley Inspector"`)
 	p.review("result")
 	p.press("Open The note")
 	p.see(`Remember the milk`)
@@ -184,7 +190,8 @@ func TestBrowserWatchesATaskOfAnotherProgram(t *testing.T) {
 	elicit := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return nil, errors.New("not here")
 	}
-	c, err := (&client.Dialer{Name: "other", Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, client.URL(url))
+	c, err := (&client.Dialer{Name: "other", Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx,
+		client.URL(url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +220,8 @@ func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 		p.press("Call Ctrl ↵")
 		p.awaitTrue(`document.querySelector(".call pre")?.innerText === "` + word + `"`)
 	}
-	rows := `[...document.querySelectorAll(".row")].map((one) => one.querySelector(".way").title + " " + one.querySelector(".method").innerText).join()`
+	rows := `[...document.querySelectorAll(".row")].map((one) => one.querySelector(".way").title + " " + ` +
+		`one.querySelector(".method").innerText).join()`
 	p.fill("Filter by method, name or id", "tools/call")
 	p.awaitTrue(rows + ` === "sent tools/call,received tools/call,sent tools/call,received tools/call"`)
 	p.fill("Search in messages and headers", "second")
@@ -223,14 +231,18 @@ func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 	p.awaitTrue(`(document.querySelector(".row").click(), true)`)
 	p.see(`(?i)mcp-method`)
 	p.review("log")
-	p.awaitTrue(`(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void (window.copied = text) } }), true)`)
-	for button, want := range map[string]string{"as parley": "parley call --json ", "as curl": "curl -sS -X POST", "as Go": "package main"} {
+	p.awaitTrue(`(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void ` +
+		`(window.copied = text) } }), true)`)
+	for button, want := range map[string]string{"as parley": "parley call --json ", "as curl": "curl -sS -X POST",
+		"as Go": "package main"} {
 		p.press(button)
 		p.awaitTrue(`window.copied?.startsWith("` + want + `")`)
 	}
-	p.awaitTrue(`(() => { const old = URL.createObjectURL; URL.createObjectURL = (blob) => (blob.text().then((text) => (window.saved = text)), old.call(URL, blob)); return true })()`)
+	p.awaitTrue(`(() => { const old = URL.createObjectURL; URL.createObjectURL = (blob) => (blob.text().then((text) ` +
+		`=> (window.saved = text)), old.call(URL, blob)); return true })()`)
 	p.press("Export recording")
-	p.awaitTrue(`window.saved?.includes("second") && window.saved.split("\n").filter(Boolean).every((line) => JSON.parse(line))`)
+	p.awaitTrue(`window.saved?.includes("second") && window.saved.split("\n").filter(Boolean).every((line) => ` +
+		`JSON.parse(line))`)
 	p.press("HAR")
 	p.awaitTrue(`window.saved?.startsWith("{") && JSON.parse(window.saved).log.version === "1.2"`)
 	p.press("Clear")
@@ -243,12 +255,15 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.see(`requires a login`)
 	p.press("Log in")
 	p.see(`The login continues here|Scopes|Log in`)
-	logIn := `(() => { const button = document.querySelector(".login button:not([type=button]):not(:disabled)"); button?.click(); return !!button })()`
+	logIn := `(() => { const button = document.querySelector(".login button:not([type=button]):not(:disabled)"); ` +
+		`button?.click(); return !!button })()`
 	p.press("Client and redirect URI")
 	p.fill("Client ID", "mine")
 	p.review("client")
 	p.awaitTrue(logIn)
-	p.awaitTrue(`!!document.querySelector("#login-page") && !document.querySelector(".login-steps").innerText.includes("RFC 7591")`) // without a registration
+	// without a registration
+	p.awaitTrue(`!!document.querySelector("#login-page") && ` +
+		`!document.querySelector(".login-steps").innerText.includes("RFC 7591")`)
 	p.press("Cancel")
 	p.see(`the login was cancelled`)
 	p.fill("Client ID", "")
@@ -331,7 +346,9 @@ func TestBrowserCompletesJSONFromTheSchema(t *testing.T) {
 	p.press("order")
 	editor := `document.querySelector(".editor").shadowRoot`
 	for _, test := range []struct{ text, want string }{
-		{`{"`, `"customer"object, required,"items"list of object, required,"delivery"Pick up or Post, required,"gift"boolean,"extras"list of choice`},
+		{`{"`,
+			`"customer"object, required,"items"list of object, required,"delivery"Pick up or Post, required,` +
+				`"gift"boolean,"extras"list of choice`},
 		{`{"items": [{"article": "`, `"lamp","chair","table"`},
 		{`{"delivery": {"way": "post", "address": {"`, `"street"string, required,"city"string, required`},
 	} {
@@ -345,7 +362,9 @@ func TestBrowserCompletesJSONFromTheSchema(t *testing.T) {
 		var got string
 		if !p.await(func() bool {
 			var err error
-			got, err = evaluate[string](p.tab, `[...`+editor+`.querySelectorAll(".cm-tooltip-autocomplete li")].map((one) => one.innerText.replaceAll("\n", "")).join()`)
+			got, err = evaluate[string](p.tab, `[...`+editor+
+				`.querySelectorAll(".cm-tooltip-autocomplete li")].map((one) => one.innerText.replaceAll("\n", `+
+				`"")).join()`)
 			return err == nil && got == test.want
 		}) {
 			t.Errorf("after %s the editor proposes %s, want %s", test.text, got, test.want)
@@ -389,13 +408,15 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p.press(strings.TrimPrefix(one, "http://"))
 	p.press("app")
 	p.press("Call Ctrl ↵")
-	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`) // after the response to its call
+	// after the response to its call
+	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`)
 	p.fill("Search in messages and headers", "app: the result, sealed")
 	p.see(`2 of \d+ messages`)
 
 	// The page of the tool fills the window, follows the colours, and learns that it ends.
 	p.see(`(?s)now fullscreen, light.*instead of pip fullscreen`) // the mode stays
-	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && document.querySelector(".app").matches(":popover-open")`)
+	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && ` +
+		`document.querySelector(".app").matches(":popover-open")`)
 	p.shot("app-window")
 	p.press("Leave the full window")
 	p.see(`(?s)now inline, light.*instead of pip inline`)
@@ -414,7 +435,9 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 		return true;
 	})()`)
 	p.press("Calls")
-	p.awaitTrue(`(() => { const [first] = document.querySelectorAll(".column .entry"); return first.innerText.startsWith("echo") && first.innerText.includes("` + strings.TrimPrefix(one, "http://") + `") })()`)
+	p.awaitTrue(`(() => { const [first] = document.querySelectorAll(".column .entry"); return ` +
+		`first.innerText.startsWith("echo") && first.innerText.includes("` + strings.TrimPrefix(one, "http://") +
+		`") })()`)
 }
 
 // The content security policy does not limit WebRTC, with which a page could send what it knows to any address.
@@ -429,10 +452,12 @@ func TestBrowserGivesAppsNoWebRTC(t *testing.T) {
 	}
 	app, control := listen(), listen()
 	connect := func(to net.PacketConn) string {
-		return `globalThis.connection = new RTCPeerConnection({ iceServers: [{ urls: "stun:` + to.LocalAddr().String() + `" }] });
+		return `globalThis.connection = new RTCPeerConnection({ iceServers: [{ urls: "stun:` + to.LocalAddr().String() +
+			`" }] });
 			connection.createDataChannel("x"); connection.setLocalDescription();`
 	}
-	nested := "<script>parent.postMessage('nested ' + typeof RTCPeerConnection, '*'); setTimeout(() => {" + connect(app) + "}, 500)</" + "script>"
+	nested := "<script>parent.postMessage('nested ' + typeof RTCPeerConnection, '*'); setTimeout(() => {" +
+		connect(app) + "}, 500)</" + "script>"
 	text, err := json.Marshal(nested)
 	if err != nil {
 		t.Fatal(err)
@@ -453,20 +478,24 @@ func TestBrowserGivesAppsNoWebRTC(t *testing.T) {
 		send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: {} } });
 	</script><body></body>`
 	s := &server.Server{Name: "phone", Version: "1"}
-	err = s.RegisterTool(mcp.Tool{Name: "call", InputSchema: json.RawMessage(noArguments), Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://phone/app.html"}`)}},
+	err = s.RegisterTool(mcp.Tool{Name: "call", InputSchema: json.RawMessage(noArguments),
+		Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://phone/app.html"}`)}},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("calls")}}, nil
 		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AddResource(s, mcp.Resource{URI: "ui://phone/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"}, func(context.Context) (string, error) { return page, nil })
+	server.AddResource(s, mcp.Resource{URI: "ui://phone/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"},
+		func(context.Context) (string, error) { return page, nil })
 	p := inspectPage(t, serveTools(t, s))
 	p.press("call")
 	p.press("Call Ctrl ↵")
-	p.see(`(?s)direct undefinedundefined, CSS1Compat.*nested function`) // a frame in the page has the interfaces, but no use of them
-	other := browser(t)                                                 // connects later than the page of the app would
-	if _, err := evaluate[bool](other, `(() => { setTimeout(() => {`+connect(control)+`}, 3000); return true })()`); err != nil {
+	// a frame in the page has the interfaces, but no use of them
+	p.see(`(?s)direct undefinedundefined, CSS1Compat.*nested function`)
+	other := browser(t) // connects later than the page of the app would
+	if _, err := evaluate[bool](other, `(() => { setTimeout(() => {`+connect(control)+
+		`}, 3000); return true })()`); err != nil {
 		t.Fatal(err)
 	}
 	received := func(c net.PacketConn, deadline time.Time) error {
@@ -490,10 +519,11 @@ func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	evil := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<title>evil</title><iframe src='" + page + "'></iframe>"))
-	})}}
+	evil := &httptest.Server{Listener: listener,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<title>evil</title><iframe src='" + page + "'></iframe>"))
+		})}}
 	evil.Start()
 	defer evil.Close()
 	p.check(p.navigate(evil.URL))
@@ -504,7 +534,8 @@ func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 		`fetch("` + page + `", { mode: "no-cors" }).then(async (r) => { if (r.type === "opaque") throw 0; return r })`,
 	} {
 		ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
-		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](request+`.then(() => "a response", () => "nothing")`, chromedp.EvalAwaitPromise))
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](request+`.then(() => "a response", () => "nothing")`,
+			chromedp.EvalAwaitPromise))
 		cancel()
 		p.check(err)
 		if got != "nothing" {
@@ -521,8 +552,8 @@ func TestBrowserIsUsedWithTheKeyboard(t *testing.T) {
 	p := inspectPage(t, serveTools(t, newGallery(t)))
 	p.see(`order`)
 	keys := func(text string) { p.check(p.do(chromedp.KeyEvent(text))) }
-	// The page prevents the default action of a shortcut, and a browser sends no char event then. KeyEvent sends it, and it could
-	// reach the field that has the focus by then. KeyEvent leaves out char events with a modifier.
+	// The page prevents the default action of a shortcut, and a browser sends no char event then. KeyEvent sends it,
+	// and it could reach the field that has the focus by then. KeyEvent leaves out char events with a modifier.
 	withoutChar := func(k *input.DispatchKeyEventParams) {
 		if k.Type == kb.KeyChar {
 			k.Modifiers = 2
@@ -541,7 +572,8 @@ func TestBrowserIsUsedWithTheKeyboard(t *testing.T) {
 	keys(kb.ArrowDown)
 	p.awaitTrue(`document.activeElement.matches(".entry")`)
 	keys("\r")
-	p.awaitTrue(`document.querySelector("h2").checkVisibility() && document.querySelector(".detail h2").innerText === "echo"`)
+	p.awaitTrue(`document.querySelector("h2").checkVisibility() && document.querySelector(".detail h2").innerText ` +
+		`=== "echo"`)
 	shortcut("5")
 	p.see(`Settings of the client`)
 	p.review("connection")

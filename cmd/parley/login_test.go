@@ -97,7 +97,8 @@ func run(t *testing.T, args ...string) (string, error) {
 func TestKeysOfAServerAreSentByHand(t *testing.T) {
 	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
 	s := &server.Server{Name: "keys", Logger: slog.New(slog.DiscardHandler)}
-	s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context, key string) (*auth.Info, error) {
+	s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context,
+		key string) (*auth.Info, error) {
 		ada, err := principal.New("keys", "ada", "")
 		if key != "k" {
 			err = errors.New("unknown key")
@@ -118,7 +119,8 @@ func TestKeysOfAServerAreSentByHand(t *testing.T) {
 			" names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
 		{"call " + url + " whoami --header X-Api-Key:k",
 			"although the request has the header X-Api-Key: cannot discover the authorization server: " + url +
-				" names none, so requests need an API key or another token of the server" + send, failure.ExitUnauthorized},
+				" names none, so requests need an API key or another token of the server" + send,
+			failure.ExitUnauthorized},
 		{"login " + url, "names none, so requests need an API key or another token of the server", failure.ExitOther},
 	} {
 		args := strings.Fields(tc.args)
@@ -264,22 +266,27 @@ func TestInspectLogsInWithAClientOfTheUserAndStoresIt(t *testing.T) {
 		Clients: []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{host + "/oauth/return"}}},
 	})
 	start := host + "/login/"
-	elsewhere := inspect.LoginOptions{ClientID: "mine", ClientSecret: secret, RedirectURI: "https://example.com/oauth/return"}
-	if _, err := logInForPage(t, url, elsewhere); err == nil || !strings.Contains(err.Error(), "it must be like http://localhost:3118/callback") {
+	elsewhere := inspect.LoginOptions{ClientID: "mine", ClientSecret: secret,
+		RedirectURI: "https://example.com/oauth/return"}
+	if _, err := logInForPage(t, url, elsewhere); err == nil ||
+		!strings.Contains(err.Error(), "it must be like http://localhost:3118/callback") {
 		t.Errorf("a redirect to another host: %v", err)
 	}
-	page, err := logInForPage(t, url, inspect.LoginOptions{ClientID: "mine", ClientSecret: secret, RedirectURI: host + "/oauth/return"})
+	page, err := logInForPage(t, url, inspect.LoginOptions{ClientID: "mine", ClientSecret: secret,
+		RedirectURI: host + "/oauth/return"})
 	if err != nil || !strings.HasPrefix(page, start) {
 		t.Fatalf("page %s, %v", page, err)
 	}
-	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil || !strings.Contains(out, `"client": "mine"`) {
+	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil ||
+		!strings.Contains(out, `"client": "mine"`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	// The next login uses the stored client and redirect URI.
 	if page, err = logInForPage(t, url, inspect.LoginOptions{}); err != nil || !strings.HasPrefix(page, start) {
 		t.Errorf("the next login: page %s, %v", page, err)
 	}
-	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil || !strings.Contains(out, `"client": "mine"`) {
+	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil ||
+		!strings.Contains(out, `"client": "mine"`) {
 		t.Errorf("after the next login: %v\n%s", err, out)
 	}
 }
@@ -302,9 +309,12 @@ func TestInspectAsksForAClientIfTheIssuerRegistersNone(t *testing.T) {
 	})
 	mux.HandleFunc("/resource", respond(`{"resource": "%s/mcp", "authorization_servers": [%q]}`, s.URL, s.URL))
 	mux.HandleFunc("/.well-known/oauth-authorization-server", respond(
-		`{"issuer": %q, "authorization_endpoint": "%s/authorize", "token_endpoint": "%s/token", "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}`, s.URL, s.URL, s.URL))
+		`{"issuer": %q, "authorization_endpoint": "%s/authorize", "token_endpoint": "%s/token", `+
+			`"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}`, s.URL, s.URL, s.URL))
 	_, err := logInForPage(t, s.URL+"/mcp", inspect.LoginOptions{})
-	if err == nil || !strings.Contains(err.Error(), "does not support dynamic registration") || !strings.HasSuffix(err.Error(), `; open "Client and redirect URI" and enter a client that you have registered`) {
+	if err == nil || !strings.Contains(err.Error(), "does not support dynamic registration") ||
+		!strings.HasSuffix(err.Error(),
+			`; open "Client and redirect URI" and enter a client that you have registered`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -312,8 +322,10 @@ func TestInspectAsksForAClientIfTheIssuerRegistersNone(t *testing.T) {
 // The program prints what a server sends, and a warning that names what it has left out.
 func TestFaultsInContentAreWarnings(t *testing.T) {
 	answers := map[string]string{
-		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":[]},"serverInfo":{"name":"s","version":1}}`,
-		"tools/list": `{"tools":[{"name":"find","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":"yes"}},{"name":7}]}`,
+		"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":[]},"serverInfo":{"name":"s",` +
+			`"version":1}}`,
+		"tools/list": `{"tools":[{"name":"find","inputSchema":{"type":"object"},` +
+			`"annotations":{"readOnlyHint":"yes"}},{"name":7}]}`,
 		"tools/call": `{"content":["first \ud83d",7]}`,
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -336,7 +348,8 @@ func TestFaultsInContentAreWarnings(t *testing.T) {
 	if err != nil || !strings.HasSuffix(printed, "\nfirst \ufffd\n") {
 		t.Errorf("%q, %v", printed, err)
 	}
-	for _, part := range []string{"part=serverInfo.version", "part=tools[0](find).annotations.readOnlyHint", "part=tools[1]", "part=content[1]"} {
+	for _, part := range []string{"part=serverInfo.version", "part=tools[0](find).annotations.readOnlyHint",
+		"part=tools[1]", "part=content[1]"} {
 		if !strings.Contains(printed, part+",") {
 			t.Errorf("the warnings do not name %s:\n%s", part, printed)
 		}

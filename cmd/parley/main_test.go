@@ -106,8 +106,8 @@ func startParley(t *testing.T, pattern string, args ...string) string {
 	return startProgram(t, pattern, cmd)
 }
 
-// startProgram starts a program, and returns the first text in a line of its output that matches the pattern. The end of
-// the test interrupts the program.
+// startProgram starts a program, and returns the first text in a line of its output that matches the pattern. The end
+// of the test interrupts the program.
 func startProgram(t *testing.T, pattern string, cmd *exec.Cmd) string {
 	t.Helper()
 	output := &outputMatch{pattern: regexp.MustCompile(pattern), match: make(chan string, 1)}

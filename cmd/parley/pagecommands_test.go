@@ -48,7 +48,9 @@ func (p *page) commandLines(t *testing.T) (all []pageCommand) {
 				if err != nil {
 					t.Errorf("%s:%d: %v", p.name, b.line+i, err)
 				}
-				words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, ">") || word == "&" })
+				words = slices.DeleteFunc(words, func(word string) bool {
+					return strings.HasPrefix(word, ">") || word == "&"
+				})
 				section := b.line - 1
 				for section > 0 && !heading.MatchString(p.prose[section-1]) {
 					section--
@@ -153,7 +155,8 @@ func (p *page) script(t *testing.T) (script string, run int) {
 	}
 	for _, c := range p.commandLines(t) {
 		text := strings.Join(c.words, " ")
-		if input := printed.FindStringSubmatch(c.text); input != nil && strings.HasSuffix(text, " -- parley serve --stdio") {
+		if input := printed.FindStringSubmatch(c.text); input != nil &&
+			strings.HasSuffix(text, " -- parley serve --stdio") {
 			fmt.Fprintf(&b, "stdin input%d\nexec parley %s\n", c.line, text)
 			fmt.Fprintf(&files, "-- input%d --\n%s", c.line, strings.ReplaceAll(input[1], `\n`, "\n"))
 			run++

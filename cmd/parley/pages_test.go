@@ -83,7 +83,8 @@ func pageNames(t *testing.T) (names []string) {
 		switch base := path.Base(name); {
 		case err != nil:
 			return err
-		case entry.IsDir() && (strings.HasPrefix(base, ".") && name != "." || base == "node_modules" || base == "testdata"):
+		case entry.IsDir() && (strings.HasPrefix(base, ".") && name != "." || base == "node_modules" ||
+			base == "testdata"):
 			return fs.SkipDir
 		case path.Ext(name) == ".md":
 			names = append(names, name)
@@ -251,13 +252,14 @@ func TestIndexOfPagesIsComplete(t *testing.T) {
 	}
 }
 
-// A page that is read through is short. Appendices are for readers who look something up. A line has at most 120 columns,
-// except in tables and for a word, such as a URL, that does not fit.
+// A page that is read through is short. Appendices are for readers who look something up. A line has at most 120
+// columns, except in tables and for a word, such as a URL, that does not fit.
 func TestPagesAreShort(t *testing.T) {
 	limits := map[string]int{"README.md": 120, "CHANGELOG.md": 60}
 	for _, name := range pageNames(t) {
 		p, limit := readPage(t, name), limits[name]
-		if searched := strings.HasPrefix(path.Base(name), "appendix-") || path.Base(name) == "troubleshooting.md"; !searched && strings.HasPrefix(name, "docs/program/") {
+		if searched := strings.HasPrefix(path.Base(name), "appendix-") ||
+			path.Base(name) == "troubleshooting.md"; !searched && strings.HasPrefix(name, "docs/program/") {
 			limit = 150
 		}
 		if limit > 0 && len(p.lines) > limit {

@@ -19,8 +19,8 @@ import (
 
 var pictures = flag.String("pictures", "", "directory for the pictures of the README; make pictures sets it")
 
-// savePicture writes a picture of the README if -pictures is set. Pictures must be small, because the repository keeps all of
-// their versions.
+// savePicture writes a picture of the README if -pictures is set. Pictures must be small, because the repository keeps
+// all of their versions.
 func savePicture(t *testing.T, name string, data []byte) {
 	t.Helper()
 	if len(data) > 150<<10 {
@@ -69,14 +69,16 @@ func TestBrowserPictureOfTheTerminal(t *testing.T) {
 	}{
 		{line: "parley call " + url + " greet name=Ada"},
 		{line: "parley call " + url + " weather city=Oslo"},
-		{line: "parley call " + url + " book_table restaurant=Maaemo", keys: []string{"day of the booking", "2027-01-31", "2027-01-31"}},
+		{line: "parley call " + url + " book_table restaurant=Maaemo",
+			keys: []string{"day of the booking", "2027-01-31", "2027-01-31"}},
 	} {
 		args := strings.Fields(command.line)
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = env
 		p := startAtTerminal(t, cmd, false)
 		size := [4]uint16{45, 80} // the whole form
-		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, p.user.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); code != 0 {
+		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, p.user.Fd(), syscall.TIOCSWINSZ,
+			uintptr(unsafe.Pointer(&size))); code != 0 {
 			t.Fatal(code)
 		}
 		screen.WriteString("$ " + command.line + "\r\n")

@@ -56,9 +56,9 @@ type atTerminal struct {
 	reading sync.WaitGroup
 }
 
-// startAtTerminal starts a command at a terminal of its own, which is its standard input, its standard error, and its standard
-// output unless the command has another one. In raw mode the terminal passes all keys on. Otherwise Ctrl-C is a signal, and
-// Enter is another key until the program changes the mode.
+// startAtTerminal starts a command at a terminal of its own, which is its standard input, its standard error, and its
+// standard output unless the command has another one. In raw mode the terminal passes all keys on. Otherwise Ctrl-C is
+// a signal, and Enter is another key until the program changes the mode.
 func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	t.Helper()
 	user, program := openTerminal(t)
@@ -94,8 +94,9 @@ func terminalEnv(config string) []string {
 // enter enters keys. They are lost if the program has exited.
 func (p *atTerminal) enter(keys string) { _, _ = p.user.WriteString(keys) }
 
-// wait waits until the program exits and the terminal has shown all of its output. A data race fails the test, but for the one of
-// Bubble Tea 2.0.2: it closes the reader of a form while the goroutine that reads may still ask for its descriptor.
+// wait waits until the program exits and the terminal has shown all of its output. A data race fails the test, but for
+// the one of Bubble Tea 2.0.2: it closes the reader of a form while the goroutine that reads may still ask for its
+// descriptor.
 func (p *atTerminal) wait() error {
 	err := p.Wait()
 	p.reading.Wait()
@@ -138,7 +139,8 @@ func (s *terminalText) find(ctx context.Context, t *testing.T, pattern string) [
 }
 
 // after is like find for the text after its first from bytes. It also returns the end of the match in the text.
-func (s *terminalText) after(ctx context.Context, t *testing.T, from int, pattern string) (submatches []string, end int) {
+func (s *terminalText) after(ctx context.Context, t *testing.T, from int,
+	pattern string) (submatches []string, end int) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	for {
@@ -225,7 +227,8 @@ func TestAddAsksBeforeItResolvesPaths(t *testing.T) {
 		if err := p.wait(); err != nil {
 			t.Fatal(err, p.shown.String())
 		}
-		if file, err := os.ReadFile(filepath.Join(config, "config.json")); err != nil || !strings.Contains(string(file), c.want) {
+		if file, err := os.ReadFile(filepath.Join(config, "config.json")); err != nil ||
+			!strings.Contains(string(file), c.want) {
 			t.Errorf("%q: %v: %s, want %s", c.keys, err, file, c.want)
 		}
 	}

@@ -53,7 +53,8 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		commands []*cobra.Command
 	}{
 		{"Use Servers:", []*cobra.Command{
-			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(), calling.NewComplete(),
+			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(),
+			calling.NewComplete(),
 			calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
 		}},
 		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor),

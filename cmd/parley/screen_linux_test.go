@@ -13,8 +13,9 @@ type cell struct {
 	style string
 }
 
-// cellsOf returns the lines that a terminal shows after it has received text. It knows the escape sequences that set colours, move
-// the cursor and clear parts of the screen, and ignores others. Lines do not wrap, and the screen does not scroll.
+// cellsOf returns the lines that a terminal shows after it has received text. It knows the escape sequences that set
+// colours, move the cursor and clear parts of the screen, and ignores others. Lines do not wrap, and the screen does
+// not scroll.
 func cellsOf(text string) [][]cell {
 	lines, x, y, style := [][]cell{nil}, 0, 0, ""
 	put := func(r rune) {
@@ -143,8 +144,10 @@ func pictureOf(text string) []byte {
 			}
 			if trimmed := strings.TrimRight(run.String(), " "); trimmed != "" {
 				style := "fill:#e6edf3;" + line[x].style
-				fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" textLength="%.1f" style="%s" xml:space="preserve">%s</text>`+"\n",
-					margin+width*float64(x), margin+height*float64(y)+height*0.75, width*float64(len([]rune(trimmed))), style,
+				fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" textLength="%.1f" style="%s" xml:space="preserve">%s</text>`+
+					"\n",
+					margin+width*float64(x), margin+height*float64(y)+height*0.75, width*float64(len([]rune(trimmed))),
+					style,
 					html.EscapeString(trimmed))
 			}
 			x = end

@@ -141,10 +141,12 @@ func runInBackground(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func newBackground(ts *testscript.TestScript, args []string) *background {
-	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1), written: make(chan struct{}, 1)}
+	b := &background{cmd: exec.Command(lookPath(ts, "parley"), args...), exited: make(chan error, 1),
+		written: make(chan struct{}, 1)}
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
-	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_CACHE_DIR", "PARLEY_NO_KEYRING", "PARLEY_RUNTIME_DIR", "STORE"} {
+	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_CACHE_DIR",
+		"PARLEY_NO_KEYRING", "PARLEY_RUNTIME_DIR", "STORE"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b
@@ -374,8 +376,8 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// registry VARIABLE DIR serves the responses of a registry in a directory, and sets the variable to its URL. The list of
-// servers is list.json, and the latest version of the server a/b is a_b.json.
+// registry VARIABLE DIR serves the responses of a registry in a directory, and sets the variable to its URL. The list
+// of servers is list.json, and the latest version of the server a/b is a_b.json.
 func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: registry VARIABLE DIR")

@@ -28,7 +28,8 @@ type shellSetup struct {
 
 var shellSetups = map[string]shellSetup{
 	"bash": {[]string{"--noprofile", "--rcfile", ".rc", "-i"}, map[string]string{
-		".rc": "PS1='READY> '\nsource ROOT/usr/share/bash-completion/bash_completion\nsource <(parley completion bash)\n",
+		".rc": "PS1='READY> '\nsource ROOT/usr/share/bash-completion/bash_completion\nsource <(parley completion " +
+			"bash)\n",
 	}},
 	"zsh": {[]string{"-i"}, map[string]string{
 		".zshenv": "module_path=(ROOT/usr/lib/*-linux-gnu/zsh/*)\nfpath=(ROOT/usr/share/zsh/functions/**/*(/))\n",
@@ -82,7 +83,8 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 				}
 				return regexp.QuoteMeta(what + " " + name + " " + inJSON(object))
 			}
-			shell.run(t, "parley call "+hostile.URL+" t\tA\t a\tA\t1 a\tv\t\r", expect("CALLED", named("t")+"A", named("a")+"A", "1", named("a")+"B", named("v")))
+			shell.run(t, "parley call "+hostile.URL+" t\tA\t a\tA\t1 a\tv\t\r",
+				expect("CALLED", named("t")+"A", named("a")+"A", "1", named("a")+"B", named("v")))
 			shell.run(t, "parley call "+hostile.URL+" t\tB\t\r", expect("CALLED", named("t")+"B"))
 			shell.run(t, "parley prompt "+hostile.URL+" p\tb\tc\t\r", expect("GOT", named("p"), named("b"), named("c")))
 			shell.run(t, "parley read "+hostile.URL+" r\t\r", "READ "+regexp.QuoteMeta(named("r:")))
@@ -153,15 +155,19 @@ func hostileServer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	arguments := map[string]any{named("a") + "A": map[string]any{"type": "string"}, named("a") + "B": map[string]any{"enum": []string{named("v")}}}
+	arguments := map[string]any{named("a") + "A": map[string]any{"type": "string"},
+		named("a") + "B": map[string]any{"enum": []string{named("v")}}}
 	tool := func(name string) map[string]any {
-		return map[string]any{"name": name, "description": name, "inputSchema": map[string]any{"type": "object", "properties": arguments}}
+		return map[string]any{"name": name, "description": name,
+			"inputSchema": map[string]any{"type": "object", "properties": arguments}}
 	}
 	text := func(text string) map[string]any { return map[string]any{"type": "text", "text": text} }
 	result, known := map[string]any{
 		"initialize": map[string]any{
-			"protocolVersion": message.Params.ProtocolVersion, "serverInfo": map[string]any{"name": "h", "version": "1"},
-			"capabilities": map[string]any{"tools": map[string]any{}, "prompts": map[string]any{}, "resources": map[string]any{}, "completions": map[string]any{}},
+			"protocolVersion": message.Params.ProtocolVersion,
+			"serverInfo":      map[string]any{"name": "h", "version": "1"},
+			"capabilities": map[string]any{"tools": map[string]any{}, "prompts": map[string]any{},
+				"resources": map[string]any{}, "completions": map[string]any{}},
 		},
 		"tools/list": map[string]any{"tools": []any{tool(named("t") + "A"), tool(named("t") + "B"), tool(named("-f"))}},
 		"prompts/list": map[string]any{"prompts": []any{
@@ -170,15 +176,19 @@ func hostileServer(w http.ResponseWriter, r *http.Request) {
 		"resources/list":           map[string]any{"resources": []any{map[string]any{"uri": named("r:"), "name": "r"}}},
 		"resources/templates/list": map[string]any{"resourceTemplates": []any{}},
 		"completion/complete":      map[string]any{"completion": map[string]any{"values": []string{named("c")}}},
-		"tools/call":               map[string]any{"content": []any{text("CALLED " + message.Params.Name + " " + string(message.Params.Arguments))}},
+		"tools/call": map[string]any{"content": []any{text("CALLED " + message.Params.Name + " " +
+			string(message.Params.Arguments))}},
 		"prompts/get": map[string]any{"messages": []any{
-			map[string]any{"role": "user", "content": text("GOT " + message.Params.Name + " " + string(message.Params.Arguments))},
+			map[string]any{"role": "user", "content": text("GOT " + message.Params.Name + " " +
+				string(message.Params.Arguments))},
 		}},
-		"resources/read": map[string]any{"contents": []any{map[string]any{"uri": message.Params.URI, "text": "READ " + message.Params.URI}}},
+		"resources/read": map[string]any{"contents": []any{map[string]any{"uri": message.Params.URI,
+			"text": "READ " + message.Params.URI}}},
 	}[message.Method]
 	answer := map[string]any{"jsonrpc": "2.0", "id": message.ID, "result": result}
 	if !known {
-		answer = map[string]any{"jsonrpc": "2.0", "id": message.ID, "error": map[string]any{"code": -32601, "message": "no such method"}}
+		answer = map[string]any{"jsonrpc": "2.0", "id": message.ID,
+			"error": map[string]any{"code": -32601, "message": "no such method"}}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, inJSON(answer)) // the client has gone
@@ -206,14 +216,19 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range setup.files {
-		if err := os.WriteFile(filepath.Join(home, name), []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(strings.ReplaceAll(text, "ROOT", root)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(home, "mcp.json"), []byte(`{"mcpServers":{"first":{"command":"x"},"third":{"command":"parley","args":["serve","--stdio"]}}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "mcp.json"),
+		[]byte(`{"mcpServers":{"first":{"command":"x"},"third":{"command":"parley","args":["serve","--stdio"]}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(home, named("f")), []byte(inJSON(map[string]any{"mcpServers": map[string]any{named("s"): map[string]string{"command": "absent"}}})), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, named("f")),
+		[]byte(inJSON(map[string]any{"mcpServers": map[string]any{named("s"): map[string]string{"command": "absent"}}})),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit) // t.Context ends before the shell exits
@@ -221,7 +236,8 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 	cmd := exec.CommandContext(ctx, program, setup.args...)
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "ZDOTDIR=" + home, "TERM=xterm", "LANG=C.UTF-8",
-		"PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR=" + filepath.Join(home, "config"), "PARLEY_CACHE_DIR=" + filepath.Join(home, "cache")}
+		"PARLEY_NO_KEYRING=1", "PARLEY_CONFIG_DIR=" + filepath.Join(home, "config"),
+		"PARLEY_CACHE_DIR=" + filepath.Join(home, "cache")}
 	s := &testShell{ctx: ctx, home: home, atTerminal: startAtTerminal(t, cmd, false)}
 	t.Cleanup(func() {
 		s.enter("exit\r")

@@ -53,7 +53,8 @@ func TestContainersOfFilesRun(t *testing.T) {
 	for _, file := range containerFiles {
 		dir := t.TempDir()
 		for name, text := range map[string]string{
-			"keys": strings.Repeat("A", 43) + "=\n", "mcp.json": `{"mcpServers": {"demo": {"command": "parley", "args": ["serve", "--stdio"]}}}`,
+			"keys":     strings.Repeat("A", 43) + "=\n",
+			"mcp.json": `{"mcpServers": {"demo": {"command": "parley", "args": ["serve", "--stdio"]}}}`,
 		} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)

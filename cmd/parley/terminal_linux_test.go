@@ -74,7 +74,8 @@ func TestShellAtATerminal(t *testing.T) {
 		t.Errorf("%v; the terminal shows %.3000q", err, shown.String())
 	}
 	history, err := os.ReadFile(filepath.Join(dir, "history"))
-	if err != nil || strings.Contains(string(history), "token") || !strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
+	if err != nil || strings.Contains(string(history), "token") ||
+		!strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
 		t.Errorf("history %q, %v", history, err)
 	}
 }
@@ -104,7 +105,9 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(config, []byte(`{"mcpServers":{"one":{"command":"parley","args":["serve","--stdio"]}},"policy":{"default":"ask"}}`), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte(`{"mcpServers":{"one":{"command":"parley","args":["serve","--stdio"]}},"policy":{"default":"ask"}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := terminalEnv(dir)
@@ -115,11 +118,13 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 	}{
 		{nil, "call one__greet name=Ada\n", "it was not approved: the user declined"},
 		{[]string{"Allow once"}, "call one__greet name=Ada\n", "Hello, Ada!"},
-		{[]string{"Allow once", "Allow for this session, with any arguments"}, "call one__greet name=Ada\ncall one__greet name=Bob\n", "Hello, Ada!\nHello, Bob!"},
+		{[]string{"Allow once", "Allow for this session, with any arguments"},
+			"call one__greet name=Ada\ncall one__greet name=Bob\n", "Hello, Ada!\nHello, Bob!"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
-		up := exec.CommandContext(ctx, program, "up", "--config", config, "--addr", "127.0.0.1:0", "--audit", filepath.Join(dir, "audit.log"))
+		up := exec.CommandContext(ctx, program, "up", "--config", config, "--addr", "127.0.0.1:0", "--audit",
+			filepath.Join(dir, "audit.log"))
 		up.Env, up.Stdout = env, io.Discard
 		p := startAtTerminal(t, up, true)
 		shown := p.shown
@@ -137,7 +142,9 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 			_ = call.Wait() // the exit code tells nothing more than the output
 			close(exited)
 		}()
-		shown.find(ctx, t, `(?s)Arguments: {"name":"Ada"}.*Caller: a client without a login, which calls itself "parley".*Allow the tool "greet" of the server "one"\?`)
+		shown.find(ctx, t,
+			`(?s)Arguments: {"name":"Ada"}.*Caller: a client without a login, which calls itself "parley".*Allow the `+
+				`tool "greet" of the server "one"\?`)
 		shown.find(ctx, t, `> \x1b\[[0-9]+mDecline`)
 		for _, option := range answer.down {
 			p.enter("j")
@@ -160,8 +167,10 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		}
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))
-	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 || strings.Count(string(audit), `"approval":"approved"`) != 2 ||
-		strings.Count(string(audit), `"event":"allowed"`) != 3 || strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
+	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 ||
+		strings.Count(string(audit), `"approval":"approved"`) != 2 ||
+		strings.Count(string(audit), `"event":"allowed"`) != 3 ||
+		strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
 		t.Errorf("audit log: %s, %v", audit, err)
 	}
 }
@@ -205,7 +214,8 @@ func TestAddOffersToStoreSecretsInTheKeyring(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
 	t.Setenv("PARLEY_NO_KEYRING", "")
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	line := []string{"add", "--config", path, "notes", "https://ada:first@example.com/mcp?token=second", "-H", "X-Auth: Bearer third"}
+	line := []string{"add", "--config", path, "notes", "https://ada:first@example.com/mcp?token=second", "-H",
+		"X-Auth: Bearer third"}
 	choose(t, "Store in the system's keyring", "No", line...)
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("after No: %v", err)
@@ -215,13 +225,16 @@ func TestAddOffersToStoreSecretsInTheKeyring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for account, secret := range map[string]string{"notes.X-Auth": "third", "notes.password.2": "first", "notes.token.3": "second"} {
-		if got, err := keyring.Get("parley", account); err != nil || got != secret || bytes.Contains(text, []byte(secret)) || strings.Contains(before, secret) {
+	for account, secret := range map[string]string{"notes.X-Auth": "third", "notes.password.2": "first",
+		"notes.token.3": "second"} {
+		if got, err := keyring.Get("parley", account); err != nil || got != secret ||
+			bytes.Contains(text, []byte(secret)) || strings.Contains(before, secret) {
 			t.Errorf("%s: %q, %v in\n%s", account, got, err, text)
 		}
 	}
 	for _, want := range []string{
-		`"https://ada:${keyring:parley/notes.password.2}@example.com/mcp?token=${keyring:parley/notes.token.3}"`, `"Bearer ${keyring:parley/notes.X-Auth}"`,
+		`"https://ada:${keyring:parley/notes.password.2}@example.com/mcp?token=${keyring:parley/notes.token.3}"`,
+		`"Bearer ${keyring:parley/notes.X-Auth}"`,
 	} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("no %s in\n%s", want, text)
@@ -235,7 +248,8 @@ func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
 	t.Setenv("PARLEY_NO_KEYRING", "1")
 	path, locked := filepath.Join(dir, "mcp.json"), filepath.Join(dir, "mcp.lock")
 	const none = `{"format": 1, "servers": {}}`
-	for file, text := range map[string]string{path: `{"mcpServers": {"one": {"command": "parley", "args": ["serve", "--stdio"]}}}`, locked: none} {
+	for file, text := range map[string]string{path: `{"mcpServers": {"one": {"command": "parley", "args": ["serve", ` +
+		`"--stdio"]}}}`, locked: none} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +260,8 @@ func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
 			t.Errorf("before the question: %s", before)
 		}
 		text, err := os.ReadFile(locked)
-		if err != nil || (string(text) != none) != accepted || bytes.Contains(text, []byte(`"greet"`)) != accepted || bytes.Contains(text, []byte("weather")) {
+		if err != nil || (string(text) != none) != accepted || bytes.Contains(text, []byte(`"greet"`)) != accepted ||
+			bytes.Contains(text, []byte("weather")) {
 			t.Errorf("after %s: %v\n%s", choice, err, text)
 		}
 		if err := os.WriteFile(locked, []byte(none), 0o600); err != nil {
@@ -255,8 +270,8 @@ func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
 	}
 }
 
-// Ctrl-C at a question ends the command. In a session the server learns that the call is cancelled; in 2026-07-28 the call
-// has already ended with the question, and the handler does not run again.
+// Ctrl-C at a question ends the command. In a session the server learns that the call is cancelled; in 2026-07-28 the
+// call has already ended with the question, and the handler does not run again.
 func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 	program, err := exec.LookPath("parley")
 	if err != nil {
@@ -279,7 +294,8 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 	})
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "A\x03"}, {"2026-07-28", "\x03"}} {
+	for _, test := range []struct{ revision, keys string }{{"2025-11-25", "\x03"}, {"2025-11-25", "A\x03"},
+		{"2026-07-28", "\x03"}} {
 		mu.Lock()
 		runs = 0
 		mu.Unlock()
@@ -301,7 +317,8 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 		select {
 		case err := <-ended:
 			if !errors.Is(err, call.ErrCancelled) && test.revision == "2025-11-25" {
-				t.Errorf("%s, keys %q: the question returns %v, want that the client has cancelled the call", test.revision, test.keys, err)
+				t.Errorf("%s, keys %q: the question returns %v, want that the client has cancelled the call",
+					test.revision, test.keys, err)
 			}
 		case <-ctx.Done():
 			t.Errorf("%s, keys %q: the server still serves the call", test.revision, test.keys)
@@ -326,13 +343,15 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
-		call := exec.CommandContext(ctx, program, "call", "--task", "--revision", revision, s.URL, "bake", "kind=plum", "milliseconds=1")
+		call := exec.CommandContext(ctx, program, "call", "--task", "--revision", revision, s.URL, "bake", "kind=plum",
+			"milliseconds=1")
 		call.Env = env
 		id, err := call.Output()
 		if err != nil {
 			t.Fatalf("%s: %v", revision, err)
 		}
-		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL, strings.TrimSpace(string(id)))
+		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL,
+			strings.TrimSpace(string(id)))
 		var result bytes.Buffer
 		wait.Env, wait.Stdout = env, &result
 		p := startAtTerminal(t, wait, true)
@@ -349,7 +368,8 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 				p.enter("\r")
 			}
 		}
-		if err != nil || !strings.Contains(result.String(), ": plum, icing: sugar, candles: 0. ") || !strings.Contains(p.shown.String(), "The plum cake is baked.") {
+		if err != nil || !strings.Contains(result.String(), ": plum, icing: sugar, candles: 0. ") ||
+			!strings.Contains(p.shown.String(), "The plum cake is baked.") {
 			t.Errorf("%s: %v, result %q, terminal %q", revision, err, result.String(), p.shown)
 		}
 	}
@@ -359,10 +379,11 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 const redPixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 
 // noTerminal are the variables by which terminals and multiplexers are detected, without values.
-var noTerminal = []string{"TMUX=", "STY=", "ZELLIJ=", "TERM_PROGRAM=", "LC_TERMINAL=", "KITTY_WINDOW_ID=", "KONSOLE_VERSION="}
+var noTerminal = []string{"TMUX=", "STY=", "ZELLIJ=", "TERM_PROGRAM=", "LC_TERMINAL=", "KITTY_WINDOW_ID=",
+	"KONSOLE_VERSION="}
 
-// A terminal that can show images receives them after their descriptions, in its own protocol. Other terminals, files and pipes
-// receive the descriptions only, and so does each terminal for an image that is broken.
+// A terminal that can show images receives them after their descriptions, in its own protocol. Other terminals, files
+// and pipes receive the descriptions only, and so does each terminal for an image that is broken.
 func TestImagesAreShownAtTerminalsThatCan(t *testing.T) {
 	program, err := exec.LookPath("parley")
 	if err != nil {
@@ -381,9 +402,10 @@ func TestImagesAreShownAtTerminalsThatCan(t *testing.T) {
 			&mcp.ImageContent{Data: broken, MimeType: "image/png"},
 		}, nil
 	})
-	server.AddResource(s, mcp.Resource{URI: "image://pixel", Name: "pixel", MimeType: "image/png"}, func(context.Context) ([]byte, error) {
-		return pixel, nil
-	})
+	server.AddResource(s, mcp.Resource{URI: "image://pixel", Name: "pixel", MimeType: "image/png"},
+		func(context.Context) ([]byte, error) {
+			return pixel, nil
+		})
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
@@ -412,7 +434,8 @@ func TestImagesAreShownAtTerminalsThatCan(t *testing.T) {
 
 	piped := exec.CommandContext(ctx, program, "call", h.URL, "draw", "--images", "kitty")
 	piped.Env = append(terminalEnv(t.TempDir()), "TERM=xterm-kitty")
-	if output, err := piped.Output(); err != nil || bytes.Contains(output, []byte("\x1b_G")) || !bytes.Contains(output, []byte("[image, image/png, ")) {
+	if output, err := piped.Output(); err != nil || bytes.Contains(output, []byte("\x1b_G")) ||
+		!bytes.Contains(output, []byte("[image, image/png, ")) {
 		t.Errorf("a pipe receives %q, %v", output, err)
 	}
 }

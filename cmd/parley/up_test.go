@@ -39,7 +39,9 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 	const id = "com.example/jobs"
 	builds := &server.Server{Name: "builds"}
 	server.AddExtension(builds, server.Extension{ID: id, Requests: map[string]server.ExtensionRequest{
-		"jobs/run": func(_ context.Context, params json.RawMessage) (any, error) { return map[string]any{"ran": true}, nil },
+		"jobs/run": func(_ context.Context, params json.RawMessage) (any, error) {
+			return map[string]any{"ran": true}, nil
+		},
 	}})
 	upstream := httptest.NewServer(builds)
 	defer upstream.Close()
@@ -76,11 +78,13 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}
-				if works == state.works && declared == state.works && (!declared || string(settings) == `{"queue":"a"}`) {
+				if works == state.works && declared == state.works &&
+					(!declared || string(settings) == `{"queue":"a"}`) {
 					break
 				}
 				if time.Now().After(deadline) {
-					t.Fatalf("%s with %q: declared %t (%s), result %s, %v", r, state.extensions, declared, settings, result, err)
+					t.Fatalf("%s with %q: declared %t (%s), result %s, %v", r, state.extensions, declared, settings,
+						result, err)
 				}
 			}
 		}
@@ -88,8 +92,10 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 }
 
 func TestFlagsOfTheEndpointRequireHTTP(t *testing.T) {
-	for _, flag := range []string{"--allow-host=a", "--allow-origin=a", "--public-url=a", "--tls-cert=a", "--tls-key=a"} {
-		for _, args := range [][]string{{"serve", "--stdio"}, {"up", "--stdio"}, {"bridge", "server"}, {"mock", "file"}} {
+	for _, flag := range []string{"--allow-host=a", "--allow-origin=a", "--public-url=a", "--tls-cert=a",
+		"--tls-key=a"} {
+		for _, args := range [][]string{{"serve", "--stdio"}, {"up", "--stdio"}, {"bridge", "server"},
+			{"mock", "file"}} {
 			cmd := newRoot()
 			cmd.SetArgs(append(args, flag))
 			cmd.SetOut(io.Discard)
@@ -226,7 +232,8 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 				} else {
 					command := &client.CommandTarget{}
 					command.Path, command.Args, command.InheritEnv = "parley", args, true
-					command.Env = []string{"PARLEY_CONFIG_DIR=" + t.TempDir(), "PARLEY_NO_KEYRING=1", "GORACE=atexit_sleep_ms=0"}
+					command.Env = []string{"PARLEY_CONFIG_DIR=" + t.TempDir(), "PARLEY_NO_KEYRING=1",
+						"GORACE=atexit_sleep_ms=0"}
 					target = command
 				}
 				mine, err := d.Dial(t.Context(), target)
@@ -249,7 +256,8 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 				[]string{"mcp.server.operation.duration", "mcp.client.operation.duration"})
 			inner, outer := c.spans["CLIENT tools/call echo"], c.spans["SERVER tools/call "+tool]
 			if want := hex.EncodeToString(inner.TraceId) + "-" +
-				hex.EncodeToString(inner.SpanId); !strings.Contains(parent(), want) || !bytes.Equal(inner.TraceId, outer.TraceId) ||
+				hex.EncodeToString(inner.SpanId); !strings.Contains(parent(), want) ||
+				!bytes.Equal(inner.TraceId, outer.TraceId) ||
 				!bytes.Equal(inner.ParentSpanId, outer.SpanId) {
 				t.Errorf("the server received the trace context %q, want %s", parent(), want)
 			}
@@ -280,7 +288,8 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 	c := newCollector(t)
 	t.Run("call", func(t *testing.T) {
 		at := startParley(t, `http://127\.0\.0\.1:\d+/mcp`, "serve", "--addr", "127.0.0.1:0", "--otlp", c.URL)
-		const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+		const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+			`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(initialize))
 		if err != nil {
 			t.Fatal(err)

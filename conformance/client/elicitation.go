@@ -30,7 +30,8 @@ func echoState(ctx context.Context, c *client.Client) error {
 	if err := list(ctx, c); err != nil {
 		return err
 	}
-	for _, tool := range []string{"test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"} {
+	for _, tool := range []string{"test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated",
+		"test_mrtr_no_result_type"} {
 		if err := must(ctx, c, tool, struct{}{}); err != nil {
 			return err
 		}

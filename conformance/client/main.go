@@ -58,7 +58,8 @@ func run(ctx context.Context) error {
 	return checkError(name, play(ctx, &d, server, scenario))
 }
 
-func play(ctx context.Context, d *client.Dialer, server string, scenario func(context.Context, *client.Client) error) error {
+func play(ctx context.Context, d *client.Dialer, server string,
+	scenario func(context.Context, *client.Client) error) error {
 	c, err := d.Dial(ctx, client.URL(server))
 	if err != nil {
 		return err

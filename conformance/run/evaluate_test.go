@@ -30,18 +30,24 @@ func TestVerdicts(t *testing.T) {
 		{name: "crash after success", checks: []check{ok}, crash: crash, verdict: failed, problems: "panic: failed"},
 		{name: "no result", verdict: failed, problems: "the suite left no result"},
 		{name: "only skips", checks: []check{skipped}, verdict: failed, problems: "the suite left no result"},
-		{name: "only skips and the schema", checks: []check{skipped, schema}, verdict: failed, problems: "the suite left no result"},
+		{name: "only skips and the schema", checks: []check{skipped, schema}, verdict: failed,
+			problems: "the suite left no result"},
 
 		{name: "listed failure", checks: []check{failure}, entries: "s", verdict: known, problems: "FAILURE b: wrong"},
 		{name: "listed crash", crash: crash, entries: "s", verdict: known, problems: "panic: failed"},
 		{name: "listed success", checks: []check{ok}, entries: "s", stale: "s"},
-		{name: "other scenario listed", checks: []check{failure}, entries: "other", verdict: failed, problems: "FAILURE b: wrong", stale: "other"},
+		{name: "other scenario listed", checks: []check{failure}, entries: "other", verdict: failed,
+			problems: "FAILURE b: wrong", stale: "other"},
 
-		{name: "listed check", checks: []check{ok, warning}, entries: "s:c", verdict: known, problems: "WARNING c: odd"},
-		{name: "one of two checks listed", checks: []check{failure, warning}, entries: "s:c", verdict: failed, problems: "FAILURE b: wrong"},
+		{name: "listed check", checks: []check{ok, warning}, entries: "s:c", verdict: known,
+			problems: "WARNING c: odd"},
+		{name: "one of two checks listed", checks: []check{failure, warning}, entries: "s:c", verdict: failed,
+			problems: "FAILURE b: wrong"},
 		{name: "listed check that passes", checks: []check{ok}, entries: "s:a", stale: "s:a"},
-		{name: "check and its scenario listed", checks: []check{failure}, entries: "s s:b", verdict: known, problems: "FAILURE b: wrong", stale: "s:b"},
-		{name: "listed check and a crash", checks: []check{warning}, crash: crash, entries: "s:c", verdict: failed, problems: "panic: failed"},
+		{name: "check and its scenario listed", checks: []check{failure}, entries: "s s:b", verdict: known,
+			problems: "FAILURE b: wrong", stale: "s:b"},
+		{name: "listed check and a crash", checks: []check{warning}, crash: crash, entries: "s:c", verdict: failed,
+			problems: "panic: failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var entries []entry
@@ -49,7 +55,8 @@ func TestVerdicts(t *testing.T) {
 				scenario, id, _ := strings.Cut(item, ":")
 				entries = append(entries, entry{scenario, id, i})
 			}
-			j := evaluate(allLegs[0], []outcome{{scenario: "s", checks: tt.checks, crash: tt.crash}}, entries, time.Second)
+			j := evaluate(allLegs[0], []outcome{{scenario: "s", checks: tt.checks, crash: tt.crash}}, entries,
+				time.Second)
 			var stale []string
 			for _, e := range j.stale {
 				stale = append(stale, e.String())
@@ -75,7 +82,8 @@ func TestVerdicts(t *testing.T) {
 func TestReportNamesFailuresAndTheirDirectories(t *testing.T) {
 	j := evaluate(allLegs[0], []outcome{
 		{scenario: "ping", checks: []check{{ID: "a", Status: "SUCCESS"}}},
-		{scenario: "tools-list", dir: "logs/tools-list", checks: []check{{ID: "b", Status: "FAILURE", ErrorMessage: "two\nlines"}, {ID: "c", Status: "SKIPPED"}}},
+		{scenario: "tools-list", dir: "logs/tools-list",
+			checks: []check{{ID: "b", Status: "FAILURE", ErrorMessage: "two\nlines"}, {ID: "c", Status: "SKIPPED"}}},
 	}, []entry{{scenario: "gone"}}, 1500*time.Millisecond)
 	var out strings.Builder
 	report(&out, []legReport{j})

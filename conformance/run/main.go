@@ -37,14 +37,18 @@ type config struct {
 
 func parseFlags() config {
 	var c config
-	flag.Func("leg", "run only this leg: "+strings.Join(legNames(), ", ")+"; repeatable (default all)", func(name string) error {
-		l, err := parseLeg(name)
-		c.legs = append(c.legs, l)
-		return err
-	})
-	flag.StringVar(&c.tools, "tools", filepath.Join(".tools", "conformance"), "`directory` in which scripts/tools installed the suite")
-	flag.StringVar(&c.out, "out", filepath.Join(".out", "conformance"), "`directory` for programs and logs; its content is removed first")
-	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"), "`file` with the scenarios that are known not to pass")
+	flag.Func("leg", "run only this leg: "+strings.Join(legNames(), ", ")+"; repeatable (default all)",
+		func(name string) error {
+			l, err := parseLeg(name)
+			c.legs = append(c.legs, l)
+			return err
+		})
+	flag.StringVar(&c.tools, "tools", filepath.Join(".tools", "conformance"),
+		"`directory` in which scripts/tools installed the suite")
+	flag.StringVar(&c.out, "out", filepath.Join(".out", "conformance"),
+		"`directory` for programs and logs; its content is removed first")
+	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"),
+		"`file` with the scenarios that are known not to pass")
 	flag.StringVar(&c.server, "server", "./conformance/server", "`package` of the server under test")
 	flag.StringVar(&c.client, "client", "./conformance/client", "`package` of the client under test")
 	flag.StringVar(&c.gateway, "gateway", "./conformance/gateway", "`package` of the gateway under test")

@@ -72,7 +72,8 @@ func TestServerIsStartedAndStopped(t *testing.T) {
 }
 
 func TestServerMustPrintItsURL(t *testing.T) {
-	if _, err := startServer(t.Context(), installServer(t, "no URL"), "server"); err == nil || !strings.Contains(err.Error(), `"listening somewhere"`) {
+	if _, err := startServer(t.Context(), installServer(t, "no URL"), "server"); err == nil ||
+		!strings.Contains(err.Error(), `"listening somewhere"`) {
 		t.Errorf("error %v, want the output of the server", err)
 	}
 }
@@ -96,7 +97,8 @@ func TestStopReportsCrash(t *testing.T) {
 	}
 	p.exited <- <-p.exited // wait for it
 	err = p.stop()
-	if err == nil || !strings.Contains(err.Error(), "ended before the suite") || !strings.Contains(err.Error(), "panic: failed") {
+	if err == nil || !strings.Contains(err.Error(), "ended before the suite") ||
+		!strings.Contains(err.Error(), "panic: failed") {
 		t.Errorf("stop: %v, want the panic", err)
 	}
 }

@@ -27,7 +27,9 @@ func report(w io.Writer, reports []legReport) (ok bool) {
 		}
 		for _, e := range j.stale {
 			ok = false
-			fmt.Fprintf(w, "\nSTALE %v %v\n    passes, or this leg has no such scenario: remove it from the baseline, for example with -shrink\n", j.leg, e)
+			fmt.Fprintf(w,
+				"\nSTALE %v %v\n    passes, or this leg has no such scenario: remove it from the baseline, for "+
+					"example with -shrink\n", j.leg, e)
 		}
 	}
 
@@ -36,7 +38,8 @@ func report(w io.Writer, reports []legReport) (ok bool) {
 	fmt.Fprintln(table, "leg\tscenarios\tpassed\tbaseline\tfailed\tstale entries\tskipped checks\ttime\t")
 	for _, j := range reports {
 		fmt.Fprintf(table, "%v\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t\n", j.leg, len(j.results),
-			j.count(passed), j.count(known), j.count(failed), len(j.stale), j.skipped(), j.took.Round(100*time.Millisecond))
+			j.count(passed), j.count(known), j.count(failed), len(j.stale), j.skipped(),
+			j.took.Round(100*time.Millisecond))
 	}
 	table.Flush()
 	return ok

@@ -61,9 +61,9 @@ type outcome struct {
 	crash    error  // a panic or data race of the client
 }
 
-// run runs one leg and returns the outcome of each of its scenarios, in the order of the suite. subject is the URL of the
-// server under test or the command of the client under test. The command is relative to s.out, because the suite splits it
-// at spaces.
+// run runs one leg and returns the outcome of each of its scenarios, in the order of the suite. subject is the URL of
+// the server under test or the command of the client under test. The command is relative to s.out, because the suite
+// splits it at spaces.
 func (s suite) run(ctx context.Context, l leg, subject string) ([]outcome, error) {
 	scenarios, err := s.scenarios(ctx, l)
 	if err != nil {

@@ -27,13 +27,15 @@ func addContentTools(s *server.Server) {
 	add("test_image_content", "Returns an image", image)
 	add("test_audio_content", "Returns audio", mcp.Audio(sample(wav), "audio/wav"))
 	add("test_embedded_resource", "Returns an embedded resource", resource)
-	add("test_multiple_content_types", "Returns a text, an image and an embedded resource", mcp.Text("Multiple content types:"), image, resource)
+	add("test_multiple_content_types", "Returns a text, an image and an embedded resource",
+		mcp.Text("Multiple content types:"), image, resource)
 
 	server.AddTool(s, mcp.Tool{Name: "test_error_handling", Description: "Always fails"},
 		func(context.Context, none) (string, error) {
 			return "", errors.New("this tool intentionally returns an error for testing")
 		})
-	server.AddTool(s, mcp.Tool{Name: "test_tool_with_progress", Description: "Reports progress three times"}, reportProgress)
+	server.AddTool(s, mcp.Tool{Name: "test_tool_with_progress", Description: "Reports progress three times"},
+		reportProgress)
 }
 
 func reportProgress(ctx context.Context, _ none) (string, error) {

@@ -13,12 +13,16 @@ import (
 
 // addResources adds resources and a template.
 func addResources(s *server.Server) {
-	server.AddStatic(s, mcp.Resource{URI: "test://static-text", Name: "Static text", Description: "A text.", MimeType: "text/plain"},
+	server.AddStatic(s, mcp.Resource{URI: "test://static-text", Name: "Static text", Description: "A text.",
+		MimeType: "text/plain"},
 		"This is the content of the static text resource.")
-	server.AddStatic(s, mcp.Resource{URI: "test://static-binary", Name: "Static binary", Description: "An image.", MimeType: "image/png"}, sample(png))
-	server.AddStatic(s, mcp.Resource{URI: "test://watched-resource", Name: "Watched", Description: "A text to subscribe to.", MimeType: "text/plain"},
+	server.AddStatic(s, mcp.Resource{URI: "test://static-binary", Name: "Static binary", Description: "An image.",
+		MimeType: "image/png"}, sample(png))
+	server.AddStatic(s, mcp.Resource{URI: "test://watched-resource", Name: "Watched",
+		Description: "A text to subscribe to.", MimeType: "text/plain"},
 		"Nothing has changed yet.")
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "Template", Description: "Data by id.", MimeType: "application/json"},
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "test://template/{id}/data", Name: "Template",
+		Description: "Data by id.", MimeType: "application/json"},
 		func(_ context.Context, in struct {
 			ID string `json:"id"`
 		}) (string, error) {
@@ -41,18 +45,23 @@ func addPrompts(s *server.Server) {
 		func(context.Context, string, map[string]string) ([]string, error) {
 			return []string{"test-one", "test-two"}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_embedded_resource", Description: "A prompt with an embedded resource."},
+	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_embedded_resource",
+		Description: "A prompt with an embedded resource."},
 		func(_ context.Context, in struct {
 			URI string `json:"resourceUri" doc:"the URI of the resource"`
 		}) ([]mcp.PromptMessage, error) {
-			shown := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: in.URI, MimeType: "text/plain", Text: "The text of the resource."}}
-			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: shown}, {Role: mcp.RoleUser, Content: mcp.Text("Summarize it.")}}, nil
+			shown := &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: in.URI, MimeType: "text/plain",
+				Text: "The text of the resource."}}
+			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: shown},
+				{Role: mcp.RoleUser, Content: mcp.Text("Summarize it.")}}, nil
 		})
 	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_image", Description: "A prompt with an image."},
 		func(context.Context, struct{}) ([]mcp.PromptMessage, error) {
-			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Image(sample(png), "image/png")}, {Role: mcp.RoleUser, Content: mcp.Text("What is it?")}}, nil
+			return []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Image(sample(png), "image/png")},
+				{Role: mcp.RoleUser, Content: mcp.Text("What is it?")}}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "test_input_required_result_prompt", Description: "A prompt that asks the user."},
+	server.AddPrompt(s, mcp.Prompt{Name: "test_input_required_result_prompt",
+		Description: "A prompt that asks the user."},
 		func(ctx context.Context, _ struct{}) (string, error) {
 			form, err := server.Elicit[struct {
 				Context string `json:"context"`
@@ -77,7 +86,8 @@ func addChanges(s *server.Server) {
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_trigger_prompt_change", Description: "Changes the list of prompts."},
 		func(context.Context, struct{}) (string, error) {
-			transient := mcp.Prompt{Name: fmt.Sprintf("test_transient_%d", count.Add(1)), Description: "Removed at once."}
+			transient := mcp.Prompt{Name: fmt.Sprintf("test_transient_%d", count.Add(1)),
+				Description: "Removed at once."}
 			server.AddPrompt(s, transient, func(context.Context, struct{}) (string, error) { return "", nil })
 			s.RemovePrompt(transient.Name)
 			return "changed", nil

@@ -51,8 +51,10 @@ func addInputRequests(s *server.Server) {
 			}
 			return fmt.Sprintf("User response: %s, %s", u.Username, u.Email), nil
 		})
-	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1034_defaults", Description: "Asks with a form that has defaults."}, formTool(defaultsForm))
-	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1330_enums", Description: "Asks with a form that has all kinds of choices."}, formTool(enumsForm))
+	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1034_defaults",
+		Description: "Asks with a form that has defaults."}, formTool(defaultsForm))
+	server.AddTool(s, mcp.Tool{Name: "test_elicitation_sep1330_enums",
+		Description: "Asks with a form that has all kinds of choices."}, formTool(enumsForm))
 	server.AddTool(s, mcp.Tool{Name: "test_missing_capability", Description: "Requires the sampling capability."},
 		func(ctx context.Context, _ struct{}) (string, error) {
 			answer, err := server.Sample(ctx, sampling("Say something."))
@@ -71,65 +73,73 @@ func addInputRequired(s *server.Server) {
 		return mcp.Tool{Name: "test_input_required_result_" + suffix, Description: description}
 	}
 	server.AddTool(s, tool("elicitation", "Asks for a name."), askName)
-	server.AddTool(s, tool("sampling", "Asks the model of the client."), func(ctx context.Context, _ struct{}) (string, error) {
-		answer, err := server.Sample(ctx, sampling("What is the capital of France?"), server.Key("capital_question"))
-		if err != nil {
-			return "", err
-		}
-		return textOf(answer.Content), nil
-	})
-	server.AddTool(s, tool("list_roots", "Asks for the roots of the client."), func(ctx context.Context, _ struct{}) (string, error) {
-		roots, err := server.Roots(ctx, server.Key("client_roots"))
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%d roots", len(roots)), nil
-	})
-	server.AddTool(s, tool("request_state", "Asks for a confirmation."), func(ctx context.Context, _ struct{}) (string, error) {
-		if _, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm")); err != nil {
-			return "", err
-		}
-		return "state-ok", nil
-	})
-	server.AddTool(s, tool("multiple_inputs", "Makes three input requests at once."), func(ctx context.Context, _ struct{}) (string, error) {
-		var who name
-		var answer mcp.CreateMessageResult
-		var roots []mcp.Root
-		err := server.Ask(ctx,
-			server.ElicitInto(&who, "What is your name?", server.Key("user_name")),
-			server.SampleInto(&answer, sampling("Write a greeting."), server.Key("greeting")),
-			server.RootsInto(&roots, server.Key("client_roots")))
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s, %s, %d roots", textOf(answer.Content), who.Name, len(roots)), nil
-	})
-	server.AddTool(s, tool("multi_round", "Makes two input requests, one after the other."), func(ctx context.Context, _ struct{}) (string, error) {
-		first, err := server.Elicit[name](ctx, "First?", server.Key("step1"))
-		if err != nil {
-			return "", err
-		}
-		second, err := server.Elicit[color](ctx, "What is your favorite color?", server.Key("step2"))
-		if err != nil {
-			return "", err
-		}
-		return first.Name + " likes " + second.Color, nil
-	})
-	server.AddTool(s, tool("tampered_state", "Asks for a confirmation."), func(ctx context.Context, _ struct{}) (string, error) {
-		_, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm"))
-		return "confirmed", err
-	})
-	server.AddTool(s, tool("capabilities", "Asks for input that the client supports."), func(ctx context.Context, _ struct{}) (string, error) {
-		if server.PeerOf(ctx).Capabilities.Elicitation.SupportsForm() {
-			who, err := server.Elicit[name](ctx, "What is your name?")
-			return who.Name, err
-		}
-		answer, err := server.Sample(ctx, sampling("Say a name."))
-		if err != nil {
-			return "", err
-		}
-		return textOf(answer.Content), nil
-	})
+	server.AddTool(s, tool("sampling", "Asks the model of the client."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			answer, err := server.Sample(ctx, sampling("What is the capital of France?"),
+				server.Key("capital_question"))
+			if err != nil {
+				return "", err
+			}
+			return textOf(answer.Content), nil
+		})
+	server.AddTool(s, tool("list_roots", "Asks for the roots of the client."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			roots, err := server.Roots(ctx, server.Key("client_roots"))
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%d roots", len(roots)), nil
+		})
+	server.AddTool(s, tool("request_state", "Asks for a confirmation."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			if _, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm")); err != nil {
+				return "", err
+			}
+			return "state-ok", nil
+		})
+	server.AddTool(s, tool("multiple_inputs", "Makes three input requests at once."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			var who name
+			var answer mcp.CreateMessageResult
+			var roots []mcp.Root
+			err := server.Ask(ctx,
+				server.ElicitInto(&who, "What is your name?", server.Key("user_name")),
+				server.SampleInto(&answer, sampling("Write a greeting."), server.Key("greeting")),
+				server.RootsInto(&roots, server.Key("client_roots")))
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("%s, %s, %d roots", textOf(answer.Content), who.Name, len(roots)), nil
+		})
+	server.AddTool(s, tool("multi_round", "Makes two input requests, one after the other."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			first, err := server.Elicit[name](ctx, "First?", server.Key("step1"))
+			if err != nil {
+				return "", err
+			}
+			second, err := server.Elicit[color](ctx, "What is your favorite color?", server.Key("step2"))
+			if err != nil {
+				return "", err
+			}
+			return first.Name + " likes " + second.Color, nil
+		})
+	server.AddTool(s, tool("tampered_state", "Asks for a confirmation."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			_, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm"))
+			return "confirmed", err
+		})
+	server.AddTool(s, tool("capabilities", "Asks for input that the client supports."),
+		func(ctx context.Context, _ struct{}) (string, error) {
+			if server.PeerOf(ctx).Capabilities.Elicitation.SupportsForm() {
+				who, err := server.Elicit[name](ctx, "What is your name?")
+				return who.Name, err
+			}
+			answer, err := server.Sample(ctx, sampling("Say a name."))
+			if err != nil {
+				return "", err
+			}
+			return textOf(answer.Content), nil
+		})
 }
 
 func askName(ctx context.Context, _ struct{}) (string, error) {

@@ -14,8 +14,10 @@ func addSchemaTools(s *server.Server) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("Arguments: " + string(arguments))}}, nil
 	}
 	for _, tool := range []mcp.Tool{
-		{Name: "json_schema_2020_12_tool", Description: "Has a schema with many keywords of JSON Schema 2020-12", InputSchema: json.RawMessage(schema202012)},
-		{Name: "test_x_mcp_header", Description: "Has an argument that is mirrored in a header", InputSchema: json.RawMessage(schemaWithHeader)},
+		{Name: "json_schema_2020_12_tool", Description: "Has a schema with many keywords of JSON Schema 2020-12",
+			InputSchema: json.RawMessage(schema202012)},
+		{Name: "test_x_mcp_header", Description: "Has an argument that is mirrored in a header",
+			InputSchema: json.RawMessage(schemaWithHeader)},
 	} {
 		if err := s.RegisterTool(tool, echo); err != nil {
 			panic(err)

@@ -53,8 +53,9 @@ func main() {
 		Name: "apikeys", Version: "1.0.0",
 		Auth: &auth.ProtectedResource{Verifier: parseKeys(os.Getenv("API_KEYS"))}, // no Issuers
 	}
-	server.AddTool(s, mcp.Tool{Name: "whoami", Description: "Name the caller"}, func(ctx context.Context, _ struct{}) (string, error) {
-		return server.PrincipalOf(ctx).Subject(), nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "whoami", Description: "Name the caller"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			return server.PrincipalOf(ctx).Subject(), nil
+		})
 	server.Main(s)
 }

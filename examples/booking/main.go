@@ -20,12 +20,13 @@ type booking struct {
 
 func main() {
 	s := &server.Server{Name: "booking", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "book", Description: "Book a table"}, func(ctx context.Context, _ struct{}) (string, error) {
-		table, err := server.Elicit[booking](ctx, "On which day, and for how many people?")
-		if err != nil {
-			return "", err // such as server.ErrDeclined, which becomes a tool error
-		}
-		return fmt.Sprintf("Booked a table for %d on %s.", table.People, table.Day), nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "book", Description: "Book a table"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			table, err := server.Elicit[booking](ctx, "On which day, and for how many people?")
+			if err != nil {
+				return "", err // such as server.ErrDeclined, which becomes a tool error
+			}
+			return fmt.Sprintf("Booked a table for %d on %s.", table.People, table.Day), nil
+		})
 	server.Main(s)
 }

@@ -58,7 +58,8 @@ func (c *clock) run(ctx context.Context, tick time.Duration) {
 // setTimer adds a tool. The server notifies the clients.
 func (c *clock) setTimer(context.Context, struct{}) (string, error) {
 	err := c.server.RegisterTool(
-		mcp.Tool{Name: "cancel_timer", Description: "Cancel the timer", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		mcp.Tool{Name: "cancel_timer", Description: "Cancel the timer",
+			InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 			c.server.RemoveTool("cancel_timer")
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("The timer is cancelled.")}}, nil

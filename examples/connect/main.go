@@ -53,11 +53,14 @@ func newServer(a *account) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "repositories", Description: "Count the user's repositories"},
 		func(ctx context.Context, _ struct{}) (string, error) {
 			// In 2026-07-28 the handler runs again in each round. Once returns the same page.
-			page, err := server.Once(ctx, "page", func(context.Context, string) (string, error) { return a.newPage(), nil })
+			page, err := server.Once(ctx, "page", func(context.Context, string) (string, error) {
+				return a.newPage(), nil
+			})
 			if err != nil {
 				return "", err
 			}
-			if err := server.ElicitURL(ctx, a.base+page, "Enter the API key of your code host.", a.connected); err != nil {
+			if err := server.ElicitURL(ctx, a.base+page, "Enter the API key of your code host.",
+				a.connected); err != nil {
 				return "", err
 			}
 			a.mu.Lock()
@@ -84,7 +87,9 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		key = r.PostFormValue("key")
 	}
 	if key == "" {
-		fmt.Fprint(w, `<!doctype html><title>Connect</title><form method="post"><label>API key <input name="key" type="password" required></label> <button>Connect</button></form>`)
+		fmt.Fprint(w,
+			`<!doctype html><title>Connect</title><form method="post"><label>API key <input name="key" `+
+				`type="password" required></label> <button>Connect</button></form>`)
 		return
 	}
 	if a.key == "" {

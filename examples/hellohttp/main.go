@@ -18,8 +18,9 @@ type greeting struct{ Name string }
 
 func main() {
 	s := &server.Server{Name: "hello", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person by name"}, func(_ context.Context, in greeting) (string, error) {
-		return "Hello, " + in.Name + "!", nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person by name"},
+		func(_ context.Context, in greeting) (string, error) {
+			return "Hello, " + in.Name + "!", nil
+		})
 	log.Fatal(s.ListenAndServe(context.Background(), "127.0.0.1:"+os.Getenv("PORT")))
 }

@@ -22,7 +22,8 @@ func timed(logger *slog.Logger) call.Middleware {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			begin := time.Now()
 			result, err := next(ctx, c)
-			logger.InfoContext(ctx, "served a request", "method", c.Method(), "revision", c.Revision(), "took", time.Since(begin), "failed", err != nil)
+			logger.InfoContext(ctx, "served a request", "method", c.Method(), "revision", c.Revision(), "took",
+				time.Since(begin), "failed", err != nil)
 			return result, err
 		}
 	}
@@ -48,7 +49,8 @@ func limited(n int) call.Middleware {
 }
 
 func newServer(logger *slog.Logger, maxCalls int) *server.Server {
-	s := &server.Server{Name: "middleware", Version: "1.0.0", Middleware: []call.Middleware{timed(logger), limited(maxCalls)}}
+	s := &server.Server{Name: "middleware", Version: "1.0.0",
+		Middleware: []call.Middleware{timed(logger), limited(maxCalls)}}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Return a greeting"},
 		func(ctx context.Context, _ struct{}) (string, error) { return "hello", ctx.Err() })
 	return s

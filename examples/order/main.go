@@ -68,9 +68,10 @@ func question(ctx context.Context, text string) (string, error) {
 }
 
 func main() {
-	s := newServer(&server.Server{Name: "order", Version: "1.0.0"}, func(_ context.Context, key string) (string, error) {
-		return "receipt " + key, nil
-	})
+	s := newServer(&server.Server{Name: "order", Version: "1.0.0"},
+		func(_ context.Context, key string) (string, error) {
+			return "receipt " + key, nil
+		})
 	if err := s.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}

@@ -87,11 +87,13 @@ type requestIDs struct{ last atomic.Int64 }
 
 // send sends one request on a new connection. after is the previous reply, or nil for the first round.
 func (ids *requestIDs) send(ctx context.Context, url string, after *reply) (*reply, error) {
-	params := `"name":"order","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
+	params := `"name":"order","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
 	if after != nil {
 		responses := make(map[string]any)
 		for key, q := range after.InputRequests {
-			responses[key] = map[string]any{"action": "accept", "content": map[string]string{"answer": answers[q.Params.Message]}}
+			responses[key] = map[string]any{"action": "accept",
+				"content": map[string]string{"answer": answers[q.Params.Message]}}
 		}
 		raw, err := json.Marshal(responses)
 		if err != nil {
@@ -362,7 +364,8 @@ func answerQuestions(d *client.Dialer) {
 	}
 	d.Sample = func(_ context.Context, p *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 		question := p.Messages[0].Content[0].(*mcp.TextContent).Text
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "user", Content: []mcp.Content{mcp.Text(answers[question])}}, nil
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: "user",
+			Content: []mcp.Content{mcp.Text(answers[question])}}, nil
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 
 func main() {
 	s := &server.Server{Name: "progress", Version: "1.0.0"}
-	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count slowly"}, func(ctx context.Context, _ struct{}) (string, error) {
-		for i := 1; i <= 10 && ctx.Err() == nil; i++ {
-			time.Sleep(100 * time.Millisecond)
-			_ = server.Progress(ctx, float64(i), 10, "counting") // sent if the client has requested it
-		}
-		return "counted to 10", nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "count", Description: "Count slowly"},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			for i := 1; i <= 10 && ctx.Err() == nil; i++ {
+				time.Sleep(100 * time.Millisecond)
+				_ = server.Progress(ctx, float64(i), 10, "counting") // sent if the client has requested it
+			}
+			return "counted to 10", nil
+		})
 	server.Main(s)
 }

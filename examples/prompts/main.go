@@ -32,7 +32,8 @@ func newServer() *server.Server {
 			return text, nil
 		})
 	// others contains the arguments that already have a value.
-	server.CompletePrompt(s, "review", "reviewer", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+	server.CompletePrompt(s, "review", "reviewer", func(_ context.Context, value string,
+		others map[string]string) ([]string, error) {
 		var names []string
 		for _, name := range reviewers[others["language"]] {
 			if strings.HasPrefix(strings.ToLower(name), strings.ToLower(value)) {

@@ -44,7 +44,8 @@ func routed(next http.Handler) http.Handler {
 }
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on; requests need no authorization, so use a loopback address")
+	addr := flag.String("addr", "127.0.0.1:8080",
+		"address to listen on; requests need no authorization, so use a loopback address")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -59,7 +59,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := watch(context.Background(), os.Stdout, client.Command(os.Args[3], os.Args[4:]...), os.Args[2], n); err != nil {
+	if err := watch(context.Background(), os.Stdout, client.Command(os.Args[3], os.Args[4:]...), os.Args[2],
+		n); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -88,7 +88,8 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 	f.finish()
 }
 
-// Servers that do not start, or fail again and again, do not delay the others, and each call to them ends with an error.
+// Servers that do not start, or fail again and again, do not delay the others, and each call to them ends with an
+// error.
 func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	f := newFixture(t)
 	var servers []host.ServerConfig
@@ -130,13 +131,14 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	f.finish()
 }
 
-// A gateway that is killed leaves no process: neither servers, nor their children, nor those that ignore SIGTERM and the
-// end of their input.
+// A gateway that is killed leaves no process: neither servers, nor their children, nor those that ignore SIGTERM and
+// the end of their input.
 func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 	f := newFixture(t)
 	var o gatewaySettings
 	for i := range 5 {
-		o.Servers = append(o.Servers, settings{Name: fmt.Sprintf("server-%d", i+1), Journal: f.journal, Pids: f.pids, Stubborn: i%2 == 0})
+		o.Servers = append(o.Servers, settings{Name: fmt.Sprintf("server-%d", i+1), Journal: f.journal, Pids: f.pids,
+			Stubborn: i%2 == 0})
 	}
 	repeat(func() {
 		options := commandOptions(t, gatewayVariable, o)
@@ -180,15 +182,16 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 	f.finish()
 }
 
-// All sessions of a server expire again and again while users call it, and the access token for it expires. No call fails,
-// and one new token is requested for each that expires.
+// All sessions of a server expire again and again while users call it, and the access token for it expires. No call
+// fails, and one new token is requested for each that expires.
 func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, sharing := range []host.Sharing{host.PerCaller, host.Shared} {
 			t.Run(fmt.Sprint(r, " ", sharing), func(t *testing.T) {
 				f := newFixture(t)
 				u := f.expiring("expiring")
-				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), Sharing: sharing}}, client.Dialer{Revision: r, Auth: u.login(t)})
+				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), Sharing: sharing}},
+					client.Dialer{Revision: r, Auth: u.login(t)})
 				f.dial(mcp.V20251125).awaitTools(u.name)
 				l := f.startLoad(40, []string{u.name})
 				tokens := 1
@@ -329,8 +332,8 @@ func (s *seen) number() int {
 	return len(s.expired)
 }
 
-// Server processes are killed and start again while users call them. Calls that begin while a process is away wait for it:
-// only those that are in flight when it is killed fail.
+// Server processes are killed and start again while users call them. Calls that begin while a process is away wait for
+// it: only those that are in flight when it is killed fail.
 func TestCallsWaitForServersThatRestart(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
@@ -379,7 +382,8 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 					l.Proceed(20)
 					l.fail(e.name)
 					e.kill()
-					// A call on a connection of the process that has ended would be in flight, as far as the host can know.
+					// A call on a connection of the process that has ended would be in flight, as far as the host can
+					// know.
 					connections.CloseIdleConnections()
 					l.recovered(e.name)
 					l.awaitBegun(e.name, 1)

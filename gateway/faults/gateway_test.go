@@ -58,7 +58,8 @@ func (f *fixture) command(name string, change func(*settings)) host.ServerConfig
 	if change != nil {
 		change(&o)
 	}
-	return host.ServerConfig{Name: name, Target: &client.CommandTarget{CommandOptions: commandOptions(f.t, serverVariable, o)}}
+	return host.ServerConfig{Name: name, Target: &client.CommandTarget{CommandOptions: commandOptions(f.t,
+		serverVariable, o)}}
 }
 
 func commandOptions(t *testing.T, variable string, settings any) transport.CommandOptions {
@@ -263,7 +264,8 @@ func (f *fixture) dial(revision mcp.Revision) *user {
 	u := &user{fixture: f, name: fmt.Sprintf("user-%d", f.users)}
 	ctx, cancel := context.WithTimeout(f.t.Context(), faulttest.Patience)
 	defer cancel()
-	d := &client.Dialer{Name: u.name, Revision: revision, Logger: slog.New(slog.DiscardHandler), HTTPClient: &http.Client{Transport: &http.Transport{}}}
+	d := &client.Dialer{Name: u.name, Revision: revision, Logger: slog.New(slog.DiscardHandler),
+		HTTPClient: &http.Client{Transport: &http.Transport{}}}
 	var err error
 	if u.Client, err = d.Dial(ctx, client.URL(f.url)); err != nil {
 		f.t.Fatal(err)
@@ -276,7 +278,8 @@ func (f *fixture) dial(revision mcp.Revision) *user {
 func (u *user) awaitTools(servers ...string) {
 	u.fixture.t.Helper()
 	for _, server := range servers {
-		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error { return u.call(server+"__echo", arguments{}) })
+		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server,
+			func() error { return u.call(server+"__echo", arguments{}) })
 	}
 }
 

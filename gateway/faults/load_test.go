@@ -57,7 +57,8 @@ func (l *load) act(u *user) error {
 		tool = "steps"
 	}
 	before := l.begin(server)
-	if err := u.call(server+"__"+tool, arguments{}); err != nil && !before.fails && l.state(server).faults == before.faults {
+	if err := u.call(server+"__"+tool, arguments{}); err != nil && !before.fails &&
+		l.state(server).faults == before.faults {
 		return fmt.Errorf("%s: %w", server, err)
 	}
 	return nil

@@ -79,7 +79,8 @@ func runServer(text string) error {
 	tool("steps", p.started(steps))
 	tool("fault", p.started(p.fault))
 	if p.Gate != "" {
-		if err := faulttest.Within(faulttest.Patience, func() error { _, err := os.Stat(p.Gate); return err }); err != nil {
+		if err := faulttest.Within(faulttest.Patience,
+			func() error { _, err := os.Stat(p.Gate); return err }); err != nil {
 			return err
 		}
 	}
@@ -111,7 +112,8 @@ func record(dir, file, name string) (*os.File, error) {
 }
 
 // started records the start of a handler.
-func (p *process) started(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+func (p *process) started(handle func(context.Context, arguments) (string, error)) func(context.Context,
+	arguments) (string, error) {
 	return func(ctx context.Context, in arguments) (string, error) {
 		if err := p.journal.Started(in.User, in.Nonce); err != nil {
 			return "", err
@@ -231,7 +233,8 @@ func (p *process) fault(_ context.Context, in arguments) (string, error) {
 		_, _ = os.Stdout.WriteString("\n")
 	case "answers requests that it did not receive":
 		for i := range 1000 {
-			p.print(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"crossed"}]}}`+"\n", 1_000_000+i))
+			p.print(fmt.Appendf(nil,
+				`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"crossed"}]}}`+"\n", 1_000_000+i))
 		}
 	case "reports 2,000 changes of lists":
 		for range 2000 {

@@ -20,25 +20,37 @@ func TestParse(t *testing.T) {
 		headers []string
 		want    []challenge.Challenge
 	}{
-		"nothing":             {nil, nil},
-		"empty":               {[]string{"", " , ,"}, nil},
-		"only a scheme":       {[]string{"Bearer"}, []challenge.Challenge{{Scheme: "Bearer"}}},
-		"parameters":          {[]string{`Bearer realm="a b", Scope=x`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a b", "scope": "x"}}}},
-		"escaped characters":  {[]string{`Bearer realm="a\"b\\"`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": `a"b\`}}}},
-		"comma in quotes":     {[]string{`Bearer realm="a, Basic b=c"`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a, Basic b=c"}}}},
-		"spaces around =":     {[]string{`Bearer realm = "a"`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a"}}}},
-		"unquoted URL":        {[]string{`Bearer resource_metadata=https://a.example/b?c=d, error=x`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"resource_metadata": "https://a.example/b?c=d", "error": "x"}}}},
-		"two in one header":   {[]string{`Basic realm="a", DPoP algs="ES256"`}, []challenge.Challenge{{Scheme: "Basic", Params: params{"realm": "a"}}, {Scheme: "DPoP", Params: params{"algs": "ES256"}}}},
-		"two headers":         {[]string{`Basic`, `DPoP`}, []challenge.Challenge{{Scheme: "Basic"}, {Scheme: "DPoP"}}},
-		"list of schemes":     {[]string{`Basic, DPoP`}, []challenge.Challenge{{Scheme: "Basic"}, {Scheme: "DPoP"}}},
-		"token68":             {[]string{`Negotiate abc/d==, Bearer`}, []challenge.Challenge{{Scheme: "Negotiate", Token68: "abc/d=="}, {Scheme: "Bearer"}}},
-		"empty elements":      {[]string{`Bearer ,, a="b",,c=d`}, []challenge.Challenge{{Scheme: "Bearer", Params: params{"a": "b", "c": "d"}}}},
+		"nothing":       {nil, nil},
+		"empty":         {[]string{"", " , ,"}, nil},
+		"only a scheme": {[]string{"Bearer"}, []challenge.Challenge{{Scheme: "Bearer"}}},
+		"parameters": {[]string{`Bearer realm="a b", Scope=x`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a b", "scope": "x"}}}},
+		"escaped characters": {[]string{`Bearer realm="a\"b\\"`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": `a"b\`}}}},
+		"comma in quotes": {[]string{`Bearer realm="a, Basic b=c"`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a, Basic b=c"}}}},
+		"spaces around =": {[]string{`Bearer realm = "a"`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"realm": "a"}}}},
+		"unquoted URL": {[]string{`Bearer resource_metadata=https://a.example/b?c=d, error=x`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"resource_metadata": "https://a.example/b?c=d",
+				"error": "x"}}}},
+		"two in one header": {[]string{`Basic realm="a", DPoP algs="ES256"`},
+			[]challenge.Challenge{{Scheme: "Basic", Params: params{"realm": "a"}},
+				{Scheme: "DPoP", Params: params{"algs": "ES256"}}}},
+		"two headers":     {[]string{`Basic`, `DPoP`}, []challenge.Challenge{{Scheme: "Basic"}, {Scheme: "DPoP"}}},
+		"list of schemes": {[]string{`Basic, DPoP`}, []challenge.Challenge{{Scheme: "Basic"}, {Scheme: "DPoP"}}},
+		"token68": {[]string{`Negotiate abc/d==, Bearer`},
+			[]challenge.Challenge{{Scheme: "Negotiate", Token68: "abc/d=="}, {Scheme: "Bearer"}}},
+		"empty elements": {[]string{`Bearer ,, a="b",,c=d`},
+			[]challenge.Challenge{{Scheme: "Bearer", Params: params{"a": "b", "c": "d"}}}},
 		"repeated parameter":  {[]string{`Bearer scope=a, SCOPE=b`}, nil},
 		"unterminated string": {[]string{`Basic, Bearer realm="a`}, []challenge.Challenge{{Scheme: "Basic"}}},
 		"no value":            {[]string{`Bearer x="y", realm=, z=a`}, nil},
 		"quoted name":         {[]string{`Bearer "realm"=x`}, nil},
-		"too many":            {[]string{strings.Repeat("A,", 40)}, slices.Repeat([]challenge.Challenge{{Scheme: "A"}}, 16)},
-		"too long":            {[]string{"Basic", "Bearer realm=" + strings.Repeat("x", 16<<10)}, []challenge.Challenge{{Scheme: "Basic"}}},
+		"too many": {[]string{strings.Repeat("A,", 40)},
+			slices.Repeat([]challenge.Challenge{{Scheme: "A"}}, 16)},
+		"too long": {[]string{"Basic", "Bearer realm=" + strings.Repeat("x", 16<<10)},
+			[]challenge.Challenge{{Scheme: "Basic"}}},
 	} {
 		if diff := cmp.Diff(c.want, challenge.Parse(c.headers)); diff != "" {
 			t.Errorf("%s: %q is parsed as (-want +got):\n%s", name, c.headers, diff)
@@ -48,13 +60,15 @@ func TestParse(t *testing.T) {
 
 func FuzzWWWAuthenticate(f *testing.F) {
 	for _, seed := range []string{
-		`Bearer realm="a\"b", scope=x`, `Basic, DPoP algs="ES256"`, `Negotiate abc==`, `Bearer a="`, "Bearer resource_metadata=https://a.example/b?c=d",
+		`Bearer realm="a\"b", scope=x`, `Basic, DPoP algs="ES256"`, `Negotiate abc==`, `Bearer a="`,
+		"Bearer resource_metadata=https://a.example/b?c=d",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
 		for _, c := range challenge.Parse([]string{header}) {
-			if strings.ContainsAny(header, "\x00\n\r") || strings.ContainsFunc(header, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }) {
+			if strings.ContainsAny(header, "\x00\n\r") ||
+				strings.ContainsFunc(header, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }) {
 				return // a response header cannot have these characters
 			}
 			again := challenge.Parse([]string{c.String()})
@@ -69,7 +83,8 @@ func FuzzWWWAuthenticate(f *testing.F) {
 }
 
 func TestUnionKeepsTheOrder(t *testing.T) {
-	if got := challenge.Union([]string{"b", "a"}, nil, []string{"a", "c", "b"}); !slices.Equal(got, []string{"b", "a", "c"}) {
+	if got := challenge.Union([]string{"b", "a"}, nil, []string{"a", "c", "b"}); !slices.Equal(got,
+		[]string{"b", "a", "c"}) {
 		t.Errorf("%q", got)
 	}
 	if got := challenge.Union(nil, nil); got != nil {

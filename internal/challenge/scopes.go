@@ -32,9 +32,11 @@ func CheckScopes(scopes []string) error {
 		invalid := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 		switch {
 		case scope == "" || strings.ContainsFunc(scope, invalid):
-			return fmt.Errorf("invalid scope %q: a scope must be printable ASCII without spaces, quotes and backslashes", scope)
+			return fmt.Errorf("invalid scope %q: a scope must be printable ASCII without spaces, quotes and "+
+				"backslashes", scope)
 		case scope == "offline_access":
-			return errors.New("invalid scope offline_access: only clients ask for it, at their authorization server; remove it")
+			return errors.New("invalid scope offline_access: only clients ask for it, at their authorization server; " +
+				"remove it")
 		}
 	}
 	return nil

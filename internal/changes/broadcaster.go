@@ -39,7 +39,8 @@ func CheckSubscription(uri string, n, bytes int) error {
 		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d",
 			MaxSubscribedURI, len(uri))
 	case bytes > MaxSubscribedURIs:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URIs of the resources are too long: the limit is %d bytes",
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"the URIs of the resources are too long: the limit is %d bytes",
 			MaxSubscribedURIs)
 	}
 	return nil
@@ -49,8 +50,9 @@ func CheckSubscription(uri string, n, bytes int) error {
 func SupportedFilter(filter mcp.SubscriptionFilter, capabilities mcp.ServerCapabilities) mcp.SubscriptionFilter {
 	resources := capabilities.Resources
 	out := mcp.SubscriptionFilter{
-		ToolsListChanged:     filter.ToolsListChanged && capabilities.Tools != nil && capabilities.Tools.ListChanged,
-		PromptsListChanged:   filter.PromptsListChanged && capabilities.Prompts != nil && capabilities.Prompts.ListChanged,
+		ToolsListChanged: filter.ToolsListChanged && capabilities.Tools != nil && capabilities.Tools.ListChanged,
+		PromptsListChanged: filter.PromptsListChanged && capabilities.Prompts != nil &&
+			capabilities.Prompts.ListChanged,
 		ResourcesListChanged: filter.ResourcesListChanged && resources != nil && resources.ListChanged,
 	}
 	if resources != nil && resources.Subscribe {

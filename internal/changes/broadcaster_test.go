@@ -72,7 +72,8 @@ func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
 	sub := hub.Subscribe(principal.Local, subscribedTo("note://a"))
 	defer sub.Close()
 	for _, c := range []changes.Change{
-		{Kind: changes.PromptsChanged}, {Kind: changes.ResourcesChanged}, {Kind: changes.ResourceUpdated, URI: "note://b"},
+		{Kind: changes.PromptsChanged}, {Kind: changes.ResourcesChanged},
+		{Kind: changes.ResourceUpdated, URI: "note://b"},
 		{Kind: changes.ResourceUpdated, URI: "note://a/part"},
 	} {
 		hub.Publish(c)
@@ -183,7 +184,9 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 		t.Helper()
 		got := hub.SubscribedResources()
 		for _, i := range got {
-			slices.SortFunc(i.Subscribers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
+			slices.SortFunc(i.Subscribers, func(a, b principal.Principal) int {
+				return strings.Compare(a.Key(), b.Key())
+			})
 		}
 		if !reflect.DeepEqual(got, want) || changed != calls {
 			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, calls, want)

@@ -98,7 +98,8 @@ func Of(m *jsonrpc.Message) (Change, bool) {
 }
 
 const (
-	// replayTime is how long the replicas may take to announce a change to each other while a stream moves between them.
+	// replayTime is how long the replicas may take to announce a change to each other while a stream moves between
+	// them.
 	replayTime = 250 * time.Millisecond
 	// maxRecent limits the changes of this time. Further ones are not replayed.
 	maxRecent = 1024

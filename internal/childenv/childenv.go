@@ -8,8 +8,8 @@ import (
 )
 
 // New returns the environment of a child: all variables of this process or, without all, those that most programs need
-// (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER), and then the additional ones. As in os/exec,
-// later entries override earlier ones.
+// (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER), and then the additional ones. As in
+// os/exec, later entries override earlier ones.
 func New(all bool, additional []string) []string {
 	var env []string
 	for _, entry := range os.Environ() {

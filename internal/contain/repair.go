@@ -33,7 +33,8 @@ func (r *repair) value(raw []byte, t reflect.Type, path string) ([]byte, error) 
 		return r.block(raw, path)
 	}
 	err := decodable(raw, t)
-	if err == nil && !(t.Kind() == reflect.Slice && t.Elem() == contentType) { // null blocks are decoded without an error
+	// null blocks are decoded without an error
+	if err == nil && !(t.Kind() == reflect.Slice && t.Elem() == contentType) {
 		return raw, nil
 	}
 	if err != nil && len(r.faults.list)+r.faults.more > maxRepaired {
@@ -152,7 +153,8 @@ func decides(t reflect.Type, f reflect.StructField, name string, isResult bool) 
 	switch {
 	case name == "resultType" || name == "nextCursor":
 		return true
-	case strings.Contains(f.Tag.Get("json"), ",omit") || t == reflect.TypeFor[mcp.Implementation](): // it is for display
+	case strings.Contains(f.Tag.Get("json"), ",omit") || t == reflect.TypeFor[mcp.Implementation]():
+		// it is for display
 		return false
 	case isResult: // a tool has run, whatever its content is
 		return name != capabilities && name != "serverInfo" && t != reflect.TypeFor[mcp.CallToolResult]()

@@ -71,8 +71,8 @@ func Files(t testing.TB) []string {
 	return names
 }
 
-// Want returns the outcome that is expected where the tags apply: the last one whose condition holds, with the value of the
-// case in place of <<v>>. It returns "" if the case does not apply there.
+// Want returns the outcome that is expected where the tags apply: the last one whose condition holds, with the value
+// of the case in place of <<v>>. It returns "" if the case does not apply there.
 func (c Case) Want(tags ...string) string {
 	for _, o := range slices.Backward(c.outcomes) {
 		if !slices.ContainsFunc(o.tags, func(tag string) bool { return !slices.Contains(tags, tag) }) {

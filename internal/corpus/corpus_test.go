@@ -79,7 +79,8 @@ func TestTheCorpusIsComplete(t *testing.T) {
 func TestCasesOfAFile(t *testing.T) {
 	for _, c := range corpus.Cases(t, "server/utf8") {
 		if c.Name == "invalid UTF-8 in a value: <<hex C0 AF>>" {
-			if text := c.Bytes(t, map[string]string{"echo": "e", "meta": `"m":1`}); !strings.Contains(string(text), "\"e\",\"m\":1,\"arguments\":{\"text\":\"a\xc0\xafb\"}") {
+			if text := c.Bytes(t, map[string]string{"echo": "e", "meta": `"m":1`}); !strings.Contains(string(text),
+				"\"e\",\"m\":1,\"arguments\":{\"text\":\"a\xc0\xafb\"}") {
 				t.Errorf("the input is %q", text)
 			}
 			if want := c.Want("legacy", "stream"); want != "-32700" {
@@ -120,11 +121,12 @@ func newServer() *server.Server {
 	})
 	server.CompletePrompt(s, "greet", "name", server.CompleteFrom("Ada"))
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "page://{name}", Name: "page"}, func(_ context.Context, in struct {
-		Name string `json:"name"`
-	}) (string, error) {
-		return in.Name, nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "page://{name}", Name: "page"},
+		func(_ context.Context, in struct {
+			Name string `json:"name"`
+		}) (string, error) {
+			return in.Name, nil
+		})
 	return s
 }
 
@@ -225,7 +227,9 @@ func (h *hostile) try(t *testing.T, surface string, c corpus.Case, f call, raw b
 	}
 	const id = "\x00id\x00" // a mark for the id of the call
 	input := c.Bytes(t, map[string]string{"id": id, "result": h.result(caseText)})
-	h.next.Store(&attack{raw: raw, bytes: func(of string) []byte { return bytes.ReplaceAll(input, []byte(id), []byte(of)) }})
+	h.next.Store(&attack{raw: raw, bytes: func(of string) []byte {
+		return bytes.ReplaceAll(input, []byte(id), []byte(of))
+	}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	text, err := f(ctx)
@@ -305,8 +309,8 @@ func TestServersAnswerBadMessages(t *testing.T) {
 	})
 }
 
-// reconnect returns a new peer after a failed case, so that no further case fails because of it. After many failures, which
-// may each have waited for a message, it ends the test.
+// reconnect returns a new peer after a failed case, so that no further case fails because of it. After many failures,
+// which may each have waited for a message, it ends the test.
 func reconnect[P any](t *testing.T, failures *int, connect func() P) P {
 	t.Helper()
 	if *failures++; *failures == 10 {
@@ -344,8 +348,8 @@ func (p *peer) try(t *testing.T, c corpus.Case) error {
 	return nil
 }
 
-// carries reports whether the surface can carry a message: on a byte stream each line is one, and in memory each message is
-// one line.
+// carries reports whether the surface can carry a message: on a byte stream each line is one, and in memory each
+// message is one line.
 func (p *peer) carries(message []byte) bool {
 	switch p.surface {
 	case "stream":

@@ -51,16 +51,19 @@ func (h *hostile) answer(m *jsonrpc.Message) (response string, a *attack) {
 	switch m.Method {
 	case mcp.MethodDiscover:
 		if h.revision.Modern() {
-			body = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+			body = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+				`"ttlMs":0,"cacheScope":"private"}`
 		}
 	case mcp.MethodInitialize:
 		if !h.revision.Modern() {
-			body = `"result":{"protocolVersion":"` + string(h.revision) + `","capabilities":{"tools":{}},"serverInfo":{"name":"hostile","version":"1"}}`
+			body = `"result":{"protocolVersion":"` + string(h.revision) +
+				`","capabilities":{"tools":{}},"serverInfo":{"name":"hostile","version":"1"}}`
 		}
 	case mcp.MethodListTools:
 		body = `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 		if h.revision.Modern() {
-			body = `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
+			body = `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"a",` +
+				`"inputSchema":{"type":"object"}}]}`
 		}
 	case mcp.MethodPing:
 		body = `"result":{}`
@@ -157,7 +160,8 @@ func (a *attack) events(id string) []byte {
 func (h *hostile) asJSON(w http.ResponseWriter, r *http.Request) {
 	a := h.next.Load()
 	body, _ := io.ReadAll(r.Body)
-	if m, err := jsonrpc.Parse(bytes.Clone(body), jsonrpc.Limits{}); a != nil && err == nil && m.Method == mcp.MethodCallTool {
+	if m, err := jsonrpc.Parse(bytes.Clone(body), jsonrpc.Limits{}); a != nil && err == nil &&
+		m.Method == mcp.MethodCallTool {
 		h.next.Store(nil)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(a.bytes(m.ID.String()))
@@ -227,7 +231,8 @@ func (h *hostile) target(t *testing.T, surface string) client.Target {
 	case "stream":
 		near, far := net.Pipe()
 		serve(far, func() { h.serveStream(far) })
-		return client.Conn(transport.Stream(near, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage}))
+		return client.Conn(transport.Stream(near,
+			transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage}))
 	}
 	handler := map[string]http.Handler{"http": h, "json": http.HandlerFunc(h.asJSON), "pair": h.pair()}[surface]
 	endpoint := httptest.NewServer(handler)

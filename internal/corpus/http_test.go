@@ -24,8 +24,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Each HTTP request of the corpus has its outcome, and the server still serves. A case changes a good request of each era;
-// README.md describes how.
+// Each HTTP request of the corpus has its outcome, and the server still serves. A case changes a good request of each
+// era; README.md describes how.
 func TestServersAnswerBadHTTPRequests(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
@@ -156,8 +156,8 @@ func (w *web) fragments() map[string]string {
 	return map[string]string{"host": w.address, "session": w.session, "path": w.path, "meta": wiretest.Meta}
 }
 
-// send sends the good request with the changes of a case on a connection of its own, and returns the outcome: the status and
-// the code of the error, or "closed".
+// send sends the good request with the changes of a case on a connection of its own, and returns the outcome: the
+// status and the code of the error, or "closed".
 func (w *web) send(changes string) (string, error) {
 	conn, err := net.Dial("tcp", w.address)
 	if err != nil {
@@ -170,7 +170,8 @@ func (w *web) send(changes string) (string, error) {
 	method, _, _ := strings.Cut(request, " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err != nil && strings.Contains(err.Error(), "reset by peer"):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err != nil &&
+		strings.Contains(err.Error(), "reset by peer"):
 		return "closed", nil
 	case err != nil:
 		return "", err
@@ -186,8 +187,8 @@ func (w *web) send(changes string) (string, error) {
 	return outcome, nil
 }
 
-// request returns the good request with changes: an optional request line, header lines, and after an empty line the body.
-// A header line replaces those of that name, "+" in front adds one, and "-" removes the header.
+// request returns the good request with changes: an optional request line, header lines, and after an empty line the
+// body. A header line replaces those of that name, "+" in front adds one, and "-" removes the header.
 func (w *web) request(changes string) string {
 	head, body, hasBody := strings.Cut(changes, "\n\n")
 	if strings.HasPrefix(changes, "\n") {
@@ -227,19 +228,20 @@ func (w *web) request(changes string) string {
 
 // goodParams are valid params for each message of a client, but for the metadata of 2026-07-28.
 var goodParams = map[string]string{
-	mcp.MethodPing:                   `{}`,
-	mcp.MethodDiscover:               `{}`,
-	mcp.MethodListTools:              `{}`,
-	mcp.MethodListPrompts:            `{}`,
-	mcp.MethodListResources:          `{}`,
-	mcp.MethodListResourceTemplates:  `{}`,
-	mcp.MethodCallTool:               `{"name":"<<echo>>","arguments":{"text":"a"}}`,
-	mcp.MethodGetPrompt:              `{"name":"<<greet>>","arguments":{"name":"Ada"}}`,
-	mcp.MethodReadResource:           `{"uri":"note://a"}`,
-	mcp.MethodSubscribe:              `{"uri":"note://a"}`,
-	mcp.MethodUnsubscribe:            `{"uri":"note://a"}`,
-	mcp.MethodSetLevel:               `{"level":"error"}`,
-	mcp.MethodComplete:               `{"ref":{"type":"ref/prompt","name":"<<greet>>"},"argument":{"name":"name","value":"A"},"context":{"arguments":{"a":"b"}}}`,
+	mcp.MethodPing:                  `{}`,
+	mcp.MethodDiscover:              `{}`,
+	mcp.MethodListTools:             `{}`,
+	mcp.MethodListPrompts:           `{}`,
+	mcp.MethodListResources:         `{}`,
+	mcp.MethodListResourceTemplates: `{}`,
+	mcp.MethodCallTool:              `{"name":"<<echo>>","arguments":{"text":"a"}}`,
+	mcp.MethodGetPrompt:             `{"name":"<<greet>>","arguments":{"name":"Ada"}}`,
+	mcp.MethodReadResource:          `{"uri":"note://a"}`,
+	mcp.MethodSubscribe:             `{"uri":"note://a"}`,
+	mcp.MethodUnsubscribe:           `{"uri":"note://a"}`,
+	mcp.MethodSetLevel:              `{"level":"error"}`,
+	mcp.MethodComplete: `{"ref":{"type":"ref/prompt","name":"<<greet>>"},"argument":{"name":"name",` +
+		`"value":"A"},"context":{"arguments":{"a":"b"}}}`,
 	mcp.NotificationInitialized:      `{}`,
 	mcp.NotificationCancelled:        `{"requestId":"none","reason":"r"}`,
 	mcp.NotificationProgress:         `{"progressToken":"none","progress":1,"total":2,"message":"m"}`,
@@ -249,8 +251,8 @@ var goodParams = map[string]string{
 // wrongValues are one value of each JSON type.
 var wrongValues = []string{`null`, `true`, `7`, `1.5`, `"x:y"`, `[]`, `{"a":1}`}
 
-// A value that the schema does not allow is an invalid param. The cases are generated: each member of the params of each
-// message that a client sends, at two levels, missing and with a value of each type.
+// A value that the schema does not allow is an invalid param. The cases are generated: each member of the params of
+// each message that a client sends, at two levels, missing and with a value of each type.
 func TestServersRejectParamsThatTheSchemaDoesNotAllow(t *testing.T) {
 	total := 0
 	for _, r := range mcp.Revisions() {
@@ -334,8 +336,8 @@ func (g generator) mutations(in map[string]any, schema map[string]any, where []s
 	return cases
 }
 
-// add appends the case in which the member of params has a value, or is missing if value is empty. It appends nothing if
-// the schema allows that.
+// add appends the case in which the member of params has a value, or is missing if value is empty. It appends nothing
+// if the schema allows that.
 func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.Case {
 	params := object(goodParams[g.method.Name])
 	if g.revision.Modern() {
@@ -383,11 +385,13 @@ func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.
 func (g generator) exceptions(at []string, value string) []string {
 	modern, last := g.revision.Modern(), at[len(at)-1]
 	switch {
-	case modern && (len(at) == 1 && last == "_meta" || last == mcp.MetaProtocolVersion && value == "") && g.method.Name != mcp.MethodDiscover:
+	case modern && (len(at) == 1 && last == "_meta" || last == mcp.MetaProtocolVersion && value == "") &&
+		g.method.Name != mcp.MethodDiscover:
 		// Without the revision, only the header says that the request is one of 2026-07-28.
 		return []string{`-32600 "c"`, `http: -32602 "c"`}
 	case modern && value == `{"a":1}` && (last == mcp.MetaClientInfo || last == "inputResponses"):
-		// A description of the client without a name is for display only, and a response to no input request has no reader.
+		// A description of the client without a name is for display only, and a response to no input request has no
+		// reader.
 		return []string{`result "c"`}
 	case slices.Contains(at, "arguments") && value == "null":
 		return []string{`result "c"`} // published clients send it for no arguments, or for an optional one

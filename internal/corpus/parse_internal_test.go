@@ -23,7 +23,8 @@ func TestMalformedFilesAreRejected(t *testing.T) {
 }
 
 func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
-	cases, err := parse("f", "== a\n{\nv: 1\nv: 2\n=> result <<v>>\n=> modern http: none\n=> 2024-11-05: other\n\n== b\nx\n=> legacy: y")
+	cases, err := parse("f",
+		"== a\n{\nv: 1\nv: 2\n=> result <<v>>\n=> modern http: none\n=> 2024-11-05: other\n\n== b\nx\n=> legacy: y")
 	if err != nil || len(cases) != 3 {
 		t.Fatal(cases, err)
 	}
@@ -32,7 +33,8 @@ func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
 		tags string
 		want string
 	}{
-		{cases[0], "modern stream", "result 1"}, {cases[1], "modern http", "none"}, {cases[1], "legacy http 2024-11-05", "other"},
+		{cases[0], "modern stream", "result 1"}, {cases[1], "modern http", "none"},
+		{cases[1], "legacy http 2024-11-05", "other"},
 		{cases[2], "legacy", "y"}, {cases[2], "modern", ""},
 	} {
 		if got := tc.c.Want(strings.Fields(tc.tags)...); got != tc.want {
@@ -45,7 +47,8 @@ func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
 }
 
 func TestUnknownExpressionsAreErrors(t *testing.T) {
-	for _, text := range []string{"<<x>>", "<<hex G0>>", "<<hex 0>>", "<<repeat -1 a>>", "<<repeat 99999999999 a>>", "<<numbers a b>>", "<<repeat 2"} {
+	for _, text := range []string{"<<x>>", "<<hex G0>>", "<<hex 0>>", "<<repeat -1 a>>", "<<repeat 99999999999 a>>",
+		"<<numbers a b>>", "<<repeat 2"} {
 		if got, err := expand(text, nil); err == nil {
 			t.Errorf("%s is %q", text, got)
 		}

@@ -34,7 +34,8 @@ type peer struct {
 
 // fragments are the expressions of server cases that depend on the revision and the surface.
 func (p *peer) fragments() map[string]string {
-	f := map[string]string{"meta": `"_meta":{}`, "echo": "echo", "number": "number", "greet": "greet", "revision": string(p.revision)}
+	f := map[string]string{"meta": `"_meta":{}`, "echo": "echo", "number": "number", "greet": "greet",
+		"revision": string(p.revision)}
 	if p.revision.Modern() {
 		f["meta"] = wiretest.Meta
 	}
@@ -250,9 +251,9 @@ func bodyMessages(body string) []string {
 	return messages
 }
 
-// checkStatus returns an error if the status of a response does not agree with its body: 202 without a message, an error
-// status with an error whose request was not served, and 200 or, in 2026-07-28, the status of the error's code otherwise
-// (2026-07-28, basic/transports/streamable-http).
+// checkStatus returns an error if the status of a response does not agree with its body: 202 without a message, an
+// error status with an error whose request was not served, and 200 or, in 2026-07-28, the status of the error's code
+// otherwise (2026-07-28, basic/transports/streamable-http).
 func checkStatus(r mcp.Revision, status int, messages []string) error {
 	if len(messages) == 0 {
 		if status != http.StatusAccepted {
@@ -271,7 +272,8 @@ func checkStatus(r mcp.Revision, status int, messages []string) error {
 	switch {
 	case m.Error == nil && status == http.StatusOK:
 	case m.Error != nil && status >= 400 && status < 500:
-	case m.Error != nil && status == http.StatusOK && len(m.ID) > 0 && string(m.ID) != "null" && !(r.Modern() && m.Error.Code == jsonrpc.CodeMethodNotFound):
+	case m.Error != nil && status == http.StatusOK && len(m.ID) > 0 && string(m.ID) != "null" &&
+		!(r.Modern() && m.Error.Code == jsonrpc.CodeMethodNotFound):
 	default:
 		return fmt.Errorf("status %d with %.200s", status, last)
 	}

@@ -37,8 +37,8 @@ func Join(parts ...[]byte) string {
 }
 
 // Canonical returns a JSON value in a form in which values that differ only in white space, the order of members or the
-// notation of strings are equal. It keeps the digits of numbers: 9007199254740993 is not 9007199254740992. The result is
-// not a view of raw.
+// notation of strings are equal. It keeps the digits of numbers: 9007199254740993 is not 9007199254740992. The result
+// is not a view of raw.
 func Canonical(raw []byte) ([]byte, error) {
 	if raw == nil {
 		return nil, nil

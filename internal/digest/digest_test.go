@@ -15,7 +15,8 @@ func TestOfEncodesAsRFC7636Does(t *testing.T) {
 }
 
 func TestJoinDistinguishesListsOfParts(t *testing.T) {
-	lists := [][]string{nil, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"b", "a"}, {"1:a"}, {"a1:b"}, {"a", "1:b"}, {"ab", ""}, {"", "ab"}}
+	lists := [][]string{nil, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"b", "a"}, {"1:a"}, {"a1:b"}, {"a", "1:b"},
+		{"ab", ""}, {"", "ab"}}
 	seen := make(map[string][]string)
 	for _, list := range lists {
 		var parts [][]byte

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Load is a number of users who act again and again until the load stops. Its methods fail the test, so only the goroutine
-// of the test calls them.
+// Load is a number of users who act again and again until the load stops. Its methods fail the test, so only the
+// goroutine of the test calls them.
 type Load struct {
 	t         testing.TB
 	stopped   chan struct{}

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// The ports are below those that systems choose for sockets without a given port, such as those of outgoing connections.
+// The ports are below those that systems choose for sockets without a given port, such as those of outgoing
+// connections.
 const (
 	firstPort = 10_000
 	lastPort  = 32_767

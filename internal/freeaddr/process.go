@@ -55,7 +55,8 @@ func StartAt(ctx context.Context, addr string, command *exec.Cmd) (*Process, err
 		select {
 		case <-poll.C:
 		case <-p.exited:
-			return nil, fmt.Errorf("%s has exited before it accepted connections at %s: %v", command.Path, addr, command.ProcessState)
+			return nil, fmt.Errorf("%s has exited before it accepted connections at %s: %v", command.Path, addr,
+				command.ProcessState)
 		case <-ctx.Done():
 			p.Kill()
 			return nil, fmt.Errorf("%s does not accept connections at %s: %w", command.Path, addr, err)

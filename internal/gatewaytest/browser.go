@@ -19,14 +19,15 @@ type Account interface {
 	Authorize(ctx context.Context, page string) (redirect string, err error)
 }
 
-// Browser is the browser of a user who logs in at the pages of a gateway. It keeps cookies. It is not safe for concurrent
-// use.
+// Browser is the browser of a user who logs in at the pages of a gateway. It keeps cookies. It is not safe for
+// concurrent use.
 type Browser struct {
 	accounts map[string]Account
 	client   http.Client
 }
 
-// NewBrowser returns a browser of a user with an account at each issuer. The keys of accounts are the URLs of the issuers.
+// NewBrowser returns a browser of a user with an account at each issuer. The keys of accounts are the URLs of the
+// issuers.
 func NewBrowser(accounts map[string]Account) *Browser {
 	jar, _ := cookiejar.New(nil) // never fails
 	b := &Browser{accounts: accounts}
@@ -35,8 +36,8 @@ func NewBrowser(accounts map[string]Account) *Browser {
 	return b
 }
 
-// Open opens a page with a method, and follows redirects. At an issuer the user allows the request. Open returns the text of
-// the last page, and an error if its status is not 200.
+// Open opens a page with a method, and follows redirects. At an issuer the user allows the request. Open returns the
+// text of the last page, and an error if its status is not 200.
 func (b *Browser) Open(ctx context.Context, method, address string) (body string, err error) {
 	defer b.client.CloseIdleConnections()
 	for range maxPages {

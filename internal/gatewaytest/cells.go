@@ -33,25 +33,28 @@ var noTasks = map[mcp.Revision]string{mcp.V20241105: tasksSince, mcp.V20250326: 
 const tasksSince = "tasks are since 2025-11-25 (2025-11-25, changelog, Major changes 9)"
 
 var cells = []cell{
-	{"elicitation by form", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false, func(ctx context.Context, c *Client, nonce string) error {
-		return c.Wants(ctx, "form", nonce, "form "+nonce)
-	}},
-	{"elicitation by URL", map[mcp.Revision]string{mcp.V20241105: noURLs, mcp.V20250326: noURLs, mcp.V20250618: noURLs}, false, func(ctx context.Context, c *Client, nonce string) error {
-		return c.Wants(ctx, "url", nonce, "opened "+nonce)
-	}},
+	{"elicitation by form", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false,
+		func(ctx context.Context, c *Client, nonce string) error {
+			return c.Wants(ctx, "form", nonce, "form "+nonce)
+		}},
+	{"elicitation by URL", map[mcp.Revision]string{mcp.V20241105: noURLs, mcp.V20250326: noURLs, mcp.V20250618: noURLs},
+		false, func(ctx context.Context, c *Client, nonce string) error {
+			return c.Wants(ctx, "url", nonce, "opened "+nonce)
+		}},
 	{"sampling", nil, false, func(ctx context.Context, c *Client, nonce string) error {
 		return c.Wants(ctx, "sample", nonce, "sampled "+nonce)
 	}},
 	{"roots", nil, false, func(ctx context.Context, c *Client, nonce string) error {
 		return c.Wants(ctx, "roots", nonce, "file:///"+nonce)
 	}},
-	{"questions of a prompt", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false, func(ctx context.Context, c *Client, nonce string) error {
-		result, err := c.GetPrompt(ctx, c.named("form"), map[string]string{"Nonce": nonce})
-		if err == nil && !strings.Contains(result.Messages[0].Content.(*mcp.TextContent).Text, nonce) {
-			err = fmt.Errorf("the prompt is %q", result.Messages[0].Content)
-		}
-		return err
-	}},
+	{"questions of a prompt", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false,
+		func(ctx context.Context, c *Client, nonce string) error {
+			result, err := c.GetPrompt(ctx, c.named("form"), map[string]string{"Nonce": nonce})
+			if err == nil && !strings.Contains(result.Messages[0].Content.(*mcp.TextContent).Text, nonce) {
+				err = fmt.Errorf("the prompt is %q", result.Messages[0].Content)
+			}
+			return err
+		}},
 	{"tasks", noTasks, false, func(ctx context.Context, c *Client, nonce string) error {
 		task, err := c.StartTool(ctx, c.named("job"), nonceOf{nonce})
 		if err != nil {
@@ -71,11 +74,12 @@ var cells = []cell{
 	{"progress and cancellation of tasks", noTasks, true, func(ctx context.Context, c *Client, nonce string) error {
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
-		task, err := c.StartTool(ctx, c.named("cancel_task"), nonceOf{nonce}, client.WithProgress(func(_, _ float64, message string) {
-			if message == "begun "+nonce {
-				stop()
-			}
-		}))
+		task, err := c.StartTool(ctx, c.named("cancel_task"), nonceOf{nonce},
+			client.WithProgress(func(_, _ float64, message string) {
+				if message == "begun "+nonce {
+					stop()
+				}
+			}))
 		if err != nil {
 			return err
 		}
@@ -87,14 +91,16 @@ var cells = []cell{
 		}
 		return c.observer.await(ctx, cancelled, nonce)
 	}},
-	{"tools that require tasks", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false, func(ctx context.Context, c *Client, nonce string) error {
-		return c.Wants(ctx, "job", nonce, "form "+nonce)
-	}},
+	{"tools that require tasks", map[mcp.Revision]string{mcp.V20241105: noForms, mcp.V20250326: noForms}, false,
+		func(ctx context.Context, c *Client, nonce string) error {
+			return c.Wants(ctx, "job", nonce, "form "+nonce)
+		}},
 	{"progress", nil, false, func(ctx context.Context, c *Client, nonce string) error {
 		var reported []string
-		_, err := client.CallTool[string](ctx, c.Client, c.named("progress"), nonceOf{nonce}, client.WithProgress(func(done, total float64, message string) {
-			reported = append(reported, fmt.Sprint(done, " of ", total))
-		}))
+		_, err := client.CallTool[string](ctx, c.Client, c.named("progress"), nonceOf{nonce},
+			client.WithProgress(func(done, total float64, message string) {
+				reported = append(reported, fmt.Sprint(done, " of ", total))
+			}))
 		if want := []string{"1 of 2", "2 of 2"}; err == nil && !slices.Equal(reported, want) {
 			err = fmt.Errorf("progress %v", reported)
 		}

@@ -58,13 +58,15 @@ func Dial(t *testing.T, url, server string, r mcp.Revision) *Client {
 	c := &Client{Server: server, logs: make(chan string, 100)}
 	d := client.Dialer{Revision: r, Logger: slog.New(slog.DiscardHandler)}
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		return mcp.AcceptElicit(struct{ Text string }{strings.TrimPrefix(form.Message, fmt.Sprintf("The server %q asks:\n\n> ", server))})
+		return mcp.AcceptElicit(struct{ Text string }{strings.TrimPrefix(form.Message,
+			fmt.Sprintf("The server %q asks:\n\n> ", server))})
 	}
 	d.ElicitURL = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
 	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant, Content: []mcp.Content{mcp.Text("sampled " + text(params.Messages[0].Content))}}, nil
+		return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
+			Content: []mcp.Content{mcp.Text("sampled " + text(params.Messages[0].Content))}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///"}}, nil }
 	d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {

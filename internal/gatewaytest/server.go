@@ -26,8 +26,8 @@ type nonceOf struct{ Nonce string }
 // resourceURI is the URI of its resource.
 const resourceURI = "lib://a"
 
-// NewServer returns a server for clients of one revision. Its handlers, those of its other processes and the test share a
-// Bus.
+// NewServer returns a server for clients of one revision. Its handlers, those of its other processes and the test
+// share a Bus.
 func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	support := mcp.TaskRequired
 	if noTasks[r] != "" {
@@ -35,7 +35,10 @@ func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	}
 	s := &Server{server.Server{Name: "up", Logger: slog.New(slog.DiscardHandler)}, bus}
 	add := func(name string, handle func(ctx context.Context, nonce string) (string, error)) {
-		server.AddTool(&s.Server, mcp.Tool{Name: name}, func(ctx context.Context, in nonceOf) (string, error) { return handle(ctx, in.Nonce) })
+		server.AddTool(&s.Server, mcp.Tool{Name: name}, func(ctx context.Context,
+			in nonceOf) (string, error) {
+			return handle(ctx, in.Nonce)
+		})
 	}
 	add("form", form)
 	add("url", func(ctx context.Context, nonce string) (string, error) {
@@ -52,10 +55,14 @@ func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	add("progress", func(ctx context.Context, _ string) (string, error) {
 		return "", errors.Join(server.Progress(ctx, 1, 2, ""), server.Progress(ctx, 2, 2, ""))
 	})
-	server.AddTool(&s.Server, mcp.Tool{Name: "job"}, func(ctx context.Context, in nonceOf) (string, error) { return form(ctx, in.Nonce) },
+	server.AddTool(&s.Server, mcp.Tool{Name: "job"}, func(ctx context.Context,
+		in nonceOf) (string, error) {
+		return form(ctx, in.Nonce)
+	},
 		server.AsTask(server.TaskOptions{Support: support, PollInterval: 100 * time.Millisecond}))
 	server.AddTool(&s.Server, mcp.Tool{Name: "cancel"}, s.untilCancelled)
-	server.AddTool(&s.Server, mcp.Tool{Name: "cancel_task"}, s.untilCancelled, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
+	server.AddTool(&s.Server, mcp.Tool{Name: "cancel_task"}, s.untilCancelled,
+		server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
 	add("log", func(ctx context.Context, nonce string) (string, error) {
 		server.Logger(ctx).WithGroup("tool").Debug(nonce)
 		return "logged", nil
@@ -67,18 +74,21 @@ func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	add("update", func(ctx context.Context, nonce string) (string, error) {
 		return "updated", signal{updated, nonce}.send(ctx, bus)
 	})
-	server.AddPrompt(&s.Server, mcp.Prompt{Name: "form"}, func(ctx context.Context, in nonceOf) (string, error) { return form(ctx, in.Nonce) })
+	server.AddPrompt(&s.Server, mcp.Prompt{Name: "form"},
+		func(ctx context.Context, in nonceOf) (string, error) { return form(ctx, in.Nonce) })
 	return s
 }
 
-// Start makes the server change what the handlers of any of its processes change, until the returned function is called.
+// Start makes the server change what the handlers of any of its processes change, until the returned function is
+// called.
 func (s *Server) Start(ctx context.Context) (stop func(), err error) {
 	return follow(ctx, s.bus, func(change signal) {
 		switch change.Kind {
 		case added:
-			_ = s.RegisterTool(mcp.Tool{Name: change.Nonce, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-				return nil, errors.New("unused")
-			})
+			_ = s.RegisterTool(mcp.Tool{Name: change.Nonce, InputSchema: json.RawMessage(`{"type":"object"}`)},
+				func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+					return nil, errors.New("unused")
+				})
 		case updated:
 			s.ResourceUpdated(resourceURI)
 		}
@@ -91,7 +101,8 @@ func form(ctx context.Context, nonce string) (string, error) {
 }
 
 func sample(ctx context.Context, nonce string) (string, error) {
-	answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(nonce)}}}})
+	answer, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1,
+		Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(nonce)}}}})
 	if err != nil {
 		return "", err
 	}
@@ -99,7 +110,8 @@ func sample(ctx context.Context, nonce string) (string, error) {
 }
 
 func (s *Server) untilCancelled(ctx context.Context, in nonceOf) (string, error) {
-	if err := errors.Join(server.Progress(ctx, 1, 2, "begun "+in.Nonce), signal{begun, in.Nonce}.send(ctx, s.bus)); err != nil {
+	if err := errors.Join(server.Progress(ctx, 1, 2, "begun "+in.Nonce),
+		signal{begun, in.Nonce}.send(ctx, s.bus)); err != nil {
 		return "", err
 	}
 	<-ctx.Done()

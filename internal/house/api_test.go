@@ -137,7 +137,8 @@ func readAPIs(tree fs.FS) ([]api, error) {
 			}
 			return nil
 		}
-		if dir := parent(name); strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go") && recordsAPI(dir) {
+		if dir := parent(name); strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go") &&
+			recordsAPI(dir) {
 			sources[dir] = append(sources[dir], name)
 		}
 		return nil

@@ -69,7 +69,8 @@ func (a *api) declare(d ast.Decl) {
 	case *ast.FuncDecl:
 		if d.Recv != nil {
 			receiver, pointer := receiverOf(d.Recv.List[0].Type)
-			a.methods[receiver] = append(a.methods[receiver], method{pointer, d.Name.Name, d.Name.Name + signature(d.Type)})
+			a.methods[receiver] = append(a.methods[receiver],
+				method{pointer, d.Name.Name, d.Name.Name + signature(d.Type)})
 		} else if d.Name.IsExported() {
 			a.add(d.Name.Name, "func %s%s", d.Name.Name, signature(d.Type))
 		}
@@ -143,7 +144,8 @@ func (a *api) members(owner string, declared ast.Expr, embedding []string) {
 		for _, m := range declared.Methods.List {
 			for _, name := range m.Names {
 				if function, ok := m.Type.(*ast.FuncType); ok {
-					a.lines = append(a.lines, fmt.Sprintf("type %s interface, %s%s", owner, name.Name, signature(function)))
+					a.lines = append(a.lines, fmt.Sprintf("type %s interface, %s%s", owner, name.Name,
+						signature(function)))
 				}
 			}
 			if m.Names == nil {
@@ -337,7 +339,8 @@ func TestAPIChangesAreReported(t *testing.T) {
 		"auth_oauth.txt": {"func B()", "func C()"},
 		"gone.txt":       {"func D()"},
 	}, apis)
-	want := "api/auth_oauth.txt: add func A()|api/auth_oauth.txt: remove func C()|api/gone.txt: its package does not exist"
+	want := "api/auth_oauth.txt: add func A()|api/auth_oauth.txt: remove func C()|api/gone.txt: its package does not " +
+		"exist"
 	if got := strings.Join(differences, "|"); got != want {
 		t.Errorf("%s", got)
 	}

@@ -8,17 +8,21 @@
 //	floor 8   gateway
 //	floor 7   host
 //	floor 6   server, client
-//	floor 5   internal/serve/httpserver, internal/serve/streamserver, internal/dial/httpclient, internal/dial/streamclient
+//	floor 5   internal/serve/httpserver, internal/serve/streamserver, internal/dial/httpclient,
+//	          internal/dial/streamclient
 //	floor 4   internal/serve/modern, internal/serve/legacy, internal/dial/modern, internal/dial/legacy
 //	floor 3   task, internal/tasks, auth/oauth
 //	floor 2   internal/rpc, internal/outbound, internal/changes, internal/httpcodec
-//	floor 1   call, internal/contain, internal/lease, internal/link, internal/revision, internal/seal, auth/jwt, auth/introspection, transport
-//	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv, internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
+//	floor 1   call, internal/contain, internal/lease, internal/link, internal/revision, internal/seal, auth/jwt,
+//	          auth/introspection, transport
+//	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv,
+//	          internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit,
+//	          internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
 //
-// Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support (mcptest,
-// store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/replicatest, internal/wiretest),
-// the specification (internal/spec), the corpus of bad input (internal/corpus), free addresses (internal/freeaddr) and a
-// buffer (internal/syncbuffer) for tests, and the packages that no package imports (examples, conformance, interop, bench,
-// gateway/faults, store/redisstore/faults).
-// A change that adds a package also adds it to the table.
+// Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support
+// (mcptest, store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/replicatest,
+// internal/wiretest), the specification (internal/spec), the corpus of bad input (internal/corpus), free addresses
+// (internal/freeaddr) and a buffer (internal/syncbuffer) for tests, and the packages that no package imports
+// (examples, conformance, interop, bench, gateway/faults, store/redisstore/faults). A change that adds a package also
+// adds it to the table.
 package house

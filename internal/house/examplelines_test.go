@@ -17,11 +17,11 @@ func TestExamplesStayShort(t *testing.T) {
 		shows, file string
 		limit       int
 	}{
-		{"typed stdio server", "hello", 16},
-		{"HTTP server", "hellohttp", 16},
+		{"typed stdio server", "hello", 17},
+		{"HTTP server", "hellohttp", 17},
 		{"typed client", "greet", 18},
-		{"elicitation", "booking", 22},
-		{"progress", "progress", 18},
+		{"elicitation", "booking", 23},
+		{"progress", "progress", 19},
 	} {
 		file := filepath.Join("..", "..", "examples", example.file, "main.go")
 		source, err := os.ReadFile(file)
@@ -62,7 +62,8 @@ func codeLines(source []byte) int {
 }
 
 func TestCodeLinesAreCounted(t *testing.T) {
-	source := "// Command a.\npackage main\n\nimport \"fmt\"\n\n/* one\ntwo */\nfunc main() { // prints\n\tfmt.Println(`x\n\ny`)\n}\n"
+	source := "// Command a.\npackage main\n\nimport \"fmt\"\n\n/* one\ntwo */\nfunc main() { // " +
+		"prints\n\tfmt.Println(`x\n\ny`)\n}\n"
 	if n := codeLines([]byte(source)); n != 7 {
 		t.Errorf("got %d lines, want 7", n)
 	}

@@ -11,12 +11,13 @@ const module = "github.com/parley-mcp/parley"
 type kind int
 
 const (
-	onFloor       kind = iota // imports packages on lower floors
-	adapter                   // imports public packages and floor 0; only the program imports it
-	testSupport               // imports public packages and test support; tests import it, and top packages if it is public
-	top                       // imports public packages; no package imports it
-	specification             // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
-	rules                     // this package
+	onFloor kind = iota // imports packages on lower floors
+	adapter             // imports public packages and floor 0; only the program imports it
+	// imports public packages and test support; tests import it, and top packages if it is public
+	testSupport
+	top           // imports public packages; no package imports it
+	specification // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
+	rules         // this package
 )
 
 // placement is the kind of a package, and its floor if it is on one.
@@ -134,8 +135,10 @@ var families = map[string]bool{
 
 // withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.
 var (
-	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "internal/jsonscan": true, "principal": true, "schema": true, "internal/seal": true}
-	doesIO    = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true, "syscall": true}
+	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "internal/jsonscan": true, "principal": true,
+		"schema": true, "internal/seal": true}
+	doesIO = map[string]bool{"net": true, "net/http": true, "os": true, "os/exec": true, "os/signal": true,
+		"syscall": true}
 )
 
 // templates are packages that call methods by name: a program that links them keeps every exported method, which made
@@ -144,7 +147,8 @@ var templates = map[string]bool{"text/template": true, "html/template": true}
 
 // withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
 var withoutHTTP = map[string]bool{
-	"internal/serve/modern": true, "internal/serve/legacy": true, "internal/dial/modern": true, "internal/dial/legacy": true,
+	"internal/serve/modern": true, "internal/serve/legacy": true, "internal/dial/modern": true,
+	"internal/dial/legacy": true,
 }
 
 // entryOf returns the name of the entry in packages that applies to a directory.
@@ -192,7 +196,8 @@ func (i imported) check() error {
 	}
 	to, found := entryOf(dir)
 	if !found {
-		return fmt.Errorf("%s imports %s, which has no floor: add it to the table in internal/house/floors_test.go", i.file, i.target)
+		return fmt.Errorf("%s imports %s, which has no floor: add it to the table in internal/house/floors_test.go",
+			i.file, i.target)
 	}
 	if at := parent(i.file); families[dir] && at != dir && at != "cmd/parley" {
 		return fmt.Errorf("%s imports %s: only the root command imports a family of commands", i.file, i.target)
@@ -241,7 +246,8 @@ func allowed(from, to string) bool {
 // specification and, in the tests of test support, internal packages.
 func allowedInTests(from, to, dir string) bool {
 	f, t := packages[from], packages[to]
-	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == onFloor || t.kind != top && public(dir)
+	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == onFloor ||
+		t.kind != top && public(dir)
 }
 
 // public reports whether a program outside the repository may import the package in a directory.
@@ -266,6 +272,7 @@ func reason(from, to string) string {
 	case f.floor == t.floor:
 		return fmt.Sprintf("both are on floor %d, and packages on one floor do not import each other", f.floor)
 	default:
-		return fmt.Sprintf("a package imports only lower floors, and this import goes from floor %d up to floor %d", f.floor, t.floor)
+		return fmt.Sprintf("a package imports only lower floors, and this import goes from floor %d up to floor %d",
+			f.floor, t.floor)
 	}
 }

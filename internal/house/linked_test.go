@@ -21,7 +21,8 @@ const maxClientModules = 4
 func TestClientProgramLinksFewModules(t *testing.T) {
 	modules := linkedModules(t, "./examples/call")
 	if len(modules) > maxClientModules {
-		t.Errorf("a client program links too many modules: %d, the limit is %d: %q", len(modules), maxClientModules, modules)
+		t.Errorf("a client program links too many modules: %d, the limit is %d: %q", len(modules), maxClientModules,
+			modules)
 	}
 	if slices.Contains(modules, joseModule) {
 		t.Errorf("a client program links %s", joseModule)
@@ -42,7 +43,8 @@ func TestNoProgramLinksAnotherSchemaLibrary(t *testing.T) {
 
 // The checker of histories is for the tests of stores.
 func TestNoProgramLinksPorcupine(t *testing.T) {
-	for pattern, want := range map[string]bool{"./store": false, "./server": false, "./client": false, "./gateway": false, "./store/storetest": true} {
+	for pattern, want := range map[string]bool{"./store": false, "./server": false, "./client": false,
+		"./gateway": false, "./store/storetest": true} {
 		if modules := linkedModules(t, pattern); slices.Contains(modules, porcupineModule) != want {
 			t.Errorf("%s links %q, want %s: %v", pattern, modules, porcupineModule, want)
 		}
@@ -52,8 +54,9 @@ func TestNoProgramLinksPorcupine(t *testing.T) {
 // A server with a Verifier of its own, or with token introspection, needs no JOSE.
 func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 	for pattern, want := range map[string]bool{
-		"./server": false, "./auth": false, "./auth/introspection": false, "./host": false, "./gateway": false, "./examples/hellohttp": false,
-		"./auth/jwt": true, "./auth/oauth": true,
+		"./server": false, "./auth": false, "./auth/introspection": false, "./host": false, "./gateway": false,
+		"./examples/hellohttp": false,
+		"./auth/jwt":           true, "./auth/oauth": true,
 	} {
 		if modules := linkedModules(t, pattern); slices.Contains(modules, joseModule) != want {
 			t.Errorf("%s links %q, want %s: %v", pattern, modules, joseModule, want)

@@ -24,7 +24,8 @@ func TestBehaviourDoesNotDependOnPeerNames(t *testing.T) {
 		}
 		base := path.Base(name)
 		switch {
-		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "cmd"):
+		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || base == "testdata" ||
+			base == "node_modules" || base == "cmd"):
 			return fs.SkipDir // the program only displays names
 		case entry.IsDir() || !strings.HasSuffix(base, ".go") || strings.HasSuffix(base, "_test.go"):
 			return nil
@@ -45,8 +46,8 @@ func TestBehaviourDoesNotDependOnPeerNames(t *testing.T) {
 	}
 }
 
-// nameConditions returns the positions of conditions and comparisons that use one of peerNames. A comparison with nil is
-// allowed.
+// nameConditions returns the positions of conditions and comparisons that use one of peerNames. A comparison with nil
+// is allowed.
 func nameConditions(name string, source []byte) ([]string, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)

@@ -35,7 +35,8 @@ func checkRules(rules []securityRule, found map[string][]string) []string {
 		case r.awaits == "" && len(where) == 0:
 			problems = append(problems, fmt.Sprintf("%s needs a test that names it: %s", r.id, r.text))
 		case r.awaits != "" && len(where) > 0:
-			problems = append(problems, fmt.Sprintf("%s has tests in %s: remove %q from its entry", r.id, strings.Join(where, ", "), r.awaits))
+			problems = append(problems, fmt.Sprintf("%s has tests in %s: remove %q from its entry", r.id,
+				strings.Join(where, ", "), r.awaits))
 		}
 	}
 	return problems
@@ -54,7 +55,8 @@ func rulesTested(tree fs.FS) (map[string][]string, error) {
 		}
 		base := path.Base(name)
 		switch {
-		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "node_modules"):
+		case entry.IsDir() && name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") ||
+			base == "testdata" || base == "node_modules"):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(base, "_test.go"):
 			return nil
@@ -112,7 +114,8 @@ func TestSecurityRulesAreNumberedWithoutGaps(t *testing.T) {
 			t.Errorf("%s has no text", r.id)
 		}
 	}
-	want := map[string]int{"J": 18, "V": 7, "T": 24, "U": 8, "S": 8, "R": 8, "O": 16, "P": 8, "H": 12, "Y": 6, "M": 4, "C": 1, "N": 1, "K": 6}
+	want := map[string]int{"J": 18, "V": 7, "T": 24, "U": 8, "S": 8, "R": 8, "O": 16, "P": 8, "H": 12, "Y": 6, "M": 4,
+		"C": 1, "N": 1, "K": 6}
 	if !maps.Equal(last, want) {
 		t.Errorf("last numbers: %v, want %v", last, want)
 	}

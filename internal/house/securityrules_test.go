@@ -16,7 +16,8 @@ const (
 var securityRules = []securityRule{
 	// Messages, on both sides.
 	{"J1", "the id of a request is a string or an integer", ""},
-	{"J2", "a request whose id is in flight is rejected, and the first request with that id still gets its response", ""},
+	{"J2", "a request whose id is in flight is rejected, and the first request with that id still gets its response",
+		""},
 	{"J3", "a response completes only the request with the same id, of the same type and value", ""},
 	{"J4", "a response has either a result or an error, and the error code is an integer", ""},
 	{"J5", "a notification has no id and gets no response", ""},

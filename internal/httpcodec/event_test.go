@@ -51,7 +51,8 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"an event without data only has its id", "id: 7\n\ndata: a\n\n", []string{"|a|7"}, none},
 		{"an id that is too long is ignored", "id: 7\ndata: a\n\nid: " + strings.Repeat("8", 1025) + "\ndata: b\n\n",
 			[]string{"|a|7", "|b|7"}, none},
-		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n", []string{"|b|" + strings.Repeat("8", 1024)},
+		{"the longest id", "id: " + strings.Repeat("8", 1024) + "\ndata: b\n\n",
+			[]string{"|b|" + strings.Repeat("8", 1024)},
 			none},
 		{"an id that no header can contain is ignored", "id: 7\ndata: a\n\nid: \x01\ndata: b\n\nid: \x7F\ndata: c\n\n",
 			[]string{"|a|7", "|b|7", "|c|7"}, none},
@@ -68,13 +69,15 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 		{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", []string{"|b|"}, none},
 		{"CR", "data: a\rdata: b\r\rdata: c\r\r", []string{"|a\nb|", "|c|"}, none},
 		{"CRLF", "data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", []string{"|a\nb|", "|c|"}, none},
-		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r", []string{"|a|", "|b|", "|c|", "|d|"},
+		{"mixed line endings", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\r",
+			[]string{"|a|", "|b|", "|c|", "|d|"},
 			none},
 		{"retry", "retry: 10\n\n", nil, 10 * time.Millisecond},
 		{"retry without an event", "retry: 10\n", nil, 10 * time.Millisecond},
 		{"the last retry", "retry: 10\nretry:20\n", nil, 20 * time.Millisecond},
 		{"retry 0", "retry: 0\n", nil, 0},
-		{"retry is not a number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil, none},
+		{"retry is not a number", "retry: 1s\nretry: -1\nretry: +1\nretry: 1.5\nretry:\nretry: ٣\nretry: 0x10\n", nil,
+			none},
 		{"retry is too large", "retry: 4294967296\n", nil, time.Hour},
 		{"retry is far too large", "retry: 99999999999999999999\n", nil, time.Hour},
 		{"empty", "", nil, none},
@@ -172,7 +175,8 @@ func TestEventReaderBoundsMemory(t *testing.T) {
 	for _, text := range []string{"x", "data: x\n", "data\n"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err, ErrEventTooLarge) {
+		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err,
+			ErrEventTooLarge) {
 			t.Errorf("%q: %v", text, err)
 		}
 		runtime.ReadMemStats(&after)
@@ -399,10 +403,11 @@ func TestHeaderValuesAreEncodedIfNecessary(t *testing.T) {
 		"a\r\nSet-Cookie: b=c": "=?base64?YQ0KU2V0LUNvb2tpZTogYj1j?=",
 		"a\x00b":               "=?base64?YQBi?=",
 		"a\x7f":                "=?base64?YX8=?=",
-		"=?base64?=":           "=?base64?PT9iYXNlNjQ/PQ==?=", // starts and ends as the sentinels do, though they overlap
-		"=?base64?literal":     "=?base64?literal",
-		"=?BASE64?literal?=":   "=?BASE64?literal?=",
-		"literal?=":            "literal?=",
+		// starts and ends as the sentinels do, though they overlap
+		"=?base64?=":         "=?base64?PT9iYXNlNjQ/PQ==?=",
+		"=?base64?literal":   "=?base64?literal",
+		"=?BASE64?literal?=": "=?BASE64?literal?=",
+		"literal?=":          "literal?=",
 	} {
 		if got := EncodeHeader(text); got != want {
 			t.Errorf("%q is encoded as %q, want %q", text, got, want)
@@ -428,7 +433,8 @@ func TestMalformedHeaderValuesAreRejected(t *testing.T) {
 			t.Errorf("%q is decoded as %q", value, got)
 		}
 	}
-	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=", "=?base64?="} {
+	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=",
+		"=?base64?="} {
 		if got, ok := DecodeHeader(literal); !ok || got != literal {
 			t.Errorf("%q is decoded as %q, %v; want the literal", literal, got, ok)
 		}
@@ -551,8 +557,10 @@ func TestKeepAliveIntervalMayVary(t *testing.T) {
 func TestSlowEventKeepsStreamOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		part := scripted{4 * time.Second, strings.Repeat("x", 10)}
-		after, err := silentAfter(t, scripted{0, comment}, scripted{time.Second, comment}, scripted{time.Second, comment},
-			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"}, scripted{4 * time.Second, "\n"})
+		after, err := silentAfter(t, scripted{0, comment}, scripted{time.Second, comment},
+			scripted{time.Second, comment},
+			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"},
+			scripted{4 * time.Second, "\n"})
 		var silent *call.SilentError
 		if !errors.As(err, &silent) || silent.For != minSilence || after != minSilence {
 			t.Errorf("after %v: %v", after, err)

@@ -49,7 +49,8 @@ func ParseEventID(id string) (stream string, seq uint64, ok bool) {
 		return "", 0, false
 	}
 	for i := 1; i < nameLen; i++ {
-		if c := stream[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+		if c := stream[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' ||
+			c == '_') {
 			return "", 0, false
 		}
 	}

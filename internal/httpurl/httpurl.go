@@ -86,7 +86,8 @@ func Canonical(text string) (string, error) {
 // origin "null" is rejected, because all sandboxed pages send it.
 func IsOrigin(origin string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) || strings.Contains(origin, "*") {
+	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) ||
+		strings.Contains(origin, "*") {
 		return false
 	}
 	return !(u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80")

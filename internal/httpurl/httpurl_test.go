@@ -9,9 +9,11 @@ import (
 
 func TestLoopbackHosts(t *testing.T) {
 	for host, want := range map[string]bool{
-		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.255.0.1": true, "::1": true, "::ffff:127.0.0.1": true,
-		"": false, "localhost.": false, "localhost.example.com": false, "my.localhost": false, "example.com": false,
-		"0.0.0.0": false, "::": false, "10.0.0.1": false, "128.0.0.1": false, "::1%eth0": false, "127.1": false,
+		"localhost": true, "LocalHost": true, "127.0.0.1": true, "127.255.0.1": true, "::1": true,
+		"::ffff:127.0.0.1": true,
+		"":                 false, "localhost.": false, "localhost.example.com": false, "my.localhost": false,
+		"example.com": false,
+		"0.0.0.0":     false, "::": false, "10.0.0.1": false, "128.0.0.1": false, "::1%eth0": false, "127.1": false,
 		"2130706433": false, "0x7f.0.0.1": false, "127.0.0.1:80": false, "[::1]": false,
 	} {
 		if got := httpurl.IsLoopback(host); got != want {
@@ -22,9 +24,12 @@ func TestLoopbackHosts(t *testing.T) {
 
 func TestSecureURLs(t *testing.T) {
 	for text, want := range map[string]bool{
-		"https://example.com/a?b": true, "https://10.0.0.1": true, "http://localhost:8080/": true, "http://[::1]:1/x": true, "HTTPS://example.com": true,
-		"http://example.com": false, "http://localhost.example.com": false, "ftp://localhost": false, "//localhost": false, "localhost": false,
-		"https://user@example.com": false, "https://example.com#f": false, "https://example.com/#": false, "https:///path": false, "": false, "https://[::1": false,
+		"https://example.com/a?b": true, "https://10.0.0.1": true, "http://localhost:8080/": true,
+		"http://[::1]:1/x": true, "HTTPS://example.com": true,
+		"http://example.com": false, "http://localhost.example.com": false, "ftp://localhost": false,
+		"//localhost": false, "localhost": false,
+		"https://user@example.com": false, "https://example.com#f": false, "https://example.com/#": false,
+		"https:///path": false, "": false, "https://[::1": false,
 	} {
 		if u, err := httpurl.ParseSecure(text); (err == nil) != want || (u == nil) == want {
 			t.Errorf("ParseSecure(%q) = %v, %v", text, u, err)
@@ -74,8 +79,10 @@ func TestCanonicalURIs(t *testing.T) {
 
 func TestCharactersOfInternationalTemplates(t *testing.T) {
 	for r, want := range map[rune]bool{
-		'a': false, 0x9F: false, 0xA0: true, 'é': true, 0xFDCF: true, 0xFDD0: false, 0xFDEF: false, 0xFDF0: true, 0xFFEF: true,
-		0xFFF0: false, 0xFFFD: false, 0x10000: true, 0x1FFFD: true, 0x1FFFE: false, 0x1FFFF: false, 0xE0001: false, 0xE1000: true,
+		'a': false, 0x9F: false, 0xA0: true, 'é': true, 0xFDCF: true, 0xFDD0: false, 0xFDEF: false, 0xFDF0: true,
+		0xFFEF: true,
+		0xFFF0: false, 0xFFFD: false, 0x10000: true, 0x1FFFD: true, 0x1FFFE: false, 0x1FFFF: false, 0xE0001: false,
+		0xE1000: true,
 		0xF0000: true, 0x10FFFD: true, 0x10FFFE: false,
 	} {
 		if got := httpurl.IsInternational(r); got != want {

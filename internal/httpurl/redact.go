@@ -48,7 +48,8 @@ func redactText(text string) string {
 			return clean.String()
 		}
 		clean.WriteString("://")
-		end := endOfURL(rest, strings.HasSuffix(strings.TrimRightFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }), `"`))
+		end := endOfURL(rest, strings.HasSuffix(strings.TrimRightFunc(before,
+			func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }), `"`))
 		address := rest[:end]
 		text = rest[end:]
 		if i := strings.IndexAny(address, "?#"); i >= 0 {

@@ -18,11 +18,19 @@ func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 		want string
 	}{
 		{&url.Error{Op: "Get", URL: "http://canary@example.com/?canary", Err: cause}, cause.Error()},
-		{fmt.Errorf("dial: %w", &url.Error{Op: "Get", URL: "http://canary@example.com/?canary", Err: cause}), cause.Error()},
-		{&url.Error{Op: "Get", URL: "x", Err: fmt.Errorf(`invalid proxy address "http://canary:canary@proxy:port/canary@x?canary": %w`, cause)}, `invalid proxy address "http://x": ` + cause.Error()},
-		{&url.Error{Op: "Get", URL: "x", Err: fmt.Errorf(`failed to parse Location header "http://%%zz/?token=canary": parse "http://%%zz/?token=canary": %w`, cause)}, `failed to parse Location header "http://%zz/": parse "http://%zz/": ` + cause.Error()},
-		{fmt.Errorf("see https://example.com/help#canary and https://canary@example.com: %w", cause), "see https://example.com/help and https://example.com"},
-		{fmt.Errorf(`Location %q: %w`, `http://a.example/? canary "canary`, cause), `Location "http://a.example/": ` + cause.Error()},
+		{fmt.Errorf("dial: %w", &url.Error{Op: "Get", URL: "http://canary@example.com/?canary", Err: cause}),
+			cause.Error()},
+		{&url.Error{Op: "Get", URL: "x",
+			Err: fmt.Errorf(`invalid proxy address "http://canary:canary@proxy:port/canary@x?canary": %w`, cause)},
+			`invalid proxy address "http://x": ` + cause.Error()},
+		{&url.Error{Op: "Get", URL: "x",
+			Err: fmt.Errorf(`failed to parse Location header "http://%%zz/?token=canary": parse `+
+				`"http://%%zz/?token=canary": %w`, cause)},
+			`failed to parse Location header "http://%zz/": parse "http://%zz/": ` + cause.Error()},
+		{fmt.Errorf("see https://example.com/help#canary and https://canary@example.com: %w", cause),
+			"see https://example.com/help and https://example.com"},
+		{fmt.Errorf(`Location %q: %w`, `http://a.example/? canary "canary`, cause),
+			`Location "http://a.example/": ` + cause.Error()},
 		{cause, cause.Error()},
 	} {
 		got := Redact(c.err)

@@ -81,9 +81,12 @@ func TestScannerHoldsItsBounds(t *testing.T) {
 		fault          jsonscan.Fault
 	}{
 		{jsonscan.Scanner{MaxDepth: 2, MaxMembers: 9, MaxTokens: 9}, `[{}]`, `[{"a":[]}]`, jsonscan.TooDeep},
-		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 2, MaxTokens: 9}, `{"a":1,"b":2}`, `{"a":1,"b":2,"c":3}`, jsonscan.TooManyMembers},
-		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 5}, `{"a":1,"b":2}`, `{"a":1,"b":[2]}`, jsonscan.TooManyTokens},
-		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 9, MaxExponent: 2}, `[1e0099,1e-99]`, `1e+100`, jsonscan.TooLargeExponent},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 2, MaxTokens: 9}, `{"a":1,"b":2}`, `{"a":1,"b":2,"c":3}`,
+			jsonscan.TooManyMembers},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 5}, `{"a":1,"b":2}`, `{"a":1,"b":[2]}`,
+			jsonscan.TooManyTokens},
+		{jsonscan.Scanner{MaxDepth: 9, MaxMembers: 9, MaxTokens: 9, MaxExponent: 2}, `[1e0099,1e-99]`, `1e+100`,
+			jsonscan.TooLargeExponent},
 	} {
 		for _, text := range []string{test.within, test.beyond} {
 			s, names := test.bounds, jsonscan.Names{}
@@ -141,7 +144,8 @@ func TestDocumentRecordsTokensInOrder(t *testing.T) {
 		}
 		var got strings.Builder
 		for _, token := range d.Tokens {
-			fmt.Fprintf(&got, "%s %s next %d count %d plain %v\n", text[token.Start:token.End], token.Kind, token.Next, token.Count, token.Plain)
+			fmt.Fprintf(&got, "%s %s next %d count %d plain %v\n", text[token.Start:token.End], token.Kind, token.Next,
+				token.Count, token.Plain)
 		}
 		want := text + ` object next 11 count 3 plain false
 a string next 2 count 0 plain true
@@ -196,8 +200,10 @@ func TestStringsAreValidIfAnotherReaderAcceptsThem(t *testing.T) {
 // FuzzScan compares the scanner with another strict reader of JSON, and scanning
 // with and without recording.
 func FuzzScan(f *testing.F) {
-	for _, seed := range []string{`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\udca9"`, "\"\xff\"", `[1,]`, `01`, `-`, `1.`, `1e`, `{"a"}`, `nul`,
-		`{"a":{"b":[1,2,{"c":"d"}]}}`, "\"\x01\"", `"\x"`, ` [ ] `, `1 2`, ``, `{"a":1,}`, `"aaaaaaaaaaaaaaa\n"`, `"éééééééé"`, `{` + wide(70, "7", "{}") + `}`} {
+	for _, seed := range []string{`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `"\ud800"`, `"\ud83d\udca9"`, "\"\xff\"",
+		`[1,]`, `01`, `-`, `1.`, `1e`, `{"a"}`, `nul`,
+		`{"a":{"b":[1,2,{"c":"d"}]}}`, "\"\x01\"", `"\x"`, ` [ ] `, `1 2`, ``, `{"a":1,}`, `"aaaaaaaaaaaaaaa\n"`,
+		`"éééééééé"`, `{` + wide(70, "7", "{}") + `}`} {
 		f.Add([]byte(seed))
 	}
 	var d jsonscan.Document

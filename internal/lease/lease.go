@@ -221,7 +221,8 @@ func (l *Lease) keep() {
 			}
 			pause -= time.Since(begin)
 		case l.life.Err() == nil:
-			l.failed.Log(l.life, l.Logger, slog.LevelError, "cannot renew the lease of this replica", slog.Any("error", err))
+			l.failed.Log(l.life, l.Logger, slog.LevelError, "cannot renew the lease of this replica",
+				slog.Any("error", err))
 			pause = retry
 		}
 		timer.Reset(pause)

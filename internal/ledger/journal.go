@@ -28,7 +28,8 @@ func OpenJournal(path string) (*Journal, error) {
 // Started records that the handler of a call has started on behalf of an owner. Call it before anything else that the
 // handler does.
 func (j *Journal) Started(owner, nonce string) error {
-	_, err := j.file.WriteString(strconv.Quote(owner) + "\t" + strconv.Quote(nonce) + "\n") // one write, so that lines stay whole
+	// one write, so that lines stay whole
+	_, err := j.file.WriteString(strconv.Quote(owner) + "\t" + strconv.Quote(nonce) + "\n")
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -87,8 +88,8 @@ func (l *Ledger) CreatedTask(owner, id string) {
 	l.totals.Tasks++
 }
 
-// ObservedTask records that an observer, such as a client of one replica, sees a task of an owner in a state. ended reports
-// whether the state is terminal; result is then the task's result or error. The Ledger does not keep result.
+// ObservedTask records that an observer, such as a client of one replica, sees a task of an owner in a state. ended
+// reports whether the state is terminal; result is then the task's result or error. The Ledger does not keep result.
 func (l *Ledger) ObservedTask(owner, observer, id, status string, ended bool, result []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

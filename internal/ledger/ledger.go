@@ -1,6 +1,7 @@
 // Package ledger checks that nothing is lost, duplicated or crossed while parts of a system fail. A test records the
-// calls that it issues, their outcomes and what else it observes. The processes under test record the starts of handlers
-// in a [Journal]. At the end, [Ledger.Check] returns what must not have happened. Only tests import this package.
+// calls that it issues, their outcomes and what else it observes. The processes under test record the starts of
+// handlers in a [Journal]. At the end, [Ledger.Check] returns what must not have happened. Only tests import this
+// package.
 package ledger
 
 import (
@@ -113,7 +114,8 @@ func (c Call) Returned(nonce string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if nonce != c.Nonce() {
-		l.violate(Crossed, "%s has received the result of call %.40q as that of %s", l.ownerOf(c.number), nonce, c.Nonce())
+		l.violate(Crossed, "%s has received the result of call %.40q as that of %s", l.ownerOf(c.number), nonce,
+			c.Nonce())
 	}
 	l.totals.Results++
 	l.calls[c.number].result = true
@@ -127,7 +129,8 @@ func (c Call) Failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !typed {
-		l.violate(Lost, "call %s of %s has ended with an error that its caller cannot act upon: %v", c.Nonce(), l.ownerOf(c.number), err)
+		l.violate(Lost, "call %s of %s has ended with an error that its caller cannot act upon: %v", c.Nonce(),
+			l.ownerOf(c.number), err)
 	}
 	l.totals.Errors++
 	l.outcome(c)
@@ -142,7 +145,8 @@ func (l *Ledger) outcome(c Call) {
 	}
 	r.outcomes++
 	if late := l.now().Sub(time.UnixMilli(r.deadline)); late > cmp.Or(l.Patience, time.Second) {
-		l.violate(Lost, "call %s of %s has its outcome %v after its deadline", c.Nonce(), l.ownerOf(c.number), late.Round(time.Millisecond))
+		l.violate(Lost, "call %s of %s has its outcome %v after its deadline", c.Nonce(), l.ownerOf(c.number),
+			late.Round(time.Millisecond))
 	}
 }
 
@@ -158,8 +162,8 @@ func (l *Ledger) Received(owner, nonce string) {
 	}
 }
 
-// Started records that the handler of a call has started on behalf of an owner. See [Ledger.ReadJournal] for handlers in
-// other processes.
+// Started records that the handler of a call has started on behalf of an owner. See [Ledger.ReadJournal] for handlers
+// in other processes.
 func (l *Ledger) Started(owner, nonce string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,8 +268,10 @@ func (t *Totals) count(kind Kind) {
 func (t Totals) Violations() int { return t.Lost + t.Duplicated + t.Crossed + t.Changed + t.Exceeded }
 
 func (t Totals) String() string {
-	return fmt.Sprintf("%d calls (%d results, %d errors), %d starts, %d events, %d tasks, %d faults: %d lost, %d duplicated, %d crossed, %d changed, %d exceeded",
-		t.Calls, t.Results, t.Errors, t.Starts, t.Events, t.Tasks, t.Faults, t.Lost, t.Duplicated, t.Crossed, t.Changed, t.Exceeded)
+	return fmt.Sprintf("%d calls (%d results, %d errors), %d starts, %d events, %d tasks, %d faults: %d lost, %d "+
+		"duplicated, %d crossed, %d changed, %d exceeded",
+		t.Calls, t.Results, t.Errors, t.Starts, t.Events, t.Tasks, t.Faults, t.Lost, t.Duplicated, t.Crossed, t.Changed,
+		t.Exceeded)
 }
 
 // Append appends the totals of a test to a file, as one line of JSON.

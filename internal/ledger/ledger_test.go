@@ -128,11 +128,21 @@ func TestViolationsAreFound(t *testing.T) {
 			l.Received("bob", c.Nonce())
 			l.Received("ada", "nonsense")
 		}, []string{"crossed: bob has received a message about call", "crossed: unknown call"}},
-		"a measurement over its bound": {func(l *Ledger, _ *time.Time) { l.Bound("goroutines", 11, 10) }, []string{"exceeded: goroutines: 11"}},
-		"an event twice":               {func(l *Ledger, _ *time.Time) { receive(l, 1, 2, 2, 3).Ended(3) }, []string{"duplicated: event 2"}},
-		"an event too late":            {func(l *Ledger, _ *time.Time) { receive(l, 1, 3, 2).Ended(3) }, []string{"lost: event 3", "duplicated: event 2"}},
-		"a gap in a stream":            {func(l *Ledger, _ *time.Time) { receive(l, 1, 2, 4).Ended(4) }, []string{"lost: event 4 of stream s arrives after event 2"}},
-		"the end of a stream missing":  {func(l *Ledger, _ *time.Time) { receive(l, 1, 2).Ended(3) }, []string{"lost: has ended after event 2 of 3"}},
+		"a measurement over its bound": {func(l *Ledger, _ *time.Time) {
+			l.Bound("goroutines", 11, 10)
+		}, []string{"exceeded: goroutines: 11"}},
+		"an event twice": {func(l *Ledger, _ *time.Time) {
+			receive(l, 1, 2, 2, 3).Ended(3)
+		}, []string{"duplicated: event 2"}},
+		"an event too late": {func(l *Ledger, _ *time.Time) {
+			receive(l, 1, 3, 2).Ended(3)
+		}, []string{"lost: event 3", "duplicated: event 2"}},
+		"a gap in a stream": {func(l *Ledger, _ *time.Time) {
+			receive(l, 1, 2, 4).Ended(4)
+		}, []string{"lost: event 4 of stream s arrives after event 2"}},
+		"the end of a stream missing": {func(l *Ledger, _ *time.Time) {
+			receive(l, 1, 2).Ended(3)
+		}, []string{"lost: has ended after event 2 of 3"}},
 		"a task that does not end": {func(l *Ledger, _ *time.Time) {
 			l.CreatedTask("ada", "t")
 			l.ObservedTask("ada", "replica 1", "t", "working", false, nil)

@@ -85,8 +85,8 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		extended := *req
 		extended.Meta = maps.Clone(added)
 		maps.Copy(extended.Meta, req.Meta) // the caller's members win
-		// Except for the trace context, which names the last span of the request: a gateway forwards the one that it has
-		// received, and its middleware has started a span since.
+		// Except for the trace context, which names the last span of the request: a gateway forwards the one that it
+		// has received, and its middleware has started a span since.
 		for _, key := range []string{mcp.MetaTraceParent, mcp.MetaTraceState} {
 			if value := added[key]; value != nil {
 				extended.Meta[key] = value

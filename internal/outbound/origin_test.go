@@ -339,7 +339,9 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 		want        any
 	}{
 		{mcp.MethodCallTool, `{"content":[]}`, false, &mcp.CallToolResult{}},
-		{mcp.MethodCallTool, `{"resultType":"task","taskId":"1","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":null}`, false, &mcp.CreateTaskResult{}},
+		{mcp.MethodCallTool,
+			`{"resultType":"task","taskId":"1","status":"working","createdAt":"","lastUpdatedAt":"","ttlMs":null}`,
+			false, &mcp.CreateTaskResult{}},
 		{mcp.MethodCallTool, `{"resultType":"com.example/other"}`, false, json.RawMessage{}},
 		{mcp.MethodListTools, `{"tools":[]}`, false, &mcp.ListToolsResult{}},
 		{mcp.MethodPing, `{}`, false, &mcp.EmptyResult{}},
@@ -370,7 +372,8 @@ func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
 func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 	req := &outbound.Request{Method: mcp.MethodListTools}
 	sending := outbound.NewChain(after(func(any) any { return &mcp.ListToolsResult{Tools: []mcp.Tool{}} }))
-	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[],"nextCursor":"x"}`)); err != nil ||
+	if raw, err := sending.Do(t.Context(), mcp.V20251125, req,
+		answering(`{"tools":[],"nextCursor":"x"}`)); err != nil ||
 		string(raw) != `{"tools":[]}` {
 		t.Errorf("%s, %v", raw, err)
 	}
@@ -402,8 +405,12 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		"nil list":    func(r *mcp.ListToolsResult) { r.Tools = nil },
 		"nothing":     func(*mcp.ListToolsResult) {},
 	} {
-		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.ListToolsResult)); return result }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodListTools}, answering(raw))
+		sending := outbound.NewChain(after(func(result any) any {
+			change(result.(*mcp.ListToolsResult))
+			return result
+		}))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodListTools},
+			answering(raw))
 		if err != nil || (string(got) == raw) != (name == "nothing") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
@@ -413,20 +420,27 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 // A change of what the fields of a result refer to is a change, too: a server's result is never
 // shared between requests.
 func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
-	const raw = `{"content":[{"type":"text","text":"secret","annotations":{"audience":["user"]}}, {"type":"image","data":"AAAA","mimeType":"image/png"}],` +
+	const raw = `{"content":[{"type":"text","text":"secret","annotations":{"audience":["user"]}}, {"type":"image",` +
+		`"data":"AAAA","mimeType":"image/png"}],` +
 		`"structuredContent":{"n":1},"_meta":{"a/b":{"c":1}},"unknown":1}`
 	for name, change := range map[string]func(*mcp.CallToolResult){
-		"nothing":            func(*mcp.CallToolResult) {},
-		"text":               func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Text = "hidden" },
-		"annotations":        func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Annotations.Audience[0] = "assistant" },
+		"nothing": func(*mcp.CallToolResult) {},
+		"text":    func(r *mcp.CallToolResult) { r.Content[0].(*mcp.TextContent).Text = "hidden" },
+		"annotations": func(r *mcp.CallToolResult) {
+			r.Content[0].(*mcp.TextContent).Annotations.Audience[0] = "assistant"
+		},
 		"bytes":              func(r *mcp.CallToolResult) { r.Content[1].(*mcp.ImageContent).Data[2] = 1 },
 		"block":              func(r *mcp.CallToolResult) { r.Content[1] = mcp.Text("x") },
 		"structured content": func(r *mcp.CallToolResult) { r.StructuredContent[5] = '2' },
 		"a key of meta":      func(r *mcp.CallToolResult) { delete(r.Meta, "a/b") },
 		"a value of meta":    func(r *mcp.CallToolResult) { r.Meta["a/b"][5] = '2' },
 	} {
-		sending := outbound.NewChain(after(func(result any) any { change(result.(*mcp.CallToolResult)); return result }))
-		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool}, answering(raw))
+		sending := outbound.NewChain(after(func(result any) any {
+			change(result.(*mcp.CallToolResult))
+			return result
+		}))
+		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool},
+			answering(raw))
 		if err != nil || (string(got) == raw) != (name == "nothing") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}

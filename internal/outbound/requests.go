@@ -28,7 +28,8 @@ type Requests struct {
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// OneStream means that the peer asks for all requests on one stream, which does not say for which of them. See turns.
+	// OneStream means that the peer asks for all requests on one stream, which does not say for which of them. See
+	// turns.
 	OneStream bool
 	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are longer by StartAllowance,
 	// because a package runner may have to download the program first.

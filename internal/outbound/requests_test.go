@@ -74,7 +74,9 @@ func result(t *testing.T, id jsonrpc.ID, text string) *jsonrpc.Message {
 
 func progress(t *testing.T, token jsonrpc.ID, done int) *jsonrpc.Message {
 	t.Helper()
-	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, done))
+	return message(t,
+		fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`,
+			token, done))
 }
 
 // outcome is what Do returned.
@@ -102,7 +104,8 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			want := fmt.Sprintf(`{"nonce":%d}`, i)
-			resp, err := o.Do(t.Context(), &outbound.Request{Method: "echo", Params: []byte(want), Timeout: time.Minute})
+			resp, err := o.Do(t.Context(), &outbound.Request{Method: "echo", Params: []byte(want),
+				Timeout: time.Minute})
 			if err != nil || string(resp.Result) != want {
 				t.Errorf("response to %s: %s, %v", want, resp.Result, err)
 			}
@@ -174,7 +177,8 @@ func TestSecondResponseIsIgnored(t *testing.T) {
 		o := &outbound.Requests{Wire: w}
 		w.send = func(_ context.Context, out *outbound.Outgoing) error {
 			o.Receive(result(t, out.ID, "first"))
-			o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"second"}}`, out.ID)))
+			o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"second"}}`,
+				out.ID)))
 			return errors.New("cannot send")
 		}
 		for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
@@ -190,7 +194,8 @@ func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 	w := newWire(t)
 	o := &outbound.Requests{Wire: w}
 	w.send = func(_ context.Context, out *outbound.Outgoing) error {
-		o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":[1]}}`, out.ID)))
+		o.Receive(message(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":[1]}}`,
+			out.ID)))
 		return nil
 	}
 	resp, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
@@ -229,7 +234,8 @@ func TestSendErrorEndsTheRequest(t *testing.T) {
 	w.send = func(context.Context, *outbound.Outgoing) error { return broken }
 	o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 	for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err, broken) {
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err,
+			broken) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -246,8 +252,10 @@ func TestRequestsAreEncoded(t *testing.T) {
 		want string
 	}{
 		{"no params", "", outbound.Request{}, `{"jsonrpc":"2.0","id":1,"method":"m"}`},
-		{"empty params", "", outbound.Request{Params: []byte("{}")}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
-		{"params", "", outbound.Request{Params: []byte(`{"a":1}`)}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
+		{"empty params", "", outbound.Request{Params: []byte("{}")},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{}}`},
+		{"params", "", outbound.Request{Params: []byte(`{"a":1}`)},
+			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`},
 		{"params with line breaks", "", outbound.Request{Params: []byte(" {\n \"a\": 1,\r\n\"b\":\"\\n\" } ")},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1,  "b":"\n"}}`},
 		{"empty params with a space, and _meta", `"a":1`, outbound.Request{Params: []byte("{ }")},
@@ -257,7 +265,8 @@ func TestRequestsAreEncoded(t *testing.T) {
 		{"everything", `"a":1`, outbound.Request{
 			Params: []byte(`{"x":{}}`), OnProgress: func(outbound.Progress) {},
 			Meta: map[string]json.RawMessage{"c": []byte("[\n3]"), "b\"": []byte("2")},
-		}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{},"_meta":{"a":1,"progressToken":1,"b\"":2,"c":[ 3]}}}`},
+		}, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{},"_meta":{"a":1,"progressToken":1,"b\"":2,"c":[ ` +
+			`3]}}}`},
 		{"only a progress token", "", outbound.Request{OnProgress: func(outbound.Progress) {}},
 			`{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}`},
 	} {
@@ -387,7 +396,8 @@ func TestDoReturnsAfterSend(t *testing.T) {
 			returned = true
 			return ctx.Err()
 		}
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(outbound.Progress) {}}); err != nil ||
+		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a",
+			OnProgress: func(outbound.Progress) {}}); err != nil ||
 			!returned {
 			t.Errorf("Send has returned: %v, error %v", returned, err)
 		}
@@ -432,7 +442,8 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 	o := &outbound.Requests{Wire: w}
 	w.send = func(_ context.Context, out *outbound.Outgoing) error {
 		for _, params := range []string{
-			``, `,"params":{}`, `,"params":{"progressToken":null,"progress":1}`, `,"params":{"progressToken":999,"progress":1}`,
+			``, `,"params":{}`, `,"params":{"progressToken":null,"progress":1}`,
+			`,"params":{"progressToken":999,"progress":1}`,
 			fmt.Sprintf(`,"params":{"progressToken":"%s","progress":1}`, out.ID),
 			fmt.Sprintf(`,"params":{"progressToken":%s,"progress":"1"}`, out.ID),
 			fmt.Sprintf(`,"params":{"progressToken":%s.0,"progress":1}`, out.ID),

@@ -99,7 +99,8 @@ func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
 		raw = []byte(TextOf(result))
 	}
 	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name, out,
+		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name,
+			out,
 			err)
 	}
 	return out, nil

@@ -93,7 +93,8 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 		start := time.Now()
 		reports := 0
 		got := do(t.Context(), o, &outbound.Request{
-			Method: "a", Timeout: time.Second, MaxTimeout: 10 * time.Second, OnProgress: func(outbound.Progress) { reports++ },
+			Method: "a", Timeout: time.Second, MaxTimeout: 10 * time.Second,
+			OnProgress: func(outbound.Progress) { reports++ },
 		})
 		id := (<-w.sent).ID
 		for i := range 13 {
@@ -101,7 +102,8 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 			o.Receive(progress(t, id, i))
 		}
 		r := <-got
-		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err, context.DeadlineExceeded) ||
+		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err,
+			context.DeadlineExceeded) ||
 			r.err.Error() != want.Error() {
 			t.Errorf("got %v, want %v", r.err, &want)
 		}
@@ -194,7 +196,8 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 					}
 					synctest.Wait()
 					start := time.Now()
-					_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: test.timeout, MaxTimeout: test.maximum,
+					_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: test.timeout,
+						MaxTimeout: test.maximum,
 						OnProgress: onProgress})
 					took(t, start, test.want)
 					if !errors.Is(err, context.DeadlineExceeded) {
@@ -267,7 +270,8 @@ func TestRequestsThatMustNotBeCancelled(t *testing.T) {
 				o := &outbound.Requests{Wire: w, NotifyCancelled: test.notify}
 				for i, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 					ctx, cancel := context.WithCancel(t.Context())
-					got := do(ctx, o, &outbound.Request{Method: "a", Uncancellable: test.uncancellable, OnProgress: onProgress})
+					got := do(ctx, o, &outbound.Request{Method: "a", Uncancellable: test.uncancellable,
+						OnProgress: onProgress})
 					synctest.Wait()
 					cancel()
 					if r := <-got; !errors.Is(r.err, context.Canceled) {
@@ -352,7 +356,8 @@ func TestPauseStopsTheTimeoutButNotTheMaximum(t *testing.T) {
 			var took time.Duration
 			got := make(chan error, 1)
 			go func() {
-				_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second, MaxTimeout: test.maximum})
+				_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second,
+					MaxTimeout: test.maximum})
 				took = time.Since(start)
 				got <- err
 			}()

@@ -15,11 +15,12 @@ import (
 
 // Limits of the requests that wait for their turn.
 const (
-	maxTurnQueue   = 64
-	maxTurnWait    = time.Minute
-	maxTurn        = 2 * time.Second        // how long a request holds back others while the peer may ask for it
-	turnPoll       = 250 * time.Millisecond // how often the ages of requests and the connections of clients are examined
-	maxTurnTargets = 1024                   // that are remembered; requests for others do not wait
+	maxTurnQueue = 64
+	maxTurnWait  = time.Minute
+	maxTurn      = 2 * time.Second // how long a request holds back others while the peer may ask for it
+	// how often the ages of requests and the connections of clients are examined
+	turnPoll       = 250 * time.Millisecond
+	maxTurnTargets = 1024 // that are remembered; requests for others do not wait
 )
 
 // turns is the queue of the requests that wait for their turn. Requests.mu guards it.

@@ -44,7 +44,8 @@ func isInvisible(r rune) bool {
 
 // joins reports whether the character at the beginning of rest is a part of an emoji.
 func joins(before, r rune, rest string) bool {
-	isSymbol := func(r rune) bool { return unicode.Is(unicode.So, r) || '\U0001F3FB' <= r && r <= '\U0001F3FF' } // skin tones
+	// skin tones
+	isSymbol := func(r rune) bool { return unicode.Is(unicode.So, r) || '\U0001F3FB' <= r && r <= '\U0001F3FF' }
 	switch r {
 	case '\uFE0E', '\uFE0F':
 		return isSymbol(before)

@@ -18,7 +18,8 @@ func None(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 func SameOrigin(limit int) func(req *http.Request, via []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		first := via[0]
-		if len(via) > limit || req.URL.Scheme != first.URL.Scheme || !strings.EqualFold(req.URL.Host, first.URL.Host) || req.Method != first.Method {
+		if len(via) > limit || req.URL.Scheme != first.URL.Scheme || !strings.EqualFold(req.URL.Host, first.URL.Host) ||
+			req.Method != first.Method {
 			return http.ErrUseLastResponse
 		}
 		return nil

@@ -61,7 +61,8 @@ func TestTargetHasNoSecrets(t *testing.T) {
 		"":                                     "",
 		"https://other.example/\u202e\"<":      "https://other.example/%E2%80%AE%22%3C",
 	} {
-		resp := &http.Response{StatusCode: http.StatusPermanentRedirect, Header: http.Header{"Location": {location}}, Request: from}
+		resp := &http.Response{StatusCode: http.StatusPermanentRedirect, Header: http.Header{"Location": {location}},
+			Request: from}
 		if got := redirect.Target(resp); got != want {
 			t.Errorf("%q: %q, want %q", location, got, want)
 		}

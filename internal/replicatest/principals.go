@@ -1,8 +1,8 @@
 //lint:file-ignore SA1019 deprecated features must still work
 
 // Package replicatest tests replicas of a server that share a store of the caller: what the server has stored for one
-// principal does not exist for another one, and event streams that are cut are resumed at any replica. Only tests import
-// it.
+// principal does not exist for another one, and event streams that are cut are resumed at any replica. Only tests
+// import it.
 package replicatest
 
 import (
@@ -69,7 +69,8 @@ func newReplica(t *testing.T, shared Store) *replica {
 		URI: "http://localhost", Issuers: []string{"https://issuer.example"},
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) { // the token is the name
 			who, err := principal.New("https://issuer.example", token, "")
-			return &auth.Info{Principal: who, Audience: []string{"http://localhost"}, Expiry: time.Now().Add(time.Hour)}, err
+			return &auth.Info{Principal: who, Audience: []string{"http://localhost"},
+				Expiry: time.Now().Add(time.Hour)}, err
 		}),
 	}
 	elicit := func(ctx context.Context, question string) (string, error) {

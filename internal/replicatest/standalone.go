@@ -32,7 +32,8 @@ func CutStandalone(t *testing.T, open func() Store) {
 	}
 	c.handshake()
 	for i := range resources {
-		resp := c.send(i%len(c.urls), http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":%q}}`, uri(i)))
+		resp := c.send(i%len(c.urls), http.MethodPost,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":%q}}`, uri(i)))
 		text, _ := io.ReadAll(resp.Body)
 		if resp.Body.Close(); strings.Contains(string(text), "error") {
 			t.Fatalf("%s", text)

@@ -33,7 +33,8 @@ func CutCall(t *testing.T, open func() Store) {
 	c.handshake()
 	const first = events / (cuts + 1)
 	go func() { c.steps <- first }() // the response begins with the first event
-	resp := c.send(0, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","_meta":{"progressToken":1}}}`)
+	resp := c.send(0, http.MethodPost,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","_meta":{"progressToken":1}}}`)
 	c.read(resp, c.random.IntN(first*c.size))
 	for i := range cuts {
 		sent, next := events*(i+1)/(cuts+1), events*(i+2)/(cuts+1)
@@ -72,7 +73,8 @@ type client struct {
 
 // start starts a replica.
 func (c *client) start(shared Store) {
-	s := &server.Server{Name: "s", Version: "1", KV: shared, Log: shared, Bus: shared, Logger: slog.New(slog.DiscardHandler)}
+	s := &server.Server{Name: "s", Version: "1", KV: shared, Log: shared, Bus: shared,
+		Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(ctx context.Context, _ struct{}) (string, error) {
 		n := 0
 		for step := range c.steps {
@@ -98,7 +100,9 @@ func (c *client) start(shared Store) {
 
 func (c *client) handshake() {
 	c.t.Helper()
-	resp := c.send(0, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
+	resp := c.send(0, http.MethodPost,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",`+
+			`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`)
 	resp.Body.Close()
 	c.session = resp.Header.Get("Mcp-Session-Id")
 	c.send(1, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`).Body.Close()

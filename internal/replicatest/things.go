@@ -45,7 +45,8 @@ type asking struct {
 	event    string // id of an event before it
 }
 
-const askCall = `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"ask","arguments":{},"_meta":{"progressToken":"p"}}}`
+const askCall = `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"ask","arguments":{},` +
+	`"_meta":{"progressToken":"p"}}}`
 
 // ask begins a call at the first replica.
 func ask(ada *user, f *fleet) *asking {
@@ -95,18 +96,19 @@ func testSession(t *testing.T, f *fleet, r mcp.Revision) {
 	ada := newUser(t, "ada").session(f.first, r)
 	call := ask(ada, f)
 	id := ada.headers[1]
-	denied(t, f, newUser(t, "bob", "MCP-Protocol-Version", string(r)), id, other(id), func(session string) map[string]request {
-		all := messages(call)
-		all["stream"] = request{method: http.MethodGet}
-		all["resumption"] = request{method: http.MethodGet, headers: []string{"Last-Event-ID", call.event}}
-		all["resumption of nothing"] = request{method: http.MethodGet, headers: []string{"Last-Event-ID", "x.1"}}
-		all["end"] = request{method: http.MethodDelete}
-		for what, q := range all {
-			q.headers = append(q.headers, "Mcp-Session-Id", session)
-			all[what] = q
-		}
-		return all
-	})
+	denied(t, f, newUser(t, "bob", "MCP-Protocol-Version", string(r)), id, other(id),
+		func(session string) map[string]request {
+			all := messages(call)
+			all["stream"] = request{method: http.MethodGet}
+			all["resumption"] = request{method: http.MethodGet, headers: []string{"Last-Event-ID", call.event}}
+			all["resumption of nothing"] = request{method: http.MethodGet, headers: []string{"Last-Event-ID", "x.1"}}
+			all["end"] = request{method: http.MethodDelete}
+			for what, q := range all {
+				q.headers = append(q.headers, "Mcp-Session-Id", session)
+				all[what] = q
+			}
+			return all
+		})
 	call.finish(ada, f)
 	if got := ada.answer(f.second, legacy("ping", "")); !strings.HasPrefix(got, "200") {
 		t.Errorf("the session of ada: %s", got)
@@ -178,7 +180,8 @@ func testSessionTask(t *testing.T, f *fleet) {
 		if got := bob.answer(at, legacy(mcp.MethodListTasks, "")); !strings.Contains(got, `"tasks":[]`) {
 			t.Errorf("bob lists %s", got)
 		}
-		if got := ada.answer(at, legacy(mcp.MethodGetTask, fmt.Sprintf(`"taskId":%q`, id))); strings.Contains(got, "cancelled") || !strings.Contains(got, id) {
+		if got := ada.answer(at, legacy(mcp.MethodGetTask, fmt.Sprintf(`"taskId":%q`, id))); strings.Contains(got,
+			"cancelled") || !strings.Contains(got, id) {
 			t.Errorf("the task of ada: %s", got)
 		}
 	}
@@ -194,7 +197,8 @@ func testTask(t *testing.T, f *fleet) {
 	}
 	question := eventually(t, get, `"inputRequests"`)
 	responses := func(name string) string {
-		return fmt.Sprintf(`"inputResponses":{%q:{"action":"accept","content":{"name":%q}}}`, inputKey(t, question), name)
+		return fmt.Sprintf(`"inputResponses":{%q:{"action":"accept","content":{"name":%q}}}`, inputKey(t, question),
+			name)
 	}
 	denied(t, f, bob, id, other(id), func(task string) map[string]request {
 		members := fmt.Sprintf(`"taskId":%q`, task)
@@ -232,8 +236,9 @@ func testState(t *testing.T, f *fleet, tool string, long bool) {
 	members := fmt.Sprintf(`"name":%q,"arguments":{}`, tool)
 	got := ada.message(f.first, modern(mcp.MethodCallTool, tool, members))
 	next := func(state, name string) request {
-		return modern(mcp.MethodCallTool, tool, fmt.Sprintf(`%s,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"name":%q}}}`,
-			members, state, inputKey(t, got), name))
+		return modern(mcp.MethodCallTool, tool,
+			fmt.Sprintf(`%s,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"name":%q}}}`,
+				members, state, inputKey(t, got), name))
 	}
 	if long {
 		got = ada.message(f.second, next(member(t, got, "requestState"), strings.Repeat("ada", 20_000)))
@@ -242,7 +247,8 @@ func testState(t *testing.T, f *fleet, tool string, long bool) {
 	denied(t, f, bob, state, other(state), func(state string) map[string]request {
 		return map[string]request{"call": next(state, "bob")}
 	})
-	if got = ada.message(f.second, next(state, "ada")); !strings.Contains(got, "ada") || !strings.Contains(got, `"content"`) {
+	if got = ada.message(f.second, next(state, "ada")); !strings.Contains(got, "ada") ||
+		!strings.Contains(got, `"content"`) {
 		t.Errorf("the call of ada: %.500s", got)
 	}
 }
@@ -256,8 +262,10 @@ func testCancellation(t *testing.T, f *fleet) {
 	until(t, stream, "waiting")
 	denied(t, f, bob, "77", "78", func(id string) map[string]request {
 		return map[string]request{"cancellation": {
-			method: http.MethodPost, headers: []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled"},
-			body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,` + modernMeta + `}}`,
+			method: http.MethodPost, headers: []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method",
+				"notifications/cancelled"},
+			body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,` + modernMeta +
+				`}}`,
 		}}
 	})
 	f.first.release <- struct{}{}
@@ -271,8 +279,10 @@ func testOnce(t *testing.T, f *fleet) {
 	for _, name := range []string{"ada", "bob"} {
 		u := newUser(t, name)
 		got := u.message(f.first, modern(mcp.MethodCallTool, "pay", `"name":"pay","arguments":{}`))
-		got = u.message(f.second, modern(mcp.MethodCallTool, "pay", fmt.Sprintf(`"name":"pay","arguments":{},"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"name":%q}}}`,
-			member(t, got, "requestState"), inputKey(t, got), name)))
+		got = u.message(f.second, modern(mcp.MethodCallTool, "pay",
+			fmt.Sprintf(`"name":"pay","arguments":{},"requestState":%q,"inputResponses":{%q:{"action":"accept",`+
+				`"content":{"name":%q}}}`,
+				member(t, got, "requestState"), inputKey(t, got), name)))
 		if !strings.Contains(got, name+" and "+name) {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -97,10 +97,12 @@ func (u *user) session(at *replica, r mcp.Revision) *user {
 }
 
 const (
-	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"c","version":"1"},` +
+	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,` +
+		`"clientInfo":{"name":"c","version":"1"},` +
 		`"capabilities":{"roots":{},"elicitation":{},"tasks":{"list":{},"cancel":{}}}}}`
 	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":"p",` +
-		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},` +
+		`"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 )
 
 // modern returns a request of 2026-07-28.
@@ -118,7 +120,8 @@ func modern(method, name, members string) request {
 
 // legacy returns a request of a session.
 func legacy(method, members string) request {
-	return request{method: http.MethodPost, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, members)}
+	return request{method: http.MethodPost, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`,
+		method, members)}
 }
 
 // member returns a string member of a message, at any depth.

@@ -15,8 +15,9 @@ import (
 // maxDecodings is how often percent-encoding is decoded. Servers decode once, and a few of them twice.
 const maxDecodings = 4
 
-// Grants reports whether a pattern of package glob matches a URI, or URI template, in its normal form (RFC 3986, section
-// 6.2.2). A URI that is not valid, or has dot segments in any encoding, matches only itself and a pattern for everything.
+// Grants reports whether a pattern of package glob matches a URI, or URI template, in its normal form (RFC 3986,
+// section 6.2.2). A URI that is not valid, or has dot segments in any encoding, matches only itself and a pattern for
+// everything.
 func Grants(pattern, uri string) bool {
 	if pattern == uri || pattern != "" && strings.Trim(pattern, "*") == "" {
 		return true
@@ -66,7 +67,8 @@ func Expand(template string, values map[string]string) string {
 }
 
 // errAmbiguous is the error of Within for a URI that servers may resolve in different ways.
-var errAmbiguous = errors.New("cannot compare the URI: it must be valid, and must not have dot segments or encoded separators")
+var errAmbiguous = errors.New("cannot compare the URI: it must be valid, and must not have dot segments or encoded " +
+	"separators")
 
 // Within reports whether the path of a URI is the path of another one, or below it, and both have the same scheme and
 // authority. It returns an error if that depends on how a server reads the URI.
@@ -125,7 +127,8 @@ func HasDots(text string) bool {
 		if end := strings.IndexAny(text, "?#"); end >= 0 {
 			path, rest = text[:end], text[end:]
 		}
-		if slices.Contains(segments(path), ".") || slices.Contains(segments(text), "..") || slices.Contains(segments(rest), "..") ||
+		if slices.Contains(segments(path), ".") || slices.Contains(segments(text), "..") ||
+			slices.Contains(segments(rest), "..") ||
 			strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return true
 		}

@@ -9,8 +9,10 @@ import (
 
 // escapes are the ways out of a directory that servers follow.
 var escapes = []string{
-	"..", "../etc/passwd", "a/../../etc/passwd", "%2e%2e/etc/passwd", "%2E./etc/passwd", ".%2e/etc/passwd", "..%2fetc/passwd", "..%2Fetc", "..%5cetc",
-	`..\etc`, `a\..\..\etc`, "%252e%252e/etc", "%252e%252e%252fetc", "%25252e%25252e/etc", "..;/etc", "..;x=1/etc", "..?x", "..#x", "?path=../etc", "?path=..%2fetc",
+	"..", "../etc/passwd", "a/../../etc/passwd", "%2e%2e/etc/passwd", "%2E./etc/passwd", ".%2e/etc/passwd",
+	"..%2fetc/passwd", "..%2Fetc", "..%5cetc",
+	`..\etc`, `a\..\..\etc`, "%252e%252e/etc", "%252e%252e%252fetc", "%25252e%25252e/etc", "..;/etc", "..;x=1/etc",
+	"..?x", "..#x", "?path=../etc", "?path=..%2fetc",
 	"./x", "%2e/x", "..%00/etc", "a%0a", "..%20/etc", "%2525252525252e",
 }
 
@@ -66,9 +68,12 @@ func TestPatternsGrantAccessToNormalURIs(t *testing.T) {
 
 func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
 	for _, uri := range []string{
-		"file:///secret/a", "FILE:///secret/a", "file:/secret/a", "file://localhost/secret/a", "file://LOCALHOST/secret/a", "file:////secret//a", "file:///%73ecret/a",
-		"file:///%2573ecret/a", "file:///public/../secret/a", "file:///public/%2e%2e/secret/a", "file:///public/..%2fsecret/a", `file:///public\..\secret\a`,
-		"file:///public/..;x/secret/a", "file:///secret%2fa", "file:///secret/%zz", "file:///secret/a b", "file:///./secret/a", "file:///secret/../secret/a?x",
+		"file:///secret/a", "FILE:///secret/a", "file:/secret/a", "file://localhost/secret/a",
+		"file://LOCALHOST/secret/a", "file:////secret//a", "file:///%73ecret/a",
+		"file:///%2573ecret/a", "file:///public/../secret/a", "file:///public/%2e%2e/secret/a",
+		"file:///public/..%2fsecret/a", `file:///public\..\secret\a`,
+		"file:///public/..;x/secret/a", "file:///secret%2fa", "file:///secret/%zz", "file:///secret/a b",
+		"file:///./secret/a", "file:///secret/../secret/a?x",
 	} {
 		for _, pattern := range []string{"file:///secret/*", "file:/secret/*", "FILE:///%73ecret/*"} {
 			if !resourceuri.Restricts(pattern, uri) {
@@ -77,7 +82,8 @@ func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
 		}
 	}
 	for pattern, uri := range map[string]string{
-		"an odd*": "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b", "x:secret": "x:secret", "note://{id}": "note://{id}", "file:///a/*": "file:///a/../b",
+		"an odd*": "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b",
+		"x:secret": "x:secret", "note://{id}": "note://{id}", "file:///a/*": "file:///a/../b",
 	} {
 		if !resourceuri.Restricts(pattern, uri) {
 			t.Errorf("%s does not restrict %s", pattern, uri)
@@ -121,7 +127,8 @@ func TestWithinComparesPathsOfURIs(t *testing.T) {
 func TestTemplatesAreExpandedWithoutEncoding(t *testing.T) {
 	values := map[string]string{"a": "../x", "b": "2"}
 	for template, want := range map[string]string{
-		"f:///{a}/{b}": "f:///../x/2", "f://{+a}{/b,c}{?a,b}{&b*}{#a:3}": "f://../x/2/?a=../x&b=2&b=2#../x", "f://{a,b}{;a}{.b}": "f://../x,2;a=../x.2", "f://{": "f://{",
+		"f:///{a}/{b}": "f:///../x/2", "f://{+a}{/b,c}{?a,b}{&b*}{#a:3}": "f://../x/2/?a=../x&b=2&b=2#../x",
+		"f://{a,b}{;a}{.b}": "f://../x,2;a=../x.2", "f://{": "f://{",
 	} {
 		if got := resourceuri.Expand(template, values); got != want {
 			t.Errorf("%s becomes %s, want %s", template, got, want)

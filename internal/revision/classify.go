@@ -179,7 +179,9 @@ func (f *Fault) Wire() *jsonrpc.Error {
 	case HeaderRepeated:
 		return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: the %s header must occur once", HeaderVersion)
 	case HeaderMismatch:
-		return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: the %s header %.100q must equal the protocol version %.100q in _meta", HeaderVersion, f.Header, f.Body)
+		return jsonrpc.Errorf(mcp.CodeHeaderMismatch,
+			"header mismatch: the %s header %.100q must equal the protocol version %.100q in _meta", HeaderVersion,
+			f.Header, f.Body)
 	}
 	requested := f.Body
 	if requested == "" {

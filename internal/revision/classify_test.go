@@ -10,22 +10,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{}}`
 
 // The messages of the tests of Classify.
 const (
 	bareRequest   = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	modernRequest = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`
 	modernPing    = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modernMeta + `}}`
-	legacyMeta    = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}}`
-	futureMeta    = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2199-01-01"}}}`
-	numberMeta    = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}}`
-	otherMeta     = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":1}}}`
-	metaNoObject  = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":7}}`
-	initialize    = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`
-	discover      = `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
-	notification  = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	response      = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	legacyMeta    = `{"jsonrpc":"2.0","id":1,"method":"tools/list",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25"}}}`
+	futureMeta = `{"jsonrpc":"2.0","id":1,"method":"tools/list",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2199-01-01"}}}`
+	numberMeta = `{"jsonrpc":"2.0","id":1,"method":"tools/list",` +
+		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":7}}}`
+	otherMeta    = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"progressToken":1}}}`
+	metaNoObject = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":7}}`
+	initialize   = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2026-07-28"}}`
+	discover     = `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
+	notification = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	response     = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
 func legacy(r mcp.Revision) revision.Class {
@@ -89,7 +93,8 @@ func TestClassifyDecidesTheEraOverHTTP(t *testing.T) {
 		{"header without _meta", []string{"2026-07-28"}, false, bareRequest, modern("2026-07-28")},
 		{"header without _meta in a session", []string{"2026-07-28"}, true, bareRequest, modern("2026-07-28")},
 		{"header with initialize", []string{"2026-07-28"}, false, initialize, modern("2026-07-28")},
-		{"_meta without a header", none, false, modernRequest, faulty(modern("2026-07-28"), revision.HeaderMissing, "", "")},
+		{"_meta without a header", none, false, modernRequest,
+			faulty(modern("2026-07-28"), revision.HeaderMissing, "", "")},
 		{"_meta with two headers", []string{"2026-07-28", "2026-07-28"}, false, modernRequest,
 			faulty(modern("2026-07-28"), revision.HeaderRepeated, "", "")},
 		{"_meta and header differ", []string{"2025-11-25"}, false, modernRequest,
@@ -102,15 +107,18 @@ func TestClassifyDecidesTheEraOverHTTP(t *testing.T) {
 		{"legacy version in _meta", []string{"2025-11-25"}, false, legacyMeta,
 			faulty(modern("2025-11-25"), revision.Unsupported, "2025-11-25", "2025-11-25")},
 		{"removed method", []string{"2026-07-28"}, false, modernPing, modern("2026-07-28")},
-		{"unknown version", []string{"v999.0.0"}, false, bareRequest, faulty(modern("v999.0.0"), revision.Unsupported, "v999.0.0", "")},
-		{"future version", []string{"2027-01-01"}, false, initialize, faulty(modern("2027-01-01"), revision.Unsupported, "2027-01-01", "")},
+		{"unknown version", []string{"v999.0.0"}, false, bareRequest,
+			faulty(modern("v999.0.0"), revision.Unsupported, "v999.0.0", "")},
+		{"future version", []string{"2027-01-01"}, false, initialize,
+			faulty(modern("2027-01-01"), revision.Unsupported, "2027-01-01", "")},
 		{"modern notification", []string{"2026-07-28"}, false, notification, modern("2026-07-28")},
 		{"modern response", []string{"2026-07-28"}, false, response, modern("2026-07-28")},
 
 		{"no message, no version", none, true, "", legacy("")},
 		{"no message, legacy version", []string{"2025-03-26"}, true, "", legacy("2025-03-26")},
 		{"no message, modern version", []string{"2026-07-28"}, true, "", modern("2026-07-28")},
-		{"no message, unknown version", []string{"v999"}, false, "", faulty(legacy("v999"), revision.Unsupported, "v999", "")},
+		{"no message, unknown version", []string{"v999"}, false, "",
+			faulty(legacy("v999"), revision.Unsupported, "v999", "")},
 	} {
 		check(t, tc.name, tc.message, revision.Input{HTTP: true, Header: tc.header, Session: tc.session}, tc.want)
 	}
@@ -135,8 +143,10 @@ func TestClassifyDecidesTheEraOnAStream(t *testing.T) {
 		{"removed method", "", modernPing, modern("2026-07-28")},
 		{"server/discover without metadata", "", discover, faulty(modern(""), revision.Unsupported, "", "")},
 		{"version is not a string", "", numberMeta, faulty(modern(""), revision.Unsupported, "", "")},
-		{"legacy version in _meta", "", legacyMeta, faulty(modern("2025-11-25"), revision.Unsupported, "", "2025-11-25")},
-		{"future version in _meta", "", futureMeta, faulty(modern("2199-01-01"), revision.Unsupported, "", "2199-01-01")},
+		{"legacy version in _meta", "", legacyMeta, faulty(modern("2025-11-25"), revision.Unsupported, "",
+			"2025-11-25")},
+		{"future version in _meta", "", futureMeta, faulty(modern("2199-01-01"), revision.Unsupported, "",
+			"2199-01-01")},
 	} {
 		check(t, tc.name, tc.message, revision.Input{Agreed: tc.agreed}, tc.want)
 	}
@@ -145,7 +155,8 @@ func TestClassifyDecidesTheEraOnAStream(t *testing.T) {
 func TestClassifyReadsMetadata(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
 		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "n"}, "example.com/other": 1,
-		"io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 7, "io.modelcontextprotocol/logLevel": "info"}}}`), jsonrpc.Limits{})
+		"io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 7, "io.modelcontextprotocol/logLevel": "info"}}}`),
+		jsonrpc.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +175,16 @@ func TestFaultsOfModernMessagesHaveErrors(t *testing.T) {
 		code  int64
 		text  string
 	}{
-		{revision.Fault{Kind: revision.HeaderMissing}, mcp.CodeHeaderMismatch, "header mismatch: the Mcp-Protocol-Version header is required"},
-		{revision.Fault{Kind: revision.HeaderRepeated}, mcp.CodeHeaderMismatch, "header mismatch: the Mcp-Protocol-Version header must occur once"},
-		{revision.Fault{Kind: revision.HeaderMismatch, Header: "2025-11-25", Body: "2026-07-28"}, mcp.CodeHeaderMismatch,
-			`header mismatch: the Mcp-Protocol-Version header "2025-11-25" must equal the protocol version "2026-07-28" in _meta`},
-		{revision.Fault{Kind: revision.Unsupported, Header: "v999"}, mcp.CodeUnsupportedVersion, "unsupported protocol version"},
+		{revision.Fault{Kind: revision.HeaderMissing}, mcp.CodeHeaderMismatch,
+			"header mismatch: the Mcp-Protocol-Version header is required"},
+		{revision.Fault{Kind: revision.HeaderRepeated}, mcp.CodeHeaderMismatch,
+			"header mismatch: the Mcp-Protocol-Version header must occur once"},
+		{revision.Fault{Kind: revision.HeaderMismatch, Header: "2025-11-25", Body: "2026-07-28"},
+			mcp.CodeHeaderMismatch,
+			`header mismatch: the Mcp-Protocol-Version header "2025-11-25" must equal the protocol version ` +
+				`"2026-07-28" in _meta`},
+		{revision.Fault{Kind: revision.Unsupported, Header: "v999"}, mcp.CodeUnsupportedVersion,
+			"unsupported protocol version"},
 	} {
 		if e := tc.fault.Wire(); e.Code != tc.code || e.Message != tc.text {
 			t.Errorf("%+v: error %d %q, want %d %q", tc.fault, e.Code, e.Message, tc.code, tc.text)
@@ -250,7 +266,8 @@ func TestCancelledIDIsZeroForMalformedMessages(t *testing.T) {
 		`,"params":{}`:                             {},
 		``:                                         {},
 	} {
-		m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled"`+params+`}`), jsonrpc.Limits{})
+		m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled"`+params+`}`),
+			jsonrpc.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,15 +201,18 @@ func downgradeContent(r mcp.Revision, c mcp.Content) mcp.Content {
 		}
 	case *mcp.ImageContent:
 		if c != nil && (dropsMeta(r, c.Meta) || dropsLastModified(r, c.Annotations)) {
-			return &mcp.ImageContent{Data: c.Data, MimeType: c.MimeType, Annotations: downgradeAnnotations(r, c.Annotations)}
+			return &mcp.ImageContent{Data: c.Data, MimeType: c.MimeType,
+				Annotations: downgradeAnnotations(r, c.Annotations)}
 		}
 	case *mcp.AudioContent:
 		switch {
 		case c == nil:
 		case r < sinceAudio:
-			return mcp.Text(fmt.Sprintf("[audio, %s, %d bytes: this revision of the protocol cannot carry it]", c.MimeType, len(c.Data)))
+			return mcp.Text(fmt.Sprintf("[audio, %s, %d bytes: this revision of the protocol cannot carry it]",
+				c.MimeType, len(c.Data)))
 		case dropsMeta(r, c.Meta) || dropsLastModified(r, c.Annotations):
-			return &mcp.AudioContent{Data: c.Data, MimeType: c.MimeType, Annotations: downgradeAnnotations(r, c.Annotations)}
+			return &mcp.AudioContent{Data: c.Data, MimeType: c.MimeType,
+				Annotations: downgradeAnnotations(r, c.Annotations)}
 		}
 	case *mcp.EmbeddedResource:
 		if c != nil && (dropsMeta(r, c.Meta) || dropsMeta(r, c.Resource.Meta) || dropsLastModified(r, c.Annotations)) {

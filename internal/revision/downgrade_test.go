@@ -37,7 +37,8 @@ var everyContent = []mcp.Content{
 		Resource: mcp.ResourceContents{URI: "file:///a", Text: "x", Meta: mcp.Meta{"a": json.RawMessage(`1`)}},
 		Meta:     mcp.Meta{"a": json.RawMessage(`1`)},
 	},
-	&mcp.ResourceLink{URI: "file:///b", Name: "b", Title: "The b", Icons: []mcp.Icon{{Src: "https://example.com/i.png"}}},
+	&mcp.ResourceLink{URI: "file:///b", Name: "b", Title: "The b",
+		Icons: []mcp.Icon{{Src: "https://example.com/i.png"}}},
 }
 
 func TestDowngradeConvertsContent(t *testing.T) {
@@ -52,13 +53,15 @@ func TestDowngradeConvertsContent(t *testing.T) {
 	result := &mcp.CallToolResult{Content: everyContent}
 	before := marshal(t, result)
 	for r, want := range map[mcp.Revision]string{
-		mcp.V20260728: `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}},"content":[` +
+		mcp.V20260728: `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s",` +
+			`"version":"1"}},"content":[` +
 			blocks + link + `,"icons":[{"src":"https://example.com/i.png"}]}]}`,
 		mcp.V20251125: `{"content":[` + blocks + link + `,"icons":[{"src":"https://example.com/i.png"}]}]}`,
 		mcp.V20250618: `{"content":[` + blocks + link + `}]}`,
 		mcp.V20250326: `{"content":[` + old + `{"type":"audio","data":"AQI=","mimeType":"audio/wav"},` +
 			`{"type":"resource","resource":{"uri":"file:///a","text":"x"}},{"type":"text","text":"The b: file:///b"}]}`,
-		mcp.V20241105: `{"content":[` + old + `{"type":"text","text":"[audio, audio/wav, 2 bytes: this revision of the protocol cannot carry it]"},` +
+		mcp.V20241105: `{"content":[` + old +
+			`{"type":"text","text":"[audio, audio/wav, 2 bytes: this revision of the protocol cannot carry it]"},` +
 			`{"type":"resource","resource":{"uri":"file:///a","text":"x"}},{"type":"text","text":"The b: file:///b"}]}`,
 	} {
 		if diff := cmp.Diff(want, encodeFor(t, r, mcp.MethodCallTool, result)); diff != "" {
@@ -129,9 +132,14 @@ func TestDowngradeConvertsTools(t *testing.T) {
 		middle = `"description":"d","inputSchema":{"type":"object"}`
 	)
 	for r, want := range map[mcp.Revision]string{
-		mcp.V20260728: head + `"title":"T",` + middle + `,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"icons":[{"src":"https://example.com/i.png"}],"_meta":{"a":1}}`,
-		mcp.V20251125: head + `"title":"T",` + middle + `,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"execution":{"taskSupport":"optional"},"icons":[{"src":"https://example.com/i.png"}],"_meta":{"a":1}}`,
-		mcp.V20250618: head + `"title":"T",` + middle + `,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"a":1}}`,
+		mcp.V20260728: head + `"title":"T",` + middle +
+			`,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},` +
+			`"icons":[{"src":"https://example.com/i.png"}],"_meta":{"a":1}}`,
+		mcp.V20251125: head + `"title":"T",` + middle +
+			`,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},` +
+			`"execution":{"taskSupport":"optional"},"icons":[{"src":"https://example.com/i.png"}],"_meta":{"a":1}}`,
+		mcp.V20250618: head + `"title":"T",` + middle +
+			`,"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"a":1}}`,
 		mcp.V20250326: head + middle + `,"annotations":{"readOnlyHint":true}}`,
 		mcp.V20241105: head + middle + `}`,
 	} {
@@ -144,7 +152,8 @@ func TestDowngradeConvertsTools(t *testing.T) {
 		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got); err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Tools) != 1 || got.NextCursor != "n" || (got.TTLMs != nil) != r.Modern() || (got.CacheScope != "") != r.Modern() {
+		if len(got.Tools) != 1 || got.NextCursor != "n" || (got.TTLMs != nil) != r.Modern() ||
+			(got.CacheScope != "") != r.Modern() {
 			t.Errorf("%s: %+v", r, got)
 		}
 		if diff := cmp.Diff(want, string(got.Tools[0])); diff != "" {
@@ -187,14 +196,16 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 func TestDowngradeConvertsInitializeResults(t *testing.T) {
 	result := &mcp.InitializeResult{
 		ServerInfo: mcp.Implementation{
-			Name: "n", Version: "1", Title: "T", Description: "d", WebsiteURL: "https://example.com", Icons: []mcp.Icon{{Src: "https://example.com/i.png"}},
+			Name: "n", Version: "1", Title: "T", Description: "d", WebsiteURL: "https://example.com",
+			Icons: []mcp.Icon{{Src: "https://example.com/i.png"}},
 		},
 		Capabilities: mcp.ServerCapabilities{
 			Completions: &mcp.Supported{}, Tools: &mcp.ToolsCapability{}, Tasks: &mcp.TasksCapability{},
 			Extensions: map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage(`{}`)},
 		},
 	}
-	const whole = `{"name":"n","title":"T","version":"1","description":"d","icons":[{"src":"https://example.com/i.png"}],"websiteUrl":"https://example.com"}`
+	const whole = `{"name":"n","title":"T","version":"1","description":"d",` +
+		`"icons":[{"src":"https://example.com/i.png"}],"websiteUrl":"https://example.com"}`
 	for r, want := range map[mcp.Revision]struct{ info, capabilities string }{
 		mcp.V20251125: {whole, `{"completions":{},"tools":{},"tasks":{}}`},
 		mcp.V20250618: {`{"name":"n","title":"T","version":"1"}`, `{"completions":{},"tools":{}}`},
@@ -244,10 +255,12 @@ func TestDowngradeErrorConvertsCodes(t *testing.T) {
 		},
 		mcp.CodeURLElicitationRequired: {
 			mcp.V20260728: jsonrpc.CodeInternalError, mcp.V20251125: mcp.CodeURLElicitationRequired,
-			mcp.V20250618: jsonrpc.CodeInternalError, mcp.V20250326: jsonrpc.CodeInternalError, mcp.V20241105: jsonrpc.CodeInternalError,
+			mcp.V20250618: jsonrpc.CodeInternalError, mcp.V20250326: jsonrpc.CodeInternalError,
+			mcp.V20241105: jsonrpc.CodeInternalError,
 		},
 		jsonrpc.CodeInvalidParams: {
-			mcp.V20260728: jsonrpc.CodeInvalidParams, mcp.V20251125: jsonrpc.CodeInvalidParams, mcp.V20250618: jsonrpc.CodeInvalidParams,
+			mcp.V20260728: jsonrpc.CodeInvalidParams, mcp.V20251125: jsonrpc.CodeInvalidParams,
+			mcp.V20250618: jsonrpc.CodeInvalidParams,
 			mcp.V20250326: jsonrpc.CodeInvalidParams, mcp.V20241105: jsonrpc.CodeInvalidParams,
 		},
 	} {
@@ -261,7 +274,8 @@ func TestDowngradeErrorConvertsCodes(t *testing.T) {
 				t.Errorf("%d in %s: DowngradeError must copy exactly the errors that it changes", e.Code, r)
 			}
 			if code != mcp.CodeURLElicitationRequired { // not the data of this error
-				if err := spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false), ""); err != nil {
+				if err := spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false),
+					""); err != nil {
 					t.Error(err)
 				}
 			}
@@ -309,22 +323,28 @@ func TestDowngradeConvertsResourcesAndPrompts(t *testing.T) {
 			`{"uri":"a:b","name":"n","title":"T"` + whole + `,"size":3` + anyMeta + `}`,
 			`{"uri":"a:b","name":"n"` + less + `,"size":3}`,
 		}},
-		{mcp.MethodListResourceTemplates, "resourceTemplates", &mcp.ListResourceTemplatesResult{CacheHints: hints, ResourceTemplates: []mcp.ResourceTemplate{{
-			URITemplate: "a:{b}", Name: "n", Title: "T", Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"}, Icons: icons, Meta: meta,
-		}}}, [3]string{
-			`{"uriTemplate":"a:{b}","name":"n","title":"T","annotations":{"lastModified":"2026-01-02T03:04:05Z"}` + anyIcons + anyMeta + `}`,
-			`{"uriTemplate":"a:{b}","name":"n","title":"T","annotations":{"lastModified":"2026-01-02T03:04:05Z"}` + anyMeta + `}`,
-			`{"uriTemplate":"a:{b}","name":"n"}`,
-		}},
-		{mcp.MethodReadResource, "contents", &mcp.ReadResourceResult{CacheHints: hints, Contents: []mcp.ResourceContents{{
-			URI: "a:b", Text: "t", Meta: meta,
-		}}}, [3]string{
+		{mcp.MethodListResourceTemplates, "resourceTemplates",
+			&mcp.ListResourceTemplatesResult{CacheHints: hints, ResourceTemplates: []mcp.ResourceTemplate{{
+				URITemplate: "a:{b}", Name: "n", Title: "T",
+				Annotations: &mcp.Annotations{LastModified: "2026-01-02T03:04:05Z"}, Icons: icons, Meta: meta,
+			}}}, [3]string{
+				`{"uriTemplate":"a:{b}","name":"n","title":"T","annotations":{"lastModified":"2026-01-02T03:04:05Z"}` +
+					anyIcons + anyMeta + `}`,
+				`{"uriTemplate":"a:{b}","name":"n","title":"T","annotations":{"lastModified":"2026-01-02T03:04:05Z"}` +
+					anyMeta + `}`,
+				`{"uriTemplate":"a:{b}","name":"n"}`,
+			}},
+		{mcp.MethodReadResource, "contents", &mcp.ReadResourceResult{CacheHints: hints,
+			Contents: []mcp.ResourceContents{{
+				URI: "a:b", Text: "t", Meta: meta,
+			}}}, [3]string{
 			`{"uri":"a:b","text":"t"` + anyMeta + `}`,
 			`{"uri":"a:b","text":"t"` + anyMeta + `}`,
 			`{"uri":"a:b","text":"t"}`,
 		}},
 		{mcp.MethodListPrompts, "prompts", &mcp.ListPromptsResult{CacheHints: hints, Prompts: []mcp.Prompt{{
-			Name: "n", Title: "T", Arguments: []mcp.PromptArgument{{Name: "a", Title: "A", Required: true}}, Icons: icons, Meta: meta,
+			Name: "n", Title: "T", Arguments: []mcp.PromptArgument{{Name: "a", Title: "A", Required: true}},
+			Icons: icons, Meta: meta,
 		}}}, [3]string{
 			`{"name":"n","title":"T","arguments":[{"name":"a","title":"A","required":true}]` + anyIcons + anyMeta + `}`,
 			`{"name":"n","title":"T","arguments":[{"name":"a","title":"A","required":true}]` + anyMeta + `}`,
@@ -369,7 +389,8 @@ func TestDowngradeConvertsPromptsLikeToolResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		var result struct{ Content []json.RawMessage }
-		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, &mcp.CallToolResult{Content: everyContent})), &result); err != nil {
+		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool,
+			&mcp.CallToolResult{Content: everyContent})), &result); err != nil {
 			t.Fatal(err)
 		}
 		for i, m := range messages.Messages {
@@ -396,7 +417,8 @@ func TestDowngradeCompletionConvertsParams(t *testing.T) {
 // The hand-written encoding of contents must equal that of the JSON library.
 func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 	contents := rapid.Custom(func(t *rapid.T) mcp.ResourceContents {
-		c := mcp.ResourceContents{URI: text().Draw(t, "uri"), MimeType: text().Draw(t, "type"), Text: text().Draw(t, "text"), Meta: meta().Draw(t, "meta")}
+		c := mcp.ResourceContents{URI: text().Draw(t, "uri"), MimeType: text().Draw(t, "type"),
+			Text: text().Draw(t, "text"), Meta: meta().Draw(t, "meta")}
 		if rapid.Bool().Draw(t, "binary") {
 			c.Blob = rapid.SliceOfN(rapid.Byte(), 0, 8).Draw(t, "blob")
 		}
@@ -404,8 +426,9 @@ func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		result := &mcp.ReadResourceResult{
-			CacheHints: mcp.CacheHints{TTLMs: ptr(rapid.Int64Min(0).Draw(t, "ttl")), CacheScope: rapid.SampledFrom([]string{"", "private", "public"}).Draw(t, "scope")},
-			Contents:   rapid.SliceOfN(contents, 0, 3).Draw(t, "contents"),
+			CacheHints: mcp.CacheHints{TTLMs: ptr(rapid.Int64Min(0).Draw(t, "ttl")),
+				CacheScope: rapid.SampledFrom([]string{"", "private", "public"}).Draw(t, "scope")},
+			Contents: rapid.SliceOfN(contents, 0, 3).Draw(t, "contents"),
 		}
 		result.Meta = meta().Draw(t, "_meta")
 		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
@@ -438,10 +461,12 @@ func TestInvalidUTF8InPromptsAndResourcesIsReplaced(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	meta := mcp.Meta{"a": json.RawMessage(`1`)} // not the hand-written encoding
 	for _, r := range mcp.Revisions() {
-		read := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{URI: "x:" + bad, MimeType: bad, Text: bad, Meta: meta}}}
+		read := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{URI: "x:" + bad, MimeType: bad, Text: bad,
+			Meta: meta}}}
 		raw, err := revision.AppendResult(nil, r, read, nil)
 		var back mcp.ReadResourceResult
-		if err != nil || json.Unmarshal(raw, &back) != nil || back.Contents[0].Text != good || back.Contents[0].URI != "x:"+good || back.Contents[0].MimeType != good {
+		if err != nil || json.Unmarshal(raw, &back) != nil || back.Contents[0].Text != good ||
+			back.Contents[0].URI != "x:"+good || back.Contents[0].MimeType != good {
 			t.Errorf("%s: %s, %v", r, raw, err)
 		}
 		prompt := &mcp.GetPromptResult{Description: bad, Messages: []mcp.PromptMessage{
@@ -451,7 +476,8 @@ func TestInvalidUTF8InPromptsAndResourcesIsReplaced(t *testing.T) {
 		}}
 		raw, err = revision.AppendResult(nil, r, prompt, nil)
 		var result mcp.GetPromptResult
-		if err != nil || json.Unmarshal(raw, &result) != nil || result.Description != good || result.Messages[1].Content.(*mcp.TextContent).Text != good ||
+		if err != nil || json.Unmarshal(raw, &result) != nil || result.Description != good ||
+			result.Messages[1].Content.(*mcp.TextContent).Text != good ||
 			result.Messages[2].Content.(*mcp.EmbeddedResource).Resource.Text != good {
 			t.Errorf("%s: %s, %v", r, raw, err)
 		}

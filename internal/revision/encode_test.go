@@ -29,7 +29,8 @@ func members(t interface{ Fatalf(string, ...any) }, raw []byte) map[string]any {
 }
 
 func text() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\n", "\u2028", `"\`, "\x00", "<&>", "é\U0001F600"}))
+	return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\n", "\u2028", `"\`, "\x00", "<&>",
+		"é\U0001F600"}))
 }
 
 func rawValue() *rapid.Generator[json.RawMessage] {
@@ -56,7 +57,8 @@ func rawValue() *rapid.Generator[json.RawMessage] {
 func meta() *rapid.Generator[mcp.Meta] {
 	return rapid.OneOf(
 		rapid.Just[mcp.Meta](nil),
-		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "com.example/b", "", mcp.MetaServerInfo, "ü\n"}), rawValue(), 0, 3),
+		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "com.example/b", "", mcp.MetaServerInfo, "ü\n"}),
+			rawValue(), 0, 3),
 			func(m map[string]json.RawMessage) mcp.Meta { return m }),
 	)
 }
@@ -79,7 +81,8 @@ func content() *rapid.Generator[mcp.Content] {
 		case 3:
 			return &mcp.AudioContent{Data: data, MimeType: text().Draw(t, "type"), Annotations: a, Meta: m}
 		case 4:
-			return &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: text().Draw(t, "uri"), Blob: data}, Annotations: a, Meta: m}
+			return &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: text().Draw(t, "uri"), Blob: data},
+				Annotations: a, Meta: m}
 		default:
 			return &mcp.ResourceLink{URI: text().Draw(t, "uri"), Name: text().Draw(t, "name"), Annotations: a, Meta: m}
 		}
@@ -96,7 +99,8 @@ func toolResult() *rapid.Generator[*mcp.CallToolResult] {
 		if rapid.Bool().Draw(t, "structured") {
 			r.StructuredContent = rawValue().Draw(t, "structuredContent")
 		}
-		r.ResultType = rapid.SampledFrom([]string{"", "", mcp.ResultTypeComplete, mcp.ResultTypeTask}).Draw(t, "resultType")
+		r.ResultType = rapid.SampledFrom([]string{"", "", mcp.ResultTypeComplete, mcp.ResultTypeTask}).Draw(t,
+			"resultType")
 		return r
 	})
 }
@@ -161,18 +165,26 @@ func TestModernResultsCarryTypeAndServerInfo(t *testing.T) {
 		want     string
 	}{
 		{"empty", &mcp.EmptyResult{}, nil, `{"resultType":"complete"}`},
-		{"empty, with identity", &mcp.EmptyResult{}, identity, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}}}`},
-		{"meta kept", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, identity,
-			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},"a":1}}`},
-		{"meta kept without identity", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil, `{"resultType":"complete","_meta":{"a":1}}`},
-		{"empty meta", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{})}, nil, `{"resultType":"complete","_meta":{}}`},
-		{"identity is the server's own", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{mcp.MetaServerInfo: json.RawMessage(`"forged"`)})}, identity,
+		{"empty, with identity", &mcp.EmptyResult{}, identity,
 			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}}}`},
-		{"another type", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "input_required"}}, nil, `{"resultType":"input_required"}`},
-		{"another type, with meta", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "task", Meta: mcp.Meta{"a": json.RawMessage(`1`)}}}, identity,
-			`{"resultType":"task","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},"a":1}}`},
+		{"meta kept", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, identity,
+			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},` +
+				`"a":1}}`},
+		{"meta kept without identity", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil,
+			`{"resultType":"complete","_meta":{"a":1}}`},
+		{"empty meta", &mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{})}, nil, `{"resultType":"complete","_meta":{}}`},
+		{"identity is the server's own",
+			&mcp.EmptyResult{ResultBase: withMeta(mcp.Meta{mcp.MetaServerInfo: json.RawMessage(`"forged"`)})}, identity,
+			`{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}}}`},
+		{"another type", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "input_required"}}, nil,
+			`{"resultType":"input_required"}`},
+		{"another type, with meta", &mcp.EmptyResult{ResultBase: mcp.ResultBase{ResultType: "task",
+			Meta: mcp.Meta{"a": json.RawMessage(`1`)}}}, identity,
+			`{"resultType":"task","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"},` +
+				`"a":1}}`},
 		{"no content", &mcp.CallToolResult{}, nil, `{"resultType":"complete","content":[]}`},
-		{"no content, with meta", &mcp.CallToolResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil, `{"resultType":"complete","_meta":{"a":1},"content":[]}`},
+		{"no content, with meta", &mcp.CallToolResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil,
+			`{"resultType":"complete","_meta":{"a":1},"content":[]}`},
 	} {
 		got, err := revision.AppendResult(nil, mcp.V20260728, tc.result, tc.identity)
 		if err != nil || string(got) != tc.want {
@@ -182,7 +194,8 @@ func TestModernResultsCarryTypeAndServerInfo(t *testing.T) {
 }
 
 func TestLegacyResultsHaveNoModernMembers(t *testing.T) {
-	for _, result := range []any{&mcp.EmptyResult{}, &mcp.CallToolResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}} {
+	for _, result := range []any{&mcp.EmptyResult{},
+		&mcp.CallToolResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}} {
 		got, err := revision.AppendResult(nil, mcp.V20251125, result, identity)
 		if err != nil || bytes.Contains(got, []byte("resultType")) || bytes.Contains(got, []byte("_meta")) {
 			t.Errorf("%T: %s, %v", result, got, err)
@@ -202,7 +215,8 @@ func TestStructuredContentIsEncodedOnOneLine(t *testing.T) {
 			if r < mcp.V20250618 {
 				continue
 			}
-			got, err := revision.AppendResult(nil, r, &mcp.CallToolResult{Content: c, StructuredContent: pretty}, identity)
+			got, err := revision.AppendResult(nil, r, &mcp.CallToolResult{Content: c, StructuredContent: pretty},
+				identity)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +285,8 @@ func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 		make(chan int),
 		&mcp.CallToolResult{Content: []mcp.Content{nil}},
 		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.TextContent)(nil)}},
-		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil), (*mcp.ResourceLink)(nil), (*mcp.EmbeddedResource)(nil), (*mcp.ImageContent)(nil)}},
+		&mcp.CallToolResult{Content: []mcp.Content{(*mcp.AudioContent)(nil), (*mcp.ResourceLink)(nil),
+			(*mcp.EmbeddedResource)(nil), (*mcp.ImageContent)(nil)}},
 		&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":`)},
 		&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":1,"a":2}`)},
 		&mcp.CallToolResult{StructuredContent: json.RawMessage("{\"a\":\"\xff\"}")},
@@ -291,7 +306,8 @@ func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 
 // The common result is appended without an allocation of its own.
 func TestAppendingAPlainToolResultDoesNotAllocate(t *testing.T) {
-	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hello"), mcp.Image([]byte{1, 2}, "image/png")}, StructuredContent: json.RawMessage(`{"a":[1]}`)}
+	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hello"), mcp.Image([]byte{1, 2}, "image/png")},
+		StructuredContent: json.RawMessage(`{"a":[1]}`)}
 	dst := make([]byte, 0, 1024)
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = revision.AppendResult(dst, r, result, identity) }); n != 0 {

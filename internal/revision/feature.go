@@ -39,8 +39,9 @@ var (
 // Redelivery). HTTP+SSE, of 2024-11-05, has neither, and 2026-07-28 has no sessions.
 var (
 	ResumableStreams = Feature{first: v03, last: v11} // events have ids
-	StreamPolling    = Feature{first: v11, last: v11} // a server may close a connection and continue its stream on another
-	HTTPWithSSE      = Feature{last: v2024}           // HTTP+SSE: an event stream and an endpoint to post to
+	// a server may close a connection and continue its stream on another
+	StreamPolling = Feature{first: v11, last: v11}
+	HTTPWithSSE   = Feature{last: v2024} // HTTP+SSE: an event stream and an endpoint to post to
 )
 
 // The features of the envelope.
@@ -82,7 +83,8 @@ func CheckExtensionMethod(method, extension string) error {
 			return fmt.Errorf("method %q: a name must not have empty segments", method)
 		}
 		for _, c := range []byte(segment) {
-			if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+				strings.IndexByte("_-.", c) >= 0) {
 				return fmt.Errorf("method %q: a name must consist of letters, digits, _ - . and /, not %q", method, c)
 			}
 		}
@@ -125,7 +127,9 @@ func DowngradeClientCapabilities(r mcp.Revision, c mcp.ClientCapabilities) mcp.C
 // the handshake (SEP-2133, Capabilities), so they are declared in both places. The tasks
 // extension is left out, because legacy revisions have tasks in the core protocol or not at
 // all.
-func declareAsExperimental(experimental, extensions map[string]json.RawMessage) (both, early map[string]json.RawMessage) {
+func declareAsExperimental(
+	experimental, extensions map[string]json.RawMessage,
+) (both, early map[string]json.RawMessage) {
 	early = maps.Clone(extensions)
 	delete(early, mcp.ExtensionTasks)
 	if len(early) == 0 {

@@ -137,8 +137,8 @@ func consecutive(result []byte) (members []byte, ok bool) {
 // minInPlace is the length of a text, in bytes, from which appendIn does not copy it.
 const minInPlace = 16 << 10
 
-// appendIn appends text to dst. If text is long and a slice of memory, behind enough of it for dst, the result is a slice of
-// memory, into which dst is copied.
+// appendIn appends text to dst. If text is long and a slice of memory, behind enough of it for dst, the result is a
+// slice of memory, into which dst is copied.
 func appendIn(memory, dst, text []byte) []byte {
 	at := jsonscan.Offset(memory, text)
 	if at < len(dst) || len(text) < minInPlace {
@@ -149,8 +149,8 @@ func appendIn(memory, dst, text []byte) []byte {
 	return memory[begin : at+len(text)]
 }
 
-// WithForwardableMeta returns an object with those entries of its _meta that [IsForwardable] accepts, and without _meta if there
-// are none. It does not modify the object, which must be valid JSON.
+// WithForwardableMeta returns an object with those entries of its _meta that [IsForwardable] accepts, and without
+// _meta if there are none. It does not modify the object, which must be valid JSON.
 func WithForwardableMeta(object json.RawMessage) json.RawMessage {
 	meta, ok := jsonrpc.Get(object, "_meta")
 	if !ok {

@@ -54,11 +54,14 @@ func TestDecodeExceptTextAcceptsText(t *testing.T) {
 // stripped of what belongs to the connection, and encoded, for every revision.
 func FuzzForward(f *testing.F) {
 	for _, raw := range []string{
-		`{"content":[{"type":"text","text":"a\u00e9\n","x":1.50}],"structuredContent":{"n":1.0},"isError":false,"x":{"b":1,"a":2}}`,
+		`{"content":[{"type":"text","text":"a\u00e9\n","x":1.50}],"structuredContent":{"n":1.0},"isError":false,` +
+			`"x":{"b":1,"a":2}}`,
 		`{"resultType":"complete","_meta":{"a/b":[1],"io.modelcontextprotocol/serverInfo":{},"c/d":{}},"content":[]}`,
-		"{\n\"content\":\r[\n{\"type\" :\"text\",\"text\": \"\"}],\"structuredContent\":[ ],\"isError\":true,\"_meta\":{}}",
+		"{\n\"content\":\r[\n{\"type\" :\"text\",\"text\": \"\"}],\"structuredContent\":[ ],\"isError\":true," +
+			"\"_meta\":{}}",
 		`{"content":[{"type":"image","data":"\u0041AAA","mimeType":"a/b","x":1.50}],"structuredContent":{}}`,
-		`{"content":[{"type":"text","text":"a","annotations":{"priority":1}}]}`, `{"content":[{"type":"text"}],"content":[]}`,
+		`{"content":[{"type":"text","text":"a","annotations":{"priority":1}}]}`,
+		`{"content":[{"type":"text"}],"content":[]}`,
 	} {
 		f.Add([]byte(raw))
 		// Long results are sent from their memory.
@@ -113,7 +116,8 @@ func FuzzForward(f *testing.F) {
 				memory := append(bytes.Repeat([]byte{'{'}, space), raw...)
 				inMemory := *result
 				inMemory.Source = memory[space:]
-				if sent := revision.AppendForwarded([]byte("x"), r, &inMemory, identity, memory)[1:]; !bytes.Equal(sent, got) {
+				if sent := revision.AppendForwarded([]byte("x"), r, &inMemory, identity, memory)[1:]; !bytes.Equal(sent,
+					got) {
 					t.Fatalf("%s is forwarded to %s as %s, want %s", raw, r, sent, got)
 				}
 			}
@@ -135,7 +139,8 @@ func TestForwardedObjectsHaveNoMetaOfTheProtocol(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`},
 		{`{"_meta":{"com.example/x":1},"a":1}`, `{"_meta":{"com.example/x":1},"a":1}`},
 		{`{"a":1,"_meta":{"progressToken":1}}`, `{"a":1}`},
-		{`{"a":1,"_meta":{"com.example/x":1,"io.modelcontextprotocol/serverInfo":{},"b":2}}`, `{"_meta":{"com.example/x":1,"b":2},"a":1}`},
+		{`{"a":1,"_meta":{"com.example/x":1,"io.modelcontextprotocol/serverInfo":{},"b":2}}`,
+			`{"_meta":{"com.example/x":1,"b":2},"a":1}`},
 		{`{"_meta":{"io.modelcontextprotocol/serverInfo":{},"com.example/x":1}}`, `{"_meta":{"com.example/x":1}}`},
 		{`{"_meta":{}}`, `{}`},
 		{`{"_meta":null,"a":1}`, `{"a":1}`},
@@ -164,20 +169,28 @@ var translated = []translation{
 	{"CompleteResult", func() any { return new(mcp.CompleteResult) }},
 }
 
-// FuzzTranslate encodes a result of 2026-07-28 for every revision. The encoding is valid for the schema of the revision,
-// names the same tools, resources and prompts in the same order, and has no member that the result did not have, so that
-// no hint or capability appears on the way. The result, which calls share, does not change.
+// FuzzTranslate encodes a result of 2026-07-28 for every revision. The encoding is valid for the schema of the
+// revision, names the same tools, resources and prompts in the same order, and has no member that the result did not
+// have, so that no hint or capability appears on the way. The result, which calls share, does not change.
 func FuzzTranslate(f *testing.F) {
 	for name, raw := range spec.Examples(mcp.V20260728) {
-		if at := slices.IndexFunc(translated, func(e translation) bool { return e.definition == path.Dir(name) }); at >= 0 {
+		if at := slices.IndexFunc(translated,
+			func(e translation) bool { return e.definition == path.Dir(name) }); at >= 0 {
 			f.Add(uint8(at), raw)
 		}
 	}
-	f.Add(uint8(0), []byte(`{"resultType":"complete","content":[{"type":"audio","data":"AQ==","mimeType":"a/b","annotations":{"lastModified":"x","priority":1}},{"type":"resource_link","uri":"x:y","name":"n","icons":[]}],"structuredContent":[1]}`))
-	f.Add(uint8(1), []byte(`{"resultType":"complete","ttlMs":0,"cacheScope":"public","tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false,"destructiveHint":true},"execution":{"taskSupport":"required"},"_meta":{"a":1}}]}`))
+	f.Add(uint8(0),
+		[]byte(`{"resultType":"complete","content":[{"type":"audio","data":"AQ==","mimeType":"a/b",`+
+			`"annotations":{"lastModified":"x","priority":1}},{"type":"resource_link","uri":"x:y","name":"n",`+
+			`"icons":[]}],"structuredContent":[1]}`))
+	f.Add(uint8(1),
+		[]byte(`{"resultType":"complete","ttlMs":0,"cacheScope":"public","tools":[{"name":"a","title":"A",`+
+			`"inputSchema":{"type":"object"},"outputSchema":{"type":"array"},"annotations":{"readOnlyHint":false,`+
+			`"destructiveHint":true},"execution":{"taskSupport":"required"},"_meta":{"a":1}}]}`))
 	f.Fuzz(func(t *testing.T, at uint8, raw []byte) {
 		kind := translated[int(at)%len(translated)]
-		if spec.Validate(mcp.V20260728, kind.definition, raw) != nil || bytes.Contains(raw, []byte(`"resultType":"task"`)) {
+		if spec.Validate(mcp.V20260728, kind.definition, raw) != nil ||
+			bytes.Contains(raw, []byte(`"resultType":"task"`)) {
 			return
 		}
 		result := kind.result()
@@ -209,11 +222,12 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-// mayAppear reports whether a member may be new in a downgraded result: it belongs to the text that takes the place of a
-// block.
+// mayAppear reports whether a member may be new in a downgraded result: it belongs to the text that takes the place of
+// a block.
 func mayAppear(member string) bool {
 	switch member {
-	case ".content[].text", ".content[].type=text", ".content[].type", ".content", ".messages[].content.text", ".messages[].content.type=text", ".resultType=complete", ".resultType":
+	case ".content[].text", ".content[].type=text", ".content[].type", ".content", ".messages[].content.text",
+		".messages[].content.type=text", ".resultType=complete", ".resultType":
 		return true
 	}
 	return false

@@ -97,12 +97,14 @@ func TestExtensionsMustNotUseMethodsOfTheProtocol(t *testing.T) {
 			t.Errorf("CheckExtensionMethod accepts %s", m.Name)
 		}
 	}
-	for _, name := range []string{"", "a//b", "/a", "a/", "a b", "ä", "a\n", "rpc.discover", strings.Repeat("x", 129), mcp.MethodUpdateTask, mcp.NotificationTasks} {
+	for _, name := range []string{"", "a//b", "/a", "a/", "a b", "ä", "a\n", "rpc.discover", strings.Repeat("x", 129),
+		mcp.MethodUpdateTask, mcp.NotificationTasks} {
 		if err := revision.CheckExtensionMethod(name, "com.example/x"); err == nil {
 			t.Errorf("CheckExtensionMethod accepts %q", name)
 		}
 	}
-	for _, name := range []string{"jobs/run", "com.example/jobs/run", "x", "notifications/jobs/done", strings.Repeat("x", 128)} {
+	for _, name := range []string{"jobs/run", "com.example/jobs/run", "x", "notifications/jobs/done",
+		strings.Repeat("x", 128)} {
 		if err := revision.CheckExtensionMethod(name, "com.example/x"); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -111,7 +113,8 @@ func TestExtensionsMustNotUseMethodsOfTheProtocol(t *testing.T) {
 
 // The tasks of 2025-11-25 belong to the protocol. Later ones belong to an extension.
 func TestTasksExtensionHasItsMethodsSince2026(t *testing.T) {
-	for _, name := range []string{mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask, mcp.NotificationTasks} {
+	for _, name := range []string{mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask,
+		mcp.NotificationTasks} {
 		if err := revision.CheckExtensionMethod(name, mcp.ExtensionTasks); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,7 +139,8 @@ func TestHandshakesDeclareExtensionsInBothPlaces(t *testing.T) {
 		got := revision.DowngradeClientCapabilities(r, declared)
 		_, experimental := got.Experimental["com.example/x"]
 		_, tasks := got.Extensions[mcp.ExtensionTasks]
-		if experimental == r.Modern() || tasks != r.Modern() || string(got.Extensions["com.example/x"]) != string(settings) || got.Experimental["mine"] == nil {
+		if experimental == r.Modern() || tasks != r.Modern() ||
+			string(got.Extensions["com.example/x"]) != string(settings) || got.Experimental["mine"] == nil {
 			t.Errorf("%s: %+v", r, got)
 		}
 	}

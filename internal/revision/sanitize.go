@@ -77,11 +77,13 @@ func sanitizeContent(c mcp.Content) mcp.Content {
 		}
 	case *mcp.ImageContent:
 		if c != nil && invalidUTF8(c.MimeType) {
-			return &mcp.ImageContent{Data: c.Data, MimeType: sanitizeText(c.MimeType), Annotations: c.Annotations, Meta: c.Meta}
+			return &mcp.ImageContent{Data: c.Data, MimeType: sanitizeText(c.MimeType), Annotations: c.Annotations,
+				Meta: c.Meta}
 		}
 	case *mcp.AudioContent:
 		if c != nil && invalidUTF8(c.MimeType) {
-			return &mcp.AudioContent{Data: c.Data, MimeType: sanitizeText(c.MimeType), Annotations: c.Annotations, Meta: c.Meta}
+			return &mcp.AudioContent{Data: c.Data, MimeType: sanitizeText(c.MimeType), Annotations: c.Annotations,
+				Meta: c.Meta}
 		}
 	case *mcp.EmbeddedResource:
 		if c != nil && invalidContents(c.Resource) {
@@ -92,7 +94,8 @@ func sanitizeContent(c mcp.Content) mcp.Content {
 	case *mcp.ResourceLink:
 		if c != nil && invalidUTF8(c.URI, c.Name, c.Title, c.Description, c.MimeType) {
 			out := *c
-			out.URI, out.Name, out.Title, out.Description, out.MimeType = sanitizeText(c.URI), sanitizeText(c.Name), sanitizeText(c.Title), sanitizeText(c.Description), sanitizeText(c.MimeType)
+			out.URI, out.Name, out.Title, out.Description, out.MimeType = sanitizeText(c.URI), sanitizeText(c.Name),
+				sanitizeText(c.Title), sanitizeText(c.Description), sanitizeText(c.MimeType)
 			return &out
 		}
 	}
@@ -121,8 +124,8 @@ func sanitizeText(s string) string {
 	return b.String()
 }
 
-// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. It does not
-// modify the object, which must be valid JSON.
+// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. It does
+// not modify the object, which must be valid JSON.
 func WithoutMembers(object json.RawMessage, names ...string) json.RawMessage {
 	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(object, name); return ok }) {
 		return object

@@ -41,7 +41,8 @@ type Call struct {
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a forwarded tool sets it.
+	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a forwarded tool sets
+	// it.
 	Forwarded *Forwarding
 	// Target serves the call. The engine sets it, except for methods that belong to an era; see EraTarget.
 	Target Target

@@ -91,7 +91,8 @@ func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	if reply := appendReply(t.Context(), nil, &inflight, e, c, nil); len(reply) > 0 {
 		t.Errorf("response to a cancelled request: %s", reply)
 	}
-	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`; s.String() != want {
+	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,` +
+		`"progress":1}}`; s.String() != want {
 		t.Errorf("sent %s, want %s", s, want)
 	}
 }
@@ -210,7 +211,9 @@ func TestConcurrentProgressArrivesInOrder(t *testing.T) {
 	last := -1
 	for _, line := range s.lines {
 		var n int
-		if _, err := fmt.Sscanf(line, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, &n); err != nil {
+		if _, err := fmt.Sscanf(line,
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`,
+			&n); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if n <= last {
@@ -260,7 +263,8 @@ func TestServeWaitsForNotificationsBeingWritten(t *testing.T) {
 			t.Errorf("sent %s", s)
 		}
 		// The second may have been sent after the end of the call.
-		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 && !errors.Is(errors.Join(errs...), call.ErrCallDone) {
+		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 &&
+			!errors.Is(errors.Join(errs...), call.ErrCallDone) {
 			t.Errorf("one notification was sent, but the errors are %v", errs)
 		}
 	})
@@ -421,7 +425,8 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 			!strings.Contains(out.all[256], `"count":44`) {
 			t.Fatalf("after a second: %s", out.all[256:])
 		}
-		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":0}}`; out.all[257] != want {
+		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info",` +
+			`"data":0}}`; out.all[257] != want {
 			t.Errorf("%s, want %s", out.all[257], want)
 		}
 	})

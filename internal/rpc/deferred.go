@@ -22,8 +22,9 @@ type SessionNotifier interface {
 	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
 	// are dropped if too many wait.
 	Notify(notification []byte)
-	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports false if it
-	// will not, because the session has ended or too many notifications are waiting. The context provides values only.
+	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports false
+	// if it will not, because the session has ended or too many notifications are waiting. The context provides values
+	// only.
 	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
 	// Listens reports whether the client may receive messages now: its stream is open, or another replica may have the
 	// stream.

@@ -68,10 +68,12 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 		c.Finish()
 		c.handlerContext.end()
 		if v := recover(); v != nil {
-			e.logger().ErrorContext(ctx, "panic in a call", "method", c.Method(), "panic", v, "stack", string(debug.Stack()))
+			e.logger().ErrorContext(ctx, "panic in a call", "method", c.Method(), "panic", v, "stack",
+				string(debug.Stack()))
 			result, err = nil, errInternal
 		} else if !returned && c.ExitResult == nil {
-			e.logger().ErrorContext(ctx, "runtime.Goexit in a call", "method", c.Method(), "stack", string(debug.Stack()))
+			e.logger().ErrorContext(ctx, "runtime.Goexit in a call", "method", c.Method(), "stack",
+				string(debug.Stack()))
 		}
 	}()
 	result, err = e.wrapped(ctx, &c.Call)

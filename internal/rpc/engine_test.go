@@ -177,7 +177,9 @@ func TestAFullStoreIsLoggedOnce(t *testing.T) {
 		want int
 	}{{store.ErrFull, 1}, {&rpc.StoreError{Err: store.ErrFull}, 0}, {rpc.ErrStoreUnavailable, 0}} {
 		l := new(log)
-		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return nil, fmt.Errorf("cannot write: %w", c.err) })
+		e := serving(l, func(context.Context, *rpc.Call) (any, error) {
+			return nil, fmt.Errorf("cannot write: %w", c.err)
+		})
 		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
 		if n := strings.Count(l.String(), "the store is full"); n != c.want ||
 			!strings.Contains(string(reply), "try again later") {
@@ -214,7 +216,8 @@ func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
 // Rule S1: the response is valid JSON on one line, with any data of an error.
 func TestErrorDataIsSanitized(t *testing.T) {
 	for _, test := range []struct{ data, want string }{
-		{"{\n  \"a\": \"b\\n\"\r\n}", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
+		{"{\n  \"a\": \"b\\n\"\r\n}",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
 		{`{"a":1,"a":2}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
 		{"}\n{", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
 	} {
@@ -405,7 +408,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 						}
 					})
 					e.Auth = &auth.ProtectedResource{Scopes: []string{"read"}, MethodScopes: map[string][]string{
-						mcp.MethodListTools: {"list"}, mcp.MethodInitialize: {"start"}, mcp.MethodDiscover: {"discover"},
+						mcp.MethodListTools: {"list"}, mcp.MethodInitialize: {"start"},
+						mcp.MethodDiscover: {"discover"},
 					}}
 					c := callNamed(tt.method, tt.name)
 					if tt.ofEra {
@@ -414,7 +418,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 							return &mcp.EmptyResult{}, nil
 						})
 					}
-					ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"read"}})
+					ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local,
+						Scopes: []string{"read"}})
 					if early {
 						if err := e.Authorize(ctx, c); scoped && (err != nil) != (tt.missing != "") {
 							t.Errorf("Authorize: %v", err)
@@ -426,7 +431,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 						strings.Join(missing.Needed, " ") != tt.missing && (scoped || !early) {
 						t.Errorf("the middleware sees %v", seen)
 					}
-					if served := tt.missing == "" && !tt.unknown; (err == nil) != served || (len(f.served) == 1) != served {
+					if served := tt.missing == "" && !tt.unknown; (err == nil) != served ||
+						(len(f.served) == 1) != served {
 						t.Errorf("%q served the call: %v", f.served, err)
 					}
 					if !tt.unknown && f.resolved > 1 {

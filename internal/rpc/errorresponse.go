@@ -22,7 +22,8 @@ var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "inte
 // error that is not for the peer, because that can contain anything.
 func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) {
-		if errors.Is(err, store.ErrFull) && !errors.As(err, new(*StoreError)) { // of Memory; other stores log their failures
+		// of Memory; other stores log their failures
+		if errors.Is(err, store.ErrFull) && !errors.As(err, new(*StoreError)) {
 			e.overloads.Log(ctx, e.logger(), slog.LevelError, "the store is full", slog.String("method", c.Method()),
 				slog.Any("error", err))
 		}
@@ -96,7 +97,8 @@ func (c *Call) IsProtocolError(err error) bool {
 	var capability *call.CapabilityError
 	var urls *call.URLRequiredError
 	var scopes *auth.ScopeError
-	return errors.As(err, &protocol) || errors.As(err, &scopes) || c.Revision().Modern() && errors.As(err, &capability) ||
+	return errors.As(err, &protocol) || errors.As(err, &scopes) ||
+		c.Revision().Modern() && errors.As(err, &capability) ||
 		revision.URLElicitation.In(c.Revision()) && errors.As(err, &urls)
 }
 

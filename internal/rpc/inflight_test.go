@@ -119,7 +119,8 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 		wg.Go(func() { inflight.Cancel(c.ID(), call.ErrCancelled) })
 		wg.Go(func() { reply = appendReply(t.Context(), nil, &inflight, e, c, nil) })
 		wg.Wait()
-		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || !strings.HasSuffix(string(reply), "}}")) {
+		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil ||
+			!strings.HasSuffix(string(reply), "}}")) {
 			t.Fatalf("incomplete response: %s", reply)
 		}
 		if n := inflight.Len(); n != 0 {
@@ -297,7 +298,8 @@ func received(t *testing.T, result string) (f *rpc.Forwarding, memory []byte) {
 	memory = append(reserved, response...)
 	f.Received(memory)
 	from := len(reserved) + len(forwardedHead)
-	f.Result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: memory[from : from+len(result) : from+len(result)]}}
+	f.Result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: memory[from : from+len(result) : from+
+		len(result)]}}
 	return f, memory
 }
 

@@ -33,8 +33,8 @@ var (
 	// It wraps call.ErrCancelled.
 	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
 	// ErrUnsupported is returned for a feature that the revision of the protocol or the connection does not have.
-	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection of " +
-		"this call")
+	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection " +
+		"of this call")
 )
 
 // InputRequest is a request of the server to the client whose call it serves.
@@ -73,7 +73,8 @@ type Parker interface {
 	// Parked returns the id with which an earlier request has parked the call, and the answers that
 	// this request brings. The id is empty for a call that is not parked.
 	Parked() (id string, answers map[string]json.RawMessage)
-	// Received returns the answers that the handler has received, by key, and the keys of the questions that it has asked.
+	// Received returns the answers that the handler has received, by key, and the keys of the questions that it has
+	// asked.
 	Received() (map[string]ReceivedAnswer, InputKeys)
 	// Park ends the request with the questions of a parked call. The handler of the request must return.
 	Park(id string, questions mcp.InputRequests)

@@ -16,8 +16,8 @@ type Protocol interface {
 	// Begin puts a call of NewCall in flight; see [Inflight.Accept]. The handler sends its notifications on stream. The
 	// error is the response.
 	Begin(ctx context.Context, c *Call, stream Stream) *jsonrpc.Error
-	// AppendReply serves a call in flight and appends the response to *dst, also if a handler calls runtime.Goexit; then
-	// AppendReply does not return. It appends nothing if the client has cancelled the request.
+	// AppendReply serves a call in flight and appends the response to *dst, also if a handler calls runtime.Goexit;
+	// then AppendReply does not return. It appends nothing if the client has cancelled the request.
 	AppendReply(dst *[]byte, c *Call)
 	// InOrder reports whether a request must be served before the next message is read, because that depends on it.
 	InOrder(m *jsonrpc.Message) bool

@@ -45,7 +45,8 @@ func IsStoreFailure(err error) bool {
 var (
 	ErrStoreUnavailable = &call.OverloadError{Limit: "store", RetryAfter: 2 * time.Second, Err: StoreFailure}
 	StoreFailure        = &jsonrpc.Error{
-		Code: jsonrpc.CodeInternalError, Message: storeUnavailable, Data: []byte(`{"limit":"store","retryAfterMs":2000}`),
+		Code: jsonrpc.CodeInternalError, Message: storeUnavailable,
+		Data: []byte(`{"limit":"store","retryAfterMs":2000}`),
 	}
 )
 

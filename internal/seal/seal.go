@@ -35,7 +35,8 @@ func New(keys ...[]byte) (*Keys, error) {
 	k := &Keys{}
 	for i, key := range keys {
 		if len(key) < KeySize {
-			return nil, fmt.Errorf("key %d has %d bytes: a key must have at least %d random bytes", i, len(key), KeySize)
+			return nil, fmt.Errorf("key %d has %d bytes: a key must have at least %d random bytes", i, len(key),
+				KeySize)
 		}
 		derived := sha256.Sum256(append([]byte("parley seal\x00"), key...))
 		block, err := aes.NewCipher(derived[:])

@@ -62,7 +62,8 @@ func TestOpenAcceptsOlderKeys(t *testing.T) {
 }
 
 func TestNewRejectsShortKeys(t *testing.T) {
-	if _, err := seal.New(key("k"), []byte("short")); err == nil || !strings.Contains(err.Error(), "key 1 has 5 bytes") {
+	if _, err := seal.New(key("k"), []byte("short")); err == nil ||
+		!strings.Contains(err.Error(), "key 1 has 5 bytes") {
 		t.Errorf("error %v", err)
 	}
 }

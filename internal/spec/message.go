@@ -14,17 +14,19 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// ValidateMessage returns an error if raw is not a valid message of rev, sent by a client or by a server. The method of a
-// request or notification and the code of an error select the definition in the schema; for a result, requestMethod does,
-// the method of the request. In 2025-03-26, raw may be a batch in which all results are for requestMethod.
+// ValidateMessage returns an error if raw is not a valid message of rev, sent by a client or by a server. The method
+// of a request or notification and the code of an error select the definition in the schema; for a result,
+// requestMethod does, the method of the request. In 2025-03-26, raw may be a batch in which all results are for
+// requestMethod.
 //
 // In 2026-07-28 the methods of the tasks extension are valid too, and the resultType of a result also selects the
 // definition.
 //
-// ValidateMessage is stricter than the schemas in three ways. Error codes must be known to the revision: in 2026-07-28, the
-// retired -32002 and -32042 and the undefined codes from -32099 to -32020 are invalid. An input_required result must have
-// inputRequests or requestState. Before 2026-07-28, a result must not have a resultType. It is more lenient in one way:
-// before 2025-11-25 the schemas require an id in every error, but an error about an unreadable id has a null id or none.
+// ValidateMessage is stricter than the schemas in three ways. Error codes must be known to the revision: in
+// 2026-07-28, the retired -32002 and -32042 and the undefined codes from -32099 to -32020 are invalid. An
+// input_required result must have inputRequests or requestState. Before 2026-07-28, a result must not have a
+// resultType. It is more lenient in one way: before 2025-11-25 the schemas require an id in every error, but an error
+// about an unreadable id has a null id or none.
 func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	if jsontext.Value(raw).Kind() == '[' {
 		return validateBatch(rev, raw, requestMethod)
@@ -168,7 +170,8 @@ func validateResult(rev mcp.Revision, raw []byte, m message, requestMethod strin
 	case mcp.ResultTypeComplete:
 		return Validate(schema, name, m.Result)
 	case mcp.ResultTypeInputRequired:
-		if requestMethod != mcp.MethodCallTool && requestMethod != mcp.MethodGetPrompt && requestMethod != mcp.MethodReadResource {
+		if requestMethod != mcp.MethodCallTool && requestMethod != mcp.MethodGetPrompt &&
+			requestMethod != mcp.MethodReadResource {
 			return fmt.Errorf("result of %s must not be input_required", requestMethod)
 		}
 		return validateInputRequired(m.Result)

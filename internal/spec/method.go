@@ -116,8 +116,8 @@ func (d definition) method() string {
 	return ""
 }
 
-// includes reports whether the union d has the definition with that name. The schemas write a union of one definition as
-// the definition itself, so it is found by its method.
+// includes reports whether the union d has the definition with that name. The schemas write a union of one definition
+// as the definition itself, so it is found by its method.
 func (d definition) includes(name, method string) bool {
 	return d.method() == method || slices.ContainsFunc(d.AnyOf, func(part definition) bool {
 		return path.Base(part.Ref) == name

@@ -45,8 +45,8 @@ func Definitions(rev mcp.Revision) map[string]json.RawMessage {
 	return schema.Definitions
 }
 
-// Examples yields the published examples of rev by path: the name of a definition, a slash, and the name of the example.
-// Only 2026-07-28 has examples.
+// Examples yields the published examples of rev by path: the name of a definition, a slash, and the name of the
+// example. Only 2026-07-28 has examples.
 func Examples(rev mcp.Revision) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		root := path.Join("testdata", string(rev), "examples")

@@ -51,10 +51,12 @@ func TestValidateRejects(t *testing.T) {
 		{"a missing member", mcp.V20260728, "TextContent", `{"type":"text"}`},
 		{"a member of the wrong type", mcp.V20260728, "TextContent", `{"type":"text","text":1}`},
 		{"a duplicate name", mcp.V20260728, "TextContent", `{"type":"text","text":"a","text":"b"}`},
-		{"a duplicate name in different escapes", mcp.V20260728, "TextContent", `{"type":"text","text":"a","t\u0065xt":"b"}`},
+		{"a duplicate name in different escapes", mcp.V20260728, "TextContent",
+			`{"type":"text","text":"a","t\u0065xt":"b"}`},
 		{"invalid UTF-8", mcp.V20260728, "TextContent", "{\"type\":\"text\",\"text\":\"\xff\"}"},
 		{"data after the value", mcp.V20260728, "TextContent", `{"type":"text","text":"a"}{}`},
-		{"base64 without padding", mcp.V20241105, "ImageContent", `{"type":"image","data":"YQ","mimeType":"image/png"}`},
+		{"base64 without padding", mcp.V20241105, "ImageContent",
+			`{"type":"image","data":"YQ","mimeType":"image/png"}`},
 		{"a relative URI", mcp.V20250618, "Resource", `{"uri":"a b","name":"a"}`},
 	} {
 		if err := spec.Validate(c.rev, c.definition, []byte(c.raw)); err == nil {
@@ -65,10 +67,12 @@ func TestValidateRejects(t *testing.T) {
 
 func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 	for _, rev := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, spec.Tasks} {
-		if err := spec.Validate(rev, "ElicitResult", []byte(`{"action":"accept","content":{"height":1.72}}`)); err != nil {
+		if err := spec.Validate(rev, "ElicitResult",
+			[]byte(`{"action":"accept","content":{"height":1.72}}`)); err != nil {
 			t.Error(err)
 		}
-		if err := spec.Validate(rev, "ElicitResult", []byte(`{"action":"accept","content":{"height":null}}`)); err == nil {
+		if err := spec.Validate(rev, "ElicitResult",
+			[]byte(`{"action":"accept","content":{"height":null}}`)); err == nil {
 			t.Errorf("%s: form content accepted null", rev)
 		}
 	}
@@ -77,7 +81,8 @@ func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 	}
 }
 
-const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{}}`
 
 func TestValidateMessageAccepts(t *testing.T) {
 	for _, c := range []struct {
@@ -89,22 +94,39 @@ func TestValidateMessageAccepts(t *testing.T) {
 		{"a request", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`},
 		{"a request of a server", mcp.V20241105, "", `{"jsonrpc":"2.0","id":"a","method":"roots/list"}`},
 		{"a notification", mcp.V20241105, "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
-		{"a result", mcp.V20241105, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}]}}`},
+		{"a result", mcp.V20241105, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}]}}`},
 		{"an empty result", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		{"an error", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"a"}}`},
-		{"an error about an unreadable id", mcp.V20241105, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
+		{"an error about an unreadable id", mcp.V20241105, "",
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
 		{"an error without an id", mcp.V20250618, "", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a"}}`},
-		{"a batch", mcp.V20250326, "ping", `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
-		{"a task", mcp.V20251125, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"a","status":"working","createdAt":"a","lastUpdatedAt":"a","ttl":null}}}`},
+		{"a batch", mcp.V20250326, "ping",
+			`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
+		{"a task", mcp.V20251125, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"a","status":"working","createdAt":"a",` +
+				`"lastUpdatedAt":"a","ttl":null}}}`},
 		{"the result of a task", mcp.V20251125, "tasks/result", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
-		{"an error that requires URLs", mcp.V20251125, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"a","data":{"elicitations":[{"mode":"url","message":"a","url":"https://example.com","elicitationId":"a"}]}}}`},
-		{"a modern request", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`},
-		{"a modern result", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`},
-		{"an input request", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`},
-		{"a request of the extension", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a",` + meta + `}}`},
-		{"a result of the extension", mcp.V20260728, "tasks/cancel", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
-		{"a task of the extension", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"a","status":"working","createdAt":"a","lastUpdatedAt":"a","ttlMs":null}}`},
-		{"a modern error", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a","data":{"supported":["2026-07-28"],"requested":"a"}}}`},
+		{"an error that requires URLs", mcp.V20251125, "",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"a","data":{"elicitations":[{"mode":"url",` +
+				`"message":"a","url":"https://example.com","elicitationId":"a"}]}}}`},
+		{"a modern request", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta +
+			`}}`},
+		{"a modern result", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`},
+		{"an input request", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",` +
+				`"inputRequests":{"a":{"method":"roots/list"}}}}`},
+		{"a request of the extension", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a",` + meta + `}}`},
+		{"a result of the extension", mcp.V20260728, "tasks/cancel",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
+		{"a task of the extension", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"a","status":"working","createdAt":"a",` +
+				`"lastUpdatedAt":"a","ttlMs":null}}`},
+		{"a modern error", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a","data":{"supported":["2026-07-28"],` +
+				`"requested":"a"}}}`},
 		{"a modern error without an id", mcp.V20260728, "", `{"jsonrpc":"2.0","error":{"code":-32700,"message":"a"}}`},
 	} {
 		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err != nil {
@@ -122,38 +144,61 @@ func TestValidateMessageRejects(t *testing.T) {
 	}{
 		{"another version of JSON-RPC", mcp.V20241105, "", `{"jsonrpc":"1.0","id":1,"method":"ping"}`},
 		{"a request whose id is null", mcp.V20241105, "", `{"jsonrpc":"2.0","id":null,"method":"ping"}`},
-		{"a request whose id is a fraction", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1.5,"method":"tools/list","params":{` + meta + `}}`},
-		{"a request with wrong parameters", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`},
-		{"a method with a notification's name", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}`},
+		{"a request whose id is a fraction", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1.5,"method":"tools/list","params":{` + meta + `}}`},
+		{"a request with wrong parameters", mcp.V20241105, "",
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`},
+		{"a method with a notification's name", mcp.V20241105, "",
+			`{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}`},
 		{"a request without an id", mcp.V20241105, "", `{"jsonrpc":"2.0","method":"ping"}`},
-		{"a method of a later revision", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"a","requestedSchema":{"type":"object","properties":{}}}}`},
-		{"a method of an earlier revision", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + meta + `}}`},
+		{"a method of a later revision", mcp.V20241105, "",
+			`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"a",` +
+				`"requestedSchema":{"type":"object","properties":{}}}}`},
+		{"a method of an earlier revision", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + meta + `}}`},
 		{"a modern request of a server", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`},
 		{"a member in another case", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"Method":"ping"}`},
 		{"a duplicate member", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`},
 		{"a method and a result", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`},
-		{"a result and an error", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"a"}}`},
+		{"a result and an error", mcp.V20241105, "ping",
+			`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"a"}}`},
 		{"a message without method, result and error", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1}`},
 		{"a result without a method", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"the result of another method", mcp.V20241105, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
-		{"a result whose list is null", mcp.V20241105, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"tools":null}}`},
-		{"a legacy result with resultType", mcp.V20251125, "ping", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
-		{"a modern result without resultType", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
-		{"a modern result without cache hints", mcp.V20260728, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[]}}`},
-		{"an unknown resultType", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"perhaps","content":[]}}`},
-		{"input_required without members", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}`},
-		{"input_required for a list", mcp.V20260728, "tools/list", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"a"}}`},
-		{"a task without its members", mcp.V20260728, "tools/call", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","content":[]}}`},
-		{"a request of the extension without metadata", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a"}}`},
-		{"a request of the extension in a legacy session", mcp.V20251125, "", `{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"a","inputResponses":{}}}`},
-		{"a modern error whose id is null", mcp.V20260728, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
-		{"a modern error without its data", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a"}}`},
+		{"the result of another method", mcp.V20241105, "tools/list",
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
+		{"a result whose list is null", mcp.V20241105, "tools/list",
+			`{"jsonrpc":"2.0","id":1,"result":{"tools":null}}`},
+		{"a legacy result with resultType", mcp.V20251125, "ping",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
+		{"a modern result without resultType", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
+		{"a modern result without cache hints", mcp.V20260728, "tools/list",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","tools":[]}}`},
+		{"an unknown resultType", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"perhaps","content":[]}}`},
+		{"input_required without members", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}`},
+		{"input_required for a list", mcp.V20260728, "tools/list",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"a"}}`},
+		{"a task without its members", mcp.V20260728, "tools/call",
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","content":[]}}`},
+		{"a request of the extension without metadata", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a"}}`},
+		{"a request of the extension in a legacy session", mcp.V20251125, "",
+			`{"jsonrpc":"2.0","id":1,"method":"tasks/update","params":{"taskId":"a","inputResponses":{}}}`},
+		{"a modern error whose id is null", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
+		{"a modern error without its data", mcp.V20260728, "",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a"}}`},
 		{"a retired code", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"a"}}`},
 		{"an undefined code", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32050,"message":"a"}}`},
-		{"an error whose code is a fraction", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"a"}}`},
-		{"a batch in a revision without batches", mcp.V20250618, "", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
+		{"an error whose code is a fraction", mcp.V20241105, "",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"a"}}`},
+		{"a batch in a revision without batches", mcp.V20250618, "",
+			`[{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
 		{"an empty batch", mcp.V20250326, "", `[]`},
-		{"a batch with an invalid message", mcp.V20250326, "", `[{"jsonrpc":"2.0","method":"notifications/initialized"},{}]`},
+		{"a batch with an invalid message", mcp.V20250326, "",
+			`[{"jsonrpc":"2.0","method":"notifications/initialized"},{}]`},
 		{"an incomplete message", mcp.V20241105, "", `{"jsonrpc":"2.0",`},
 	} {
 		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err == nil {
@@ -167,15 +212,24 @@ func TestMethodsHaveSenders(t *testing.T) {
 		rev  mcp.Revision
 		want spec.Method
 	}{
-		{mcp.V20241105, spec.Method{Name: "tools/call", Definition: "CallToolRequest", Kind: spec.Request, FromClient: true}},
-		{mcp.V20241105, spec.Method{Name: "ping", Definition: "PingRequest", Kind: spec.Request, FromClient: true, FromServer: true}},
-		{mcp.V20250618, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.Request, FromServer: true}},
-		{mcp.V20251125, spec.Method{Name: "tasks/get", Definition: "GetTaskRequest", Kind: spec.Request, FromClient: true, FromServer: true}},
-		{mcp.V20251125, spec.Method{Name: "notifications/tasks/status", Definition: "TaskStatusNotification", Kind: spec.Notification, FromClient: true, FromServer: true}},
-		{mcp.V20260728, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.InputRequest, FromServer: true}},
-		{mcp.V20260728, spec.Method{Name: "notifications/cancelled", Definition: "CancelledNotification", Kind: spec.Notification, FromClient: true, FromServer: true}},
-		{spec.Tasks, spec.Method{Name: "tasks/update", Definition: "UpdateTaskRequest", Kind: spec.Request, FromClient: true}},
-		{spec.Tasks, spec.Method{Name: "notifications/tasks", Definition: "TaskStatusNotification", Kind: spec.Notification, FromServer: true}},
+		{mcp.V20241105, spec.Method{Name: "tools/call", Definition: "CallToolRequest", Kind: spec.Request,
+			FromClient: true}},
+		{mcp.V20241105, spec.Method{Name: "ping", Definition: "PingRequest", Kind: spec.Request, FromClient: true,
+			FromServer: true}},
+		{mcp.V20250618, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.Request,
+			FromServer: true}},
+		{mcp.V20251125, spec.Method{Name: "tasks/get", Definition: "GetTaskRequest", Kind: spec.Request,
+			FromClient: true, FromServer: true}},
+		{mcp.V20251125, spec.Method{Name: "notifications/tasks/status", Definition: "TaskStatusNotification",
+			Kind: spec.Notification, FromClient: true, FromServer: true}},
+		{mcp.V20260728, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.InputRequest,
+			FromServer: true}},
+		{mcp.V20260728, spec.Method{Name: "notifications/cancelled", Definition: "CancelledNotification",
+			Kind: spec.Notification, FromClient: true, FromServer: true}},
+		{spec.Tasks, spec.Method{Name: "tasks/update", Definition: "UpdateTaskRequest", Kind: spec.Request,
+			FromClient: true}},
+		{spec.Tasks, spec.Method{Name: "notifications/tasks", Definition: "TaskStatusNotification",
+			Kind: spec.Notification, FromServer: true}},
 	} {
 		methods := spec.Methods(c.rev)
 		i := slices.IndexFunc(methods, func(m spec.Method) bool { return m.Name == c.want.Name })

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Buffer collects the bytes that are written to it. The zero Buffer is empty and ready for use. It is safe for concurrent use.
+// Buffer collects the bytes that are written to it. The zero Buffer is empty and ready for use. It is safe for
+// concurrent use.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

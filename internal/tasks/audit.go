@@ -46,7 +46,8 @@ func snapshotOf(t *Task) snapshot {
 
 func (s *Store) logCreated(ctx context.Context, t *Task) {
 	name, _ := jsonrpc.Get(t.Request.Params, "name")
-	s.log(ctx, slog.LevelInfo, "task created", t, slog.String("tool", jsonrpc.Unquote(name)), slog.Bool("parked", t.Parked))
+	s.log(ctx, slog.LevelInfo, "task created", t, slog.String("tool", jsonrpc.Unquote(name)),
+		slog.Bool("parked", t.Parked))
 }
 
 // LogRetrieved logs that the outcome of a task was sent to its client.
@@ -59,7 +60,8 @@ func (s *Store) logChange(ctx context.Context, before snapshot, t *Task) {
 	now := snapshotOf(t)
 	switch {
 	case now.status.Terminal():
-		s.log(ctx, slog.LevelInfo, "task ended", t, slog.String("status", string(now.status)), slog.Bool("tool_failed", t.Failed))
+		s.log(ctx, slog.LevelInfo, "task ended", t, slog.String("status", string(now.status)),
+			slog.Bool("tool_failed", t.Failed))
 		return
 	case now.replica != before.replica:
 		s.log(ctx, slog.LevelInfo, "task taken over", t, slog.Int("runs", t.Runs))
@@ -75,6 +77,7 @@ func (s *Store) logChange(ctx context.Context, before snapshot, t *Task) {
 
 func (s *Store) log(ctx context.Context, level slog.Level, text string, t *Task, more ...slog.Attr) {
 	if s.Logger != nil {
-		s.Logger.LogAttrs(ctx, level, text, append([]slog.Attr{LogID(t.ID), logPrincipal(t.Request.Principal)}, more...)...)
+		s.Logger.LogAttrs(ctx, level, text, append([]slog.Attr{LogID(t.ID), logPrincipal(t.Request.Principal)},
+			more...)...)
 	}
 }

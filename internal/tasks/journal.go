@@ -32,13 +32,15 @@ type journal struct {
 var _ rpc.Replayer = (*journal)(nil)
 
 func newJournal(s *Store, t *Task) *journal {
-	j := &journal{store: s, task: t, known: make(map[string]Question), changed: make(chan struct{}), asked: make(chan struct{})}
+	j := &journal{store: s, task: t, known: make(map[string]Question), changed: make(chan struct{}),
+		asked: make(chan struct{})}
 	maps.Copy(j.known, t.Questions)
 	return j
 }
 
 // RequestInput implements rpc.InputRequester.
-func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call, requests []rpc.InputRequest) ([]json.RawMessage, error) {
+func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call,
+	requests []rpc.InputRequest) ([]json.RawMessage, error) {
 	keys := make([]string, len(requests))
 	for i, q := range requests {
 		var err error

@@ -51,7 +51,8 @@ func (r *Runner) register(ctx context.Context) error {
 
 // enlist adds this replica to those that may run tasks.
 func (r *Runner) enlist(ctx context.Context) error {
-	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(),
+		store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
 		return fmt.Errorf("cannot register this replica: %w", err)
 	}
 	return nil
@@ -85,7 +86,8 @@ func (r *Runner) keep() {
 			return
 		}
 		if err := errors.Join(r.enlist(r.life), r.sweep(r.life)); err != nil && r.life.Err() == nil {
-			r.failed.Log(r.life, r.Logger, slog.LevelError, "cannot take over the tasks of other replicas", slog.Any("error", err))
+			r.failed.Log(r.life, r.Logger, slog.LevelError, "cannot take over the tasks of other replicas",
+				slog.Any("error", err))
 		}
 	}
 }
@@ -210,7 +212,8 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 		// Other replicas have removed these; their entries do not live for longer.
 		maps.DeleteFunc(r.left, func(_ string, left leftTasks) bool { return time.Since(left.since) > maxTTL })
 		left.since = time.Now()
-		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and tools",
+		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and "+
+			"tools",
 			"replica", replica, "unreadable", unreadable, "without_tool", foreign)
 	}
 	left.unreadable = foreign == 0

@@ -188,7 +188,8 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 		b.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		b.Store.Logger = b.Logger
 		b.Start()
-		bad := map[string][]byte{"0": []byte("garbage"), "1": []byte("{}"), "2": nil, "3": f.seals.SealBytes(taskPurpose+key(ada, "3"), []byte(`{"id":7}`))}
+		bad := map[string][]byte{"0": []byte("garbage"), "1": []byte("{}"), "2": nil,
+			"3": f.seals.SealBytes(taskPurpose+key(ada, "3"), []byte(`{"id":7}`))}
 		for i := range 6 {
 			beginIdle(t, a, newTask(fmt.Sprint(i)))
 		}
@@ -211,7 +212,8 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 			t.Errorf("%+v %v", page, err)
 		}
 		time.Sleep(time.Minute)
-		if n := strings.Count(log.String(), "unreadable=5 without_tool=0"); n != 1 || !strings.Contains(log.String(), "tasks=4") {
+		if n := strings.Count(log.String(), "unreadable=5 without_tool=0"); n != 1 ||
+			!strings.Contains(log.String(), "tasks=4") {
 			t.Errorf("%d lines: %s", n, log.String())
 		}
 		if _, err := b.Store.Get(t.Context(), ada, "0"); !errors.Is(err, ErrUnreadable) {
@@ -244,7 +246,8 @@ func TestUnreadableTasksAreReadOnce(t *testing.T) {
 		b.Store.KV = kv
 		a.Start()
 		beginIdle(t, a, newTask("0"))
-		if _, err := f.memory.Put(t.Context(), key(ada, "0"), []byte("garbage"), store.PutOptions{TTL: 24 * time.Hour}); err != nil {
+		if _, err := f.memory.Put(t.Context(), key(ada, "0"), []byte("garbage"),
+			store.PutOptions{TTL: 24 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		f.expire(a, b)

@@ -67,7 +67,8 @@ func (run *Run) describeLate(ctx context.Context) {
 
 // describe stores a status message.
 func (run *Run) describe(ctx context.Context, text string) error {
-	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, func(t *Task) error { return t.Describe(text) })
+	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID,
+		func(t *Task) error { return t.Describe(text) })
 	if rpc.IsStoreFailure(err) { // the handler must go on
 		return nil
 	}

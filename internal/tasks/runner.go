@@ -105,7 +105,8 @@ type Outcome struct {
 // too long to be stored.
 func Completed(result json.RawMessage, failed bool) Outcome {
 	if len(result) > maxResult {
-		return Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "the result has %d bytes, the limit for a task is %d", len(result), maxResult)}
+		return Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError,
+			"the result has %d bytes, the limit for a task is %d", len(result), maxResult)}
 	}
 	return Outcome{Result: result, Failed: failed}
 }
@@ -127,7 +128,8 @@ func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run
 }
 
 // begin begins a run of a task. Write stores that this replica runs it, and returns the stored task.
-func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write func() (*Task, error)) (_ *Run, err error) {
+func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
+	write func() (*Task, error)) (_ *Run, err error) {
 	owner, id := t.Request.Principal, t.ID
 	c, err := t.Request.call(id)
 	if err != nil {
@@ -167,12 +169,15 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task), write
 	}
 	run := &Run{
 		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
-		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}), progress: progress{late: make(chan struct{}, 1)},
-		begun: time.Now(), life: r.Store.Remaining(t),
+		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
+		progress: progress{late: make(chan struct{}, 1)},
+		begun:    time.Now(), life: r.Store.Remaining(t),
 	}
 	run.quiet.Store(true)
 	c.InputRequester = run.journal
-	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context, error) { return ctx, nil }})
+	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context, error) {
+		return ctx, nil
+	}})
 	var life context.Context
 	life, run.cancel = context.WithCancelCause(r.life)
 	run.journal.unanswerable, run.journal.cancel = r.unanswerable, run.cancel
@@ -212,7 +217,8 @@ func (r *Runner) remember(ctx context.Context, owner principal.Principal, id str
 	if !r.Lease.Shared {
 		return nil
 	}
-	if err := r.Store.KV.Add(ctx, tasksSet(r.Lease.ID()), nameOf(owner, id), store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
+	if err := r.Store.KV.Add(ctx, tasksSet(r.Lease.ID()), nameOf(owner, id),
+		store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
 		return fmt.Errorf("cannot store the task: %w", err)
 	}
 	return nil
@@ -320,7 +326,8 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 		case <-timer.C:
 			run.cancel(ErrTimeout)
 			_ = run.store(func(t *Task) error {
-				return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout, deadline.Round(time.Millisecond)))
+				return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout,
+					deadline.Round(time.Millisecond)))
 			})
 			run.changed()
 			return
@@ -423,12 +430,13 @@ func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
 // of retry.
 func (run *Run) store(end func(*Task) error) error {
 	return run.retry(func(ctx context.Context) error {
-		_, err := run.runner.Store.update(ctx, run.task.Request.Principal, run.task.ID, run.remaining, func(t *Task) error {
-			if t.Runs != run.task.Runs {
-				return ErrLost
-			}
-			return end(t)
-		})
+		_, err := run.runner.Store.update(ctx, run.task.Request.Principal, run.task.ID, run.remaining,
+			func(t *Task) error {
+				if t.Runs != run.task.Runs {
+					return ErrLost
+				}
+				return end(t)
+			})
 		return err
 	})
 }

@@ -51,8 +51,9 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) replica(again func(*Run)) *Runner {
 	r := &Runner{
 		Store: &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
-		Lease: &lease.Lease{KV: f.memory, Shared: true, Logger: slog.New(slog.DiscardHandler)}, Max: 10, Logger: slog.New(slog.DiscardHandler),
-		Again: func(*Task) (func(*Run), bool) { return again, true },
+		Lease: &lease.Lease{KV: f.memory, Shared: true, Logger: slog.New(slog.DiscardHandler)}, Max: 10,
+		Logger: slog.New(slog.DiscardHandler),
+		Again:  func(*Task) (func(*Run), bool) { return again, true },
 	}
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -87,7 +88,8 @@ func (f *fleet) expire(r, other *Runner) {
 func newTask(id string) *Task {
 	return &Task{
 		ID: id, TTL: time.Hour.Milliseconds(), Timeout: time.Minute.Milliseconds(), Poll: 1000,
-		Request: Request{Method: mcp.MethodCallTool, Params: json.RawMessage(`{"name":"job"}`), Principal: ada, Revision: mcp.V20260728, Key: "k"},
+		Request: Request{Method: mcp.MethodCallTool, Params: json.RawMessage(`{"name":"job"}`), Principal: ada,
+			Revision: mcp.V20260728, Key: "k"},
 	}
 }
 
@@ -129,7 +131,8 @@ func describe(task *Task) string {
 
 func ask(run *Run, message string) (json.RawMessage, error) {
 	params, _ := json.Marshal(map[string]string{"message": message})
-	answers, err := run.Call.RequestInput(run.Call.Context(), rpc.InputRequest{Method: mcp.MethodElicit, Params: params})
+	answers, err := run.Call.RequestInput(run.Call.Context(),
+		rpc.InputRequest{Method: mcp.MethodElicit, Params: params})
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +195,9 @@ func TestATaskEndsWithItsCancellationOrTimeout(t *testing.T) {
 				t.Error(err)
 			}
 		}, ErrCancelled, "cancelled "},
-		"timeout": {func(*Runner) { time.Sleep(time.Minute) }, ErrTimeout, "failed the handler of the task has not returned in time: the limit is 1m0s"},
+		"timeout": {func(*Runner) {
+			time.Sleep(time.Minute)
+		}, ErrTimeout, "failed the handler of the task has not returned in time: the limit is 1m0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFleet(t).replica(nil)
@@ -280,7 +285,8 @@ func TestTasksAreLimited(t *testing.T) {
 		for i := range 10 {
 			runs = append(runs, begin(t, r, newTask(fmt.Sprint(i))))
 		}
-		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) || overload.Limit != "running tasks" {
+		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) ||
+			overload.Limit != "running tasks" {
 			t.Errorf("%v", err)
 		}
 		for _, run := range runs {
@@ -289,7 +295,8 @@ func TestTasksAreLimited(t *testing.T) {
 		for i := range 5 {
 			begin(t, r, newTask(fmt.Sprint("second", i))).End(Outcome{Result: json.RawMessage(`{}`)})
 		}
-		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) || overload.Limit != "tasks of one principal" {
+		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) ||
+			overload.Limit != "tasks of one principal" {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(time.Hour)
@@ -308,7 +315,8 @@ func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 		synctest.Wait()
 		check := func(key string) {
 			item, err := f.memory.Get(t.Context(), ada.Key()+key)
-			if err != nil || strings.Contains(string(item.Value), "canary") || strings.Contains(string(item.Value), "status") {
+			if err != nil || strings.Contains(string(item.Value), "canary") ||
+				strings.Contains(string(item.Value), "status") {
 				t.Errorf("%s: %.100s %v", key, item.Value, err)
 			}
 		}
@@ -343,7 +351,8 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 		started := time.Now()
 		go func() { closed <- r.Close(ctx, 2*time.Second) }()
 		<-run.Call.Context().Done()
-		if took := time.Since(started); took != 5*time.Second || !errors.Is(context.Cause(run.Call.Context()), ErrStopped) {
+		if took := time.Since(started); took != 5*time.Second ||
+			!errors.Is(context.Cause(run.Call.Context()), ErrStopped) {
 			t.Errorf("ended after %v: %v", took, context.Cause(run.Call.Context()))
 		}
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
@@ -370,7 +379,8 @@ func TestCloseEndsRunsThatWaitForAnAnswerUnlessAnotherReplicaCanReceiveIt(t *tes
 					time.Sleep(work)
 					cause := context.Cause(run.Call.Context())
 					_, err := ask(run, "name?")
-					if took := time.Since(started); cause != nil || shared != (err == nil) || !shared && (err != ErrStopped || took != work) {
+					if took := time.Since(started); cause != nil || shared != (err == nil) ||
+						!shared && (err != ErrStopped || took != work) {
 						t.Errorf("shared %v, %s: %v %v after %v", shared, id, cause, err, took)
 					}
 				}()
@@ -407,7 +417,8 @@ func TestAKeyIsNotUsedAgainForAnotherQuestion(t *testing.T) {
 			answers := make(chan string, 1)
 			run.Restart()
 			go func() {
-				raw, err := run.Call.RequestInput(run.Call.Context(), rpc.InputRequest{Key: "k", Method: mcp.MethodElicit, Params: params})
+				raw, err := run.Call.RequestInput(run.Call.Context(),
+					rpc.InputRequest{Key: "k", Method: mcp.MethodElicit, Params: params})
 				answers <- fmt.Sprint(string(bytes.Join(bytesOf(raw), nil)), err)
 			}()
 			synctest.Wait()
@@ -436,8 +447,8 @@ func bytesOf(raw []json.RawMessage) (all [][]byte) {
 	return all
 }
 
-// A write to the store for each text would be too many. The last of texts that follow each other is stored all the same,
-// because the handler may report nothing more for long.
+// A write to the store for each text would be too many. The last of texts that follow each other is stored all the
+// same, because the handler may report nothing more for long.
 func TestTheLastProgressBecomesTheStatusMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFleet(t).replica(nil)

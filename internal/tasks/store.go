@@ -85,7 +85,8 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 	if owner == principal.Anonymous {
 		limit = s.MaxAnonymous
 	}
-	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), store.AddOptions{TTL: time.Duration(t.TTL) * time.Millisecond, Max: limit})
+	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), store.AddOptions{TTL: time.Duration(t.TTL) * time.Millisecond,
+		Max: limit})
 	if errors.Is(err, store.ErrFull) && errors.Is(err, store.ErrConflict) {
 		return &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
 	}
@@ -115,7 +116,8 @@ func (s *Store) Remove(ctx context.Context, t *Task) {
 
 // List returns at most limit tasks of an owner in the order of their creation. After is "" or the
 // next that an earlier List returned; next is "" after the last task.
-func (s *Store) List(ctx context.Context, owner principal.Principal, after string, limit int) (page []*Task, next string, err error) {
+func (s *Store) List(ctx context.Context, owner principal.Principal, after string,
+	limit int) (page []*Task, next string, err error) {
 	members, err := s.KV.List(ctx, ownerSet(owner), after, limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot list the tasks: %w", err)
@@ -136,7 +138,9 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 		page = append(page, t)
 	}
 	if unreadable > 0 && s.Logger != nil {
-		s.unreadable.Log(ctx, s.Logger, slog.LevelWarn, "stored tasks left out of a list: this replica cannot read them; replicas need the same Keys, and programs different prefixes",
+		s.unreadable.Log(ctx, s.Logger, slog.LevelWarn,
+			"stored tasks left out of a list: this replica cannot read them; replicas need the same Keys, and "+
+				"programs different prefixes",
 			slog.Int("tasks", unreadable), logPrincipal(owner))
 	}
 	if len(members) == limit {
@@ -197,12 +201,14 @@ func mayBeID(id string) bool { return id != "" && len(id) <= maxID }
 
 // Update changes a task with change, which may run several times. It returns the task as it is
 // afterwards. If change returns an error, nothing is written and Update returns the error.
-func (s *Store) Update(ctx context.Context, owner principal.Principal, id string, change func(*Task) error) (*Task, error) {
+func (s *Store) Update(ctx context.Context, owner principal.Principal, id string,
+	change func(*Task) error) (*Task, error) {
 	return s.update(ctx, owner, id, s.Remaining, change)
 }
 
 // update is Update. Remaining returns how long the task still lives.
-func (s *Store) update(ctx context.Context, owner principal.Principal, id string, remaining func(*Task) time.Duration, change func(*Task) error) (*Task, error) {
+func (s *Store) update(ctx context.Context, owner principal.Principal, id string, remaining func(*Task) time.Duration,
+	change func(*Task) error) (*Task, error) {
 	for range maxConflicts {
 		t, version, err := s.get(ctx, owner, id)
 		if err != nil {
@@ -236,7 +242,8 @@ func (s *Store) Announce(ctx context.Context, owner principal.Principal, id stri
 
 // SaveResult stores the result of a task that is about to complete, for ttl. It returns the result if it is
 // short, for [Task.Complete] to include, and nil if it is in an entry of its own.
-func (s *Store) SaveResult(ctx context.Context, t *Task, ttl time.Duration, result json.RawMessage) (inline json.RawMessage, err error) {
+func (s *Store) SaveResult(ctx context.Context, t *Task, ttl time.Duration,
+	result json.RawMessage) (inline json.RawMessage, err error) {
 	if len(result) <= maxInline {
 		return result, nil
 	}

@@ -308,7 +308,8 @@ func TestClocksThatAreSetLoseNoOutcome(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(10 * time.Second)
-				if _, err := b.Store.Update(t.Context(), ada, "1", func(task *Task) error { return task.Describe("seen") }); err != nil {
+				if _, err := b.Store.Update(t.Context(), ada, "1",
+					func(task *Task) error { return task.Describe("seen") }); err != nil {
 					t.Errorf("%s %v: %v", stepped, step, err)
 				}
 				run.End(Outcome{Result: json.RawMessage(`{"text":"` + strings.Repeat("x", 2*maxInline) + `"}`)})

@@ -95,7 +95,8 @@ func (q *Request) call(id string) (*rpc.Call, error) {
 
 // RequestOf returns what a task stores about a call.
 func RequestOf(c *rpc.Call) (Request, error) {
-	q := Request{Method: c.Method(), Params: c.Params().Raw(), Principal: c.Principal(), Revision: c.Revision(), Key: c.Key()}
+	q := Request{Method: c.Method(), Params: c.Params().Raw(), Principal: c.Principal(), Revision: c.Revision(),
+		Key: c.Key()}
 	var err error
 	if q.Info, err = json.Marshal(c.Peer().Info); err != nil {
 		return q, err
@@ -199,7 +200,8 @@ func (t *Task) Observe(status mcp.TaskStatus, message string, requests mcp.Input
 	questions := make(map[string]Question, len(requests))
 	size := 0
 	for key, r := range requests {
-		questions[key] = Question{Method: r.Method, Params: r.Params, Digest: rpc.InputRequest{Method: r.Method, Params: r.Params}.Digest()}
+		questions[key] = Question{Method: r.Method, Params: r.Params,
+			Digest: rpc.InputRequest{Method: r.Method, Params: r.Params}.Digest()}
 		size += len(key) + len(r.Params)
 	}
 	message = cut(message)

@@ -55,7 +55,8 @@ func TestEndedTasksDoNotChange(t *testing.T) {
 func TestTaskWorksAgainWhenAllQuestionsAreAnswered(t *testing.T) {
 	task := &Task{Status: mcp.TaskWorking}
 	for _, key := range []string{"a", "b"} {
-		if err := task.Ask(key, rpc.InputRequest{Method: mcp.MethodElicit, Params: json.RawMessage(`{"message":"` + key + `"}`)}); err != nil {
+		if err := task.Ask(key, rpc.InputRequest{Method: mcp.MethodElicit,
+			Params: json.RawMessage(`{"message":"` + key + `"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +113,8 @@ func TestQuestionsOfATaskAreLimited(t *testing.T) {
 	}
 	task := &Task{Status: mcp.TaskWorking}
 	_ = task.Ask("k", rpc.InputRequest{Method: mcp.MethodElicit})
-	if err := task.Answer(map[string]json.RawMessage{"k": json.RawMessage(`{"a":"` + strings.Repeat("x", maxQuestionBytes) + `"}`)}); err == nil {
+	if err := task.Answer(map[string]json.RawMessage{"k": json.RawMessage(`{"a":"` +
+		strings.Repeat("x", maxQuestionBytes) + `"}`)}); err == nil {
 		t.Error("an answer of more than 1 MiB was accepted")
 	}
 }
@@ -122,7 +124,8 @@ func TestStatusMessageIsCutAtACharacter(t *testing.T) {
 	if err := task.Describe(strings.Repeat("é", maxMessage)); err != nil || len(task.Message) != maxMessage {
 		t.Errorf("%d bytes, %v", len(task.Message), err)
 	}
-	if err := task.Describe("x" + strings.Repeat("é", maxMessage)); err != nil || !strings.HasSuffix(task.Message, "é") || len(task.Message) != maxMessage-1 {
+	if err := task.Describe("x" + strings.Repeat("é", maxMessage)); err != nil ||
+		!strings.HasSuffix(task.Message, "é") || len(task.Message) != maxMessage-1 {
 		t.Errorf("%d bytes, %v", len(task.Message), err)
 	}
 }

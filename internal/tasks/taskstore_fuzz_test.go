@@ -74,7 +74,8 @@ func newTaskModel(t *testing.T, encrypt bool) *taskModel {
 		}
 	}
 	for i := range m.replicas {
-		m.replicas[i] = &Store{KV: memory, Bus: memory, Seals: seals, Now: clock, PerOwner: modelLimit, MaxAnonymous: modelLimit}
+		m.replicas[i] = &Store{KV: memory, Bus: memory, Seals: seals, Now: clock, PerOwner: modelLimit,
+			MaxAnonymous: modelLimit}
 	}
 	return m
 }
@@ -89,14 +90,19 @@ func (m *taskModel) run(replica int) {
 	case 0:
 		m.create(s, modelOwners[b>>4&1], time.Duration(1+b>>5&3)*time.Minute)
 	case 1:
-		m.change(replica, b, target, func(t *Task) error { return t.Describe(fmt.Sprint("message ", b)) }, func(w *modelTask) {
+		m.change(replica, b, target, func(t *Task) error {
+			return t.Describe(fmt.Sprint("message ", b))
+		}, func(w *modelTask) {
 			w.message = fmt.Sprint("message ", b)
 		})
 	case 2, 3:
-		result := json.RawMessage(fmt.Sprintf(`{"content":[],"text":"%d %s"}`, b, strings.Repeat("x", int(b&1)*(maxInline+1))))
+		result := json.RawMessage(fmt.Sprintf(`{"content":[],"text":"%d %s"}`, b,
+			strings.Repeat("x", int(b&1)*(maxInline+1))))
 		m.complete(replica, b, target, result)
 	case 4:
-		m.change(replica, b, target, func(t *Task) error { return t.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "failed"}) }, func(w *modelTask) {
+		m.change(replica, b, target, func(t *Task) error {
+			return t.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "failed"})
+		}, func(w *modelTask) {
 			w.status, w.message = mcp.TaskFailed, "failed"
 		})
 	case 5:
@@ -131,8 +137,10 @@ func (m *taskModel) create(s *Store, owner principal.Principal, ttl time.Duratio
 			have++
 		}
 	}
-	w := &modelTask{id: fmt.Sprint("task", len(m.tasks)), owner: owner, expires: m.now.Add(ttl), status: mcp.TaskWorking}
-	err := s.Create(m.t.Context(), &Task{ID: w.id, Status: mcp.TaskWorking, TTL: ttl.Milliseconds(), Request: Request{Principal: owner, Method: mcp.MethodCallTool}})
+	w := &modelTask{id: fmt.Sprint("task", len(m.tasks)), owner: owner, expires: m.now.Add(ttl),
+		status: mcp.TaskWorking}
+	err := s.Create(m.t.Context(), &Task{ID: w.id, Status: mcp.TaskWorking, TTL: ttl.Milliseconds(),
+		Request: Request{Principal: owner, Method: mcp.MethodCallTool}})
 	if overload, ok := errors.AsType[*call.OverloadError](err); (have >= modelLimit) != ok || !ok && err != nil {
 		m.t.Fatalf("create with %d tasks: %v %v", have, overload, err)
 	}

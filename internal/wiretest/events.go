@@ -43,8 +43,8 @@ func (e *Events) Close() {
 	}
 }
 
-// Next returns the next event. A priming event has an id and no data. Ok is false at the end of the stream; an event that
-// is not complete then is dropped.
+// Next returns the next event. A priming event has an id and no data. Ok is false at the end of the stream; an event
+// that is not complete then is dropped.
 func (e *Events) Next() (event Event, ok bool) {
 	for e.scan.Scan() {
 		field, value, _ := strings.Cut(e.scan.Text(), ": ")

@@ -20,7 +20,8 @@ const Patience = 20 * time.Second
 
 const (
 	// Meta is the _meta of a request of 2026-07-28.
-	Meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	Meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}`
 
 	// Initialize is the first request of a session. It has the revision as its only verb.
 	Initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s",` +
@@ -30,9 +31,9 @@ const (
 	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// NewRequest returns an HTTP request for a server or a handler. A header is a pair of a name and a value. A POST has the
-// Content-Type and Accept of a client, which a header replaces, or removes if its value is empty. The headers Host and
-// RemoteAddr set the fields of the request. NewRequest panics if method or url is invalid.
+// NewRequest returns an HTTP request for a server or a handler. A header is a pair of a name and a value. A POST has
+// the Content-Type and Accept of a client, which a header replaces, or removes if its value is empty. The headers Host
+// and RemoteAddr set the fields of the request. NewRequest panics if method or url is invalid.
 func NewRequest(ctx context.Context, method, url, body string, header ...string) *http.Request {
 	req := httptest.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	req.RequestURI = ""

@@ -18,7 +18,8 @@ type Peer struct {
 	served chan error
 }
 
-// Connect calls serve with the server's end of a connection, and returns the client's. The connection ends with the test.
+// Connect calls serve with the server's end of a connection, and returns the client's. The connection ends with the
+// test.
 func Connect(t testing.TB, serve func(context.Context, transport.Conn) error) *Peer {
 	near, far := transport.Pipe()
 	ctx, stop := context.WithCancel(context.Background())

@@ -65,7 +65,8 @@ func toolResultOf(c *mcp.ToolResultContent) (*anthropic.ToolResultBlockParam, er
 		result.IsError = param.NewOpt(true)
 	}
 	text := func(text string) {
-		result.Content = append(result.Content, anthropic.ToolResultBlockParamContentUnion{OfText: &anthropic.TextBlockParam{Text: text}})
+		result.Content = append(result.Content,
+			anthropic.ToolResultBlockParamContentUnion{OfText: &anthropic.TextBlockParam{Text: text}})
 	}
 	for _, one := range c.Content {
 		switch one := one.(type) {

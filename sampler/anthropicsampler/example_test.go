@@ -23,7 +23,8 @@ import (
 func ExampleSampler() {
 	api := httptest.NewServer(&endpoint{response: said}) // in a program, leave out option.WithBaseURL
 	defer api.Close()
-	model := anthropic.NewClient(option.WithBaseURL(api.URL), option.WithAPIKey("key"), option.WithHTTPClient(api.Client()))
+	model := anthropic.NewClient(option.WithBaseURL(api.URL), option.WithAPIKey("key"),
+		option.WithHTTPClient(api.Client()))
 
 	s := &server.Server{Name: "greeter"}
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -41,7 +42,8 @@ func ExampleSampler() {
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "greeter", Target: client.URL(endpoint.URL)}},
 		Sample:  (&anthropicsampler.Sampler{Client: &model, Models: sampler.Models{{Name: "claude-haiku-4-5"}}}).Sample,
-		Policy:  host.Rules{Rules: []host.Rule{{Method: mcp.MethodCreateMessage, Action: host.Ask}}, Default: host.Allow},
+		Policy: host.Rules{Rules: []host.Rule{{Method: mcp.MethodCreateMessage, Action: host.Ask}},
+			Default: host.Allow},
 		Approve: func(_ context.Context, a *host.Approval) error {
 			fmt.Println(a.Question())
 			return nil // the user agrees

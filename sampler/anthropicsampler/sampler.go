@@ -35,7 +35,8 @@ const api = "the Messages API"
 // PNG, GIF and WebP, tool uses and tool results. The error is a *[sampler.UnsupportedError] if they have something
 // else, and otherwise that of Client. The result has the texts and tool uses of the model, and leaves out its
 // reasoning.
-func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+	error) {
 	if s.Client == nil {
 		return nil, errors.New("anthropicsampler: Sampler.Client must be set")
 	}
@@ -56,7 +57,8 @@ func (s *Sampler) request(params *mcp.CreateMessageParams) (*anthropic.MessageNe
 	if err != nil {
 		return nil, err
 	}
-	request := &anthropic.MessageNewParams{Model: model, MaxTokens: params.MaxTokens, StopSequences: params.StopSequences}
+	request := &anthropic.MessageNewParams{Model: model, MaxTokens: params.MaxTokens,
+		StopSequences: params.StopSequences}
 	if params.SystemPrompt != "" {
 		request.System = []anthropic.TextBlockParam{{Text: params.SystemPrompt}}
 	}
@@ -100,7 +102,8 @@ func (s *Sampler) request(params *mcp.CreateMessageParams) (*anthropic.MessageNe
 
 // resultOf returns the result for the server.
 func resultOf(message *anthropic.Message) (*mcp.CreateMessageResult, error) {
-	result := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: message.Model, StopReason: string(message.StopReason)}
+	result := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: message.Model,
+		StopReason: string(message.StopReason)}
 	if reason, known := stopReasons[message.StopReason]; known {
 		result.StopReason = reason
 	}
@@ -109,7 +112,8 @@ func resultOf(message *anthropic.Message) (*mcp.CreateMessageResult, error) {
 		case "text":
 			result.Content = append(result.Content, &mcp.TextContent{Text: block.Text})
 		case "tool_use":
-			result.Content = append(result.Content, &mcp.ToolUseContent{ID: block.ID, Name: block.Name, Input: block.Input})
+			result.Content = append(result.Content, &mcp.ToolUseContent{ID: block.ID, Name: block.Name,
+				Input: block.Input})
 		}
 	}
 	if len(result.Content) == 0 { // the protocol requires content

@@ -43,12 +43,15 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *endpoint) sampler(t *testing.T) *anthropicsampler.Sampler {
 	s := httptest.NewServer(e)
 	t.Cleanup(s.Close)
-	client := anthropic.NewClient(option.WithBaseURL(s.URL), option.WithAPIKey("key"), option.WithMaxRetries(0), option.WithHTTPClient(s.Client()))
-	return &anthropicsampler.Sampler{Client: &client, Models: sampler.Models{{Name: "claude-haiku-4-5"}, {Name: "claude-sonnet-4-5"}}}
+	client := anthropic.NewClient(option.WithBaseURL(s.URL), option.WithAPIKey("key"), option.WithMaxRetries(0),
+		option.WithHTTPClient(s.Client()))
+	return &anthropicsampler.Sampler{Client: &client, Models: sampler.Models{{Name: "claude-haiku-4-5"},
+		{Name: "claude-sonnet-4-5"}}}
 }
 
 // said is the response of the API to a question without tools.
-const said = `{"id":"msg_01","type":"message","role":"assistant","model":"claude-haiku-4-5-20251001","content":[{"type":"text","text":"Hello."}],` +
+const said = `{"id":"msg_01","type":"message","role":"assistant","model":"claude-haiku-4-5-20251001",` +
+	`"content":[{"type":"text","text":"Hello."}],` +
 	`"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":3}}`
 
 // wantJSON compares JSON values.
@@ -72,20 +75,27 @@ func user(content ...mcp.Content) mcp.SamplingMessage {
 
 func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	e := &endpoint{response: said}
-	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},"required":["city"],"additionalProperties":false}`
+	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},` +
+		`"required":["city"],"additionalProperties":false}`
 	result, err := e.sampler(t).Sample(t.Context(), "weather", &mcp.CreateMessageParams{
-		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END"}, IncludeContext: mcp.IncludeThisServer,
+		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END"},
+		IncludeContext:   mcp.IncludeThisServer,
 		Metadata:         json.RawMessage(`{"user_id":"of the server"}`),
 		ModelPreferences: &mcp.ModelPreferences{Hints: []mcp.ModelHint{{Name: "sonnet"}}},
-		Tools:            []mcp.Tool{{Name: "weather", Description: "Tells the weather", InputSchema: json.RawMessage(schema)}, {Name: "now"}},
-		ToolChoice:       &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired},
+		Tools: []mcp.Tool{{Name: "weather", Description: "Tells the weather",
+			InputSchema: json.RawMessage(schema)}, {Name: "now"}},
+		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired},
 		Messages: []mcp.SamplingMessage{
-			user(&mcp.TextContent{Text: "What is on the picture?"}, &mcp.ImageContent{MimeType: "image/png", Data: []byte("PNG")}),
-			{Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "I look."}, &mcp.ToolUseContent{ID: "a", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)}, &mcp.ToolUseContent{ID: "b", Name: "now"}}},
+			user(&mcp.TextContent{Text: "What is on the picture?"},
+				&mcp.ImageContent{MimeType: "image/png", Data: []byte("PNG")}),
+			{Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "I look."},
+				&mcp.ToolUseContent{ID: "a", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)},
+				&mcp.ToolUseContent{ID: "b", Name: "now"}}},
 			user(
 				&mcp.ToolResultContent{ToolUseID: "a", Content: []mcp.Content{
 					&mcp.TextContent{Text: "rain"}, &mcp.ImageContent{MimeType: "image/jpeg", Data: []byte("JPEG")},
-					&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "lib://a", Text: "embedded"}}, &mcp.ResourceLink{URI: "lib://b", Name: "b"},
+					&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "lib://a", Text: "embedded"}},
+					&mcp.ResourceLink{URI: "lib://b", Name: "b"},
 				}},
 				&mcp.ToolResultContent{ToolUseID: "b", IsError: true, StructuredContent: json.RawMessage(`{"code":7}`)},
 			),
@@ -97,7 +107,8 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	wantJSON(t, e.request, `{
 		"model":"claude-sonnet-4-5","max_tokens":100,"temperature":0.5,"stop_sequences":["END"],
 		"system":[{"type":"text","text":"Be brief."}],
-		"tools":[{"name":"weather","description":"Tells the weather","input_schema":`+schema+`},{"name":"now","input_schema":{"type":"object"}}],
+		"tools":[{"name":"weather","description":"Tells the weather","input_schema":`+schema+
+		`},{"name":"now","input_schema":{"type":"object"}}],
 		"tool_choice":{"type":"any"},
 		"messages":[
 			{"role":"user","content":[{"type":"text","text":"What is on the picture?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"UE5H"}}]},
@@ -111,21 +122,29 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	if e.path != "POST /v1/messages" || e.key != "key" {
 		t.Errorf("%s with the key %q", e.path, e.key)
 	}
-	if result.Model != "claude-haiku-4-5-20251001" || result.Role != mcp.RoleAssistant || result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "Hello." {
+	if result.Model != "claude-haiku-4-5-20251001" || result.Role != mcp.RoleAssistant ||
+		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
+		result.Content[0].(*mcp.TextContent).Text != "Hello." {
 		t.Errorf("the result is %+v", result)
 	}
 }
 
 func TestRequestWithoutOptionsIsSmall(t *testing.T) {
 	e := &endpoint{response: said}
-	for mode, choice := range map[string]string{mcp.ToolChoiceAuto: `{"type":"auto"}`, "": `{"type":"auto"}`, mcp.ToolChoiceNone: `{"type":"none"}`} {
-		params := &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}, ToolChoice: &mcp.ToolChoice{Mode: mode}}
+	for mode, choice := range map[string]string{mcp.ToolChoiceAuto: `{"type":"auto"}`, "": `{"type":"auto"}`,
+		mcp.ToolChoiceNone: `{"type":"none"}`} {
+		params := &mcp.CreateMessageParams{MaxTokens: 1,
+			Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
+			ToolChoice: &mcp.ToolChoice{Mode: mode}}
 		if _, err := e.sampler(t).Sample(t.Context(), "s", params); err != nil {
 			t.Fatal(err)
 		}
-		wantJSON(t, e.request, `{"model":"claude-haiku-4-5","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`)
+		wantJSON(t, e.request,
+			`{"model":"claude-haiku-4-5","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text",`+
+				`"text":"hi"}]}]}`)
 		params.Tools = []mcp.Tool{{Name: "now"}}
-		if _, err := e.sampler(t).Sample(t.Context(), "s", params); err != nil || !strings.Contains(e.request, `"tool_choice":`+choice) {
+		if _, err := e.sampler(t).Sample(t.Context(), "s", params); err != nil ||
+			!strings.Contains(e.request, `"tool_choice":`+choice) {
 			t.Errorf("%q: %v, %s", mode, err, e.request)
 		}
 	}
@@ -133,24 +152,29 @@ func TestRequestWithoutOptionsIsSmall(t *testing.T) {
 
 func TestResultHasTextsAndToolUses(t *testing.T) {
 	for reason, want := range map[string]string{
-		"end_turn": mcp.StopEndTurn, "max_tokens": mcp.StopMaxTokens, "stop_sequence": mcp.StopSequence, "tool_use": mcp.StopToolUse, "refusal": "refusal",
+		"end_turn": mcp.StopEndTurn, "max_tokens": mcp.StopMaxTokens, "stop_sequence": mcp.StopSequence,
+		"tool_use": mcp.StopToolUse, "refusal": "refusal",
 	} {
 		e := &endpoint{response: `{"id":"msg_01","type":"message","role":"assistant","model":"m","content":[
 			{"type":"thinking","thinking":"private","signature":"s"},{"type":"text","text":"Let me see."},
 			{"type":"tool_use","id":"toolu_1","name":"weather","input":{"city":"Oslo","n":9007199254740993}}],
 			"stop_reason":"` + reason + `","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}`}
-		result, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
+		result, err := e.sampler(t).Sample(t.Context(), "s",
+			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		raw, _ := json.Marshal(result)
-		wantJSON(t, string(raw), `{"role":"assistant","model":"m","stopReason":"`+want+`","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"weather","input":{"city":"Oslo","n":9007199254740993}}]}`)
+		wantJSON(t, string(raw), `{"role":"assistant","model":"m","stopReason":"`+want+
+			`","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"weather",`+
+			`"input":{"city":"Oslo","n":9007199254740993}}]}`)
 		if !strings.Contains(string(raw), "9007199254740993") {
 			t.Error("a number has changed")
 		}
 	}
 	e := &endpoint{response: strings.Replace(said, `{"type":"text","text":"Hello."}`, "", 1)}
-	result, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
+	result, err := e.sampler(t).Sample(t.Context(), "s",
+		&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 	if err != nil || len(result.Content) != 1 {
 		t.Errorf("a message without content is %+v, %v", result, err)
 	}
@@ -164,7 +188,8 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 		"content of the type *mcp.UnknownContent":                       {Messages: []mcp.SamplingMessage{user(&mcp.UnknownContent{Type: "video"})}},
 		"content of the type *mcp.AudioContent in the result of a tool": {Messages: []mcp.SamplingMessage{user(&mcp.ToolResultContent{Content: []mcp.Content{&mcp.AudioContent{}}})}},
 		"binary resources in the result of a tool":                      {Messages: []mcp.SamplingMessage{user(&mcp.ToolResultContent{Content: []mcp.Content{&mcp.EmbeddedResource{Resource: mcp.ResourceContents{Blob: []byte{1}}}}})}},
-		`the tool choice "any"`:                                         {Tools: []mcp.Tool{{Name: "t"}}, ToolChoice: &mcp.ToolChoice{Mode: "any"}},
+		`the tool choice "any"`: {Tools: []mcp.Tool{{Name: "t"}},
+			ToolChoice: &mcp.ToolChoice{Mode: "any"}},
 	} {
 		_, err := e.sampler(t).Sample(t.Context(), "s", params)
 		var unsupported *sampler.UnsupportedError
@@ -175,8 +200,10 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 }
 
 func TestErrorOfTheAPIIsReturned(t *testing.T) {
-	e := &endpoint{status: http.StatusTooManyRequests, response: `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`}
-	params := &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
+	e := &endpoint{status: http.StatusTooManyRequests,
+		response: `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`}
+	params := &mcp.CreateMessageParams{MaxTokens: 1,
+		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
 	_, err := e.sampler(t).Sample(t.Context(), "s", params)
 	var reported *anthropic.Error
 	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {

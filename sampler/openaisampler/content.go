@@ -67,7 +67,8 @@ func partOf(c mcp.Content) (part openai.ChatCompletionContentPartUnionParam, err
 
 // audioFormats are the formats of the API, by MIME type.
 var audioFormats = map[string]string{
-	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3",
+	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3",
+	"audio/mp3": "mp3",
 }
 
 func assistantMessage(m *mcp.SamplingMessage) (*openai.ChatCompletionAssistantMessageParam, error) {
@@ -83,7 +84,8 @@ func assistantMessage(m *mcp.SamplingMessage) (*openai.ChatCompletionAssistantMe
 			if c.Input == nil {
 				call.Function.Arguments = "{}"
 			}
-			message.ToolCalls = append(message.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &call})
+			message.ToolCalls = append(message.ToolCalls,
+				openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &call})
 		default:
 			return nil, unsupported("content of the type %T in a message of the assistant", c)
 		}

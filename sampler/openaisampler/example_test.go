@@ -18,8 +18,10 @@ import (
 func ExampleSampler() {
 	api := httptest.NewServer(&endpoint{response: said})
 	defer api.Close()
-	model := openai.NewClient(option.WithBaseURL(api.URL+"/v1"), option.WithAPIKey("none"), option.WithHTTPClient(api.Client()))
-	s := &openaisampler.Sampler{Client: &model, Models: sampler.Models{{Name: "qwen3", Aliases: []string{"claude", "gpt"}}}, MaxTokens: true}
+	model := openai.NewClient(option.WithBaseURL(api.URL+"/v1"), option.WithAPIKey("none"),
+		option.WithHTTPClient(api.Client()))
+	s := &openaisampler.Sampler{Client: &model, Models: sampler.Models{{Name: "qwen3",
+		Aliases: []string{"claude", "gpt"}}}, MaxTokens: true}
 
 	// In a program: h := &host.Host{Servers: servers, Sample: s.Sample}
 	result, err := s.Sample(context.Background(), "greeter", &mcp.CreateMessageParams{

@@ -36,15 +36,16 @@ type Sampler struct {
 // api names the API in errors.
 const api = "the Chat Completions API"
 
-// ErrInvalidResponse is in the error of Sample if the response of the API has no message, or a tool call whose arguments
-// are not a JSON object.
+// ErrInvalidResponse is in the error of Sample if the response of the API has no message, or a tool call whose
+// arguments are not a JSON object.
 var ErrInvalidResponse = errors.New("openaisampler: invalid response")
 
-// Sample answers a request of a server. It is for host.Host.Sample. Messages of the user can have texts, images, audio of
-// the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses. The
+// Sample answers a request of a server. It is for host.Host.Sample. Messages of the user can have texts, images, audio
+// of the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses. The
 // error is a *[sampler.UnsupportedError] if they have something else, wraps [ErrInvalidResponse], or is that of
 // Client.
-func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+	error) {
 	if s.Client == nil {
 		return nil, errors.New("openaisampler: Sampler.Client must be set")
 	}
@@ -121,7 +122,8 @@ func resultOf(completion *openai.ChatCompletion) (*mcp.CreateMessageResult, erro
 		return nil, fmt.Errorf("%w: it has no choices", ErrInvalidResponse)
 	}
 	choice := &completion.Choices[0]
-	result := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: completion.Model, StopReason: choice.FinishReason}
+	result := &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Model: completion.Model,
+		StopReason: choice.FinishReason}
 	if reason, known := stopReasons[choice.FinishReason]; known {
 		result.StopReason = reason
 	}

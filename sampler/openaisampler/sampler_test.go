@@ -43,14 +43,17 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *endpoint) sampler(t *testing.T) *openaisampler.Sampler {
 	s := httptest.NewServer(e)
 	t.Cleanup(s.Close)
-	client := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("key"), option.WithMaxRetries(0), option.WithHTTPClient(s.Client()))
+	client := openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("key"), option.WithMaxRetries(0),
+		option.WithHTTPClient(s.Client()))
 	return &openaisampler.Sampler{Client: &client, Models: sampler.Models{{Name: "gpt-5-mini"}, {Name: "gpt-5"}}}
 }
 
 // completion is a response of the API with a message.
 func completion(message, reason string) string {
-	return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-5-mini-2025-08-07","choices":[{"index":0,"message":` + message +
-		`,"logprobs":null,"finish_reason":"` + reason + `"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+	return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-5-mini-2025-08-07",` +
+		`"choices":[{"index":0,"message":` + message +
+		`,"logprobs":null,"finish_reason":"` + reason +
+		`"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 }
 
 // said is the response of the API to a question without tools.
@@ -77,19 +80,29 @@ func user(content ...mcp.Content) mcp.SamplingMessage {
 
 func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	e := &endpoint{response: said}
-	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},"required":["city"],"additionalProperties":false}`
+	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},` +
+		`"required":["city"],"additionalProperties":false}`
 	result, err := e.sampler(t).Sample(t.Context(), "weather", &mcp.CreateMessageParams{
-		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END", "STOP"}, IncludeContext: mcp.IncludeThisServer,
-		Metadata:         json.RawMessage(`{"user":"of the server"}`),
-		ModelPreferences: &mcp.ModelPreferences{IntelligencePriority: new(1.0), Hints: []mcp.ModelHint{{Name: "claude"}, {Name: "mini"}}},
-		Tools:            []mcp.Tool{{Name: "weather", Description: "Tells the weather", InputSchema: json.RawMessage(schema)}, {Name: "now"}},
-		ToolChoice:       &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired},
+		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END", "STOP"},
+		IncludeContext: mcp.IncludeThisServer,
+		Metadata:       json.RawMessage(`{"user":"of the server"}`),
+		ModelPreferences: &mcp.ModelPreferences{IntelligencePriority: new(1.0),
+			Hints: []mcp.ModelHint{{Name: "claude"}, {Name: "mini"}}},
+		Tools: []mcp.Tool{{Name: "weather", Description: "Tells the weather",
+			InputSchema: json.RawMessage(schema)}, {Name: "now"}},
+		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceRequired},
 		Messages: []mcp.SamplingMessage{
-			user(&mcp.TextContent{Text: "What is on the picture?"}, &mcp.ImageContent{MimeType: "image/png", Data: []byte("PNG")}, &mcp.AudioContent{MimeType: "audio/mpeg", Data: []byte("MP3")}, &mcp.AudioContent{MimeType: "audio/wav", Data: []byte("WAV")}),
-			{Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "I look."}, &mcp.TextContent{Text: "Wait."}, &mcp.ToolUseContent{ID: "a", Name: "weather", Input: json.RawMessage(`{"city":"Oslo"}`)}, &mcp.ToolUseContent{ID: "b", Name: "now"}}},
+			user(&mcp.TextContent{Text: "What is on the picture?"},
+				&mcp.ImageContent{MimeType: "image/png", Data: []byte("PNG")},
+				&mcp.AudioContent{MimeType: "audio/mpeg", Data: []byte("MP3")},
+				&mcp.AudioContent{MimeType: "audio/wav", Data: []byte("WAV")}),
+			{Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.TextContent{Text: "I look."},
+				&mcp.TextContent{Text: "Wait."}, &mcp.ToolUseContent{ID: "a", Name: "weather",
+					Input: json.RawMessage(`{"city":"Oslo"}`)}, &mcp.ToolUseContent{ID: "b", Name: "now"}}},
 			user(
 				&mcp.ToolResultContent{ToolUseID: "a", Content: []mcp.Content{
-					&mcp.TextContent{Text: "rain"}, &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "lib://a", Text: "embedded"}}, &mcp.ResourceLink{URI: "lib://b", Name: "b"},
+					&mcp.TextContent{Text: "rain"}, &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "lib://a",
+						Text: "embedded"}}, &mcp.ResourceLink{URI: "lib://b", Name: "b"},
 				}},
 				&mcp.ToolResultContent{ToolUseID: "b", IsError: true, StructuredContent: json.RawMessage(`{"code":7}`)},
 			),
@@ -101,7 +114,8 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	}
 	wantJSON(t, e.request, `{
 		"model":"gpt-5-mini","max_completion_tokens":100,"temperature":0.5,"stop":["END","STOP"],
-		"tools":[{"type":"function","function":{"name":"weather","description":"Tells the weather","parameters":`+schema+`}},{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{}}}}],
+		"tools":[{"type":"function","function":{"name":"weather","description":"Tells the weather","parameters":`+
+		schema+`}},{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{}}}}],
 		"tool_choice":"required",
 		"messages":[
 			{"role":"system","content":"Be brief."},
@@ -117,7 +131,9 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	if e.path != "POST /v1/chat/completions" || e.key != "Bearer key" {
 		t.Errorf("%s with the key %q", e.path, e.key)
 	}
-	if result.Model != "gpt-5-mini-2025-08-07" || result.Role != mcp.RoleAssistant || result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "Hello." {
+	if result.Model != "gpt-5-mini-2025-08-07" || result.Role != mcp.RoleAssistant ||
+		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
+		result.Content[0].(*mcp.TextContent).Text != "Hello." {
 		t.Errorf("the result is %+v", result)
 	}
 }
@@ -126,29 +142,44 @@ func TestRequestForOtherEndpointsHasMaxTokens(t *testing.T) {
 	e := &endpoint{response: said}
 	s := e.sampler(t)
 	s.MaxTokens = true
-	params := &mcp.CreateMessageParams{MaxTokens: 7, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}, ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceAuto}}
+	params := &mcp.CreateMessageParams{MaxTokens: 7,
+		Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
+		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceAuto}}
 	if _, err := s.Sample(t.Context(), "s", params); err != nil {
 		t.Fatal(err)
 	}
 	wantJSON(t, e.request, `{"model":"gpt-5-mini","max_tokens":7,"messages":[{"role":"user","content":"hi"}]}`)
 	for _, mode := range []string{mcp.ToolChoiceAuto, mcp.ToolChoiceNone} {
 		params.Tools, params.ToolChoice = []mcp.Tool{{Name: "now"}}, &mcp.ToolChoice{Mode: mode}
-		if _, err := s.Sample(t.Context(), "s", params); err != nil || !strings.Contains(e.request, `"tool_choice":"`+mode+`"`) {
+		if _, err := s.Sample(t.Context(), "s", params); err != nil ||
+			!strings.Contains(e.request, `"tool_choice":"`+mode+`"`) {
 			t.Errorf("%v, %s", err, e.request)
 		}
 	}
 }
 
 func TestResultHasTextsAndToolUses(t *testing.T) {
-	const uses = `{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"n\":9007199254740993}"}},{"id":"call_2","type":"function","function":{"name":"now","arguments":""}}]}`
+	const uses = `{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function",` +
+		`"function":{"name":"weather","arguments":"{\"n\":9007199254740993}"}},{"id":"call_2","type":"function",` +
+		`"function":{"name":"now","arguments":""}}]}`
 	for _, c := range []struct{ message, reason, want string }{
-		{`{"role":"assistant","content":"cut","refusal":null}`, "length", `{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"maxTokens","content":{"type":"text","text":"cut"}}`},
-		{uses, "tool_calls", `{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"toolUse","content":[{"type":"tool_use","id":"call_1","name":"weather","input":{"n":9007199254740993}},{"type":"tool_use","id":"call_2","name":"now","input":{}}]}`},
-		{`{"role":"assistant","content":null,"refusal":"I cannot help."}`, "stop", `{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"refusal","content":{"type":"text","text":"I cannot help."}}`},
-		{`{"role":"assistant","content":"","refusal":null}`, "content_filter", `{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"content_filter","content":{"type":"text","text":""}}`},
+		{`{"role":"assistant","content":"cut","refusal":null}`, "length",
+			`{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"maxTokens","content":{"type":"text",` +
+				`"text":"cut"}}`},
+		{uses, "tool_calls",
+			`{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"toolUse",` +
+				`"content":[{"type":"tool_use","id":"call_1","name":"weather","input":{"n":9007199254740993}},` +
+				`{"type":"tool_use","id":"call_2","name":"now","input":{}}]}`},
+		{`{"role":"assistant","content":null,"refusal":"I cannot help."}`, "stop",
+			`{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"refusal","content":{"type":"text",` +
+				`"text":"I cannot help."}}`},
+		{`{"role":"assistant","content":"","refusal":null}`, "content_filter",
+			`{"role":"assistant","model":"gpt-5-mini-2025-08-07","stopReason":"content_filter",` +
+				`"content":{"type":"text","text":""}}`},
 	} {
 		e := &endpoint{response: completion(c.message, c.reason)}
-		result, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
+		result, err := e.sampler(t).Sample(t.Context(), "s",
+			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if err != nil {
 			t.Error(err)
 			continue
@@ -161,11 +192,14 @@ func TestResultHasTextsAndToolUses(t *testing.T) {
 func TestInvalidResponseIsAnError(t *testing.T) {
 	for _, response := range []string{
 		`{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[]}`,
-		completion(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"[1]"}}]}`, "tool_calls"),
-		completion(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\":"}}]}`, "tool_calls"),
+		completion(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function",`+
+			`"function":{"name":"f","arguments":"[1]"}}]}`, "tool_calls"),
+		completion(`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function",`+
+			`"function":{"name":"f","arguments":"{\"a\":"}}]}`, "tool_calls"),
 	} {
 		e := &endpoint{response: response}
-		_, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
+		_, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1,
+			Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if !errors.Is(err, openaisampler.ErrInvalidResponse) {
 			t.Errorf("%s: %v", response, err)
 		}
@@ -175,7 +209,8 @@ func TestInvalidResponseIsAnError(t *testing.T) {
 func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 	e := &endpoint{response: said}
 	assistant := func(c mcp.Content) *mcp.CreateMessageParams {
-		return &mcp.CreateMessageParams{Messages: []mcp.SamplingMessage{{Role: mcp.RoleAssistant, Content: []mcp.Content{c}}}}
+		return &mcp.CreateMessageParams{Messages: []mcp.SamplingMessage{{Role: mcp.RoleAssistant,
+			Content: []mcp.Content{c}}}}
 	}
 	for want, params := range map[string]*mcp.CreateMessageParams{
 		`audio of the type "audio/ogg"`:                                       {Messages: []mcp.SamplingMessage{user(&mcp.AudioContent{MimeType: "audio/ogg"})}},
@@ -184,7 +219,8 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 		"content of the type *mcp.ImageContent in a message of the assistant": assistant(&mcp.ImageContent{MimeType: "image/png"}),
 		"content of the type *mcp.ImageContent in the result of a tool":       {Messages: []mcp.SamplingMessage{user(&mcp.ToolResultContent{Content: []mcp.Content{&mcp.ImageContent{}}})}},
 		"binary resources in the result of a tool":                            {Messages: []mcp.SamplingMessage{user(&mcp.ToolResultContent{Content: []mcp.Content{&mcp.EmbeddedResource{Resource: mcp.ResourceContents{Blob: []byte{1}}}}})}},
-		`the tool choice "any"`:                                               {Tools: []mcp.Tool{{Name: "t"}}, ToolChoice: &mcp.ToolChoice{Mode: "any"}},
+		`the tool choice "any"`: {Tools: []mcp.Tool{{Name: "t"}},
+			ToolChoice: &mcp.ToolChoice{Mode: "any"}},
 	} {
 		_, err := e.sampler(t).Sample(t.Context(), "s", params)
 		var unsupported *sampler.UnsupportedError
@@ -195,8 +231,10 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 }
 
 func TestErrorOfTheAPIIsReturned(t *testing.T) {
-	e := &endpoint{status: http.StatusTooManyRequests, response: `{"error":{"message":"slow down","type":"rate_limit","param":null,"code":"rate_limit_exceeded"}}`}
-	params := &mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
+	e := &endpoint{status: http.StatusTooManyRequests,
+		response: `{"error":{"message":"slow down","type":"rate_limit","param":null,"code":"rate_limit_exceeded"}}`}
+	params := &mcp.CreateMessageParams{MaxTokens: 1,
+		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
 	_, err := e.sampler(t).Sample(t.Context(), "s", params)
 	var reported *openai.Error
 	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {

@@ -113,7 +113,8 @@ func (f *fleet) sessionCalls(all map[string]func() func()) {
 		s := f.session()
 		return func() { f.text(s.open(0, "tools/call", `"name":"echo"`, "Accept", "text/event-stream")) }
 	}
-	all["`tools/call` with three progress notifications"] = one(0, "tools/call", `"name":"report","_meta":{"progressToken":1}`)
+	all["`tools/call` with three progress notifications"] = one(0, "tools/call",
+		`"name":"report","_meta":{"progressToken":1}`)
 	question := func(replica int) func() func() {
 		return func() func() {
 			s := f.session()
@@ -377,7 +378,9 @@ func TestOperationsTakeOneRoundTrip(t *testing.T) {
 			do   func() error
 		}{
 			{"Put", func() error { return put(hour) }},
-			{"Put if the version matches", func() error { return put(store.PutOptions{TTL: time.Hour, IfVersion: version}) }},
+			{"Put if the version matches", func() error {
+				return put(store.PutOptions{TTL: time.Hour, IfVersion: version})
+			}},
 			{"Put if absent", func() error {
 				if err := put(store.PutOptions{TTL: time.Hour, IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
 					return fmt.Errorf("got %v, want ErrConflict", err)

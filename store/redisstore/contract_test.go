@@ -96,7 +96,8 @@ func (r *replicas) List(ctx context.Context, set, after string, limit int) ([]st
 	return r.next().List(ctx, set, after, limit)
 }
 
-func (r *replicas) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (r *replicas) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
 	opt.TTL = scaled(opt.TTL)
 	return r.next().Append(ctx, key, seq, entry, opt)
 }

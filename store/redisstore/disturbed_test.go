@@ -116,7 +116,8 @@ func increment(s *Store) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Put(ctx, "counter", strconv.AppendInt(nil, int64(n+1), 10), store.PutOptions{TTL: time.Hour, IfVersion: item.Version})
+	_, err = s.Put(ctx, "counter", strconv.AppendInt(nil, int64(n+1), 10),
+		store.PutOptions{TTL: time.Hour, IfVersion: item.Version})
 	return err
 }
 
@@ -281,7 +282,8 @@ func moveSlot(t *testing.T, nodes []*server, key string) {
 	}
 	to.command("cluster", "setslot", slot, "node", toID)
 	from.command("cluster", "setslot", slot, "node", toID)
-	if from.command("cluster", "countkeysinslot", slot) != int64(0) || to.command("cluster", "countkeysinslot", slot) == int64(0) {
+	if from.command("cluster", "countkeysinslot", slot) != int64(0) ||
+		to.command("cluster", "countkeysinslot", slot) == int64(0) {
 		t.Fatalf("slot %d was not moved from %s to %s", slot, from.addr, to.addr)
 	}
 }
@@ -328,7 +330,8 @@ func TestMovedSlot(t *testing.T) {
 		writing.Go(func() {
 			for moving.Err() == nil {
 				added++
-				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added), store.AddOptions{TTL: time.Hour, Max: 1 << 30}); err != nil {
+				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added),
+					store.AddOptions{TTL: time.Hour, Max: 1 << 30}); err != nil {
 					t.Errorf("Add %d: %v", added, err)
 					return
 				}
@@ -342,7 +345,8 @@ func TestMovedSlot(t *testing.T) {
 		if err != nil || string(item.Value) != fmt.Sprint(n) || item.Version != version {
 			t.Errorf("Get = %q version %d, %v; want %d version %d", item.Value, item.Version, err, n, version)
 		}
-		if got, err := s.ReadAfter(ctx, stream, seq-1); err != nil || len(got) != 1 || string(got[0]) != fmt.Sprint(seq) {
+		if got, err := s.ReadAfter(ctx, stream, seq-1); err != nil || len(got) != 1 ||
+			string(got[0]) != fmt.Sprint(seq) {
 			t.Errorf("ReadAfter(%d) = %q, %v", seq-1, got, err)
 		}
 		if got, err := s.List(ctx, key+"/set", fmt.Sprintf("%09d", added-1), 10); err != nil || len(got) != 1 {
@@ -357,7 +361,8 @@ func TestKeysOfSessionShareSlot(t *testing.T) {
 	s := &Store{prefix: DefaultPrefix}
 	node := startNode(t, programs[0])
 	slot := func(kind, key string) any { return node.command("cluster", "keyslot", s.name(kind, key)) }
-	for _, owner := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/editor/", "user/https%3A%2F%2Fas.example/ada//"} {
+	for _, owner := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/editor/",
+		"user/https%3A%2F%2Fas.example/ada//"} {
 		slots := make(map[any]bool)
 		for i := range 20 {
 			session := owner + fmt.Sprint("session/", i)
@@ -445,7 +450,8 @@ func TestFailOver(t *testing.T) {
 		if item, err := b.Get(ctx, "new"); err != nil || item.Version != version {
 			t.Errorf("Get = %+v, %v; want version %d", item, err, version)
 		}
-		if _, err := b.Put(ctx, "lease", []byte("b"), store.PutOptions{TTL: time.Hour, IfAbsent: true}); !errors.Is(err, store.ErrConflict) {
+		if _, err := b.Put(ctx, "lease", []byte("b"), store.PutOptions{TTL: time.Hour, IfAbsent: true}); !errors.Is(err,
+			store.ErrConflict) {
 			t.Errorf("another owner acquires the lease: %v, want ErrConflict", err)
 		}
 		if _, err := a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfVersion: lease}); err != nil {

@@ -33,7 +33,9 @@ var advice = []struct {
 }{
 	{"NOAUTH", "set Username and Password", false},
 	{"WRONGPASS", "check Username and Password", false},
-	{"NOPERM", "grant the user of the store the commands of package redisstore, and keys and channels that start with the prefix", false},
+	{"NOPERM",
+		"grant the user of the store the commands of package redisstore, and keys and channels that start with the " +
+			"prefix", false},
 	{"DENIED", "protected mode of Redis rejects connections without a password: set one", false},
 	{"MISCONF", "Redis cannot persist its data: read its log", true},
 	{"NOREPLICAS", "Redis has fewer replicas than min-replicas-to-write", true},
@@ -68,7 +70,8 @@ func explain(ctx context.Context, err error) error {
 		return store.ErrNotFound
 	}
 	if full(err) {
-		return fmt.Errorf("%w: raise maxmemory of Redis, or lower the limits and times to live of the server: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: raise maxmemory of Redis, or lower the limits and times to live of the server: %w",
+			store.ErrFull, err)
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return fmt.Errorf("%w: %s: %w", store.ErrInvalidArgument, foreign, err)

@@ -37,7 +37,8 @@ func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
 		o := at(redis.addr)
 		o.Conns = 1 // so that the address of a connection identifies the replica
 		shared := connect(t, o)
-		s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler),
+		s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)},
+			Logger: slog.New(slog.DiscardHandler),
 			Limits: mcpserver.Limits{CallsPerSecond: -1}} // the operations of the rate limit depend on earlier calls
 		f.addTools(s)
 		endpoint := httptest.NewServer(s)
@@ -92,7 +93,9 @@ func (f *fleet) addTools(s *mcpserver.Server) {
 		return wait(ctx)
 	}
 	onceAndAsk := func(ctx context.Context) error {
-		if _, err := mcpserver.Once(ctx, "pay", func(context.Context, string) (string, error) { return "paid", nil }); err != nil {
+		if _, err := mcpserver.Once(ctx, "pay", func(context.Context, string) (string, error) {
+			return "paid", nil
+		}); err != nil {
 			return err
 		}
 		return ask(ctx)
@@ -120,7 +123,8 @@ func (f *fleet) addTools(s *mcpserver.Server) {
 	add("job", wait, mcpserver.AsTask(mcpserver.TaskOptions{}))
 	add("job_with_question", waitAndAsk, mcpserver.AsTask(mcpserver.TaskOptions{}))
 	for _, name := range []string{"a", "b"} {
-		mcpserver.AddResource(s, mcp.Resource{URI: "note://" + name, Name: name}, func(context.Context) (string, error) { return name, nil })
+		mcpserver.AddResource(s, mcp.Resource{URI: "note://" + name, Name: name},
+			func(context.Context) (string, error) { return name, nil })
 	}
 }
 
@@ -176,7 +180,8 @@ type session struct {
 	id string
 }
 
-const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"test","version":"1"},"capabilities":{"elicitation":{}}}}`
+const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+	`"clientInfo":{"name":"test","version":"1"},"capabilities":{"elicitation":{}}}}`
 
 // begin sends initialize to the first replica.
 func (f *fleet) begin() session {
@@ -226,7 +231,8 @@ func (f *fleet) session() session {
 // open sends a request in the session, with further headers. The response may be an event stream.
 func (s session) open(replica int, method, params string, headers ...string) *http.Response {
 	s.t.Helper()
-	return s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params), append(headers, "Mcp-Session-Id", s.id)...)
+	return s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method,
+		params), append(headers, "Mcp-Session-Id", s.id)...)
 }
 
 func (s session) request(replica int, method, params string) string {
@@ -236,14 +242,16 @@ func (s session) request(replica int, method, params string) string {
 
 func (s session) notify(replica int, notification, params string) {
 	s.t.Helper()
-	s.text(s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s}}`, notification, params), "Mcp-Session-Id", s.id))
+	s.text(s.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s}}`,
+		notification, params), "Mcp-Session-Id", s.id))
 }
 
 // respond answers a question that is an event of a stream.
 func (s session) respond(replica int, question wiretest.Event) {
 	s.t.Helper()
 	id := s.find(`"id":([0-9]+|"[^"]*")`, question.Data)
-	s.text(s.send(replica, http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept","content":{"name":"Ada"}}}`, "Mcp-Session-Id", s.id))
+	s.text(s.send(replica, http.MethodPost, `{"jsonrpc":"2.0","id":`+id+
+		`,"result":{"action":"accept","content":{"name":"Ada"}}}`, "Mcp-Session-Id", s.id))
 }
 
 // get opens the standalone stream, or resumes a stream after an event.
@@ -256,7 +264,8 @@ func (s session) get(replica int, event wiretest.Event) *http.Response {
 	return s.send(replica, http.MethodGet, "", headers...)
 }
 
-// listen opens the standalone stream, and subscribe subscribes to a resource. They wait until the other replica is notified.
+// listen opens the standalone stream, and subscribe subscribes to a resource. They wait until the other replica is
+// notified.
 func (s session) listen(replica int) *http.Response {
 	s.t.Helper()
 	s.monitor.begin()
@@ -272,7 +281,9 @@ func (s session) subscribe(replica int, uri string) {
 	s.monitor.await(1, "Publish")
 }
 
-const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},` +
+	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // modern sends a request of 2026-07-28. The name is that of a tool, or the id of a task.
 func (f *fleet) modern(replica int, method, name, params string) *http.Response {
@@ -284,7 +295,8 @@ func (f *fleet) modern(replica int, method, name, params string) *http.Response 
 	if params != "" {
 		params += ","
 	}
-	return f.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params+modernMeta), headers...)
+	return f.send(replica, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method,
+		params+modernMeta), headers...)
 }
 
 func (f *fleet) modernCall(replica int, tool, more string) string {
@@ -295,12 +307,14 @@ func (f *fleet) modernCall(replica int, tool, more string) string {
 // answered returns the params with which a client repeats a call that required input.
 func (f *fleet) answered(response string) string {
 	f.t.Helper()
-	return fmt.Sprintf(`,"requestState":%q,"inputResponses":{%s}`, f.find(`"requestState":"([^"]*)"`, response), f.answers(response))
+	return fmt.Sprintf(`,"requestState":%q,"inputResponses":{%s}`, f.find(`"requestState":"([^"]*)"`, response),
+		f.answers(response))
 }
 
 func (f *fleet) answers(response string) string {
 	f.t.Helper()
-	return fmt.Sprintf(`%q:{"action":"accept","content":{"name":"Ada"}}`, f.find(`"inputRequests":\{"([^"]*)"`, response))
+	return fmt.Sprintf(`%q:{"action":"accept","content":{"name":"Ada"}}`,
+		f.find(`"inputRequests":\{"([^"]*)"`, response))
 }
 
 // inBackground calls request in a goroutine. The channel is closed when it has returned.

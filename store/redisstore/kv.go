@@ -119,7 +119,8 @@ func (s *Store) putInFullMemory(ctx context.Context, name string, record []byte,
 }
 
 // errMaxMemory is the reason of store.ErrFull if a script finds it.
-var errMaxMemory = fmt.Errorf("%w: maxmemory of Redis is reached: raise it, or lower the limits and times to live of the server", store.ErrFull)
+var errMaxMemory = fmt.Errorf("%w: maxmemory of Redis is reached: raise it, or lower the limits and times to live of "+
+	"the server", store.ErrFull)
 
 // outcome translates the result of a script that writes.
 func outcome(result any, err error) error {

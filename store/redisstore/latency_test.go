@@ -43,7 +43,8 @@ func TestLatency(t *testing.T) {
 					t.Errorf("Put: %v", err)
 				}
 				if item, err := s.Get(ctx, key); err != nil || string(item.Value) != key || item.Version != version {
-					t.Errorf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err, version)
+					t.Errorf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err,
+						version)
 				}
 				if err := s.Publish(ctx, key, []byte(key)); err != nil {
 					t.Errorf("Publish: %v", err)
@@ -216,7 +217,8 @@ func TestSubscribeExplainsMissingPermission(t *testing.T) {
 		s.bus.timeout = patience
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if _, err := s.Subscribe(short, "t", 1); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "grant") {
+		if _, err := s.Subscribe(short, "t", 1); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "grant") {
 			t.Errorf("Subscribe with a deadline: %v, want an error that says what to grant", err)
 		}
 	})
@@ -228,10 +230,15 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 	const n, maxInProcess, maxInRedis = 2_000, 2 << 10, 1 << 10
 	redis := start(t, "redis-server")
 	shared := connect(t, at(redis.addr))
-	s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)}, Limits: mcpserver.Limits{SessionsPerAddress: 2 * n, Sessions: 2 * n}}
+	s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)},
+		Limits: mcpserver.Limits{SessionsPerAddress: 2 * n, Sessions: 2 * n}}
 	defer s.Shutdown(t.Context())
 	begin := func() {
-		session := post(t, s, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind","version":"1.23.4"},"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}}}`)
+		session := post(t, s, "",
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+				`"clientInfo":{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind",`+
+				`"version":"1.23.4"},"capabilities":{"roots":{"listChanged":true},"sampling":{},`+
+				`"elicitation":{"form":{},"url":{}}}}}`)
 		post(t, s, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		post(t, s, session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	}
@@ -245,7 +252,8 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 	inProcess, inRedis := (heap()-process)/n, (usedMemory(t, redis)-stored)/n
 	t.Logf("%d bytes in the process and %d bytes in Redis for each session", inProcess, inRedis)
 	if inProcess > maxInProcess || inRedis > maxInRedis {
-		t.Errorf("a session needs %d bytes in the process, the limit is %d, and %d bytes in Redis, the limit is %d", inProcess, maxInProcess, inRedis, maxInRedis)
+		t.Errorf("a session needs %d bytes in the process, the limit is %d, and %d bytes in Redis, the limit is %d",
+			inProcess, maxInProcess, inRedis, maxInRedis)
 	}
 	// The Redis client may open a connection again.
 	if now := runtime.NumGoroutine(); now > goroutines+DefaultConns {
@@ -308,7 +316,11 @@ func BenchmarkStore(b *testing.B) {
 		}{
 			{"baseline", func(ctx context.Context, _ int64, _ uint64) error { return baseline.Get(ctx, name).Err() }},
 			{"Get", func(ctx context.Context, _ int64, _ uint64) error { _, err := s.Get(ctx, "k"); return err }},
-			{"Touch", func(ctx context.Context, _ int64, _ uint64) error { _, err := s.Touch(ctx, "k", time.Hour); return err }},
+			{"Touch", func(ctx context.Context, _ int64,
+				_ uint64) error {
+				_, err := s.Touch(ctx, "k", time.Hour)
+				return err
+			}},
 			{"Put", func(ctx context.Context, caller int64, _ uint64) error {
 				_, err := s.Put(ctx, fmt.Sprint("k", caller), value, hour)
 				return err
@@ -317,7 +329,10 @@ func BenchmarkStore(b *testing.B) {
 				return s.Append(ctx, store.StreamKey{Group: fmt.Sprint("g", caller), Stream: "s"}, n, value, limits)
 			}},
 			{"Publish", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "t", value) }},
-			{"Publish to 10 replicas", func(ctx context.Context, _ int64, _ uint64) error { return s.Publish(ctx, "replicas", value) }},
+			{"Publish to 10 replicas", func(ctx context.Context, _ int64,
+				_ uint64) error {
+				return s.Publish(ctx, "replicas", value)
+			}},
 		} {
 			b.Run(program+"/"+operation.name, func(b *testing.B) {
 				b.ReportAllocs()

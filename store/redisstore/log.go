@@ -13,7 +13,8 @@ import (
 )
 
 // Append implements [store.Log]. When the memory of Redis is full it purges nothing.
-func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
 	if err := store.CheckAppend(key, seq, entry, opt); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
@@ -48,7 +49,8 @@ func (s *Store) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 			record, _ := list[i].(string)
 			_, entry, ok := strings.Cut(record, " ") // after its position
 			if !ok {
-				return nil, fmt.Errorf("redisstore: entry %s is missing in Redis", strconv.FormatUint(seq+1+uint64(i), 10))
+				return nil, fmt.Errorf("redisstore: entry %s is missing in Redis",
+					strconv.FormatUint(seq+1+uint64(i), 10))
 			}
 			entries[i] = []byte(entry)
 		}

@@ -57,8 +57,9 @@ func newMonitor(t *testing.T, s *server) *monitor {
 	}
 	m.scripts = make(map[string]string)
 	for operation, scripts := range map[string][]script{
-		"Put": {putScript, replaceScript}, "Touch": {touchScript}, "Add": {addScript, addFullScript}, "Remove": {removeScript},
-		"List": {listScript}, "Append": {appendScript}, "ReadAfter": {readAfterScript},
+		"Put": {putScript, replaceScript}, "Touch": {touchScript}, "Add": {addScript, addFullScript},
+		"Remove": {removeScript},
+		"List":   {listScript}, "Append": {appendScript}, "ReadAfter": {readAfterScript},
 	} {
 		for _, sc := range scripts {
 			// Without this the first use of a script takes one more round trip.
@@ -91,7 +92,8 @@ func (m *monitor) update() {
 	m.t.Helper()
 	for _, c := range m.read() {
 		switch {
-		case c.operation == "List" && strings.HasSuffix(c.key, "{/replicas/tasks}"): // a sweep begins with List and ends with it
+		case c.operation == "List" && strings.HasSuffix(c.key, "{/replicas/tasks}"):
+			// a sweep begins with List and ends with it
 			m.sweeping[c.from] = !m.sweeping[c.from]
 			m.occupied = true
 		case c.operation == "Put" && strings.Contains(c.key, "{/replica/"):

@@ -112,13 +112,16 @@ func TestFullMemory(t *testing.T) {
 		if got, err := s.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 {
 			t.Errorf("ReadAfter = %q, %v", got, err)
 		}
-		if _, err := s.Put(ctx, "task", []byte(strings.Repeat("x", 101)), store.PutOptions{TTL: time.Hour, IfVersion: task}); !errors.Is(err, store.ErrFull) {
+		if _, err := s.Put(ctx, "task", []byte(strings.Repeat("x", 101)),
+			store.PutOptions{TTL: time.Hour, IfVersion: task}); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Put of a longer value: %v, want ErrFull", err)
 		}
-		if task, err = s.Put(ctx, "task", []byte("completed"), store.PutOptions{TTL: time.Hour, IfVersion: task}); err != nil {
+		if task, err = s.Put(ctx, "task", []byte("completed"),
+			store.PutOptions{TTL: time.Hour, IfVersion: task}); err != nil {
 			t.Errorf("Put of a shorter value: %v", err)
 		}
-		if item, err := s.Touch(ctx, "task", 2*time.Hour); err != nil || string(item.Value) != "completed" || item.Version != task {
+		if item, err := s.Touch(ctx, "task", 2*time.Hour); err != nil || string(item.Value) != "completed" ||
+			item.Version != task {
 			t.Errorf("Touch = %+v, %v", item, err)
 		}
 		if err := s.Publish(ctx, "t", []byte("message")); err != nil {
@@ -155,7 +158,8 @@ func TestPrefixesAndDatabasesAreIndependent(t *testing.T) {
 		for i, o := range []Options{{}, {Prefix: "other:"}, {DB: 1}, {Prefix: "parley:k"}} {
 			o.Addrs = []string{server.addr}
 			s := connect(t, o)
-			if _, err := s.Put(ctx, "k", fmt.Append(nil, i), store.PutOptions{TTL: time.Hour, IfAbsent: true}); err != nil {
+			if _, err := s.Put(ctx, "k", fmt.Append(nil, i),
+				store.PutOptions{TTL: time.Hour, IfAbsent: true}); err != nil {
 				t.Fatal(err)
 			}
 			subscription, err := s.Subscribe(ctx, "t", 10)
@@ -187,8 +191,9 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -344,7 +349,8 @@ func TestRestartFromAppendOnlyFile(t *testing.T) {
 			key := fmt.Sprint("k", i)
 			item, err := s.Get(ctx, key)
 			if err != nil || string(item.Value) != key || item.Version != versions[key] {
-				t.Fatalf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err, versions[key])
+				t.Fatalf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err,
+					versions[key])
 			}
 			if _, err := s.Put(ctx, key, nil, store.PutOptions{TTL: time.Hour, IfVersion: versions[key]}); err != nil {
 				t.Fatalf("compare-and-swap after the restart: %v", err)
@@ -393,7 +399,8 @@ func TestRestartWithoutPersistence(t *testing.T) {
 			return nil
 		})
 		wantLost(t, s, subscription, "t")
-		if _, err := s.Put(ctx, "k", nil, store.PutOptions{TTL: time.Hour, IfVersion: old}); !errors.Is(err, store.ErrConflict) {
+		if _, err := s.Put(ctx, "k", nil, store.PutOptions{TTL: time.Hour, IfVersion: old}); !errors.Is(err,
+			store.ErrConflict) {
 			t.Errorf("compare-and-swap: %v, want ErrConflict", err)
 		}
 		for range 100 {

@@ -154,11 +154,13 @@ func (o *Options) client() redis.UniversalClient {
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,
-		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		TLSConfig: o.TLS, Protocol: 2, DisableIdentity: true,
+		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername,
+		SentinelPassword: o.SentinelPassword,
+		TLSConfig:        o.TLS, Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		DialTimeout:              dialTimeout, DialerRetries: 1, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, ContextTimeoutEnabled: true,
-		PoolSize: conns, PipelinePoolSize: -1,
+		DialTimeout:              dialTimeout, DialerRetries: 1, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
+		ContextTimeoutEnabled: true,
+		PoolSize:              conns, PipelinePoolSize: -1,
 	}
 	switch {
 	case o.MasterName != "":

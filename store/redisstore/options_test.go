@@ -15,12 +15,15 @@ import (
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]Options{
-		"redis://localhost":                                   {Addrs: []string{"localhost:6379"}},
-		"redis://ada:secret@localhost:7000/3":                 {Addrs: []string{"localhost:7000"}, Username: "ada", Password: "secret", DB: 3},
-		"redis://:p%40ss@[::1]:7000/":                         {Addrs: []string{"[::1]:7000"}, Password: "p@ss"},
-		"redis://a:1?master=main&addr=b:2&addr=c:3":           {Addrs: []string{"a:1", "b:2", "c:3"}, MasterName: "main"},
-		"redis://a:1?cluster=true&addr=b:2&prefix=x:&conns=4": {Addrs: []string{"a:1", "b:2"}, Cluster: true, Prefix: "x:", Conns: 4},
-		"redis://a:1?allow-eviction=true":                     {Addrs: []string{"a:1"}, AllowEviction: true},
+		"redis://localhost": {Addrs: []string{"localhost:6379"}},
+		"redis://ada:secret@localhost:7000/3": {Addrs: []string{"localhost:7000"}, Username: "ada",
+			Password: "secret", DB: 3},
+		"redis://:p%40ss@[::1]:7000/": {Addrs: []string{"[::1]:7000"}, Password: "p@ss"},
+		"redis://a:1?master=main&addr=b:2&addr=c:3": {Addrs: []string{"a:1", "b:2", "c:3"},
+			MasterName: "main"},
+		"redis://a:1?cluster=true&addr=b:2&prefix=x:&conns=4": {Addrs: []string{"a:1", "b:2"}, Cluster: true,
+			Prefix: "x:", Conns: 4},
+		"redis://a:1?allow-eviction=true": {Addrs: []string{"a:1"}, AllowEviction: true},
 	} {
 		got, err := ParseURL(text)
 		if err != nil {
@@ -34,7 +37,8 @@ func TestParseURL(t *testing.T) {
 	if err != nil || secure.TLS == nil {
 		t.Errorf("ParseURL of rediss = %+v, %v; want TLS", secure, err)
 	}
-	if diff := cmp.Diff(Options{Addrs: []string{"redis.example:6380"}}, secure, cmpopts.IgnoreFields(Options{}, "TLS")); diff != "" {
+	if diff := cmp.Diff(Options{Addrs: []string{"redis.example:6380"}}, secure,
+		cmpopts.IgnoreFields(Options{}, "TLS")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -95,8 +99,10 @@ func TestErrorsOfRedisAreExplained(t *testing.T) {
 		"ERR syntax error": {"redisstore: ERR syntax error", false},
 	} {
 		err := explain(context.Background(), reply(text))
-		if !strings.Contains(err.Error(), want.advice) || !strings.Contains(err.Error(), text) || errors.Is(err, ErrUnavailable) != want.unavailable {
-			t.Errorf("explain(%q) = %v, want an error with %q that wraps ErrUnavailable: %v", text, err, want.advice, want.unavailable)
+		if !strings.Contains(err.Error(), want.advice) || !strings.Contains(err.Error(), text) ||
+			errors.Is(err, ErrUnavailable) != want.unavailable {
+			t.Errorf("explain(%q) = %v, want an error with %q that wraps ErrUnavailable: %v", text, err, want.advice,
+				want.unavailable)
 		}
 	}
 }
@@ -165,7 +171,8 @@ var callTable = []callCost{
 	{"`server.Once`, first run", "2 Put"},
 	{"`server.Once`, next run", "Get, Put"},
 	{"parked call, until its question", "2 Add, 3 Get, Publish, 2 Put, Subscribe"},
-	{"parked call, answer at another replica until the result", "Delete, 8 Get, 2 Publish, 2 Put, 2 Remove, Subscribe, 2 Unsubscribe"},
+	{"parked call, answer at another replica until the result",
+		"Delete, 8 Get, 2 Publish, 2 Put, 2 Remove, Subscribe, 2 Unsubscribe"},
 	{"`subscriptions/listen` for lists and resources", ""},
 
 	{"**Session**", ""},
@@ -202,7 +209,8 @@ var callTable = []callCost{
 	{"creation in a session", "2 Add, Get, Put, Subscribe, Touch"},
 	{"`tasks/get` in a session, at another replica", "2 Get, Touch"},
 	{"`tasks/result` after the end", "Get, Subscribe, Touch, Unsubscribe"},
-	{"`tasks/cancel` in a session, at another replica, until the handler has ended", "3 Get, 2 Publish, Put, Remove, Touch, Unsubscribe"},
+	{"`tasks/cancel` in a session, at another replica, until the handler has ended",
+		"3 Get, 2 Publish, Put, Remove, Touch, Unsubscribe"},
 
 	{"**Replicas**", ""},
 	{"announcement of a change of a list or resource", "Publish"},

@@ -99,7 +99,8 @@ func check(ctx context.Context, c redis.Cmdable, o Options) error {
 		return errors.New("redisstore: the server is in a cluster: set Cluster")
 	}
 	if !o.AllowEviction && policy != "noeviction" {
-		return fmt.Errorf("%w, got %q, which deletes sessions and tasks: run CONFIG SET maxmemory-policy noeviction and set it in redis.conf, or set AllowEviction", ErrEviction, policy)
+		return fmt.Errorf("%w, got %q, which deletes sessions and tasks: run CONFIG SET maxmemory-policy noeviction "+
+			"and set it in redis.conf, or set AllowEviction", ErrEviction, policy)
 	}
 	return nil
 }

@@ -61,7 +61,8 @@ func (sc script) run(ctx context.Context, c redis.UniversalClient, keys []string
 	return result, err
 }
 
-func (sc script) eval(ctx context.Context, c redis.UniversalClient, command, name string, keys []string, arguments []any) (any, error) {
+func (sc script) eval(ctx context.Context, c redis.UniversalClient, command, name string, keys []string,
+	arguments []any) (any, error) {
 	args := make([]any, 0, 3+len(keys)+len(arguments))
 	args = append(args, command, name, strconv.Itoa(len(keys)))
 	for _, key := range keys {

@@ -109,7 +109,8 @@ var busCases = []testCase[store.Bus]{
 		}
 	}},
 	{"TopicsAreIndependent", func(t tb, bus store.Bus) {
-		topics := []string{"t", "T", "t/", "t/a", "t/a/b/c/d", "t*", "*", "?", "[t]", "{t}", "}", "t\x00", "t\r\n", "\xff"}
+		topics := []string{"t", "T", "t/", "t/a", "t/a/b/c/d", "t*", "*", "?", "[t]", "{t}", "}", "t\x00", "t\r\n",
+			"\xff"}
 		var all []*store.Subscription
 		for _, topic := range topics {
 			s := subscribe(t, bus, topic, 10)
@@ -198,12 +199,14 @@ var busCases = []testCase[store.Bus]{
 		ctx, long := context.Background(), strings.Repeat("t", store.MaxKey+1)
 		wantError(t, "Publish without a topic", bus.Publish(ctx, "", nil), store.ErrInvalidArgument)
 		wantError(t, "Publish to a long topic", bus.Publish(ctx, long, nil), store.ErrInvalidArgument)
-		wantError(t, "Publish of a long message", bus.Publish(ctx, "t", make([]byte, store.MaxMessage+1)), store.ErrInvalidArgument)
+		wantError(t, "Publish of a long message", bus.Publish(ctx, "t", make([]byte, store.MaxMessage+1)),
+			store.ErrInvalidArgument)
 		for name, arguments := range map[string]struct {
 			topic string
 			queue int
 		}{
-			"no topic": {"", 1}, "a long topic": {long, 1}, "no queue": {"t", 0}, "a negative queue": {"t", -1}, "a long queue": {"t", store.MaxQueue + 1},
+			"no topic": {"", 1}, "a long topic": {long, 1}, "no queue": {"t", 0}, "a negative queue": {"t", -1},
+			"a long queue": {"t", store.MaxQueue + 1},
 		} {
 			_, err := bus.Subscribe(ctx, arguments.topic, arguments.queue)
 			wantError(t, "Subscribe with "+name, err, store.ErrInvalidArgument)

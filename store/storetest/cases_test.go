@@ -65,7 +65,8 @@ func allCases() []anyCase {
 	var small store.MemoryOptions
 	small.MaxBytes = 40_000
 	var all []anyCase
-	all = append(all, every("KV/", store.MemoryOptions{}, kvCases, ttlCases, raceCases, setCases, setTTLCases, kvHistoryCases)...)
+	all = append(all, every("KV/", store.MemoryOptions{}, kvCases, ttlCases, raceCases, setCases, setTTLCases,
+		kvHistoryCases)...)
 	all = append(all, every("Full/", small, fullCases)...)
 	all = append(all, every("Log/", store.MemoryOptions{}, logCases, purgeCases, logTTLCases, logHistoryCases)...)
 	all = append(all, every("Log/", store.MemoryOptions{}, sharedCases)...)

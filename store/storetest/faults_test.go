@@ -44,7 +44,8 @@ func renamed(name func(string) string) func(m full, h *hooked) {
 		h.list = func(ctx context.Context, set, after string, limit int) ([]string, error) {
 			return m.List(ctx, name(set), after, limit)
 		}
-		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+			opt store.AppendOptions) error {
 			return m.Append(ctx, stream(name(key.Group), name(key.Stream)), seq, entry, opt)
 		}
 		h.readAfter = func(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
@@ -69,7 +70,8 @@ func withContext(other func(context.Context) context.Context) func(m full, h *ho
 		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
 			return m.Add(other(ctx), set, member, opt)
 		}
-		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+			opt store.AppendOptions) error {
 			return m.Append(other(ctx), key, seq, entry, opt)
 		}
 		h.publish = func(ctx context.Context, topic string, message []byte) error {
@@ -92,7 +94,8 @@ func withTTL(other func(time.Duration) time.Duration) func(m full, h *hooked) {
 			opt.TTL = other(opt.TTL)
 			return m.Add(ctx, set, member, opt)
 		}
-		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+			opt store.AppendOptions) error {
 			opt.TTL = other(opt.TTL)
 			return m.Append(ctx, key, seq, entry, opt)
 		}
@@ -114,7 +117,8 @@ var lengthFaults = []fault{
 			}
 			return m.Add(ctx, set, member, opt)
 		}
-		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+			opt store.AppendOptions) error {
 			if len(entry) > 1<<20 {
 				return store.ErrInvalidArgument
 			}
@@ -132,12 +136,17 @@ var lengthFaults = []fault{
 var generalFaults = []fault{
 	{"", "ignores the case of names", renamed(strings.ToLower)},
 	{"", "uses one name for everything", renamed(func(name string) string { return "x" })},
-	{"", "accepts names that are empty or too long", renamed(func(name string) string { return "x" + name[:min(len(name), 100)] })},
+	{"", "accepts names that are empty or too long", renamed(func(name string) string {
+		return "x" + name[:min(len(name), 100)]
+	})},
 	{"", "ignores that the context has ended", withContext(context.WithoutCancel)},
 	{"", "keeps everything for ever", withTTL(func(ttl time.Duration) time.Duration { return 1000 * time.Hour })},
 	{"", "expires early", withTTL(func(ttl time.Duration) time.Duration { return ttl / 4 })},
-	{"", "has times to live that overflow", withTTL(func(ttl time.Duration) time.Duration { return (ttl + time.Hour - 1) % (1 << 62) })},
-	{"", "rejects short times to live", withTTL(func(ttl time.Duration) time.Duration { return ttl.Truncate(time.Millisecond) })},
+	{"", "has times to live that overflow", withTTL(func(ttl time.Duration) time.Duration {
+		return (ttl + time.Hour - 1) % (1 << 62)
+	})},
+	{"", "rejects short times to live",
+		withTTL(func(ttl time.Duration) time.Duration { return ttl.Truncate(time.Millisecond) })},
 }
 
 var kvFaults = []fault{
@@ -237,7 +246,9 @@ var kvFaults = []fault{
 		}
 	}},
 	{"KV/", "makes Touch do nothing", func(m full, h *hooked) {
-		h.touch = func(ctx context.Context, key string, ttl time.Duration) (store.Item, error) { return store.Item{}, nil }
+		h.touch = func(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+			return store.Item{}, nil
+		}
 	}},
 }
 
@@ -274,7 +285,8 @@ var fullFaults = []fault{
 // withOptions makes a Log use other options of Append.
 func withOptions(change func(opt *store.AppendOptions)) func(m full, h *hooked) {
 	return func(m full, h *hooked) {
-		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+			opt store.AppendOptions) error {
 			change(&opt)
 			return m.Append(ctx, key, seq, entry, opt)
 		}
@@ -323,7 +335,8 @@ func withMessage(change func(message []byte) [][]byte) func(m full, h *hooked) {
 }
 
 // ownBus makes a Bus of other subscribers. deliver is called for each message.
-func ownBus(subscribe func(all *store.Subscribers, topic string, queue int) *store.Subscription, deliver func(all *store.Subscribers, topic string, message []byte)) func(m full, h *hooked) {
+func ownBus(subscribe func(all *store.Subscribers, topic string, queue int) *store.Subscription,
+	deliver func(all *store.Subscribers, topic string, message []byte)) func(m full, h *hooked) {
 	return func(m full, h *hooked) {
 		var all store.Subscribers
 		h.publish = func(ctx context.Context, topic string, message []byte) error {
@@ -342,17 +355,25 @@ func ownSubscribe(all *store.Subscribers, topic string, queue int) *store.Subscr
 
 var busFaults = []fault{
 	{"Bus/", "delivers nothing", withMessage(func([]byte) [][]byte { return nil })},
-	{"Bus/", "delivers messages twice", withMessage(func(message []byte) [][]byte { return [][]byte{message, message} })},
-	{"Bus/", "trims messages", withMessage(func(message []byte) [][]byte { return [][]byte{bytes.TrimSpace(message)} })},
+	{"Bus/", "delivers messages twice", withMessage(func(message []byte) [][]byte {
+		return [][]byte{message, message}
+	})},
+	{"Bus/", "trims messages",
+		withMessage(func(message []byte) [][]byte { return [][]byte{bytes.TrimSpace(message)} })},
 	{"Bus/", "fails without subscribers", func(m full, h *hooked) {
 		h.publish = func(ctx context.Context, topic string, message []byte) error { return store.ErrNotFound }
 	}},
-	{"Bus/", "retains messages", ownBus(ownSubscribe, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, message) })},
-	{"Bus/", "reports loss with every message", ownBus(ownSubscribe, func(all *store.Subscribers, topic string, message []byte) {
-		all.Deliver(topic, bytes.Clone(message))
-		all.ReportLoss(topic)
+	{"Bus/", "retains messages", ownBus(ownSubscribe, func(all *store.Subscribers, topic string,
+		message []byte) {
+		all.Deliver(topic, message)
 	})},
-	{"Bus/", "closes all subscriptions of a topic together", ownBus(func(all *store.Subscribers, topic string, queue int) *store.Subscription {
-		return all.Subscribe(topic, queue, all.Close)
-	}, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, bytes.Clone(message)) })},
+	{"Bus/", "reports loss with every message", ownBus(ownSubscribe,
+		func(all *store.Subscribers, topic string, message []byte) {
+			all.Deliver(topic, bytes.Clone(message))
+			all.ReportLoss(topic)
+		})},
+	{"Bus/", "closes all subscriptions of a topic together",
+		ownBus(func(all *store.Subscribers, topic string, queue int) *store.Subscription {
+			return all.Subscribe(topic, queue, all.Close)
+		}, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, bytes.Clone(message)) })},
 }

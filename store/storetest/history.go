@@ -30,7 +30,8 @@ func (h *history) do(caller int, input any, operation func() any) {
 	done := h.clock.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.operations = append(h.operations, porcupine.Operation{ClientId: caller, Input: input, Call: begun, Output: output, Return: done})
+	h.operations = append(h.operations, porcupine.Operation{ClientId: caller, Input: input, Call: begun, Output: output,
+		Return: done})
 }
 
 // check fails the test unless the history is linearizable: there is an order of the operations in which the model gives
@@ -43,7 +44,8 @@ func (h *history) check(t tb, model porcupine.Model) {
 	case porcupine.Illegal:
 		t.Errorf("the history is not linearizable")
 		for _, o := range h.operations {
-			t.Errorf("%4d to %4d, caller %d: %s", o.Call, o.Return, o.ClientId, model.DescribeOperation(o.Input, o.Output))
+			t.Errorf("%4d to %4d, caller %d: %s", o.Call, o.Return, o.ClientId,
+				model.DescribeOperation(o.Input, o.Output))
 		}
 	default:
 		t.Errorf("cannot check %d operations within %v", len(h.operations), limit)
@@ -189,10 +191,12 @@ func testKVHistory(t tb, kv store.KV, keys int, methods ...string) {
 					in.value, in.opt.TTL = fmt.Sprint(caller, ".", n), forever
 				}
 				if in.method == "Create" {
-					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n), store.PutOptions{TTL: forever, IfAbsent: true}
+					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n),
+						store.PutOptions{TTL: forever, IfAbsent: true}
 				}
 				if in.method == "Replace" {
-					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n), store.PutOptions{TTL: forever, IfVersion: max(seen[in.key], 1)}
+					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n),
+						store.PutOptions{TTL: forever, IfVersion: max(seen[in.key], 1)}
 				}
 				h.do(caller, in, func() any {
 					out := in.run(kv).(kvOutput)
@@ -220,7 +224,8 @@ var kvHistoryCases = []testCase[store.KV]{
 			concurrently(callers, func(caller int) {
 				r := random(caller, round)
 				for range operations {
-					in := kvInput{key: fmt.Sprint("s", round, " ", r.IntN(2)), value: string(rune('a' + r.IntN(5))), max: 3}
+					in := kvInput{key: fmt.Sprint("s", round, " ", r.IntN(2)), value: string(rune('a' + r.IntN(5))),
+						max: 3}
 					in.method = []string{"Add", "Add", "Remove", "List", "List"}[r.IntN(5)]
 					h.do(caller, in, func() any { return in.run(kv) })
 				}
@@ -313,7 +318,8 @@ func testLogHistory(t tb, log store.Log, maxEntries int, methods ...string) {
 			var next [2]uint64
 			for n := range operations {
 				g := r.IntN(2)
-				in := logInput{method: methods[r.IntN(len(methods))], group: fmt.Sprint("g", round, " ", g), maxEntries: maxEntries}
+				in := logInput{method: methods[r.IntN(len(methods))], group: fmt.Sprint("g", round, " ", g),
+					maxEntries: maxEntries}
 				switch in.method {
 				case "Append":
 					in.seq, in.entry = next[g]+1, fmt.Sprint(caller, ".", n)

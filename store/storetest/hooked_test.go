@@ -109,7 +109,8 @@ func (h *hooked) List(ctx context.Context, set, after string, limit int) ([]stri
 	return h.list(ctx, set, after, limit)
 }
 
-func (h *hooked) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions) error {
+func (h *hooked) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+	opt store.AppendOptions) error {
 	defer h.lock()()
 	return h.append(ctx, key, seq, entry, opt)
 }

@@ -60,7 +60,8 @@ func wantConflict(t tb, kv store.KV, key string, opt store.PutOptions) {
 
 var kvCases = []testCase[store.KV]{
 	{"KeysAndValuesMayHaveAnyBytes", func(t tb, kv store.KV) {
-		keys := []string{"a", "A", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a/b/c/d", "a/b/c}", "a/b/c}/d", "a*", "a?", "[a]", "{a}", "{}a", "}a", "{", "}", "a b",
+		keys := []string{"a", "A", "a/", "a/b", "a/b/", "a/b/c", "a/b/c/", "a/b/c/d", "a/b/c}", "a/b/c}/d", "a*", "a?",
+			"[a]", "{a}", "{}a", "}a", "{", "}", "a b",
 			"a\x00", "a\r\n", "\xff\xfe", "å", "a\u030a", "user/a/b/c/d/e", "user/a/b/c/d/e/f", "user/"}
 		for _, key := range keys {
 			put(t, kv, key, "value of "+key+"\x00\r\n\xff", store.PutOptions{TTL: forever, IfAbsent: true})
@@ -325,7 +326,8 @@ const kilobyte = 1 << 10
 func fill(t tb, kv store.KV, ttl time.Duration) int {
 	t.Helper()
 	for n := range 10_000 {
-		version, err := kv.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte), store.PutOptions{TTL: ttl})
+		version, err := kv.Put(context.Background(), fmt.Sprint("k", n), make([]byte, kilobyte),
+			store.PutOptions{TTL: ttl})
 		if errors.Is(err, store.ErrFull) {
 			if version != 0 {
 				t.Fatalf("Put returned version %d and %v", version, err)

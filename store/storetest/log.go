@@ -72,7 +72,8 @@ var logCases = []testCase[store.Log]{
 		wantAfter(t, log, key, 19, 21)
 	}},
 	{"StreamsAreIndependent", func(t tb, log store.Log) {
-		keys := []store.StreamKey{stream("g", "s"), stream("g", "S"), stream("g", "s/"), stream("g/", "s"), stream("g/s", "s"), stream("{g}", "\x00*"), stream("h", "s")}
+		keys := []store.StreamKey{stream("g", "s"), stream("g", "S"), stream("g", "s/"), stream("g/", "s"),
+			stream("g/s", "s"), stream("{g}", "\x00*"), stream("h", "s")}
 		for seq := uint64(1); seq <= 5; seq++ {
 			for _, key := range keys {
 				add(t, log, key, seq, seq, generous)
@@ -113,7 +114,8 @@ var logCases = []testCase[store.Log]{
 		key := stream("g", "s")
 		add(t, log, key, 1, 3, generous)
 		for _, seq := range []uint64{1, 2, 3, 5, 1 << 40} {
-			wantError(t, fmt.Sprint("Append ", seq), log.Append(context.Background(), key, seq, nil, generous), store.ErrConflict)
+			wantError(t, fmt.Sprint("Append ", seq), log.Append(context.Background(), key, seq, nil, generous),
+				store.ErrConflict)
 		}
 		wantAfter(t, log, key, 0, 3)
 	}},
@@ -153,7 +155,8 @@ var logCases = []testCase[store.Log]{
 			"no TTL":      log.Append(ctx, key, 1, nil, store.AppendOptions{MaxEntries: 1, MaxBytes: 1000}),
 			"no entries":  log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxBytes: 1000}),
 			"no bytes":    log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxEntries: 1}),
-			"long entry":  log.Append(ctx, key, 1, make([]byte, store.MaxValue+1), store.AppendOptions{TTL: life, MaxEntries: 1, MaxBytes: 1 << 40}),
+			"long entry": log.Append(ctx, key, 1, make([]byte, store.MaxValue+1),
+				store.AppendOptions{TTL: life, MaxEntries: 1, MaxBytes: 1 << 40}),
 		} {
 			wantError(t, name, err, store.ErrInvalidArgument)
 		}

@@ -110,7 +110,8 @@ var setCases = []testCase[store.KV]{
 		wantMembers(t, kv, "s", "ab", "b")
 	}},
 	{"SetsAreIndependent", func(t tb, kv store.KV) {
-		sets := []string{"s", "S", "s/", "s/a", "s/a/b", "s/a/b/c", "{s}", "}", "s*", "s\x00", "user/a/b/c/tasks", "user/a/b/c"}
+		sets := []string{"s", "S", "s/", "s/a", "s/a/b", "s/a/b/c", "{s}", "}", "s*", "s\x00", "user/a/b/c/tasks",
+			"user/a/b/c"}
 		for _, set := range sets {
 			join(t, kv, set, roomy, "of "+set)
 		}

@@ -68,7 +68,8 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 		return nil, &StatusError{res.StatusCode, secrets.Of(req).Clean(redirect.Target(res), "***")}
 	}
 	contentType := res.Header.Get("Content-Type")
-	if media, _, _ := mime.ParseMediaType(contentType); media != "application/json" && !strings.HasSuffix(media, "+json") {
+	if media, _, _ := mime.ParseMediaType(contentType); media != "application/json" &&
+		!strings.HasSuffix(media, "+json") {
 		return nil, fmt.Errorf("the response must be JSON, but its Content-Type is %.100q", contentType)
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))

@@ -30,7 +30,8 @@ const (
 
 // parameters are the parameters of requests whose values are secret.
 var parameters = []string{
-	"client_secret", "client_assertion", "code", "code_verifier", "refresh_token", "assertion", "subject_token", "actor_token", "token",
+	"client_secret", "client_assertion", "code", "code_verifier", "refresh_token", "assertion", "subject_token",
+	"actor_token", "token",
 }
 
 // IsParameter reports whether the value of a parameter of a request is secret.

@@ -12,7 +12,8 @@ import (
 )
 
 func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
-	set := secrets.Set{Sent: []string{"c", "pin7", "pässwörter-42", "rt_0123456789abcdef"}, Received: []string{"whole value"}}
+	set := secrets.Set{Sent: []string{"c", "pin7", "pässwörter-42", "rt_0123456789abcdef"},
+		Received: []string{"whole value"}}
 	for text, want := range map[string]string{
 		"the code c is not valid":                     "the code *** is not valid",
 		"pin7 or xpin7x":                              "*** or x***x",
@@ -37,7 +38,8 @@ func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
 	if err != io.EOF {
 		t.Error(err)
 	}
-	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) || strings.Contains(err.Error(), "pin7") {
+	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) ||
+		strings.Contains(err.Error(), "pin7") {
 		t.Error(err)
 	}
 }
@@ -47,7 +49,8 @@ func TestCleanIsLinear(t *testing.T) {
 	token := strings.Repeat("abcdefghijklmnop.0123456789", 2000)
 	done := make(chan string, 1)
 	go func() {
-		done <- secrets.Set{Sent: []string{token, token + "x"}}.Clean(strings.Repeat("unrelated text ", 16<<10)+token, "***")
+		done <- secrets.Set{Sent: []string{token, token + "x"}}.Clean(strings.Repeat("unrelated text ", 16<<10)+token,
+			"***")
 	}()
 	select {
 	case got := <-done:
@@ -60,14 +63,16 @@ func TestCleanIsLinear(t *testing.T) {
 }
 
 func TestOfFindsTheSecretsOfARequest(t *testing.T) {
-	req, err := http.NewRequest(http.MethodPost, "https://as.example/token", strings.NewReader("grant_type=refresh_token&refresh_token=r%2Bone&token=two&client_id=public"))
+	req, err := http.NewRequest(http.MethodPost, "https://as.example/token",
+		strings.NewReader("grant_type=refresh_token&refresh_token=r%2Bone&token=two&client_id=public"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.SetBasicAuth("client", "three%20x")
 	req.Header.Set("DPoP", "four.four")
-	text := secrets.Of(req).Clean("r+one two three x three%20x four.four public refresh_token Y2xpZW50OnRocmVlJTIweA==", "-")
+	text := secrets.Of(req).Clean("r+one two three x three%20x four.four public refresh_token Y2xpZW50OnRocmVlJTIweA==",
+		"-")
 	if text != "- - - - - public refresh_token -" {
 		t.Error(text)
 	}

@@ -24,7 +24,8 @@ func allCapabilities(d *client.Dialer) {
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
 	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: []mcp.Content{mcp.Text("It is long.")}, Model: "test"}, nil
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: []mcp.Content{mcp.Text("It is long.")},
+			Model: "test"}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) {
 		return []mcp.Root{{URI: "file:///work", Name: "work"}}, nil
@@ -37,7 +38,8 @@ func TestToolsAskTheClient(t *testing.T) {
 		for _, test := range []struct {
 			tool, arguments, want string
 		}{
-			{"plan_trip", "Oslo", ": 2 to Oslo on 2027-01-31, first class, return trip. This is a demo; nothing was booked."},
+			{"plan_trip", "Oslo",
+				": 2 to Oslo on 2027-01-31, first class, return trip. This is a demo; nothing was booked."},
 			{"terms", "", "Thank you for reading the terms."},
 			{"summarize", "long text", "It is long."},
 			{"workspace", "", "work file:///work\nEnd of the list."},
@@ -49,7 +51,8 @@ func TestToolsAskTheClient(t *testing.T) {
 			case "summarize":
 				arguments["text"] = test.arguments
 			}
-			if got, err := client.CallTool[string](t.Context(), c, test.tool, arguments); err != nil || !strings.HasSuffix(got, test.want) {
+			if got, err := client.CallTool[string](t.Context(), c, test.tool, arguments); err != nil ||
+				!strings.HasSuffix(got, test.want) {
 				t.Errorf("%s: %s returned %q, %v", r, test.tool, got, err)
 			}
 		}

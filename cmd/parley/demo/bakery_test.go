@@ -29,7 +29,8 @@ func TestBakeAsksTheUserInATask(t *testing.T) {
 			t.Fatalf("%s: %v", r, err)
 		}
 		text := result.Content[0].(*mcp.TextContent).Text
-		if !strings.HasSuffix(text, ": plum, icing: chocolate, candles: 7. This is a demo; nothing was baked.") || asked != 1 {
+		if !strings.HasSuffix(text, ": plum, icing: chocolate, candles: 7. This is a demo; nothing was baked.") ||
+			asked != 1 {
 			t.Errorf("%s: %q after %d questions", r, text, asked)
 		}
 	}

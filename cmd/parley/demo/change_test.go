@@ -37,7 +37,8 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"}, {Kind: client.ToolsChanged}} {
+		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"},
+			{Kind: client.ToolsChanged}} {
 			if !slices.Contains(seen, want) {
 				t.Errorf("changes %+v, missing %+v", seen, want)
 			}
@@ -46,7 +47,8 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 		if err != nil || got.Contents[0].Text != "- one two\n" {
 			t.Errorf("notes: %+v, %v", got, err)
 		}
-		if got, err := client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil || !strings.Contains(got, "bread") {
+		if got, err := client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil ||
+			!strings.Contains(got, "bread") {
 			t.Errorf("buy returned %q, %v", got, err)
 		}
 		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {

@@ -44,7 +44,8 @@ func newServer(version string, noteOptions ...server.ToolOption) *server.Server 
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
 	server.AddTool(s, mcp.Tool{Name: "greet", Title: "Greet", Description: "Greet a person by name",
 		Annotations: readOnly}, greet)
-	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add two integers exactly", Annotations: readOnly},
+	server.AddTool(s, mcp.Tool{Name: "add", Title: "Add", Description: "Add two integers exactly",
+		Annotations: readOnly},
 		add)
 	server.AddTool(s, mcp.Tool{Name: "count", Title: "Count", Description: "Count slowly, and report progress",
 		Annotations: readOnly}, count)

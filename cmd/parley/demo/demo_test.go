@@ -40,7 +40,8 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 		"shop":       `{"open": false}`,
 	}
 	fails := map[string]string{
-		"fail": "always fails", "plan_trip": "the client cannot ask the user", "terms": "the client cannot ask the user",
+		"fail": "always fails", "plan_trip": "the client cannot ask the user",
+		"terms":     "the client cannot ask the user",
 		"bake":      "the client cannot ask the user",
 		"summarize": "does not offer a model", "workspace": "the client has no roots",
 	}
@@ -74,7 +75,8 @@ func TestAddIsExactOrAnError(t *testing.T) {
 		}](t.Context(), c, "add", map[string]int64{"a": a, "b": b})
 		return out.Sum, err
 	}
-	for _, n := range [][3]int64{{1, 2, 3}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, math.MinInt64, -1}, {1 << 53, 1, 1<<53 + 1}, {-5, 5, 0}} {
+	for _, n := range [][3]int64{{1, 2, 3}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, math.MinInt64, -1},
+		{1 << 53, 1, 1<<53 + 1}, {-5, 5, 0}} {
 		if got, err := add(n[0], n[1]); err != nil || got != n[2] {
 			t.Errorf("%d + %d = %d, %v", n[0], n[1], got, err)
 		}

@@ -36,7 +36,8 @@ func bookTable(ctx context.Context, in bookingRequest) (string, error) {
 		b, err = server.Elicit[booking](ctx,
 			fmt.Sprintf("When do you want to eat at %s, and with how many people?", in.Restaurant))
 		if err != nil {
-			return unanswered(err, "No table was booked", "the client cannot ask the user; pass the arguments date and people")
+			return unanswered(err, "No table was booked",
+				"the client cannot ask the user; pass the arguments date and people")
 		}
 	}
 	text := fmt.Sprintf("A table (%s) at %s for %d on %s", b.Seat, in.Restaurant, b.People, b.Date)
@@ -70,7 +71,8 @@ func unanswered(err error, consequence, unsupported string) (string, error) {
 func addTrips(s *server.Server) {
 	notReadOnly := &mcp.ToolAnnotations{OpenWorldHint: new(bool)}
 	server.AddTool(s, mcp.Tool{Name: "plan_trip", Title: "Plan a trip",
-		Description: "Plan a trip; ask two questions at once, and make one reservation", Annotations: notReadOnly}, planTrip)
+		Description: "Plan a trip; ask two questions at once, and make one reservation", Annotations: notReadOnly},
+		planTrip)
 	server.AddTool(s, mcp.Tool{Name: "terms", Title: "Terms",
 		Description: "Ask the user to open a page with example terms", Annotations: notReadOnly}, terms)
 }
@@ -117,7 +119,8 @@ func shortNumber(key string) string { return fmt.Sprintf("%.3X", sha256.Sum256([
 // terms asks the user to open a page. It learns only that the user agrees to open it.
 func terms(ctx context.Context, _ struct{}) (string, error) {
 	if err := server.ElicitURL(ctx, "https://example.com/terms", "Please read our example terms.", nil); err != nil {
-		return unanswered(err, "The terms were not read", "the client cannot ask the user to open https://example.com/terms")
+		return unanswered(err, "The terms were not read",
+			"the client cannot ask the user to open https://example.com/terms")
 	}
 	return "Thank you for reading the terms.", nil
 }
@@ -151,7 +154,8 @@ func (s *shop) set(_ context.Context, in struct {
 		s.server.RemoveTool("buy")
 		return "The shop is closed.", nil
 	}
-	server.AddTool(s.server, mcp.Tool{Name: "buy", Title: "Buy", Description: "Buy something in the shop, free of charge",
+	server.AddTool(s.server, mcp.Tool{Name: "buy", Title: "Buy",
+		Description: "Buy something in the shop, free of charge",
 		Annotations: &mcp.ToolAnnotations{OpenWorldHint: new(bool)}}, buy)
 	return "The shop is open. The tool buy is available.", nil
 }

@@ -20,11 +20,13 @@ func TestBookTableAsksForMissingArguments(t *testing.T) {
 		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), func(d *client.Dialer) {
 			d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				asked++
-				return mcp.AcceptElicit(map[string]any{"date": "2027-01-31", "people": 3, "seat": "terrace", "remind": false, "diets": []string{"vegan"}})
+				return mcp.AcceptElicit(map[string]any{"date": "2027-01-31", "people": 3, "seat": "terrace",
+					"remind": false, "diets": []string{"vegan"}})
 			}
 		})
 		got, err := client.CallTool[string](t.Context(), c, "book_table", map[string]any{"restaurant": "Maaemo"})
-		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. This is a demo; nothing was booked."; err != nil || got != want || asked != 1 {
+		if want := "A table (terrace) at Maaemo for 3 on 2027-01-31; vegan. This is a demo; nothing was " +
+			"booked."; err != nil || got != want || asked != 1 {
 			t.Errorf("%s: %q, %v after %d questions, want %q", r, got, err, asked, want)
 		}
 	}
@@ -86,7 +88,8 @@ func TestCitiesAreReadAndCompletedInEveryRevision(t *testing.T) {
 			{Type: mcp.RefPrompt, Name: "postcard"},
 			{Type: mcp.RefResource, URI: "demo://cities/{city}"},
 		} {
-			completion, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "city", Value: "os"}})
+			completion, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref,
+				Argument: mcp.CompleteArgument{Name: "city", Value: "os"}})
 			if err != nil || !slices.Equal(completion.Values, []string{"Osaka", "Oslo"}) {
 				t.Errorf("%s: completion of os is %+v, %v", ref.Type, completion, err)
 			}

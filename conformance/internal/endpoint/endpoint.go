@@ -12,8 +12,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// grace is the time that calls in flight have after an interrupt. The suite leaves calls open, and conformance/run waits
-// 10 seconds for the exit.
+// grace is the time that calls in flight have after an interrupt. The suite leaves calls open, and conformance/run
+// waits 10 seconds for the exit.
 const grace = 3 * time.Second
 
 // Serve listens on addr, prints the URL of s on a line, and serves s until ctx ends.

@@ -26,7 +26,8 @@ var (
 	// ErrSessionGone means that the server no longer has the session. It did not process the request.
 	ErrSessionGone error = unsentError{errSessionGone}
 	// ErrNotMCP means that the response is not that of an MCP endpoint.
-	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream", call.ErrInvalidResponse)
+	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream",
+		call.ErrInvalidResponse)
 )
 
 var errSessionGone = errors.New("session ended by the server")
@@ -278,7 +279,8 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 	for _, part := range parts {
 		m, err := jsonrpc.Parse(part, c.Limits)
 		switch {
-		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil: // an error without an id must refer to this request
+		case m.Kind == jsonrpc.Response && m.ID.IsZero() && err == nil:
+			// an error without an id must refer to this request
 			return false, m.Err
 		case m.Kind == jsonrpc.Response && m.ID != id:
 			c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response to another request ignored",

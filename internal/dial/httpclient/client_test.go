@@ -111,7 +111,8 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 			writeEvents(w, "id: 1\nretry: 10\ndata:\n\ndata: "+resultOf(body)+"\n\n")
 		},
 		"twice": func(w http.ResponseWriter, body string) {
-			writeEvents(w, "data: "+resultOf(body)+"\n\ndata: "+strings.Replace(resultOf(body), `"for"`, `"again"`, 1)+"\n\n")
+			writeEvents(w, "data: "+resultOf(body)+"\n\ndata: "+strings.Replace(resultOf(body), `"for"`, `"again"`, 1)+
+				"\n\n")
 		},
 		"after one to another": func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+`{"jsonrpc":"2.0","id":"1","result":{}}`+"\n\ndata: "+resultOf(body)+"\n\n")
@@ -135,7 +136,8 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 				form(w, body)
 			}
 		})
-		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)), "legacy": newLegacy(t, p.options(t))} {
+		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)),
+			"legacy": newLegacy(t, p.options(t))} {
 			if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
 			}
@@ -216,7 +218,10 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 			_ string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`)
 		}, call.ErrInvalidResponse},
-		"only a notification": {func(w http.ResponseWriter, _ string) { writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`) },
+		"only a notification": {func(w http.ResponseWriter,
+			_ string) {
+			writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`)
+		},
 			call.ErrInvalidResponse},
 		"an empty batch": {func(w http.ResponseWriter, _ string) { writeJSON(w, `[]`) }, call.ErrInvalidResponse},
 		"too large a body": {func(w http.ResponseWriter, body string) {
@@ -255,7 +260,8 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 				tc.answer(w, body)
 			}
 		})
-		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)), "legacy": newLegacy(t, p.options(t))} {
+		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)),
+			"legacy": newLegacy(t, p.options(t))} {
 			got, err := list(t.Context(), c)
 			var status *call.StatusError
 			var reported *jsonrpc.Error
@@ -282,11 +288,12 @@ func TestStatusErrorsContainTheServersError(t *testing.T) {
 	}{
 		"ours":           {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"m"}}`, -32020},
 		"unknown method": {404, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"m"}}`, -32601},
-		"without an id":  {400, `{"jsonrpc":"2.0","error":{"code":-32022,"message":"m","data":{"supported":[],"requested":""}}}`, -32022},
-		"null id":        {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`, -32700},
-		"another id":     {400, `{"jsonrpc":"2.0","id":4711,"error":{"code":-32020,"message":"m"}}`, 0},
-		"a page":         {400, `<html>`, 0},
-		"a result":       {400, `{"jsonrpc":"2.0","id":$id,"result":{}}`, 0},
+		"without an id": {400,
+			`{"jsonrpc":"2.0","error":{"code":-32022,"message":"m","data":{"supported":[],"requested":""}}}`, -32022},
+		"null id":    {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`, -32700},
+		"another id": {400, `{"jsonrpc":"2.0","id":4711,"error":{"code":-32020,"message":"m"}}`, 0},
+		"a page":     {400, `<html>`, 0},
+		"a result":   {400, `{"jsonrpc":"2.0","id":$id,"result":{}}`, 0},
 		"too large a body": {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32020,"message":"` +
 			strings.Repeat("x", maxErrorBody) + `"}}`, 0},
 	} {
@@ -319,7 +326,8 @@ func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 			return
 		}
 		id := <-waiting
-		writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+
+			`data: {"jsonrpc":"2.0","id":`+id+
 			`,"error":{}}`+"\n\ndata: "+resultOf(body)+"\n\n")
 	})
 	c := newModern(t, p.options(t))
@@ -418,7 +426,9 @@ func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 				t.Errorf("%q was used: %s %s", id, r.Method, body)
 			}
 			w.Header()["Mcp-Session-Id"] = []string{id}
-			writeJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
+			writeJSON(w,
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},`+
+					`"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
 		})
 		if _, err := dialLegacy(t, p.options(t)); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%.20q: %v", id, err)
@@ -464,8 +474,10 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	const params = `{"level":"info","data":"kept"}`
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 		if !handshake(w, r, body) && !noStream(w, r) {
-			writeJSON(w, fmt.Sprintf(`[{"jsonrpc":"2.0","method":"notifications/message","params":%s},{"jsonrpc":"2.0","id":%s,"result":{"content":[],"x":%q}}]`,
-				params, idOf(body), strings.Repeat("x", 32<<10)))
+			writeJSON(w,
+				fmt.Sprintf(`[{"jsonrpc":"2.0","method":"notifications/message","params":%s},{"jsonrpc":"2.0",`+
+					`"id":%s,"result":{"content":[],"x":%q}}]`,
+					params, idOf(body), strings.Repeat("x", 32<<10)))
 		}
 	})
 	c := newLegacy(t, p.options(t))

@@ -449,11 +449,14 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			sent := make(chan error, 1)
-			go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}) }()
+			go func() {
+				sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing})
+			}()
 			began := time.Now()
 			synctest.Wait()
 			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
-			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err,
+			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"),
+				Method: mcp.MethodPing}); !errors.Is(err,
 				ErrSessionGone) {
 				t.Errorf("silent %v, after the end of the stream: %v", silent, err)
 			}

@@ -156,7 +156,9 @@ func handshake(w http.ResponseWriter, r *http.Request, body string) bool {
 	switch {
 	case methodOf(body) == mcp.MethodInitialize:
 		w.Header().Set("Mcp-Session-Id", theSession)
-		writeJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
+		writeJSON(w,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},`+
+				`"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
 	case methodOf(body) == mcp.NotificationInitialized:
 		w.WriteHeader(http.StatusAccepted)
 	case r.Method == http.MethodDelete:

@@ -121,7 +121,8 @@ func TestRedirectsToAnotherOriginAreNotFollowed(t *testing.T) {
 		t.Errorf("another origin received: %s %s %v %s", r.Method, r.URL, r.Header, body)
 	})
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		for _, location := range []string{"http://other/mcp", "//other/mcp", "https://server/mcp", "http://server:8080/mcp",
+		for _, location := range []string{"http://other/mcp", "//other/mcp", "https://server/mcp",
+			"http://server:8080/mcp",
 			"http://user@other/mcp", "http://server.other/mcp"} {
 			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
 				if methodOf(body) == mcp.MethodInitialize || methodOf(body) == mcp.NotificationInitialized {
@@ -440,8 +441,9 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 		client *http.Client
 		want   string
 	}{
-		"direct":    {server.URL + "/mcp?a=b", &http.Client{}, "POST /mcp?a=b " + host + " body fixed  "},
-		"password":  {"http://ada:secret@" + host + "/mcp", &http.Client{}, "POST /mcp " + host + " body fixed ada secret"},
+		"direct": {server.URL + "/mcp?a=b", &http.Client{}, "POST /mcp?a=b " + host + " body fixed  "},
+		"password": {"http://ada:secret@" + host + "/mcp", &http.Client{},
+			"POST /mcp " + host + " body fixed ada secret"},
 		"cookies":   {server.URL + "/mcp", &http.Client{Jar: jar}, "POST /mcp " + host + " body fixed   cookie"},
 		"a timeout": {server.URL + "/mcp", &http.Client{Timeout: time.Minute}, "POST /mcp " + host + " body fixed  "},
 	} {

@@ -115,7 +115,8 @@ func (c *PairClient) open() (*httpcodec.EventReader, io.ReadCloser, error) {
 	case err != nil:
 		err = responseError(c.ctx, err)
 	case ev.Name != "endpoint":
-		err = fmt.Errorf("%w: the first event of the stream must be endpoint, not %.32q", call.ErrInvalidResponse, ev.Name)
+		err = fmt.Errorf("%w: the first event of the stream must be endpoint, not %.32q", call.ErrInvalidResponse,
+			ev.Name)
 	default:
 		c.endpoint, err = resolveEndpoint(resp.Request.URL, string(ev.Data))
 	}

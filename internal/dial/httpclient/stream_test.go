@@ -81,8 +81,10 @@ func TestStandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
 				if !handshake(w, r, body) {
 					writeEvents(w, ":\n\n")
 					<-begin
-					writeEvents(w, `data: [{"jsonrpc":"2.0","method":"notifications/one"},{"jsonrpc":"2.0","id":1,"result":{}},7,{"jsonrpc":"2.0","method":"notifications/two"}]`+"\n\ndata: []\n\n"+
-						`data: {"jsonrpc":"2.0","method":"notifications/three"}`+"\n\n")
+					writeEvents(w,
+						`data: [{"jsonrpc":"2.0","method":"notifications/one"},{"jsonrpc":"2.0","id":1,"result":{}},`+
+							`7,{"jsonrpc":"2.0","method":"notifications/two"}]`+"\n\ndata: []\n\n"+
+							`data: {"jsonrpc":"2.0","method":"notifications/three"}`+"\n\n")
 					<-r.Context().Done()
 				}
 			})
@@ -111,7 +113,8 @@ func TestResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 			case r.Method == http.MethodGet:
 				writeEvents(w, ":\n\n")
 				id := <-asked
-				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+`data: {"jsonrpc":"2.0","id":`+id+
+				writeEvents(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":{"forged":1}}`+"\n\n"+
+					`data: {"jsonrpc":"2.0","id":`+id+
 					`,"result":7}`+"\n\n")
 				close(received)
 				<-r.Context().Done()
@@ -420,7 +423,8 @@ func TestEventIDAndRetryAreLimited(t *testing.T) {
 				return
 			}
 			if g.note(r) == 1 {
-				writeEvents(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nid: "+strings.Repeat("x", 900_000)+
+				writeEvents(w, "id: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\nid: "+
+					strings.Repeat("x", 900_000)+
 					"\nretry: 2000000000\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"y\"}\n\n")
 				return
 			}

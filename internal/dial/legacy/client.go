@@ -97,7 +97,8 @@ func (c *Client) run(f func()) bool {
 func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Implementation,
 	capabilities mcp.ClientCapabilities, req *outbound.Request) (*mcp.InitializeResult, error) {
 	capabilities = revision.DowngradeClientCapabilities(offer, capabilities)
-	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info, Capabilities: capabilities})
+	params, err := json.Marshal(mcp.InitializeParams{ProtocolVersion: offer, ClientInfo: info,
+		Capabilities: capabilities})
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -114,8 +115,9 @@ func (c *Client) Handshake(ctx context.Context, offer mcp.Revision, info mcp.Imp
 	}
 	faults.Log(c.logger, mcp.MethodInitialize)
 	if r := result.ProtocolVersion; !r.Known() || r.Modern() {
-		return nil, fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision "+
-			"with sessions", call.ErrRevision, string(r))
+		return nil,
+			fmt.Errorf("%w: initialize: server answered with revision %.32q, which must be a supported revision "+
+				"with sessions", call.ErrRevision, string(r))
 	}
 	c.revision = result.ProtocolVersion
 	if revision.CoreTasks.In(result.ProtocolVersion) {
@@ -209,7 +211,8 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 			jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not supported by this client", m.Method), false))
 	case !c.answered.Load(): // basic/lifecycle, Initialization
 		c.reply(jsonrpc.AppendError(nil, id,
-			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize", m.Method),
+			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s must not be sent before the response to initialize",
+				m.Method),
 			false))
 	case c.serveTask(m, stream):
 	default:

@@ -99,7 +99,8 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 		fail error
 		want error
 	}{
-		"JSON-RPC error":                 {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this"}}`, want: reported},
+		"JSON-RPC error": {raw: `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not ` +
+			`like this"}}`, want: reported},
 		"JSON-RPC error with status 400": {fail: &call.StatusError{Status: 400, Err: reported}, want: reported},
 		"status 400":                     {fail: &call.StatusError{Status: 400}, want: nil},
 		"nonsense":                       {raw: `{"jsonrpc":"2.0","id":$id,"result":7}`, want: call.ErrInvalidResponse},
@@ -143,9 +144,12 @@ func TestClientAnswersServerRequests(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"the user rejected it"}}`},
 		{`"method":"roots/list","params":{}`, answerer,
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"cannot answer the request"}}`},
-		{`"method":"roots/list"`, nil, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\" is not supported by this client"}}`},
+		{`"method":"roots/list"`, nil,
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"roots/list\" is not supported by ` +
+				`this client"}}`},
 		{`"method":"tools/call","params":{"ok":1}`, answerer,
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by this client"}}`},
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"tools/call\" is not supported by ` +
+				`this client"}}`},
 	} {
 		c, w := newClient(t, tc.answerer, nil)
 		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))

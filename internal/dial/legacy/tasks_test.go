@@ -49,7 +49,8 @@ func newTaskReceiver(t *testing.T, declared *mcp.TasksCapability, revision mcp.R
 		if out.Method != mcp.MethodInitialize {
 			return "", nil
 		}
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":%q,"capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, revision), nil
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVersion":%q,"capabilities":{},`+
+			`"serverInfo":{"name":"s","version":"1"}}}`, revision), nil
 	})
 	r.wire.sent = make(chan string, 1000)
 	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
@@ -408,7 +409,8 @@ func TestTaskOfAClientPausesTheTimeoutsOfEarlierRequests(t *testing.T) {
 		call := func() chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := r.Call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"a"}`),
+				_, err := r.Call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool,
+					Params:  []byte(`{"name":"a"}`),
 					Timeout: time.Minute})
 				done <- err
 			}()

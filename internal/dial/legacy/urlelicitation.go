@@ -224,14 +224,16 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 	for i := range required.Elicitations {
 		e := &required.Elicitations[i]
 		if e.Mode != mcp.ElicitModeURL || e.ElicitationID == "" {
-			return false, fmt.Errorf("%w: required elicitation must have mode url and an id, not mode %.20q and id %.40q",
-				call.ErrInvalidResponse, e.Mode, e.ElicitationID)
+			return false,
+				fmt.Errorf("%w: required elicitation must have mode url and an id, not mode %.20q and id %.40q",
+					call.ErrInvalidResponse, e.Mode, e.ElicitationID)
 		}
 		o := c.elicitations.add(e.ElicitationID)
 		defer o.end()
 		if o == nil {
-			return false, fmt.Errorf("%w: required elicitation id must be unique, and the limit is %d open elicitations: %.40q",
-				call.ErrInvalidResponse, maxURLElicitations, e.ElicitationID)
+			return false,
+				fmt.Errorf("%w: required elicitation id must be unique, and the limit is %d open elicitations: %.40q",
+					call.ErrInvalidResponse, maxURLElicitations, e.ElicitationID)
 		}
 		open = append(open, o)
 	}

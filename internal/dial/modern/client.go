@@ -277,8 +277,9 @@ func (d *declared) meta(kinds rpc.InputKinds) ([]byte, error) {
 
 // limited returns the capabilities without those for other kinds of input requests.
 func limited(c mcp.ClientCapabilities, kinds rpc.InputKinds) mcp.ClientCapabilities {
-	if form, url := c.Elicitation.SupportsForm(), c.Elicitation.SupportsURL(); form && kinds&rpc.FormInput == 0 || url &&
-		kinds&rpc.URLInput == 0 {
+	if form, url := c.Elicitation.SupportsForm(), c.Elicitation.SupportsURL(); form && kinds&rpc.FormInput == 0 ||
+		url &&
+			kinds&rpc.URLInput == 0 {
 		c.Elicitation = elicitation(form && kinds&rpc.FormInput != 0, url && kinds&rpc.URLInput != 0)
 	}
 	switch {

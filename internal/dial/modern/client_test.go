@@ -125,13 +125,15 @@ func TestRequestsCarryMetadata(t *testing.T) {
 	}
 }
 
-const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],"requested":"2026-07-28"}}}`
+const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],` +
+	`"requested":"2026-07-28"}}}`
 
 // A server may reject the version although it lists it. The client retries once, with a new id.
 func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
 	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
 	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil || len(wire.sent) != 2 ||
+	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil ||
+		len(wire.sent) != 2 ||
 		wire.sent[0] == wire.sent[1] {
 		t.Errorf("%v after %q", err, wire.sent)
 	}
@@ -172,8 +174,10 @@ func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 }
 
 func TestDiscoverDecodesTheResult(t *testing.T) {
-	c, _ := newClient(t, result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private",`+
-		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
+	c, _ := newClient(t,
+		result(`"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,`+
+			`"cacheScope":"private",`+
+			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
 	found, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover})
 	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
 		t.Errorf("%+v, %+v, %v", found, info, err)
@@ -184,7 +188,8 @@ func TestDiscoverDecodesTheResult(t *testing.T) {
 		call.ErrInvalidResponse) || IsModernError(err) {
 		t.Errorf("%v", err)
 	}
-	c, _ = newClient(t, result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
+	c, _ = newClient(t,
+		result(`"supportedVersions":["2026-07-28"],"capabilities":{},"_meta":{"io.modelcontextprotocol/serverInfo":7}`))
 	if _, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil ||
 		info.Name != "" {
 		t.Errorf("%+v, %v: a malformed server info must be ignored", info, err)

@@ -45,7 +45,8 @@ func newProtected(t *testing.T) *protected {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &auth.Info{Principal: who, Scopes: scopes, Audience: []string{protectedURI}, Expiry: time.Now().Add(time.Hour)}
+		return &auth.Info{Principal: who, Scopes: scopes, Audience: []string{protectedURI},
+			Expiry: time.Now().Add(time.Hour)}
 	}
 	tokens := map[string]*auth.Info{
 		"ada": person("ada", everyScope...), "bob": person("bob", everyScope...),
@@ -55,7 +56,8 @@ func newProtected(t *testing.T) *protected {
 		"bound":   person("ada", everyScope...), "nameless": {Audience: []string{protectedURI}},
 	}
 	tokens["expired"].Expiry = time.Now().Add(-time.Minute)
-	tokens["foreign"].Audience = []string{"https://other.example.com/mcp", protectedURI + "/x", "https://mcp.example.com"}
+	tokens["foreign"].Audience = []string{"https://other.example.com/mcp", protectedURI + "/x",
+		"https://mcp.example.com"}
 	tokens["aimless"].Audience = nil
 	tokens["bound"].KeyThumbprint = "abc"
 	p.Server = &server.Server{
@@ -163,7 +165,8 @@ func paramsOf(method string, r mcp.Revision) string {
 func messageOf(m revision.Method, r mcp.Revision) string {
 	params := paramsOf(m.Name, r)
 	if r.Modern() {
-		meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{}}`, r)
+		meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":%q,`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}`, r)
 		params = strings.TrimPrefix(params+","+meta, ",")
 	}
 	if m.Notification {
@@ -180,7 +183,8 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 		if !m.In(r) || m.From(r)&revision.Client == 0 || tasks(m.Name) {
 			continue
 		}
-		x := probe{name: m.Name, method: http.MethodPost, body: messageOf(m, r), scopes: need[m.Name], ok: http.StatusOK}
+		x := probe{name: m.Name, method: http.MethodPost, body: messageOf(m, r), scopes: need[m.Name],
+			ok: http.StatusOK}
 		if m.Notification {
 			x.ok = http.StatusAccepted
 		}
@@ -213,8 +217,9 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	}
 	for _, x := range []probe{
 		{name: "the stream", method: http.MethodGet, ok: http.StatusOK},
-		{name: "the stream, resumed after an unknown event", method: http.MethodGet, header: []string{"Last-Event-ID", "1"},
-			ok: http.StatusBadRequest},
+		{name: "the stream, resumed after an unknown event", method: http.MethodGet,
+			header: []string{"Last-Event-ID", "1"},
+			ok:     http.StatusBadRequest},
 		{name: "the end", method: http.MethodDelete, ok: http.StatusNoContent},
 	} {
 		p.inSession(t, r, &x)
@@ -222,9 +227,12 @@ func (p *protected) probes(t *testing.T, r mcp.Revision) []probe {
 	}
 	if r == mcp.V20250326 {
 		x := probe{
-			name: "a batch", method: http.MethodPost, ok: http.StatusOK, scopes: []string{"call", "tool:echo", "resource:a"},
-			body: `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}},` +
-				`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"note://a"}},{"jsonrpc":"2.0","method":"notifications/x"}]`,
+			name: "a batch", method: http.MethodPost, ok: http.StatusOK,
+			scopes: []string{"call", "tool:echo", "resource:a"},
+			body: `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call",` +
+				`"params":{"name":"echo"}},` +
+				`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"note://a"}},{"jsonrpc":"2.0",` +
+				`"method":"notifications/x"}]`,
 		}
 		p.inSession(t, r, &x)
 		all = append(all, x)
@@ -325,8 +333,9 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 						scopes = append(scopes, x.scopes...)
 					}
 					switch {
-					case len(challenges) != 1 || challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""),
-						"DPoP"):
+					case len(challenges) != 1 ||
+						challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""),
+							"DPoP"):
 						t.Fatalf("challenges %v", challenges)
 					case challenges[0].Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
 						challenges[0].Params["scope"] != strings.Join(scopes, " "),

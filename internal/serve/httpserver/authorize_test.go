@@ -67,7 +67,8 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 			c[0].Params["scope"] != "mcp files:b files:a" {
 			t.Errorf("%s %v %s", res.Status, c, body)
 		}
-		if !strings.Contains(body, `"id":7`) || !strings.Contains(body, `"requiredScopes":["files:b","mcp","files:a"]`) {
+		if !strings.Contains(body, `"id":7`) || !strings.Contains(body,
+			`"requiredScopes":["files:b","mcp","files:a"]`) {
 			t.Errorf("%s", body)
 		}
 		// After an event stream has begun, the header cannot change.
@@ -92,10 +93,12 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 		return "", auth.Require(ctx, "files:b")
 	})
 	x := probe{method: http.MethodPost,
-		body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dynamic"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}]`}
+		body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dynamic"}},{"jsonrpc":"2.0","id":2,` +
+			`"method":"tools/call","params":{"name":"echo"}}]`}
 	p.inSession(t, mcp.V20250326, &x)
 	res := p.send(t, x, "Bearer ada")
-	if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, `"requiredScopes":["files:b"]`) ||
+	if body := text(t, res); res.StatusCode != http.StatusOK ||
+		!strings.Contains(body, `"requiredScopes":["files:b"]`) ||
 		!strings.Contains(body, `"result"`) {
 		t.Errorf("%s %s", res.Status, body)
 	}
@@ -104,7 +107,9 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 // A hidden tool requires no scopes: a challenge would reveal that it exists.
 func TestHiddenToolIsNotAChallenge(t *testing.T) {
 	p := newProtected(t)
-	server.AddTool(p.Server, mcp.Tool{Name: "hidden"}, func(context.Context, struct{}) (string, error) { return "", nil },
+	server.AddTool(p.Server, mcp.Tool{Name: "hidden"}, func(context.Context, struct{}) (string, error) {
+		return "", nil
+	},
 		server.RequireScopes("secret:scope"),
 		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "bob" }))
 	withoutPair(t, func(t *testing.T, r mcp.Revision) {
@@ -123,7 +128,8 @@ func TestHandlersSeeTheCaller(t *testing.T) {
 	seen := make(chan string, 1)
 	server.AddTool(p.Server, mcp.Tool{Name: "who"}, func(ctx context.Context, _ struct{}) (string, error) {
 		info := auth.FromContext(ctx)
-		seen <- server.PrincipalOf(ctx).Subject() + " " + info.Principal.Subject() + " " + strings.Join(info.Scopes, " ")
+		seen <- server.PrincipalOf(ctx).Subject() + " " + info.Principal.Subject() + " " +
+			strings.Join(info.Scopes, " ")
 		return "", nil
 	})
 	p.Auth.MethodScopes = nil // so that token "basic" allows calls

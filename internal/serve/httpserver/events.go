@@ -29,7 +29,8 @@ var (
 type eventStream struct {
 	w   http.ResponseWriter
 	ctx context.Context // ends when the client disconnects
-	// broken is cancelled when a write fails. If broken is nil, Write drops messages after a failure and returns no error.
+	// broken is cancelled when a write fails. If broken is nil, Write drops messages after a failure and returns no
+	// error.
 	broken canceler
 	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
 

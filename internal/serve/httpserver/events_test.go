@@ -336,7 +336,8 @@ func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSuffix(w.text(), "\n\n"), "\n\n") {
 		var who string
 		var n int
-		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "data: %s %d", &who, &n); err != nil || n != next[who] {
+		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "data: %s %d", &who, &n); err != nil ||
+			n != next[who] {
 			t.Fatalf("%q after %d: %v", line, next[who], err)
 		}
 		next[who]++

@@ -215,7 +215,8 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, live *legacy.Sto
 func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errUnknownEvent):
-		rejectInvalid(w, jsonrpc.ID{}, "the Last-Event-ID header must name an event of this session that is still stored")
+		rejectInvalid(w, jsonrpc.ID{},
+			"the Last-Event-ID header must name an event of this session that is still stored")
 	case errors.Is(err, store.ErrPurged):
 		reject(w, http.StatusGone, jsonrpc.ID{},
 			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,

@@ -73,7 +73,8 @@ func (g *Guard) checkOrigin(r *http.Request) *rejection {
 
 func originRejection(origin string) *rejection {
 	return &rejection{http.StatusForbidden, "the Origin " + quote(origin) +
-		" is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go server"}
+		" is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go " +
+		"server"}
 }
 
 // hostAllowed reports whether requests may have this Host header.
@@ -218,7 +219,8 @@ func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered
 
 // isPreflight reports whether a browser asks with r if a page may send a request.
 func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header["Origin"] != nil && r.Header["Access-Control-Request-Method"] != nil
+	return r.Method == http.MethodOptions && r.Header["Origin"] != nil &&
+		r.Header["Access-Control-Request-Method"] != nil
 }
 
 // allowedHeaders returns the allowed headers among those that a page wants to send.

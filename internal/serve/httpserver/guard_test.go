@@ -88,10 +88,12 @@ func TestHostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]int{
-		"example.com": 200, "example.com:443": 200, "EXAMPLE.com": 200, "exact.example:8443": 200, "[2001:db8::1]:80": 200,
-		"[2001:db8::2]": 200,
-		"exact.example": 403, "exact.example:8444": 403, "www.example.com": 403, "example.com.": 403, "localhost": 403,
-		"": 403, "evil.example": 403,
+		"example.com": 200, "example.com:443": 200, "EXAMPLE.com": 200, "exact.example:8443": 200,
+		"[2001:db8::1]:80": 200,
+		"[2001:db8::2]":    200,
+		"exact.example":    403, "exact.example:8444": 403, "www.example.com": 403, "example.com.": 403,
+		"localhost": 403,
+		"":          403, "evil.example": 403,
 	} {
 		g := Guard{Hosts: []string{"example.com", "exact.example:8443", "2001:db8::1", "[2001:db8::2]"}}
 		for _, local := range []net.Addr{onNetwork, onLoopback4, onUnix, nil} {
@@ -176,7 +178,8 @@ func TestSameOriginCountsForKnownHostsOnly(t *testing.T) {
 		{[]string{"example.com"}, onNetwork, "example.com", "https://example.com", 200},
 		{[]string{"example.com"}, onNetwork, "example.com:8443", "https://example.com:8443", 200},
 		{[]string{"example.com"}, onNetwork, "example.com", "https://evil.example", 403},
-		{[]string{"example.com"}, onLoopback4, "example.com", "https://example.com", 200}, // behind a proxy on this machine
+		// behind a proxy on this machine
+		{[]string{"example.com"}, onLoopback4, "example.com", "https://example.com", 200},
 		{nil, onUnix, "rebound.example", "http://rebound.example", 403},
 	} {
 		g := Guard{Hosts: tc.hosts}
@@ -199,7 +202,8 @@ func TestSeveralOriginHeadersAreRejected(t *testing.T) {
 // An image on a page or a link makes a browser send a GET without an Origin header.
 // Rule T1.
 func TestCrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
-	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "": 403, "same-origin": 200, "none": 200} {
+	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "": 403, "same-origin": 200,
+		"none": 200} {
 		var g Guard
 		r := asked(http.MethodGet, onLoopback4, "localhost")
 		r.Header["Sec-Fetch-Site"] = []string{site}
@@ -220,9 +224,10 @@ func TestPostRequiresJSON(t *testing.T) {
 		"APPLICATION/JSON": 200, "application/json;": 200,
 		"application/json; charset=latin1": 415, "application/jsonp": 415, "text/plain": 415, "": 415,
 		"application/x-www-form-urlencoded": 415,
-		"multipart/form-data":               415, "text/plain; application/json": 415, "application/json, text/plain": 415,
-		"application/json; charset": 415,
-		"application/vnd.api+json":  415,
+		"multipart/form-data":               415, "text/plain; application/json": 415,
+		"application/json, text/plain": 415,
+		"application/json; charset":    415,
+		"application/vnd.api+json":     415,
 	} {
 		var g Guard
 		r := asked(http.MethodPost, onLoopback4, "localhost")
@@ -232,7 +237,8 @@ func TestPostRequiresJSON(t *testing.T) {
 		}
 	}
 	var g Guard
-	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost"))); got != http.StatusUnsupportedMediaType {
+	if got := status(g.check(asked(http.MethodPost, onLoopback4,
+		"localhost"))); got != http.StatusUnsupportedMediaType {
 		t.Errorf("no Content-Type: %d", got)
 	}
 	if got := status(g.check(asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json",

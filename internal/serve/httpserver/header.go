@@ -111,7 +111,8 @@ func isUnencoded(codings []string) bool {
 // Without the header, all media types are allowed.
 func accepts(h http.Header, mediaType string) bool {
 	values := h["Accept"]
-	if len(values) == 0 || values[0] == httpcodec.AcceptBoth[0] { // the form in the specification, which most clients send
+	// the form in the specification, which most clients send
+	if len(values) == 0 || values[0] == httpcodec.AcceptBoth[0] {
 		return true
 	}
 	major, _, _ := strings.Cut(mediaType, "/")

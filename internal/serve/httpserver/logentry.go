@@ -95,8 +95,8 @@ func (e entry) lostResponse(kind byte) (entry, error) {
 	lost := &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
 		Message: "the server process that served the request has ended: the outcome of the request is unknown"}
 	if kind == entryUnlogged {
-		lost.Message = "cannot resume the stream of the request: the server could not store an event: the outcome of the " +
-			"request is unknown"
+		lost.Message = "cannot resume the stream of the request: the server could not store an event: the outcome of " +
+			"the request is unknown"
 	}
 	var ids []jsonrpc.ID
 	batch := bytes.HasPrefix(raw, []byte{'['})

@@ -32,8 +32,8 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		return
 	case jsonrpc.Response:
 		reject(w, http.StatusBadRequest, jsonrpc.ID{},
-			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-				Message: "the message must be a request or a notification: revision 2026-07-28 has no responses from clients"})
+			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message must be a request or a " +
+				"notification: revision 2026-07-28 has no responses from clients"})
 		return
 	}
 	owner := s.ownerOf(r)

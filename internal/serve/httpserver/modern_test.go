@@ -90,17 +90,21 @@ func TestOpenReportsTheFirstFault(t *testing.T) {
 	}{
 		{"version header missing", header("Mcp-Method", "x"), modernRequest(unknown, `"v998"`, "", ""),
 			mcp.CodeHeaderMismatch},
-		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion, "2026-07-28"),
+		{"version header repeated", header(httpcodec.HeaderVersion, "2026-07-28", httpcodec.HeaderVersion,
+			"2026-07-28"),
 			modernRequest(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
-		{"params missing", header(httpcodec.HeaderVersion, "v999"), `{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`,
+		{"params missing", header(httpcodec.HeaderVersion, "v999"),
+			`{"jsonrpc":"2.0","id":1,"method":"no/such/method"}`,
 			jsonrpc.CodeInvalidParams},
 		{"_meta is not an object", header(httpcodec.HeaderVersion, "v999"),
 			`{"jsonrpc":"2.0","id":1,"method":"no/such/method","params":{"_meta":7}}`, jsonrpc.CodeInvalidParams},
 		{"_meta without a version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "", "{}", ""),
 			jsonrpc.CodeInvalidParams},
-		{"version is not a string", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, "20260728", "{}", ""),
+		{"version is not a string", header(httpcodec.HeaderVersion, "v999"),
+			modernRequest(unknown, "20260728", "{}", ""),
 			jsonrpc.CodeInvalidParams},
-		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v998"`, "", ""),
+		{"_meta without capabilities", header(httpcodec.HeaderVersion, "v999"),
+			modernRequest(unknown, `"v998"`, "", ""),
 			jsonrpc.CodeInvalidParams},
 		{"capabilities are not an object", header(httpcodec.HeaderVersion, "v999"),
 			modernRequest(unknown, `"v998"`, "[]", ""), jsonrpc.CodeInvalidParams},
@@ -114,7 +118,8 @@ func TestOpenReportsTheFirstFault(t *testing.T) {
 			mcp.CodeHeaderMismatch},
 		{"unknown version", header(httpcodec.HeaderVersion, "v999"), modernRequest(unknown, `"v999"`, "{}", ""),
 			mcp.CodeUnsupportedVersion},
-		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"), modernRequest(unknown, `"2025-11-25"`, "{}", ""),
+		{"legacy version", header(httpcodec.HeaderVersion, "2025-11-25"),
+			modernRequest(unknown, `"2025-11-25"`, "{}", ""),
 			mcp.CodeUnsupportedVersion},
 		{"method header missing", header(httpcodec.HeaderVersion, "2026-07-28"),
 			modernRequest(unknown, `"2026-07-28"`, "{}", ""), mcp.CodeHeaderMismatch},
@@ -159,7 +164,8 @@ func TestNameHeaderMustEqualTheBody(t *testing.T) {
 		{mcp.MethodCallTool, `"name":"gr\u0065et",`, []string{"greet"}, true},
 		{mcp.MethodCallTool, `"name":"greet",`, []string{"=?base64?Z3JlZXQ=?="}, true},
 		{mcp.MethodCallTool, `"name":"grüß",`, []string{"=?base64?Z3LDvMOf?="}, true},
-		{mcp.MethodCallTool, `"name":"=?base64?Z3JlZXQ=?=",`, []string{"=?base64?Z3JlZXQ=?="}, false}, // decodes to greet
+		// decodes to greet
+		{mcp.MethodCallTool, `"name":"=?base64?Z3JlZXQ=?=",`, []string{"=?base64?Z3JlZXQ=?="}, false},
 		{mcp.MethodCallTool, `"name":"=?base64?",`, []string{"=?base64?"}, true},
 		{mcp.MethodCallTool, `"name":"greet",`, nil, false},
 		{mcp.MethodCallTool, `"name":"greet",`, []string{"greet", "greet"}, false},
@@ -190,7 +196,8 @@ func TestNameHeaderMustEqualTheBody(t *testing.T) {
 func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
 	meta := func(v string) string {
-		return `{"jsonrpc":"2.0","method":"notifications/x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` +
+		return `{"jsonrpc":"2.0","method":"notifications/x",` +
+			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` +
 			v + `"}}}`
 	}
 	for _, tc := range []struct {

@@ -131,7 +131,8 @@ func openedPair(t *testing.T, w http.ResponseWriter,
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.openPair(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil), &response{stream: eventStream{w: w}})
+		s.openPair(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil),
+			&response{stream: eventStream{w: w}})
 	}()
 	t.Cleanup(func() {
 		leave()
@@ -160,7 +161,8 @@ func openedPair(t *testing.T, w http.ResponseWriter,
 	return nil, nil
 }
 
-const initializePair = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
+const initializePair = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05",` +
+	`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 
 func TestAPairEndsWhileItsHandshakeIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -199,7 +199,8 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 	ctx := x.ctx
 	if s.Auth != nil {
 		if routed.Caller == nil {
-			s.Logger.Error("cannot accept a message that another replica has received: the replicas must have the same Auth")
+			s.Logger.Error("cannot accept a message that another replica has received: the replicas must have the " +
+				"same Auth")
 			return
 		}
 		t := routed.Caller

@@ -41,10 +41,11 @@ type Server struct {
 	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int
 
-	// Forward sends a message of a client to the other replicas, one of which may serve the request to which the message
-	// belongs. They call Deliver. Session is the key of the session. Forward returns nil when the Bus has taken the
-	// message. That does not mean that a replica has it: a message is delivered at most once, and is lost without a report
-	// if its request has ended or its replica does not receive it. Forward is nil if the server has no other replicas.
+	// Forward sends a message of a client to the other replicas, one of which may serve the request to which the
+	// message belongs. They call Deliver. Session is the key of the session. Forward returns nil when the Bus has
+	// taken the message. That does not mean that a replica has it: a message is delivered at most once, and is lost
+	// without a report if its request has ended or its replica does not receive it. Forward is nil if the server has
+	// no other replicas.
 	Forward func(ctx context.Context, session string, message []byte) error
 	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
 	PairRoutes *PairRoutes
@@ -168,7 +169,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // classify returns the era of a request. m is nil unless the body is a single message.
 func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 	return revision.Classify(revision.Input{
-		Message: m, HTTP: true, Header: r.Header[httpcodec.HeaderVersion], Session: r.Header[httpcodec.HeaderSession] != nil,
+		Message: m, HTTP: true, Header: r.Header[httpcodec.HeaderVersion],
+		Session: r.Header[httpcodec.HeaderSession] != nil,
 	})
 }
 

@@ -97,7 +97,8 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
 			return
 		}
-		s.serveLegacy(w, r, x, live, nil, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
+		s.serveLegacy(w, r, x, live, nil, func(ctx context.Context, dst *[]byte,
+			stream rpc.Stream) *call.OverloadError {
 			return live.Serve(ctx, dst, m, stream)
 		})
 	}
@@ -240,7 +241,8 @@ func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange
 	var overload *call.OverloadError
 	x.stream.exited = true // unless serve returns
 	defer func() {
-		if x.stream.exited { // the response is flushed before the handler ends, and the client may send its next request
+		// the response is flushed before the handler ends, and the client may send its next request
+		if x.stream.exited {
 			live.Inflight().Release(reserved)
 		} else {
 			defer live.Inflight().Release(reserved)

@@ -358,7 +358,9 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 	if incomplete {
 		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
 	}
-	conn.enqueue(func(dst []byte) []byte { return httpcodec.AppendPriming(dst, s.key.Stream, seq, retry.Milliseconds()) })
+	conn.enqueue(func(dst []byte) []byte {
+		return httpcodec.AppendPriming(dst, s.key.Stream, seq, retry.Milliseconds())
+	})
 	if connDone == nil && !conn.disconnect() {
 		return fmt.Errorf("%w: cannot close the connection before the response", rpc.ErrUnsupported)
 	}

@@ -91,7 +91,8 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone}); !errors.Is(err, context.Canceled) {
+		if _, err := stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone}); !errors.Is(err,
+			context.Canceled) {
 			t.Fatalf("resumed: %v", err)
 		}
 		stream.unlock()
@@ -239,7 +240,8 @@ func (s withoutBuckets) Get(ctx context.Context, key string) (store.Item, error)
 // A stream that cannot deliver all subscribed updates does not begin.
 func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
 	memory := store.NewMemory(store.MemoryOptions{})
-	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s","renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
+	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s",`+
+		`"renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
 	state, err := legacy.DecodeState([]byte(record))
 	if err != nil {
 		t.Fatal(err)

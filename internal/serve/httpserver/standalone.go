@@ -192,8 +192,9 @@ func (s *sessionStream) readAfterTakeOver(ctx context.Context) {
 	}
 	defer s.unlock()
 	if err := s.readNew(ctx); err != nil && ctx.Err() == nil {
-		s.all.logger.WarnContext(ctx, "cannot read the events of the replica that had the stream: they follow with the "+
-			"next event", "error", err)
+		s.all.logger.WarnContext(ctx,
+			"cannot read the events of the replica that had the stream: they follow with the "+
+				"next event", "error", err)
 	}
 }
 

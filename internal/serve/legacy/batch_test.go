@@ -32,7 +32,8 @@ func TestOnlyOneRevisionHasBatches(t *testing.T) {
 		}
 	}
 	server, _ := newServer()
-	if _, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"), jsonrpc.Limits{}); err == nil {
+	if _, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"),
+		jsonrpc.Limits{}); err == nil {
 		t.Error("a batch before the handshake is accepted")
 	}
 }
@@ -52,19 +53,24 @@ func TestBatchIsAnsweredWithABatch(t *testing.T) {
 		requests          bool
 	}{
 		{"one", "[" + request("1") + "]", "[" + answer("1") + "]", true},
-		{"responses in the order of requests", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]", "[" +
-			answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
+		{"responses in the order of requests", "[" + request("2") + "," + request(`"b"`) + " ,\n" + request("1") + "]",
+			"[" +
+				answer("2") + "," + answer(`"b"`) + "," + answer("1") + "]", true},
 		{"mixed", "[" + notify + "," + request("1") + "," + response + "]", "[" + answer("1") + "]", true},
 		{"notifications only", "[" + notify + "," + response + "," + badResponse + "," + badNotice + "]", "", false},
 		{"invalid elements", "[7," + request("1") + "]",
-			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}},` +
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON ` +
+				`object"}},` +
 				answer("1") + "]", true},
 		{"nested batch", "[[" + request("1") + "]]",
-			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON object"}}]`,
+			`[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid message: message must be a JSON ` +
+				`object"}}]`,
 			true},
 		{"request with invalid params", `[{"jsonrpc":"2.0","id":5,"method":"tools/list","params":[1]}]`,
-			`[{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"invalid message: params must be an object"}}]`, true},
-		{"ids of two types", "[" + request("1") + "," + request(`"1"`) + "]", "[" + answer("1") + "," + answer(`"1"`) + "]",
+			`[{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"invalid message: params must be an object"}}]`,
+			true},
+		{"ids of two types", "[" + request("1") + "," + request(`"1"`) + "]",
+			"[" + answer("1") + "," + answer(`"1"`) + "]",
 			true},
 		{"handler that ends its goroutine", `[{"jsonrpc":"2.0","id":1,"method":"resources/read"},` + request("2") + "]",
 			`[{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}},` + answer("2") + "]", true},
@@ -136,7 +142,8 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	done := make(chan []byte)
 	go func() { done <- batchOf(0, 1, 2).Serve(context.Background(), nil, nil) }()
 	active := []handling{<-calls, <-calls, <-calls}
-	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"too many requests in flight: try again in 1s","data":{"limit":"requests in flight","retryAfterMs":1000}}}]`
+	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"too many requests in flight: try again in ` +
+		`1s","data":{"limit":"requests in flight","retryAfterMs":1000}}}]`
 	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
 		t.Errorf("%s", out)
 	}
@@ -215,7 +222,8 @@ func TestRejectedBatchEndsInputRequests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			s, question, done := askForRoots(t, test.revision, func(_ []json.RawMessage, err error) {
-				if !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), test.want) || time.Since(begin) > 0 {
+				if !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), test.want) ||
+					time.Since(begin) > 0 {
 					t.Errorf("%s, %.100s: after %v: %v", test.revision, test.before, time.Since(begin), err)
 				}
 				if limit := new(jsonrpc.LimitError); errors.As(err, &limit) != strings.Contains(test.want, "limit") {

@@ -133,7 +133,8 @@ func (s *Session) notifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 	switch finished, err := rpc.Poll(ctx, a.Timeout, rpc.RecoverPanics(a.Done)); {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.server.Logger.WarnContext(ctx, "cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed",
+		s.server.Logger.WarnContext(ctx,
+			"cannot notify the client of the end of a URL elicitation: RequiredURL.Done failed",
 			"method", a.Method, "error", err)
 	case finished:
 		s.Notify(jsonrpc.AppendNotification(nil, a.Method, a.Params))

@@ -49,7 +49,8 @@ func (s *Session) begin(served bool) {
 // puts the revision and the peer into d. The error is the response to initialize.
 func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 	if s.initialized {
-		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session must not be initialized twice"}
+		return State{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: "session must not be initialized twice"}
 	}
 	version, _ := d.Params.Get("protocolVersion")
 	info, hasInfo := d.Params.Get("clientInfo")

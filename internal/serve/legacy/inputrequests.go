@@ -355,7 +355,8 @@ func (t *requestedTask) await(ctx context.Context) (json.RawMessage, error) {
 			err = errors.New("the result is of another task")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: tasks/get: cannot read the task of the client: %w", call.ErrInvalidResponse, err)
+			return nil, fmt.Errorf("%w: tasks/get: cannot read the task of the client: %w", call.ErrInvalidResponse,
+				err)
 		}
 		t.take(&state.LegacyTask)
 	}

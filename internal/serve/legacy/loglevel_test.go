@@ -70,7 +70,8 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	}
 	here, there := open(one), open(two) // both replicas use the session
 	wantLevel(here, mcp.LevelInfo)
-	if got := serve(t, here, `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
+	if got := serve(t, here,
+		`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
 		t.Fatal(got)
 	}
 	if err := there.MarkReady(t.Context()); err != nil { // a write of the state keeps the level

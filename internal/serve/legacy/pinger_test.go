@@ -140,7 +140,8 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 func newAsking(t *testing.T) *Server {
 	s, _ := newServer()
 	s.Engine = rpc.NewEngine(rpc.Handlers{mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
-		_, err := c.InputRequester.RequestInput(ctx, c, []rpc.InputRequest{{Method: mcp.MethodElicit, Params: []byte(`{}`)}})
+		_, err := c.InputRequester.RequestInput(ctx, c, []rpc.InputRequest{{Method: mcp.MethodElicit,
+			Params: []byte(`{}`)}})
 		return nil, err
 	}}, nil)
 	return s
@@ -199,7 +200,8 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 				if want.serving {
 					done := make(chan struct{})
 					go func() {
-						serve(t.Context(), mine.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
+						serve(t.Context(), mine.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`),
+							nil)
 						close(done)
 					}()
 					h := <-calls

@@ -81,14 +81,16 @@ func TestExpiredSessionsDoNotCount(t *testing.T) {
 					t.Fatal(err)
 				}
 				l.Release()
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, ErrTooManySessions) {
+				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
+					ErrTooManySessions) {
 					t.Fatal(err)
 				}
 				time.Sleep(31 * time.Second)
 				for range 2 {
 					mustCreate(t, s, principal.Anonymous, "a")
 				}
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, ErrTooManySessions) {
+				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
+					ErrTooManySessions) {
 					t.Errorf("the third session: %v", err)
 				}
 			})
@@ -105,7 +107,8 @@ func TestSessionsAreCheckedOnceASecond(t *testing.T) {
 		}
 		mustReject := func() {
 			t.Helper()
-			if _, err := s.Create(t.Context(), principal.Anonymous, "b", someState); !errors.Is(err, ErrTooManySessions) {
+			if _, err := s.Create(t.Context(), principal.Anonymous, "b", someState); !errors.Is(err,
+				ErrTooManySessions) {
 				t.Fatal(err)
 			}
 		}
@@ -151,8 +154,9 @@ func TestIdleSessionsNeedTwoKilobytesAndNoGoroutine(t *testing.T) {
 	}
 	s, _ := newSessions(SessionLimits{PerAddress: n})
 	state := State{
-		Revision:     mcp.V20251125,
-		Info:         []byte(`{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind","version":"1.23.4"}`),
+		Revision: mcp.V20251125,
+		Info: []byte(`{"name":"a-client-of-the-usual-kind","title":"A client of the usual kind",` +
+			`"version":"1.23.4"}`),
 		Capabilities: []byte(`{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`),
 	}
 	goroutines, before := runtime.NumGoroutine(), heap()
@@ -251,7 +255,8 @@ func TestSessionThatEndsDuringAChangeLeavesNothing(t *testing.T) {
 					}
 				}
 				if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 || subscribed(t, two) != 0 {
-					t.Errorf("%s %s, replica %d: %d and %d bytes count, and the store has %q", hook, op, replica, subscribed(t, one),
+					t.Errorf("%s %s, replica %d: %d and %d bytes count, and the store has %q", hook, op, replica,
+						subscribed(t, one),
 						subscribed(t, two), left)
 				}
 			}
@@ -304,7 +309,8 @@ func TestBucketsLiveAsLongAsTheirSession(t *testing.T) {
 		if left := kv.stored(t); len(left) > 0 {
 			t.Errorf("the store has %q", left)
 		}
-		if n := len(one.quota.sessions) + len(one.quota.owners) + len(two.quota.sessions) + len(two.quota.owners); n != 0 {
+		if n := len(one.quota.sessions) + len(one.quota.owners) + len(two.quota.sessions) +
+			len(two.quota.owners); n != 0 {
 			t.Errorf("the quotas have %d entries", n)
 		}
 	})
@@ -390,7 +396,8 @@ func TestStateSurvivesTheStore(t *testing.T) {
 			}
 		}
 		got, err := DecodeState(want.Encode())
-		if err != nil || got.Revision != want.Revision || got.Ready != want.Ready || !bytes.Equal(got.Info, want.Info) ||
+		if err != nil || got.Revision != want.Revision || got.Ready != want.Ready ||
+			!bytes.Equal(got.Info, want.Info) ||
 			!bytes.Equal(got.Capabilities, want.Capabilities) ||
 			!slices.Equal(got.Subscribed, want.Subscribed) || !reflect.DeepEqual(got.Index, want.Index) {
 			t.Fatalf("%s decodes as %+v, %v", want.Encode(), got, err)

@@ -182,7 +182,8 @@ func (ss *StoredSession) ForgetStream() {
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrNoSession) {
-		ss.sessions.server.Logger.ErrorContext(ctx, "cannot record that the stream of a session has expired", "error", err)
+		ss.sessions.server.Logger.ErrorContext(ctx, "cannot record that the stream of a session has expired", "error",
+			err)
 	}
 }
 

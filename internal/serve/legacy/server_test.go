@@ -31,7 +31,8 @@ func codeOf(t *testing.T, raw []byte) int64 {
 
 func TestHandshakeAgreesOnARevision(t *testing.T) {
 	for offered, want := range map[string]mcp.Revision{
-		"2024-11-05": mcp.V20241105, "2025-03-26": mcp.V20250326, "2025-06-18": mcp.V20250618, "2025-11-25": mcp.V20251125,
+		"2024-11-05": mcp.V20241105, "2025-03-26": mcp.V20250326, "2025-06-18": mcp.V20250618,
+		"2025-11-25": mcp.V20251125,
 		"2026-07-28": mcp.V20251125, "1999-01-01": mcp.V20251125, "": mcp.V20251125,
 	} {
 		server, _ := newServer()
@@ -61,7 +62,8 @@ func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":7,"version":"1"},"capabilities":{}}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"}}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":[]}`,
-		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{},"ProtocolVersion":"2024-11-05"}`,
+		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{},` +
+			`"ProtocolVersion":"2024-11-05"}`,
 		`,"params":{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1"},"capabilities":{"x":"` +
 			strings.Repeat("y", maxCapabilities) + `"}}`,
 	} {
@@ -92,7 +94,8 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 		t.Errorf("after the handshake: %s", out)
 	}
 	for _, method := range []string{"server/discover", "subscriptions/listen", "no/such/method"} {
-		if out := serve(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`); codeOf(t, out) != jsonrpc.CodeMethodNotFound {
+		if out := serve(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`); codeOf(t,
+			out) != jsonrpc.CodeMethodNotFound {
 			t.Errorf("%s: %s", method, out)
 		}
 	}
@@ -102,8 +105,10 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 func TestLongClientInfoIsTruncated(t *testing.T) {
 	server, _ := newServer()
 	picture := "data:image/png;base64," + strings.Repeat("A", 1<<20)
-	raw := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":` +
-		`{"name":"` + strings.Repeat("n", 250) + `éééé","title":"T","version":"1","icons":[{"src":"` + picture + `"}]}}}`
+	raw := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{"sampling":{}},"clientInfo":` +
+		`{"name":"` + strings.Repeat("n", 250) + `éééé","title":"T","version":"1","icons":[{"src":"` + picture +
+		`"}]}}}`
 	s := server.NewSession(principal.Anonymous)
 	out := serve(t.Context(), s, parse(t, raw), nil)
 	if codeOf(t, out) != 0 || !s.Initialized() {

@@ -118,7 +118,8 @@ func TestSessionInUseAdoptsChangesOfOtherReplicas(t *testing.T) {
 	l := mustOpen(t, here, principal.Anonymous, id)
 	defer l.Release()
 	if l != early || !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
-		t.Errorf("the same session %v, ready %v and %v, level %s", l == early, l.Ready, l.subscriptions.ready, l.level.get())
+		t.Errorf("the same session %v, ready %v and %v, level %s", l == early, l.Ready, l.subscriptions.ready,
+			l.level.get())
 	}
 }
 
@@ -222,7 +223,8 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 		}
 		l.Release()
 		if asked.gets != want.gets || asked.touches != want.touches {
-			t.Errorf("use %d: %d gets and %d touches, want %d and %d", i+1, asked.gets, asked.touches, want.gets, want.touches)
+			t.Errorf("use %d: %d gets and %d touches, want %d and %d", i+1, asked.gets, asked.touches, want.gets,
+				want.touches)
 		}
 	}
 	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {

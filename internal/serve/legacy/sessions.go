@@ -94,7 +94,9 @@ func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
 	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession),
 		byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
-	s.quota.bytes.OnFull(func(ctx context.Context, owner changes.Owner) { s.quota.removeExpiredOf(owner, s.expired(ctx)) })
+	s.quota.bytes.OnFull(func(ctx context.Context, owner changes.Owner) {
+		s.quota.removeExpiredOf(owner, s.expired(ctx))
+	})
 	return s
 }
 
@@ -283,7 +285,8 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 	switch item, err := s.store.Get(ctx, key); {
 	case err == nil: // another replica may have created buckets
 		if state, err := DecodeState(item.Value); err == nil {
-			s.quota.setSubscribed(changes.OwnerOf(who, state.Address), key, state.subscribedSize(), state.Index.numbers())
+			s.quota.setSubscribed(changes.OwnerOf(who, state.Address), key, state.subscribedSize(),
+				state.Index.numbers())
 		}
 	case !errors.Is(err, store.ErrNotFound):
 		return err

@@ -395,8 +395,10 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`,
 		`{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":[]}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[64,1,1,1]]}}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[-1,1,1,1]]}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[64,1,1,` +
+			`1]]}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[-1,1,1,` +
+			`1]]}}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[1,1,1]]}}`,
 	} {
 		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),

@@ -138,7 +138,8 @@ func TestSubscriptionsSurviveAFailureOfAnyStoreOperation(t *testing.T) {
 					must(t, x.change(t, s, id))
 					uris, counted, actual := kv.contents(t, id)
 					if counted != actual || !slices.Equal(uris, x.want) {
-						t.Errorf("%s, then repeated: the record counts %d bytes, %d are stored, %d URIs, want %d", what, counted, actual,
+						t.Errorf("%s, then repeated: the record counts %d bytes, %d are stored, %d URIs, want %d", what,
+							counted, actual,
 							len(uris), len(x.want))
 					}
 					if n := subscribed(t, s); n != actual {
@@ -181,7 +182,9 @@ func TestSubscriptionLimitsIncludeAllBuckets(t *testing.T) {
 		most int
 	}{
 		"number": {func(i int) string { return fmt.Sprintf("test:%d", i) }, changes.MaxSubscribed},
-		"bytes":  {func(i int) string { return longURI(i) + strings.Repeat("y", 7000) }, changes.MaxSubscribedURIs / 8000},
+		"bytes": {func(i int) string {
+			return longURI(i) + strings.Repeat("y", 7000)
+		}, changes.MaxSubscribedURIs / 8000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, two, kv, id := bucketed(t, 0)
@@ -264,7 +267,8 @@ func TestCostOfASubscriptionDoesNotGrowWithTheirNumber(t *testing.T) {
 		t.Logf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read,
 			c.written)
 		if c.read > most || c.written > most || c.ops > 5 {
-			t.Errorf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops, c.read,
+			t.Errorf("with %d subscriptions %s needs %d operations, reads %d bytes and writes %d", n, what, c.ops,
+				c.read,
 				c.written)
 		}
 	}

@@ -257,13 +257,15 @@ func TestReplicasChangeOneBucketInAnyOrder(t *testing.T) {
 					kv.hook(nil, nil)
 					uris, counted, actual := kv.contents(t, id)
 					if !slices.Equal(uris, slices.Sorted(maps.Keys(want))) || counted != actual {
-						t.Errorf("subscribing %v, change %d, operation %d: %d URIs, want %d, %d bytes counted, %d stored", subscribing,
+						t.Errorf("subscribing %v, change %d, operation %d: %d URIs, want %d, %d bytes counted, %d "+
+							"stored", subscribing,
 							inner, k, len(uris), len(want), counted, actual)
 					}
 					for _, replica := range []*Sessions{one, two} {
 						must(t, use(t, replica, id, func(*StoredSession) error { return nil }))
 						if n := bytesCounted(replica); n != actual {
-							t.Errorf("subscribing %v, change %d, operation %d: a replica counts %d bytes, want %d", subscribing, inner, k, n,
+							t.Errorf("subscribing %v, change %d, operation %d: a replica counts %d bytes, want %d",
+								subscribing, inner, k, n,
 								actual)
 						}
 					}

@@ -36,7 +36,8 @@ func TestStatesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		"other principal": *round(t, s, other, "x").State,
 	}
 	for _, c := range corpus.Sealed(t, value) {
-		out := round(t, s, principal.Local, "x", `"requestState":`+string(c.Bytes(t, fragments))+`,`, answering("one", yes))
+		out := round(t, s, principal.Local, "x", `"requestState":`+string(c.Bytes(t, fragments))+`,`,
+			answering("one", yes))
 		got := "rejected"
 		if out.err == nil && out.Kind == mcp.ResultTypeComplete {
 			got = "accepted"

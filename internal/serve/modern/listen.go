@@ -124,7 +124,8 @@ const maxTasks = 100
 // that the acknowledgement omits them.
 func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
 	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
-		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params has an unknown member %q: names are case-sensitive",
+		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"params has an unknown member %q: names are case-sensitive",
 			name)
 	}
 	raw, _ := params.Get("notifications")
@@ -149,7 +150,8 @@ func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 		case "taskIds":
 			switch {
 			case value[0] != '[' || schema.Decode(value, &filter.TaskIDs) != nil:
-				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.taskIds must be an array of task ids")
+				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+					"params.notifications.taskIds must be an array of task ids")
 			case len(filter.TaskIDs) > maxTasks:
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many tasks: the limit is %d", maxTasks)
 			}

@@ -76,7 +76,8 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	}
 	responses, ok := c.Params().Get("inputResponses")
 	if ok && responses[0] != '{' {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.inputResponses must be an object with the answers by key")
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
+			"params.inputResponses must be an object with the answers by key")
 	}
 	sealed, ok := c.Params().Get("requestState")
 	if !ok { // see earlyAnswer
@@ -85,7 +86,8 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	if err := r.restore(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
 		return rpc.StoreFailure
 	} else if err != nil {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
+		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it",
+			err)
 	}
 	c.RestoreKey(r.state.Key)
 	c.SetRound(r.state.Round, r.acceptAnswers(responses))
@@ -278,8 +280,10 @@ func (r *replay) require(ctx context.Context, e *call.URLRequiredError) error {
 		}
 		for i, raw := range answers {
 			var answer mcp.ElicitResult
-			if v2.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline || answer.Action == mcp.ElicitCancel) {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the user declined to open %s, which this call requires",
+			if v2.Unmarshal(raw, &answer) == nil && (answer.Action == mcp.ElicitDecline ||
+				answer.Action == mcp.ElicitCancel) {
+				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+					"the user declined to open %s, which this call requires",
 					e.URLs[i].URL)
 			}
 		}

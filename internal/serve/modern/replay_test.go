@@ -46,7 +46,8 @@ func askingServer(t testing.TB, questions ...rpc.InputRequest) *Server {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}, nil
 	}
 	engine := rpc.NewEngine(rpc.Handlers{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
-	return &Server{Engine: engine, Peers: &rpc.PeerCache{}, Identity: []byte(`{"name":"s","version":"1"}`), Seals: seals}
+	return &Server{Engine: engine, Peers: &rpc.PeerCache{}, Identity: []byte(`{"name":"s","version":"1"}`),
+		Seals: seals}
 }
 
 func ask(key string) rpc.InputRequest {
@@ -78,7 +79,8 @@ func roundWith(t testing.TB, s *Server, who principal.Principal, tool, arguments
 func roundNamed(t testing.TB, s *Server, who principal.Principal, name, arguments string, members ...string) outcome {
 	t.Helper()
 	params := `"name":` + name + `,"arguments":` + arguments + `,` + strings.Join(members, "") +
-		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
 		jsonrpc.Limits{})
 	if err != nil {
@@ -161,7 +163,8 @@ func TestModifiedStatesAreRejected(t *testing.T) {
 	rejected := func(name, state string) {
 		t.Helper()
 		out := round(t, s, principal.Local, "x", `"requestState":`+state+`,`, answering("one", yes))
-		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, "requestState") {
+		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams ||
+			!strings.Contains(out.err.Message, "requestState") {
 			t.Errorf("%s: %+v %v", name, out, out.err)
 		}
 	}
@@ -192,7 +195,8 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 		"another principal": round(t, s, other, "x", echoing(mine), answering("one", yes)),
 		"anonymous":         round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
 		"another tool":      round(t, s, principal.Local, "y", echoing(mine), answering("one", yes)),
-		"other arguments":   roundWith(t, s, principal.Local, "x", `{"a":2,"b":"x"}`, echoing(mine), answering("one", yes)),
+		"other arguments": roundWith(t, s, principal.Local, "x", `{"a":2,"b":"x"}`, echoing(mine),
+			answering("one", yes)),
 		"one more argument": roundWith(t, s, principal.Local, "x", `{"a":1,"b":"x","c":null}`, echoing(mine),
 			answering("one", yes)),
 		"no arguments": roundWith(t, s, principal.Local, "x", `{}`, echoing(mine), answering("one", yes)),
@@ -210,7 +214,8 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 		}
 	}
 	now = now.Add(stateLifetime - time.Second)
-	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
+	if out := round(t, s, principal.Local, "x", echoing(mine),
+		answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
 		t.Errorf("before the expiry: %+v", out)
 	}
 	now = now.Add(2 * time.Second)
@@ -228,7 +233,8 @@ func TestStatesAcceptEquivalentJSON(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	params := `"arguments": { "b" : "\u0078", "a" : 1 }, "name":"x",` + echoing(first.State) + answering("one", yes) +
-		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientCapabilities":{}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
 		jsonrpc.Limits{})
 	if err != nil {

@@ -29,8 +29,8 @@ type Server struct {
 	// subscription and must be called unless there is an error. Nil means that the server has no tasks.
 	WatchTasks func(ctx context.Context, c *rpc.Call, ids []string) (accepted []string, states <-chan json.RawMessage,
 		stop func(), err error)
-	// Rechecks returns a channel that is closed when the callers of Listen may subscribe to other resources. Nil: it never
-	// is.
+	// Rechecks returns a channel that is closed when the callers of Listen may subscribe to other resources. Nil: it
+	// never is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
 }

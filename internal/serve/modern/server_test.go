@@ -65,7 +65,8 @@ func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) 
 }
 
 func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
-	_, err := open(t, newServer(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")), principal.Anonymous)
+	_, err := open(t, newServer(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")),
+		principal.Anonymous)
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -74,7 +75,8 @@ func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
-		mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions, Requested: "2199-01-01"}
+		mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions,
+		Requested: "2199-01-01"}
 	if diff := cmp.Diff(want, data); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -90,7 +92,8 @@ func TestCapabilitiesApplyToOneRequest(t *testing.T) {
 		capabilities string
 		sampling     bool
 	}{{`{"sampling":{}}`, true}, {`{}`, false}, {`{"sampling":{}}`, true}} {
-		c, err := open(t, s, parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")), principal.Anonymous)
+		c, err := open(t, s, parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")),
+			principal.Anonymous)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +109,8 @@ func TestOpenReadsMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"c","_meta":{` +
-		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"},` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n",` +
+		`"version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`
 	c, fault := open(t, newServer(), parse(t, raw), who)
 	if fault != nil {
@@ -120,10 +124,12 @@ func TestOpenReadsMetadata(t *testing.T) {
 	if cursor, _ := c.Params().Get("cursor"); string(cursor) != `"c"` {
 		t.Errorf("cursor %s", cursor)
 	}
-	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`, `"io.modelcontextprotocol/clientInfo":"n"`,
+	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`,
+		`"io.modelcontextprotocol/clientInfo":"n"`,
 		`"io.modelcontextprotocol/clientInfo":{"name":7}`} {
-		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`, `"_meta":{`+bad+
-			`,`, 1))
+		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`,
+			`"_meta":{`+bad+
+				`,`, 1))
 		if _, err := open(t, newServer(), m, who); err == nil || err.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -134,9 +140,11 @@ func TestServeAppendsOneResponse(t *testing.T) {
 	s := newServer()
 	for body, want := range map[string]string{
 		request(mcp.MethodListTools, `"2026-07-28"`, "{}",
-			""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
+			""): `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",` +
+			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}}`,
 		request("unknown", `"2026-07-28"`, "{}",
-			""): `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in revision 2026-07-28 of this server"}}`,
+			""): `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method \"unknown\" is not available in ` +
+			`revision 2026-07-28 of this server"}}`,
 	} {
 		m := parse(t, body)
 		got := serve(t.Context(), s, []byte("x"), m, principal.Anonymous)

@@ -37,11 +37,13 @@ type storedState struct {
 // state, so that a reader of the store cannot decrypt it.
 func (s *Server) storeState(ctx context.Context, c *rpc.Call, text []byte) (*storedState, error) {
 	if s.Store == nil {
-		return nil, fmt.Errorf("the answers of the client exceed %d bytes, the limit without a store: ask for less input",
-			maxState)
+		return nil,
+			fmt.Errorf("the answers of the client exceed %d bytes, the limit without a store: ask for less input",
+				maxState)
 	}
 	if len(text) > maxStoredBytes {
-		return nil, fmt.Errorf("the answers of the client exceed the limit of %d bytes: ask for less input", maxStoredBytes)
+		return nil, fmt.Errorf("the answers of the client exceed the limit of %d bytes: ask for less input",
+			maxStoredBytes)
 	}
 	// The handler's context has ended when it asked for input.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)

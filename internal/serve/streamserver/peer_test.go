@@ -186,7 +186,8 @@ func (p *peer) ended() error {
 }
 
 func initialize(r mcp.Revision) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"clientInfo":{"name":"a","version":"1"},"capabilities":{}}}`, r)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,`+
+		`"clientInfo":{"name":"a","version":"1"},"capabilities":{}}}`, r)
 }
 
 // handshake begins a session.
@@ -198,11 +199,14 @@ func (p *peer) handshake(r mcp.Revision) {
 
 // These functions return a tool call of each era. Id and argument are JSON.
 func legacyCall(id, tool, argument string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s}}}`, id, tool, argument, id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,`+
+		`"_meta":{"progressToken":%s}}}`, id, tool, argument, id)
 }
 
 func modernCall(id, tool, argument string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%s,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, id, tool, argument, id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s,`+
+		`"_meta":{"progressToken":%s,"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientCapabilities":{}}}}`, id, tool, argument, id)
 }
 
 func legacyReply(id, text string) string {
@@ -210,7 +214,8 @@ func legacyReply(id, text string) string {
 }
 
 func modernReply(id, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id, text)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text",`+
+		`"text":%q}]}}`, id, text)
 }
 
 // era is one way to call tools, on a connection that is ready for it.

@@ -58,7 +58,8 @@ func TestResponsesAreReadWhileAllSlotsAreTaken(t *testing.T) {
 		answered := 0
 		for range 8 { // two input requests first; each response frees the slot of another call
 			line := p.receive()
-			if matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`) {
+			if matches(line,
+				`{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`) {
 				answered++
 				continue
 			}
@@ -94,7 +95,8 @@ func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 		for answered+rejected < calls {
 			line := p.receive()
 			switch {
-			case matches(line, `{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
+			case matches(line,
+				`{"jsonrpc":"2.0","id":…,"result":{"content":[{"type":"text","text":"{\"roots\":[]}"}]}}`):
 				answered++
 			case matches(line, `{"jsonrpc":"2.0","id":…,"error":{"code":-32603,"message":"too many queued requests…`):
 				rejected++
@@ -154,7 +156,8 @@ func TestBatchIsRejectedIfResponsesWaitBehindIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"), question.ID))
+		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"),
+			question.ID))
 		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
 	})
 }
@@ -187,7 +190,8 @@ func TestDuplicateQueuedIDIsRejected(t *testing.T) {
 		s.MaxInflight = 2
 		p := connect(t, s)
 		e.begin(p)
-		p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"), e.call("2", "echo", "{}"))
+		p.send(e.call("0", "block", "{}"), e.call("1", "block", "{}"), e.call("2", "block", "{}"),
+			e.call("2", "echo", "{}"))
 		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
 		close(b.proceed)
 		for range 3 {
@@ -238,7 +242,8 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 		synctest.Wait()
 		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"),
 			question.ID, legacyCall("3", "echo", "{}")))
-		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},{"jsonrpc":"2.0","id":3,"error":{…}]`,
+		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},`+
+			`{"jsonrpc":"2.0","id":3,"error":{…}]`,
 			legacyReply("1", `{"roots":[]}`))
 		if err := p.ended(); err != nil {
 			t.Error(err)

@@ -169,7 +169,9 @@ func TestBothErasShareAConnection(t *testing.T) {
 		// without _meta it belongs to the session
 		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"server/discover"}`, i))
 		p.want(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32602,…`, i))
-		p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+		p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call",` +
+			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1900-01-01",` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		p.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,…`)
 	}
 }
@@ -286,7 +288,10 @@ func TestHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
 
 func TestPanicIsAnswered(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"panic": func(context.Context, *rpc.Call) (any, error) { panic("hunter2") }}))
+		p := connect(t, newServer(handlers{"panic": func(context.Context,
+			*rpc.Call) (any, error) {
+			panic("hunter2")
+		}}))
 		e.begin(p)
 		p.send(e.call("1", "panic", "{}"))
 		p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
@@ -436,7 +441,8 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 			t.Error(err)
 		}
 		written := strings.Count(log.String(), "\n")
-		if written == 0 || written > 100 || !strings.Contains(log.String(), fmt.Sprintf("not_logged=%d", lines-(written-1))) {
+		if written == 0 || written > 100 || !strings.Contains(log.String(),
+			fmt.Sprintf("not_logged=%d", lines-(written-1))) {
 			t.Errorf("%.100s: the log has %d lines: %s", message, written, log.String()[max(0, log.Len()-300):])
 		}
 	}

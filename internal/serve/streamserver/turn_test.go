@@ -166,7 +166,8 @@ func TestProgressOfAHandlerOfTheReaderIsSentAtOnce(t *testing.T) {
 		p.callUntilQuick(e, "unsteady")
 		p.send(e.call("1", "unsteady", `{"count":3}`))
 		for i := range 3 {
-			p.want(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`,
+			p.want(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,`+
+				`"progress":%d}}`,
 				i+1))
 			proceed <- struct{}{}
 		}

@@ -20,7 +20,8 @@ func echo(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, 
 func main() {
 	log.SetFlags(0)
 	s := server.NewMCPServer("mcpgo", "1.0.0")
-	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns the text."), mcp.WithString("text", mcp.Required())), echo)
+	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns the text."), mcp.WithString("text", mcp.Required())),
+		echo)
 	if err := server.ServeStdio(s); err != nil {
 		log.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func (b *brokered) addReplica(i int, redis string) {
 		b.t.Fatal(err)
 	}
 	// Without credentials of the operator, so that each caller has lists of its own.
-	config := host.ServerConfig{Name: "up", Target: client.URL(b.up), MaxResult: 1000, CallerAuth: host.NewCallerAuth(broker.Authorizer("up"))}
+	config := host.ServerConfig{Name: "up", Target: client.URL(b.up), MaxResult: 1000,
+		CallerAuth: host.NewCallerAuth(broker.Authorizer("up"))}
 	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{config}, KV: db, Keys: keys}, s)
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
@@ -99,9 +100,10 @@ func (b *brokered) addReplica(i int, redis string) {
 
 func (b *brokered) dial(name string, r mcp.Revision) *client.Client {
 	b.t.Helper()
-	login := &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: func(ctx context.Context, page string) (string, error) {
-		return (&devissuer.Browser{User: name}).Authorize(ctx, page)
-	}}}
+	login := &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+		Open: func(ctx context.Context, page string) (string, error) {
+			return (&devissuer.Browser{User: name}).Authorize(ctx, page)
+		}}}
 	c, err := (&client.Dialer{Revision: r, Auth: login}).Dial(b.t.Context(), client.URL(b.proxy.url+"/mcp"))
 	if err != nil {
 		b.t.Fatal(err)
@@ -126,7 +128,8 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 			for _, name := range []string{"ada", "bob"} {
 				c := b.dial(name, r)
 				browser := gatewaytest.NewBrowser(map[string]gatewaytest.Account{
-					b.issuer.URL(): &devissuer.Browser{User: name}, b.there.URL(): &devissuer.Browser{User: name + "@up"},
+					b.issuer.URL(): &devissuer.Browser{User: name},
+					b.there.URL():  &devissuer.Browser{User: name + "@up"},
 				})
 				required, err := c.CallTool(t.Context(), "up__login", nil)
 				if err != nil || !required.IsError {
@@ -139,7 +142,8 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 					}
 				}
 				for range 2 * replicas {
-					if who, err := client.CallTool[string](t.Context(), c, "up__whoami", nil); err != nil || who != name+"@up" {
+					if who, err := client.CallTool[string](t.Context(), c, "up__whoami", nil); err != nil ||
+						who != name+"@up" {
 						t.Errorf("%s: %q, %v", name, who, err)
 					}
 				}
@@ -151,7 +155,8 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 				uri, _, _ = strings.Cut(uri, " ")
 				results[name] = uri
 				for range 2 * replicas {
-					if read, err := c.ReadResource(t.Context(), uri); err != nil || len(read.Contents[0].Text) != len(name+"@up")+largeResult {
+					if read, err := c.ReadResource(t.Context(), uri); err != nil ||
+						len(read.Contents[0].Text) != len(name+"@up")+largeResult {
 						t.Errorf("%s reads %q: %v", name, uri, err)
 					}
 				}
@@ -161,11 +166,13 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 				if _, err := c.ReadResource(t.Context(), results["ada"]); !errors.Is(err, client.ErrResourceNotFound) {
 					t.Errorf("%s reads the result of ada: %v", name, err)
 				}
-				if body, err := browser.Open(t.Context(), http.MethodPost, b.proxy.url+"/login/end/up"); err != nil || !strings.Contains(body, "keeps no logins") {
+				if body, err := browser.Open(t.Context(), http.MethodPost, b.proxy.url+"/login/end/up"); err != nil ||
+					!strings.Contains(body, "keeps no logins") {
 					t.Errorf("after the end of the login of %s: %s, %v", name, body, err)
 				}
 			}
-			if who, err := client.CallTool[string](t.Context(), b.dial("ada", r), "up__whoami", nil); err != nil || who != "ada@up" {
+			if who, err := client.CallTool[string](t.Context(), b.dial("ada", r), "up__whoami", nil); err != nil ||
+				who != "ada@up" {
 				t.Errorf("after the end of another login: %q, %v", who, err)
 			}
 		})

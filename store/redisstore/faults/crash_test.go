@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/internal/faulttest"
 )
 
-// All replicas and Redis are killed at one moment while users call tools and tasks run. When they have started again, the
-// sessions and tasks are there, the calls have one outcome, and no handler has started twice.
+// All replicas and Redis are killed at one moment while users call tools and tasks run. When they have started again,
+// the sessions and tasks are there, the calls have one outcome, and no handler has started twice.
 func TestReplicasAndRedisAreKilledTogether(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
 	bound := f.usageBound(t, 50)
@@ -83,8 +83,8 @@ func (f *fleet) openSessions(t *testing.T) (opened []rawSession) {
 	return opened
 }
 
-// Users go on while replicas are killed and started in turn. Calls may fail, but each has one outcome, no handler starts
-// twice, and no user receives what belongs to another one.
+// Users go on while replicas are killed and started in turn. Calls may fail, but each has one outcome, no handler
+// starts twice, and no user receives what belongs to another one.
 func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	f := newFleet(t)
 	bound := f.usageBound(t, 200)
@@ -103,8 +103,8 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// lostSessions is the memory for the sessions that Redis loses at once. A replica does not learn of their end, so its cache
-// keeps them: up to two for each user, as calls fail while Redis starts.
+// lostSessions is the memory for the sessions that Redis loses at once. A replica does not learn of their end, so its
+// cache keeps them: up to two for each user, as calls fail while Redis starts.
 const lostSessions = 2 * 100 * 2 << 10
 
 // Redis fails under load. Calls end with errors in time, and everything works again when Redis does.
@@ -156,7 +156,8 @@ func (r *redisServer) command(t testing.TB, words ...any) string {
 	return strings.TrimSpace(fmt.Sprint(result))
 }
 
-// Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call fails.
+// Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call
+// fails.
 func TestRollingRestartFailsNoCall(t *testing.T) {
 	f := newFleet(t)
 	bound := f.usageBound(t, 100)

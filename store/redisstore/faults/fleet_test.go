@@ -59,13 +59,15 @@ type fleet struct {
 // newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.
 func newFleet(t *testing.T, redisArguments ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: faulttest.Typed, Patience: faulttest.Patience}, journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
+	f := &fleet{t: t, ledger: &ledger.Ledger{Typed: faulttest.Typed, Patience: faulttest.Patience},
+		journal: filepath.Join(t.TempDir(), "journal"), began: time.Now()}
 	f.redis = startRedis(t, redisArguments...)
 	f.proxy = newProxy(t)
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
 	for i := range f.replicas {
-		f.replicas[i] = newReplica(t, settings{Name: "replica " + string(rune('1'+i)), Redis: f.redis.addr, Journal: f.journal, Key: key})
+		f.replicas[i] = newReplica(t, settings{Name: "replica " + string(rune('1'+i)), Redis: f.redis.addr,
+			Journal: f.journal, Key: key})
 		t.Cleanup(f.replicas[i].check)
 		f.start(i)
 		t.Cleanup(f.replicas[i].kill)
@@ -166,8 +168,8 @@ func runReplica(text string) error {
 	return s.Serve(ctx, listener)
 }
 
-// printIfSlow prints all goroutines shortly before Serve cancels the calls in flight, so that the output tells what they
-// wait for. A replica that ends in time does not reach it.
+// printIfSlow prints all goroutines shortly before Serve cancels the calls in flight, so that the output tells what
+// they wait for. A replica that ends in time does not reach it.
 func printIfSlow() {
 	timer := time.NewTimer(4 * time.Second)
 	defer timer.Stop()
@@ -243,8 +245,8 @@ func (p *process) end() {
 	p.command = nil
 }
 
-// check fails the test if the process has printed a data race or a panic, and prints the end of the output of a test that
-// has failed.
+// check fails the test if the process has printed a data race or a panic, and prints the end of the output of a test
+// that has failed.
 func (p *process) check() {
 	output, err := os.ReadFile(p.output)
 	if err != nil {
@@ -295,7 +297,8 @@ func (r *redisServer) start() {
 		r.t.Fatalf("%v: run make tools", err)
 	}
 	_, port, _ := net.SplitHostPort(r.addr)
-	command := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save", ""}, r.arguments...)...)
+	command := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", r.dir, "--save",
+		""}, r.arguments...)...)
 	command.Dir = r.dir
 	r.process.start(command)
 	faulttest.Wait(r.t, "Redis starts", func() error {
@@ -320,7 +323,8 @@ func newReplica(t testing.TB, o settings) *replicaProcess {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &replicaProcess{process: process{t: t, name: o.Name, output: filepath.Join(t.TempDir(), "output")}, settings: string(text)}
+	return &replicaProcess{process: process{t: t, name: o.Name, output: filepath.Join(t.TempDir(), "output")},
+		settings: string(text)}
 }
 
 // start starts the replica and returns when it serves.
@@ -344,8 +348,8 @@ func (r *replicaProcess) start() {
 	r.addr = strings.TrimSpace(line)
 }
 
-// proxy sends every request to the next replica in turn. It knows nothing of sessions and does not repeat a request that
-// a replica has received. A request that cannot reach any replica gets status 502.
+// proxy sends every request to the next replica in turn. It knows nothing of sessions and does not repeat a request
+// that a replica has received. A request that cannot reach any replica gets status 502.
 type proxy struct {
 	url       string
 	transport *http.Transport
@@ -385,8 +389,8 @@ func newProxy(t testing.TB) *proxy {
 
 // RoundTrip sends a request to the next replica that accepts a connection.
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The whole body is read first. Otherwise the server of the proxy closes it with the beginning of the response, and the
-	// transport, which may not have read its end yet, then breaks the connection to the replica.
+	// The whole body is read first. Otherwise the server of the proxy closes it with the beginning of the response,
+	// and the transport, which may not have read its end yet, then breaks the connection to the replica.
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -406,7 +410,8 @@ func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		response, err = p.transport.RoundTrip(out)
 		p.done(target)
 		var dial *net.OpError
-		if !errors.As(err, &dial) || dial.Op != "dial" { // otherwise nothing was sent, and another replica may serve the request
+		// otherwise nothing was sent, and another replica may serve the request
+		if !errors.As(err, &dial) || dial.Op != "dial" {
 			return response, err
 		}
 	}

@@ -34,7 +34,8 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 			for i := range replicas {
 				db := openStore(t, redis.addr)
 				s := &server.Server{Name: "gateway", KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}}
-				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{upstream}, Dialer: client.Dialer{Revision: theirs}}, s)
+				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{upstream},
+					Dialer: client.Dialer{Revision: theirs}}, s)
 				endpoint := httptest.NewServer(s)
 				t.Cleanup(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
@@ -102,7 +103,8 @@ func upstreamCommand(t *testing.T, o upstreamSettings) client.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: self, Env: []string{upstreamVariable + "=" + string(text)}}}
+	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: self,
+		Env: []string{upstreamVariable + "=" + string(text)}}}
 }
 
 // runUpstream serves the features over stdio.

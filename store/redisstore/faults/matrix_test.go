@@ -99,7 +99,8 @@ func useProgress(t *testing.T, f *fleet, w wire) {
 	for range replicas {
 		const steps = 10
 		var seen []float64
-		must(t, u.call(t.Context(), "steps", arguments{Steps: steps}, u.progress(func(done float64) { seen = append(seen, done) })))
+		must(t, u.call(t.Context(), "steps", arguments{Steps: steps},
+			u.progress(func(done float64) { seen = append(seen, done) })))
 		if want := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(seen, want) {
 			t.Errorf("progress %v, want %v", seen, want)
 		}
@@ -249,7 +250,8 @@ func useListChanges(t *testing.T, f *fleet, w wire) {
 			must(t, u.call(t.Context(), "add", arguments{Name: name}))
 		}, func(c client.Change) bool { return c.Kind == client.ToolsChanged && !c.Resync })
 		for range replicas {
-			faulttest.Wait(t, "the new tool is on every replica", func() error { return u.call(t.Context(), name, arguments{}) })
+			faulttest.Wait(t, "the new tool is on every replica",
+				func() error { return u.call(t.Context(), name, arguments{}) })
 		}
 	}
 }
@@ -259,7 +261,9 @@ func useSubscriptions(t *testing.T, f *fleet, w wire) {
 	uri := "test:///" + u.name
 	changes := watch(t, u, client.WatchFilter{URIs: []string{uri}})
 	for range replicas {
-		notified(t, changes, func() { must(t, u.call(t.Context(), "update", arguments{Name: uri})) }, func(c client.Change) bool {
+		notified(t, changes, func() {
+			must(t, u.call(t.Context(), "update", arguments{Name: uri}))
+		}, func(c client.Change) bool {
 			if c.URI != uri {
 				t.Errorf("%+v is a change of another resource than %s", c, uri)
 			}
@@ -290,7 +294,8 @@ func useResumption(t *testing.T, f *fleet, w wire) {
 	const steps, cuts = 60, 5
 	cut := 0
 	events := f.ledger.Stream(u.name)
-	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 100}, u.progress(func(done float64) { // clients resume after one second
+	// clients resume after one second
+	must(t, u.call(t.Context(), "steps", arguments{Steps: steps, Pause: 100}, u.progress(func(done float64) {
 		events.Received(int(done))
 		if int(done)%(steps/cuts) == 1 {
 			if f.proxy.cut(u.name) > 0 { // events that were read together follow a cut
@@ -348,7 +353,8 @@ const pingBody = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 // initialize opens a session whose messages the test writes itself, and returns its id.
 func (u *user) initialize(t *testing.T) (id string) {
 	t.Helper()
-	id, status := u.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+string(u.wire.revision)+
+	id, status := u.post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+
+		string(u.wire.revision)+
 		`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 	if id == "" || status != http.StatusOK {
 		t.Fatalf("initialize: status %d, session %q", status, id)

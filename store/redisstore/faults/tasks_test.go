@@ -179,8 +179,8 @@ func (u *taskUser) resolve(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// complete waits until all tasks have ended, and records their outcomes. A task that must not run again has failed, unless
-// its replica goes on to run.
+// complete waits until all tasks have ended, and records their outcomes. A task that must not run again has failed,
+// unless its replica goes on to run.
 func (u *taskUser) complete(ctx context.Context, running bool) error {
 	for _, j := range u.jobs {
 		if j.ended {
@@ -216,7 +216,8 @@ type outcome struct {
 	err   error  // instead of a result
 }
 
-// observe asks a replica for a task, and records its state. It repeats requests that fail while Redis or a replica starts.
+// observe asks a replica for a task, and records its state. It repeats requests that fail while Redis or a replica
+// starts.
 func (u *taskUser) observe(ctx context.Context, replica int, id string) (o outcome, err error) {
 	observer := u.fleet.replicas[replica].name
 	err = faulttest.Within(lease, func() error {

@@ -70,7 +70,8 @@ func (r *replica) offer(ctx context.Context) {
 		return text.String(), err
 	})
 
-	asks := map[string]func(context.Context, arguments) (string, error){"elicit": elicit, "sample": sample, "roots": roots}
+	asks := map[string]func(context.Context, arguments) (string, error){"elicit": elicit, "sample": sample,
+		"roots": roots}
 	for name, ask := range asks {
 		tool(name, r.startedOnce(ask))
 		tool(name+"-parked", r.started(ask), server.Parked())
@@ -99,16 +100,19 @@ func (r *replica) offer(ctx context.Context) {
 	type name struct {
 		Name string `json:"name"`
 	}
-	server.AddTemplate(r.server, mcp.ResourceTemplate{Name: "note", URITemplate: "test:///{name}"}, func(_ context.Context, in name) (string, error) {
-		return "note of " + in.Name, nil
-	})
+	server.AddTemplate(r.server, mcp.ResourceTemplate{Name: "note", URITemplate: "test:///{name}"},
+		func(_ context.Context, in name) (string, error) {
+			return "note of " + in.Name, nil
+		})
 	server.AddStatic(r.server, mcp.Resource{Name: "static", URI: "test:///static"}, "static")
-	server.AddPrompt(r.server, mcp.Prompt{Name: "greet"}, func(_ context.Context, in name) (string, error) { return "Greet " + in.Name, nil })
+	server.AddPrompt(r.server, mcp.Prompt{Name: "greet"},
+		func(_ context.Context, in name) (string, error) { return "Greet " + in.Name, nil })
 	server.CompletePrompt(r.server, "greet", "name", server.CompleteFrom("Ada", "Bob"))
 }
 
 // addEntries adds the tools whose names the tool add has published.
-func (r *replica) addEntries(ctx context.Context, add func(string, func(context.Context, arguments) (string, error), ...server.ToolOption)) {
+func (r *replica) addEntries(ctx context.Context, add func(string, func(context.Context, arguments) (string, error),
+	...server.ToolOption)) {
 	entries, err := r.db.Subscribe(ctx, entriesTopic, 16)
 	if err != nil {
 		return
@@ -130,7 +134,8 @@ func (r *replica) addEntries(ctx context.Context, add func(string, func(context.
 }
 
 // started records the start of a handler.
-func (r *replica) started(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+func (r *replica) started(handle func(context.Context, arguments) (string, error)) func(context.Context,
+	arguments) (string, error) {
 	return func(ctx context.Context, in arguments) (string, error) {
 		if err := r.journal.Started(server.PrincipalOf(ctx).Subject(), in.Nonce); err != nil {
 			return "", err
@@ -140,7 +145,8 @@ func (r *replica) started(handle func(context.Context, arguments) (string, error
 }
 
 // startedOnce records the first start of a handler that runs again with each answer.
-func (r *replica) startedOnce(handle func(context.Context, arguments) (string, error)) func(context.Context, arguments) (string, error) {
+func (r *replica) startedOnce(handle func(context.Context, arguments) (string, error)) func(context.Context,
+	arguments) (string, error) {
 	return func(ctx context.Context, in arguments) (string, error) {
 		_, err := server.Once(ctx, "start", func(ctx context.Context, _ string) (bool, error) {
 			return true, r.journal.Started(server.PrincipalOf(ctx).Subject(), in.Nonce)
@@ -181,7 +187,8 @@ func steps(ctx context.Context, in arguments) (string, error) {
 // The tool fate tells what has become of it.
 func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	put := func(fate string) error {
-		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate), store.PutOptions{TTL: testTTL})
+		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate),
+			store.PutOptions{TTL: testTTL})
 		return err
 	}
 	// The client may cancel the call once it has started, so the progress comes first.

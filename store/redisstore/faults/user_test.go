@@ -89,7 +89,8 @@ func (u *user) tryConnect(url string, change ...func(*client.Dialer)) (*client.C
 			if text, ok := params.Messages[0].Content[0].(*mcp.TextContent); ok {
 				u.fleet.ledger.Received(u.name, text.Text)
 			}
-			return &mcp.CreateMessageResult{Role: "assistant", Model: "test", Content: []mcp.Content{mcp.Text(u.name)}}, nil
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "test", Content: []mcp.Content{mcp.Text(u.name)}},
+				nil
 		},
 		Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///" + u.name}}, nil },
 		OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
@@ -100,7 +101,8 @@ func (u *user) tryConnect(url string, change ...func(*client.Dialer)) (*client.C
 		},
 	}
 	if u.wire.pair {
-		d.Discovery = &client.Discovery{Target: target.String(), Revision: u.wire.revision, HTTPWithSSE: true, ReceivedAt: time.Now()}
+		d.Discovery = &client.Discovery{Target: target.String(), Revision: u.wire.revision, HTTPWithSSE: true,
+			ReceivedAt: time.Now()}
 	}
 	for _, f := range change {
 		f(d)

@@ -122,8 +122,9 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		if a.decline {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}
-		return nil, fmt.Errorf("the server asks you to open %s (%s); run the command at a terminal without answers, or "+
-			"decline with --decline", params.URL, params.Message)
+		return nil,
+			fmt.Errorf("the server asks you to open %s (%s); run the command at a terminal without answers, or "+
+				"decline with --decline", params.URL, params.Message)
 	}
 	fields, err := mcp.ParseElicitSchema(params.RequestedSchema)
 	if err != nil {
@@ -139,7 +140,8 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return nil, fmt.Errorf("no field %q in the question %q; %s", a.unused()[0], params.Message,
 			usageOf(params.RequestedSchema))
 	case !found:
-		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline", params.Message,
+		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline",
+			params.Message,
 			usageOf(params.RequestedSchema))
 	}
 	content, err := toolargs.ParseFields(params.RequestedSchema, withDefaults(fields, words))
@@ -228,7 +230,8 @@ func checkAnswer(raw json.RawMessage, fields *mcp.ElicitSchema, content json.Raw
 	}
 	if invalid := new(schema.ValidationError); errors.As(err, &invalid) && len(invalid.Issues) > 0 {
 		issue := invalid.Issues[0]
-		return fmt.Errorf("field %q: expected %s, got %s", strings.TrimPrefix(issue.Path, "/"), issue.Expected, issue.Got)
+		return fmt.Errorf("field %q: expected %s, got %s", strings.TrimPrefix(issue.Path, "/"), issue.Expected,
+			issue.Got)
 	}
 	if err != nil {
 		return err

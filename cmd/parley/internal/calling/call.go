@@ -113,7 +113,8 @@ func (e *unlistedError) Error() string { return e.err.Error() }
 // instead returns the error to report for err, which is that of a call: e if the server does not know the tool. E may
 // be nil.
 func (e *unlistedError) instead(err error) error {
-	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && e != nil && reported.Code == jsonrpc.CodeInvalidParams {
+	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && e != nil &&
+		reported.Code == jsonrpc.CodeInvalidParams {
 		return e.err
 	}
 	return err
@@ -176,8 +177,9 @@ func describedSchema(ctx context.Context, c *client.Client, tool string) (json.R
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
 	if err := schema.Decode([]byte(text), &described); err != nil || described.InputSchema == nil {
-		return nil, errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with " +
-			"--json")
+		return nil,
+			errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with " +
+				"--json")
 	}
 	return described.InputSchema, nil
 }

@@ -107,7 +107,8 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 	if err != nil {
 		return err
 	}
-	return output.Print(cmd, info, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name, flags.idle,
+	return output.Print(cmd, info, "Connected %s. It ends after %v without a command, or with: %s\n", flags.name,
+		flags.idle,
 		disconnectCommand(flags.name))
 }
 

@@ -18,7 +18,8 @@ func TestMessagesFollowTheirRoles(t *testing.T) {
 		{Role: mcp.RoleAssistant, Content: mcp.Text("an answer")},
 		{Role: mcp.RoleUser, Content: mcp.Image(make([]byte, 2), "image/png")},
 	})
-	want := "user:\na question\n\nassistant:\nan answer\n\nuser:\n[image, image/png, 2 bytes; save it with --save DIR]\n"
+	want := "user:\na question\n\nassistant:\nan answer\n\nuser:\n[image, image/png, 2 bytes; save it with --save " +
+		"DIR]\n"
 	if diff := cmp.Diff(want, c.b.String()); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}

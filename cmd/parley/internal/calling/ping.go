@@ -18,8 +18,8 @@ func NewPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping TARGET [flags]",
 		Short: "Check whether a server responds",
-		Long: "Connect to a server, send a ping, and print the server's name, its version, the revision of the\nprotocol " +
-			"and both durations.\n\n" + dialing.TargetHelp,
+		Long: "Connect to a server, send a ping, and print the server's name, its version, the revision of " +
+			"the\nprotocol and both durations.\n\n" + dialing.TargetHelp,
 		Example: `
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,
@@ -52,9 +52,10 @@ func ping(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
 		Connected float64      `json:"connectedMs"`
 		Answered  float64      `json:"answeredMs"`
 	}{info.Name, info.Version, c.Revision(), milliseconds(dialled.Sub(start)), milliseconds(answered.Sub(dialled))}
-	return output.Print(cmd, result, "%s\n", terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
-		info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)),
-		terminal.Duration(answered.Sub(dialled)))))
+	return output.Print(cmd, result, "%s\n",
+		terminal.Line(fmt.Sprintf("%s %s · MCP %s · connected in %v, ping answered in %v",
+			info.Name, info.Version, c.Revision(), terminal.Duration(dialled.Sub(start)),
+			terminal.Duration(answered.Sub(dialled)))))
 }
 
 // milliseconds returns a duration in milliseconds, rounded to microseconds.

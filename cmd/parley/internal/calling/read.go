@@ -62,7 +62,9 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	if err != nil {
 		return err
 	}
-	return output.Show(cmd, result, func(w io.Writer) error { return printContents(w, result.Contents, saved, c.images) })
+	return output.Show(cmd, result, func(w io.Writer) error {
+		return printContents(w, result.Contents, saved, c.images)
+	})
 }
 
 // unknownResource returns the error for a resource that the server does not have.

@@ -88,7 +88,8 @@ type session struct {
 	saveDir  string                        // of --save
 	images   picture.Protocol              // of --images
 	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
-	modern   atomic.Bool                   // the questions belong to results of calls, and are no requests of the server
+	// the questions belong to results of calls, and are no requests of the server
+	modern atomic.Bool
 }
 
 // activeCommand is the command that uses a session.
@@ -126,7 +127,8 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	s.use(&activeCommand{f.end, make(chan struct{}), f.given})
 	if of := runningShell(cmd); of != nil {
 		if of.editor == nil && f.given != nil {
-			return nil, errors.New("a shell without a terminal cannot answer questions; run the command without a shell")
+			return nil,
+				errors.New("a shell without a terminal cannot answer questions; run the command without a shell")
 		}
 		of.use(s.command.Load()) // the client of the shell asks the questions
 		if of.editor != nil {
@@ -175,7 +177,8 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 
 // serverName returns the user's name for the server. The name that the server declares is not trustworthy.
 func (f *sessionFlags) serverName(cmd *cobra.Command, target []string, to client.Target) string {
-	if _, isHTTP := to.(*client.HTTPTarget); dialing.CommandAt(cmd) >= 0 || isHTTP && strings.Contains(target[0], "://") {
+	if _, isHTTP := to.(*client.HTTPTarget); dialing.CommandAt(cmd) >= 0 ||
+		isHTTP && strings.Contains(target[0], "://") {
 		return to.String()
 	}
 	return "server " + target[0]
@@ -217,7 +220,8 @@ func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string)
 				command.end(form.ErrInterrupted)
 			}
 			if !s.modern.Load() {
-				<-command.ending // the call must be cancelled before the server receives an error, with which the tool could go on
+				// the call must be cancelled before the server receives an error, with which the tool could go on
+				<-command.ending
 			}
 			return nil, err
 		}

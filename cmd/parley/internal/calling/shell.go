@@ -79,18 +79,19 @@ func runningShell(cmd *cobra.Command) *shell {
 func runShell(cmd *cobra.Command, flags *sessionFlags, words []string) error {
 	s := &shell{cmd: cmd}
 	var err error
-	s.session, err = flags.open(cmd, words, "shell", remembersTasks(cmd), func(d *client.Dialer, to client.Target) error {
-		s.server = to
-		d.OnConnectionLost = func(err error) { s.notify("The connection is lost: " + failure.Explain(err)) }
-		if level := mcp.LoggingLevel(flags.logLevel); level != "" {
-			d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
-				if level.Enables(m.Level) {
-					s.notify(logLine(m))
+	s.session, err = flags.open(cmd, words, "shell", remembersTasks(cmd),
+		func(d *client.Dialer, to client.Target) error {
+			s.server = to
+			d.OnConnectionLost = func(err error) { s.notify("The connection is lost: " + failure.Explain(err)) }
+			if level := mcp.LoggingLevel(flags.logLevel); level != "" {
+				d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) {
+					if level.Enables(m.Level) {
+						s.notify(logLine(m))
+					}
 				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
 		}
 		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
 			if slices.Contains(names, flag) &&
-				!slices.Contains([]string{"--timeout", "--save", "--images", "--answer", "--answers", "--decline"}, flag) &&
+				!slices.Contains([]string{"--timeout", "--save", "--images", "--answer", "--answers", "--decline"},
+					flag) &&
 				(flag != "--log-level" || path[0] != "watch") {
 				t.Errorf("%s has %s", path, flag)
 			}

@@ -99,7 +99,8 @@ func openQuestion(t *mcp.DetailedTask, key string) (string, error) {
 	case key != "":
 		return "", fmt.Errorf("the task has no open question %q; parley task get prints the open questions", key)
 	case len(t.InputRequests) > 1:
-		return "", errors.New("the task has several open questions; name one with --question, as parley task get prints it")
+		return "",
+			errors.New("the task has several open questions; name one with --question, as parley task get prints it")
 	}
 	for key = range t.InputRequests {
 	}
@@ -121,8 +122,9 @@ func answerTo(q mcp.InputRequest, a *answers) (*mcp.ElicitResult, error) {
 	case a == nil:
 		a = &answers{sets: []*answerSet{{}}}
 	case !a.decline && params.Mode == mcp.ElicitModeURL:
-		return nil, errors.New("the question is a request to open a page and has no fields; answer without --answer and " +
-			"--answers")
+		return nil,
+			errors.New("the question is a request to open a page and has no fields; answer without --answer and " +
+				"--answers")
 	}
 	for _, set := range a.sets {
 		set.whole = true
@@ -228,7 +230,8 @@ func remembersTasks(cmd *cobra.Command) func(*client.Dialer, client.Target) erro
 			return nil // parley task ls reports it
 		}
 		d.Tasks = stored.TaskStore(func(err error) {
-			cmd.PrintErrln("parley: warning: cannot remember the task for parley task ls: " + terminal.Line(err.Error()))
+			cmd.PrintErrln("parley: warning: cannot remember the task for parley task ls: " +
+				terminal.Line(err.Error()))
 		})
 		return nil
 	}

@@ -76,7 +76,8 @@ type watcher struct {
 
 func (w *watcher) run(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
 	w.reporter = newReporter(cmd.OutOrStdout(), output.Of(cmd))
-	w.lists, w.uriSet, w.begun = make(map[client.ChangeKind]snapshot), make(map[string]bool), make(map[client.Change]bool)
+	w.lists, w.uriSet, w.begun = make(map[client.ChangeKind]snapshot), make(map[string]bool),
+		make(map[client.Change]bool)
 	var err error
 	w.client, err = flags.Dial(cmd, target, func(d *client.Dialer, _ client.Target) error {
 		d.OnConnectionLost = func(err error) { w.report(event{Event: eventLost, Error: failure.Explain(err)}) }
@@ -121,7 +122,8 @@ func (w *watcher) enableLogs(cmd *cobra.Command) error {
 	case w.level == "":
 		return nil
 	case w.client.Revision().Modern():
-		cmd.PrintErrln("parley: warning: --log-level has no effect, because in this revision log messages belong to requests")
+		cmd.PrintErrln("parley: warning: --log-level has no effect, because in this revision log messages belong to " +
+			"requests")
 		return nil
 	case w.client.Server().Capabilities.Logging == nil:
 		cmd.PrintErrln("parley: warning: --log-level has no effect, because the server does not support logging")

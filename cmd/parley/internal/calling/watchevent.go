@@ -52,7 +52,8 @@ type event struct {
 	Members []string        `json:"members,omitempty"` // the members that have changed
 
 	Contents []mcp.ResourceContents `json:"contents,omitempty"`
-	Unsure   bool                   `json:"unsure,omitempty"` // updates may have been missed while the connection was lost
+	// updates may have been missed while the connection was lost
+	Unsure bool `json:"unsure,omitempty"`
 
 	Level  mcp.LoggingLevel `json:"level,omitempty"`
 	Logger string           `json:"logger,omitempty"`

@@ -31,7 +31,8 @@ func TestChangesToComparesEntries(t *testing.T) {
 			t.Errorf("event %s has the value %s", e.text(), e.Value)
 		}
 	}
-	if got, want := strings.Join(lines, "; "), "- tool gone; + tool new; ~ tool other: description, title"; got != want {
+	if got, want := strings.Join(lines, "; "),
+		"- tool gone; + tool new; ~ tool other: description, title"; got != want {
 		t.Errorf("changes %s, want %s", got, want)
 	}
 	if events := now.changesTo(now); len(events) != 0 {

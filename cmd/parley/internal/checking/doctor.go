@@ -69,7 +69,8 @@ func examine(cmd *cobra.Command, flags *dialing.Flags, args []string) error {
 			targets = append(targets, []string{s.Name})
 		}
 		if len(targets) == 0 {
-			return errors.New("no TARGET, and no servers in the configuration files; name a URL, or write -- and a command")
+			return errors.New("no TARGET, and no servers in the configuration files; name a URL, or write -- and a " +
+				"command")
 		}
 	} else {
 		target, err := dialing.OnlyTarget(cmd, args)

@@ -56,9 +56,9 @@ replaces the target of the files. parley help testing describes the files.
 parley test server.test.yaml
 parley test tests/*.yaml --junit report.xml -- ./my-server
 parley test server.test.yaml --target https://example.com/mcp --revisions all`,
-		Annotations: map[string]string{program.ExitCodesKey: "0 all tests passed, 1 a test failed or another error, 4 the " +
-			"server cannot be reached " +
-			"or does not respond in time, 6 the server requires a login or other credentials, 130 interrupted"},
+		Annotations: map[string]string{program.ExitCodesKey: "0 all tests passed, 1 a test failed or another error, " +
+			"4 the server cannot be reached or does not respond in time, 6 the server requires a login or other " +
+			"credentials, 130 interrupted"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.schema {
 				_, err := cmd.OutOrStdout().Write(suite.Schema)

@@ -219,7 +219,8 @@ func offerBash(complete completer, b *strings.Builder, args []string) {
 		return quoting.Escape(text)
 	}
 	o.words = slices.DeleteFunc(o.words, func(w offeredWord) bool {
-		return !strings.HasPrefix(w.text, keptText) || strings.ContainsAny(strings.TrimPrefix(w.text, keptText), meaning)
+		return !strings.HasPrefix(w.text, keptText) || strings.ContainsAny(strings.TrimPrefix(w.text, keptText),
+			meaning)
 	})
 	const menu, insertAll = "37", "42"
 	common := commonPrefix(o.words)
@@ -281,7 +282,8 @@ func offerFish(complete completer, b *strings.Builder, args []string) {
 	}
 	if len(o.words) == 1 && o.directive&cobra.ShellCompDirectiveNoSpace != 0 &&
 		!strings.ContainsAny(o.words[0].text[len(o.words[0].text)-1:], "@=/:.,") {
-		b.WriteString(o.words[0].text + ".\n") // fish adds a space after the only word, unless it ends with one of these
+		// fish adds a space after the only word, unless it ends with one of these
+		b.WriteString(o.words[0].text + ".\n")
 	}
 }
 

@@ -92,8 +92,9 @@ type Server struct {
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
 	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision,
-		Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult, Prefix: s.Prefix,
-		Tools: s.Tools, Prompts: s.Prompts}
+		Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult,
+		Prefix: s.Prefix,
+		Tools:  s.Tools, Prompts: s.Prompts}
 }
 
 // Pair is a name and a value.
@@ -144,7 +145,8 @@ func parseFile(f *Files, path string, data []byte) (*Config, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path,
-			strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(), "unexpected end of file").Replace(err.Error()))
+			strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(),
+				"unexpected end of file").Replace(err.Error()))
 	}
 	d := &document{path: path, data: data, workspace: f.Workspace, foreign: f.Foreign,
 		config: &Config{paths: []string{path}}}
@@ -217,7 +219,8 @@ func (f *Files) Load() (*Config, error) {
 			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
 		}
 		if len(data) > maxFile {
-			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data), maxFile)
+			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data),
+				maxFile)
 		}
 		one, err := parseFile(f, path, data)
 		if err != nil {
@@ -298,11 +301,13 @@ func (c *Config) govern(f *Config, files []*Config) {
 		others, shared = f.othersOf(c)
 		switch {
 		case len(f.Servers)+len(f.Problems) == 0:
-			fail(source, "the %s is for no server, because its file has none; name the file with --policy to use it for the "+
-				"servers of all files", what)
+			fail(source,
+				"the %s is for no server, because its file has none; name the file with --policy to use it for the "+
+					"servers of all files", what)
 		case len(others) > 0 && !slices.ContainsFunc(files, func(other *Config) bool { return other.decides }):
-			fail(source, "the %s is for the servers of its own file only, and not for %q; name the file that decides about "+
-				"all servers with --policy", what, others)
+			fail(source,
+				"the %s is for the servers of its own file only, and not for %q; name the file that decides about "+
+					"all servers with --policy", what, others)
 		}
 	}
 	for i := range f.Policies {
@@ -363,7 +368,8 @@ func (c *Config) Check() error {
 			server(rule.Source, what+".server", rule.Server, p.Except)
 			if rule.Method != "" && !slices.ContainsFunc(methods,
 				func(method string) bool { return glob.Match(rule.Method, method) }) {
-				fail(rule.Source, "%s.method: no request has the method %q%s", what, rule.Method, suggestion(rule.Method, methods))
+				fail(rule.Source, "%s.method: no request has the method %q%s", what, rule.Method,
+					suggestion(rule.Method, methods))
 			}
 		}
 	}
@@ -378,8 +384,9 @@ func (c *Config) Check() error {
 		}
 		for _, pattern := range slices.Concat(t.Tools, t.Prompts, t.Hide) {
 			if !c.prefixes(pattern) {
-				fail(t.Source, "%s: no server has names that match %q; the names of a server begin with its prefix and two "+
-					"underscores", what, pattern)
+				fail(t.Source,
+					"%s: no server has names that match %q; the names of a server begin with its prefix and two "+
+						"underscores", what, pattern)
 			}
 		}
 	}

@@ -47,10 +47,12 @@ func TestParseKeepsTheOrderOfTheFile(t *testing.T) {
 	want := &Config{
 		Servers: []Server{
 			{
-				Name: "files", Original: "files", Source: "dir/mcp.json:4", Command: "npx", Args: []string{"-y", "server-filesystem", "${ROOT:-.}"},
-				Env: []Pair{{"TOKEN", "${TOKEN}"}, {"PLAIN", "$5 {x}"}}, Dir: "work",
+				Name: "files", Original: "files", Source: "dir/mcp.json:4", Command: "npx",
+				Args: []string{"-y", "server-filesystem", "${ROOT:-.}"},
+				Env:  []Pair{{"TOKEN", "${TOKEN}"}, {"PLAIN", "$5 {x}"}}, Dir: "work",
 			},
-			{Name: "search", Original: "search", Source: "dir/mcp.json:12", URL: "https://example.com/${TENANT}", Headers: []Pair{{"Authorization", "Bearer ${TOKEN}"}}},
+			{Name: "search", Original: "search", Source: "dir/mcp.json:12", URL: "https://example.com/${TENANT}",
+				Headers: []Pair{{"Authorization", "Bearer ${TOKEN}"}}},
 			{Name: "off", Original: "off", Source: "dir/mcp.json:13", Command: "x", Disabled: true},
 		},
 		Warnings: []string{`dir/mcp.json:10: server "files": autoApprove has no effect`},
@@ -79,7 +81,8 @@ func TestTargetExpandsReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(&client.CommandTarget{CommandOptions: transport.CommandOptions{
-		Path: "npx", Args: []string{"-y", "server-filesystem", "."}, Env: []string{"TOKEN=s3cret", "PLAIN=$5 {x}"}, Dir: filepath.Join("dir", "work"),
+		Path: "npx", Args: []string{"-y", "server-filesystem", "."}, Env: []string{"TOKEN=s3cret", "PLAIN=$5 {x}"},
+		Dir: filepath.Join("dir", "work"),
 	}}, files); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
@@ -87,11 +90,13 @@ func TestTargetExpandsReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme", Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
+	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme",
+		Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme")})
-	if want := "header Authorization: environment variable TOKEN is not set; set it, or write ${TOKEN:-default}"; err == nil || err.Error() != want {
+	if want := "header Authorization: environment variable TOKEN is not set; set it, or write " +
+		"${TOKEN:-default}"; err == nil || err.Error() != want {
 		t.Errorf("without the variable: error %v, want %s", err, want)
 	}
 	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme", "TOKEN=a\r\nX: b")})
@@ -102,7 +107,8 @@ func TestTargetExpandsReferences(t *testing.T) {
 
 func TestEnvFileSetsVariables(t *testing.T) {
 	server := func(path string) *Server {
-		return &parse(t, "testdata/f", `{"mcpServers": {"a": {"command": "x", "env": {"TWO": "2"}, "envFile": "`+path+`"}}}`).Servers[0]
+		return &parse(t, "testdata/f", `{"mcpServers": {"a": {"command": "x", "env": {"TWO": "2"}, "envFile": "`+path+
+			`"}}}`).Servers[0]
 	}
 	target, err := server("${workspaceFolder}/.env").Target(&Values{Workspace: "."})
 	if err != nil {
@@ -118,7 +124,8 @@ func TestEnvFileSetsVariables(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("SECRET value\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server(filepath.ToSlash(bad)).Target(&Values{}); err == nil || strings.Contains(err.Error(), "SECRET") {
+	if _, err := server(filepath.ToSlash(bad)).Target(&Values{}); err == nil ||
+		strings.Contains(err.Error(), "SECRET") {
 		t.Error(err)
 	}
 }
@@ -129,7 +136,11 @@ func TestInputsAreAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(map[string]*Input)
-	values := &Values{Workspace: "testdata", Input: func(in *Input, _ string) (string, error) { asked[in.ID] = in; return "value", nil }}
+	values := &Values{Workspace: "testdata", Input: func(in *Input,
+		_ string) (string, error) {
+		asked[in.ID] = in
+		return "value", nil
+	}}
 	values.Workspace, _ = filepath.Abs("testdata")
 	for i := range c.Servers {
 		if _, err := c.Servers[i].Target(values); err != nil {
@@ -143,11 +154,13 @@ func TestInputsAreAskedFor(t *testing.T) {
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
-	if _, err := c.Servers[0].Target(&Values{}); err == nil || err.Error() != `header Authorization: input "token" has no value` {
+	if _, err := c.Servers[0].Target(&Values{}); err == nil ||
+		err.Error() != `header Authorization: input "token" has no value` {
 		t.Error(err)
 	}
 	unknown := parse(t, "f", `{"servers": {"a": {"command": "${input:none}"}}}`)
-	if _, err := unknown.Servers[0].Target(values); err == nil || err.Error() != `command: input "none" is not in the inputs of the file` {
+	if _, err := unknown.Servers[0].Target(values); err == nil ||
+		err.Error() != `command: input "none" is not in the inputs of the file` {
 		t.Error(err)
 	}
 }
@@ -175,7 +188,8 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${EMPTY}", ""},
 		{"${A:-default}", "one"},
 		{"${B}", "${A}"}, // values are not expanded again
-		{"${workspaceFolder}|${workspaceFolderBasename}|${userHome}|${pathSeparator}|${/}", v.Workspace + "|project|h|" + separator + "|" + separator},
+		{"${workspaceFolder}|${workspaceFolderBasename}|${userHome}|${pathSeparator}|${/}",
+			v.Workspace + "|project|h|" + separator + "|" + separator},
 		{"${file:testdata/key.txt}", "secret"},
 		{"${keyring:s/a/b}", "secret of a/b"},
 	} {
@@ -184,7 +198,8 @@ func TestExpandReplacesReferences(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"${NONE}", "${", "${}", "${A", "${a b}", "${1}", "${env:NONE}", "${env:}", "${input:token}", "${file:none}", "${file:testdata}", "${command:x}",
+		"${NONE}", "${", "${}", "${A", "${a b}", "${1}", "${env:NONE}", "${env:}", "${input:token}", "${file:none}",
+		"${file:testdata}", "${command:x}",
 		"${keyring:s}", "${keyring:/a}", "${keyring:other/a}", "${workspaceFolder:other}",
 	} {
 		if got, err := v.Expand(text); err == nil {
@@ -223,14 +238,17 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{server("{\"command\": \"x\",\n\"args\": [1]}"), `f:3: server "a": args[0] must be a string`},
 		{server(`{"command": "x", "env": {"A": []}}`), `f:2: server "a": env A must be a string`},
 		{server(`{"command": "x", "env": {"A=B": "1"}}`), `f:2: server "a": env: invalid name or value for "A=B"`},
-		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`), `f:2: server "a": headers: invalid name or value for "A"`},
+		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`),
+			`f:2: server "a": headers: invalid name or value for "A"`},
 		{server(`{"command": "x\u0000"}`), `f:2: server "a": command must not contain a NUL character`},
 		{server(`{"command": "x", "command": "y"}`), `f:2: server "a": duplicate member "command"`},
 		{server(`{"command": "x", "disabled": "no"}`), `f:2: server "a": disabled must be true or false`},
 		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" requires a url`},
 		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" requires a command`},
-		{server(`{"url": "http://x", "type": "carrier-pigeon"}`), `f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
-		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}", `f:3: mcpServers: duplicate member "a"`},
+		{server(`{"url": "http://x", "type": "carrier-pigeon"}`),
+			`f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
+		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}",
+			`f:3: mcpServers: duplicate member "a"`},
 	} {
 		file, err := Parse("", "f", []byte(c.text))
 		if err == nil && len(file.Problems) > 0 {
@@ -256,17 +274,24 @@ func TestCredentialsAreRead(t *testing.T) {
 	for text, want := range map[string]*Credentials{
 		`{"type": "callerLogin"}`: {Type: CallerLogin},
 		`{"type": "callerLogin", "networks": ["10.0.0.0/8", "fd00::/8"]}`: {
-			Type: CallerLogin, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+			Type: CallerLogin, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
+				netip.MustParsePrefix("fd00::/8")},
 		},
-		`{"type": "callerLogin", "clientId": "id", "clientSecret": "${SECRET}"}`: {Type: CallerLogin, ClientID: "id", ClientSecret: "hunter2"},
-		`{"type": "tokenExchange", "tokenEndpoint": "https://as.example/token", "clientId": "id", "clientSecret": "${SECRET}", "audience": "api", "scopes": ["a", "b"], "subjectTokenType": "urn:x"}`: {
-			Type: TokenExchange, TokenEndpoint: "https://as.example/token", ClientID: "id", ClientSecret: "hunter2", Audience: "api", Scopes: []string{"a", "b"}, SubjectTokenType: "urn:x",
+		`{"type": "callerLogin", "clientId": "id", "clientSecret": "${SECRET}"}`: {Type: CallerLogin, ClientID: "id",
+			ClientSecret: "hunter2"},
+		`{"type": "tokenExchange", "tokenEndpoint": "https://as.example/token", "clientId": "id", "clientSecret": ` +
+			`"${SECRET}", "audience": "api", "scopes": ["a", "b"], "subjectTokenType": "urn:x"}`: {
+			Type: TokenExchange, TokenEndpoint: "https://as.example/token", ClientID: "id", ClientSecret: "hunter2",
+			Audience: "api", Scopes: []string{"a", "b"}, SubjectTokenType: "urn:x",
 		},
-		`{"type": "enterprise", "issuer": "https://idp.example", "clientId": "id", "clientSecret": "${SECRET}", "serverIssuer": "https://as.example", "serverClientId": "other", "serverClientSecret": "${SECRET}"}`: {
-			Type: Enterprise, Issuer: "https://idp.example", ClientID: "id", ClientSecret: "hunter2", ServerIssuer: "https://as.example", ServerClientID: "other", ServerClientSecret: "hunter2",
+		`{"type": "enterprise", "issuer": "https://idp.example", "clientId": "id", "clientSecret": "${SECRET}", ` +
+			`"serverIssuer": "https://as.example", "serverClientId": "other", "serverClientSecret": "${SECRET}"}`: {
+			Type: Enterprise, Issuer: "https://idp.example", ClientID: "id", ClientSecret: "hunter2",
+			ServerIssuer: "https://as.example", ServerClientID: "other", ServerClientSecret: "hunter2",
 		},
 	} {
-		data := `{"$schema": "` + SchemaURI + `", "mcpServers": {"up": {"url": "https://mcp.example/mcp", "credentials": ` + text + `}}}`
+		data := `{"$schema": "` + SchemaURI +
+			`", "mcpServers": {"up": {"url": "https://mcp.example/mcp", "credentials": ` + text + `}}}`
 		if err := validate(t, []byte(data)); err != nil {
 			t.Errorf("the schema rejects %s: %v", text, err)
 		}
@@ -276,7 +301,9 @@ func TestCredentialsAreRead(t *testing.T) {
 		}
 		values := &Values{Env: func(name string) (string, bool) { return "hunter2", name == "SECRET" }}
 		got, err := c.Servers[0].CallerCredentials(values)
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool {
+			return a == b
+		})); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}
 	}
@@ -285,18 +312,32 @@ func TestCredentialsAreRead(t *testing.T) {
 func TestInvalidCredentialsAreReported(t *testing.T) {
 	const url = `"url": "https://mcp.example/mcp", `
 	for server, want := range map[string]string{
-		`{` + url + `"credentials": {}}`:                                                                           `credentials must have the type "callerLogin", "tokenExchange" or "enterprise"`,
-		`{` + url + `"credentials": {"type": "static"}}`:                                                           `credentials must have the type`,
-		`{` + url + `"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`:                      `must not have members other than clientId, clientSecret and networks`,
-		`{` + url + `"credentials": {"type": "callerLogin", "clientSecret": "x"}}`:                                 `must have a clientId`,
-		`{` + url + `"credentials": {"type": "callerLogin", "scopes": ["a"]}}`:                                     `must not have scopes`,
-		`{` + url + `"credentials": {"type": "tokenExchange"}}`:                                                    `must have an issuer or a tokenEndpoint`,
-		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "serverClientId": "x"}}`:      `must not have serverIssuer`,
-		`{` + url + `"credentials": {"type": "enterprise", "issuer": "https://a"}}`:                                `must have issuer, serverClientId and serverClientSecret`,
-		`{` + url + `"sharing": "shared", "credentials": {"type": "callerLogin"}}`:                                 `sharing is not "shared"`,
-		`{` + url + `"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`:                            `"10.0.0.1" must be a network`,
-		`{` + url + `"credentials": {"type": "tokenExchange", "issuer": "https://a", "networks": ["10.0.0.0/8"]}}`: `must not have networks`,
-		`{"command": "program", "credentials": {"type": "callerLogin"}}`:                                           `credentials require a url`,
+		`{` + url +
+			`"credentials": {}}`: `credentials must have the type "callerLogin", "tokenExchange" or "enterprise"`,
+		`{` + url +
+			`"credentials": {"type": "static"}}`: `credentials must have the type`,
+		`{` + url +
+			`"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`: `must not have members other than clientId, clientSecret and networks`,
+		`{` + url +
+			`"credentials": {"type": "callerLogin", "clientSecret": "x"}}`: `must have a clientId`,
+		`{` + url +
+			`"credentials": {"type": "callerLogin", "scopes": ["a"]}}`: `must not have scopes`,
+		`{` + url +
+			`"credentials": {"type": "tokenExchange"}}`: `must have an issuer or a tokenEndpoint`,
+		`{` + url +
+			`"credentials": {"type": "tokenExchange", "issuer": "https://a", "serverClientId": ` +
+			`"x"}}`: `must not have serverIssuer`,
+		`{` + url +
+			`"credentials": {"type": "enterprise", "issuer": "https://a"}}`: `must have issuer, serverClientId and ` +
+			`serverClientSecret`,
+		`{` + url +
+			`"sharing": "shared", "credentials": {"type": "callerLogin"}}`: `sharing is not "shared"`,
+		`{` + url +
+			`"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`: `"10.0.0.1" must be a network`,
+		`{` + url +
+			`"credentials": {"type": "tokenExchange", "issuer": "https://a", "networks": ` +
+			`["10.0.0.0/8"]}}`: `must not have networks`,
+		`{"command": "program", "credentials": {"type": "callerLogin"}}`: `credentials require a url`,
 	} {
 		c, err := Parse("/", "f", []byte(`{"mcpServers": {"up": `+server+`}}`))
 		if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), want) {
@@ -308,14 +349,20 @@ func TestInvalidCredentialsAreReported(t *testing.T) {
 func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 	s := &Server{
 		Env: []Pair{
-			{"GITHUB_TOKEN", "abc"}, {"API_KEY", "${API_KEY}"}, {"OPENAI_APIKEY", "abc"}, {"REGION", "eu"}, {"KEYBOARD", "de"}, {"PASSWORD", ""},
-			{"PGPASS", "abc"}, {"MYSQL_PWD", "abc"}, {"SSH_ASKPASS", "/bin/ask"}, {"PWD", "/srv"}, {"ENABLE_AUTH", "true"},
-			{"DATABASE", "postgres://ada:abc@db/x"}, {"OTHER", "postgres://ada:${PW}@db/x"}, {"REPO", "ssh://git@example.com/a"}, {"GIT", "https://abc@example.com/a"},
+			{"GITHUB_TOKEN", "abc"}, {"API_KEY", "${API_KEY}"}, {"OPENAI_APIKEY", "abc"}, {"REGION", "eu"},
+			{"KEYBOARD", "de"}, {"PASSWORD", ""},
+			{"PGPASS", "abc"}, {"MYSQL_PWD", "abc"}, {"SSH_ASKPASS", "/bin/ask"}, {"PWD", "/srv"},
+			{"ENABLE_AUTH", "true"},
+			{"DATABASE", "postgres://ada:abc@db/x"}, {"OTHER", "postgres://ada:${PW}@db/x"},
+			{"REPO", "ssh://git@example.com/a"}, {"GIT", "https://abc@example.com/a"},
 		},
-		Headers: []Pair{{"Authorization", "Bearer abc"}, {"X-Api-Key", "${keyring:a/b}"}, {"X-Region", "eu"}, {"X-Auth", "abc"}},
+		Headers: []Pair{{"Authorization", "Bearer abc"}, {"X-Api-Key", "${keyring:a/b}"}, {"X-Region", "eu"},
+			{"X-Auth", "abc"}},
 		Args: []string{
-			"--token", "abc", "--api-key=${KEY}", "--secret=abc", "--password", "--verbose", "token", "-H", "X-Auth: abc", "-HX-Auth: ${A}",
-			"--header=Authorization: Basic abc", "-e", "GITHUB_TOKEN=abc", "redis://:abc@cache", "--url=https://example.com/", "--auth", "none", "https://mcp.example.com",
+			"--token", "abc", "--api-key=${KEY}", "--secret=abc", "--password", "--verbose", "token", "-H",
+			"X-Auth: abc", "-HX-Auth: ${A}",
+			"--header=Authorization: Basic abc", "-e", "GITHUB_TOKEN=abc", "redis://:abc@cache",
+			"--url=https://example.com/", "--auth", "none", "https://mcp.example.com",
 			"https://mcp.example.com/sse?x=1&token=abc", "--url=https://example.com/?api_key=abc",
 		},
 		URL: "https://user:abc@example.com/mcp?page=abc&access_token=abc&x=1",
@@ -326,8 +373,10 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 		found = append(found, secret.Where)
 	}
 	want := []string{
-		"env GITHUB_TOKEN", "env OPENAI_APIKEY", "env PGPASS", "env MYSQL_PWD", "the password of env DATABASE", "the user of env GIT", "header Authorization", "header X-Auth",
-		"argument token", "argument secret", "argument X-Auth", "argument Authorization", "argument GITHUB_TOKEN", "the password of an argument", "parameter token of an argument", "parameter api_key of an argument",
+		"env GITHUB_TOKEN", "env OPENAI_APIKEY", "env PGPASS", "env MYSQL_PWD", "the password of env DATABASE",
+		"the user of env GIT", "header Authorization", "header X-Auth",
+		"argument token", "argument secret", "argument X-Auth", "argument Authorization", "argument GITHUB_TOKEN",
+		"the password of an argument", "parameter token of an argument", "parameter api_key of an argument",
 		"the password of the url", "parameter access_token of the url",
 	}
 	if !slices.Equal(found, want) {
@@ -352,19 +401,25 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", text, inQuery.URL, want)
 		}
 	}
-	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" || s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" || s.Args[10] != "--header=Authorization: Basic ${S}" {
+	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" ||
+		s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" ||
+		s.Args[10] != "--header=Authorization: Basic ${S}" {
 		t.Errorf("the server is %+v", s)
 	}
 }
 
 func TestArgumentsAreShownWithoutSecrets(t *testing.T) {
 	args := []string{
-		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "abc", "--key=abc", "-k", "sk-aBcD1234efgh5678ijkl",
-		"https://u:p@example.com/sse?token=abc&page=1", "https://example.com/hooks/T0B1C2D3E4F5G6H7I8J9K0", "postgres://ada:pw@db/x", "-p",
-		"6f1c3a52-0000-4000-8000-0123456789ab", "KEY=${KEY}", "eyJhbGciOiJIUzI1NiIsInR5cCI6.e30.x", "--verbose", "2026-07-28", "server-everything-for-all-of-us-2",
+		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "abc", "--key=abc",
+		"-k", "sk-aBcD1234efgh5678ijkl",
+		"https://u:p@example.com/sse?token=abc&page=1", "https://example.com/hooks/T0B1C2D3E4F5G6H7I8J9K0",
+		"postgres://ada:pw@db/x", "-p",
+		"6f1c3a52-0000-4000-8000-0123456789ab", "KEY=${KEY}", "eyJhbGciOiJIUzI1NiIsInR5cCI6.e30.x", "--verbose",
+		"2026-07-28", "server-everything-for-all-of-us-2",
 	}
 	want := []string{
-		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "…", "--key=…", "-k", "…",
+		"-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/documents", "--token", "…", "--key=…", "-k",
+		"…",
 		"https://u:…@example.com/sse?token=…&page=1", "https://example.com/hooks/…", "postgres://ada:…@db/x", "-p",
 		"…", "KEY=${KEY}", "…", "--verbose", "2026-07-28", "server-everything-for-all-of-us-2",
 	}

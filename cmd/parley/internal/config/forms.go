@@ -94,7 +94,8 @@ func (d *document) recognize(members []member) []member {
 	}
 	for _, m := range members {
 		text, _ := m.value.Value.(hujson.Literal)
-		if slices.Contains(ownMembers, m.name) || m.name == "$schema" && text.Kind() == '"' && text.String() == SchemaURI {
+		if slices.Contains(ownMembers, m.name) || m.name == "$schema" && text.Kind() == '"' &&
+			text.String() == SchemaURI {
 			d.foreign = false
 		}
 	}
@@ -424,5 +425,6 @@ func (d *document) errorf(v *hujson.Value, format string, args ...any) error {
 }
 
 func (d *document) warn(v *hujson.Value, format string, args ...any) {
-	d.config.Warnings = append(d.config.Warnings, fmt.Sprintf("%s:%d: ", d.path, d.line(v))+fmt.Sprintf(format, args...))
+	d.config.Warnings = append(d.config.Warnings, fmt.Sprintf("%s:%d: ", d.path, d.line(v))+
+		fmt.Sprintf(format, args...))
 }

@@ -54,12 +54,14 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"build https://build.example.com/mcp",
 		},
 		"cursor.json": {
-			"python python ${workspaceFolder}/server.py API_KEY=${env:API_KEY} HOME_DIR=${userHome} ${workspaceFolder}/.env",
+			"python python ${workspaceFolder}/server.py API_KEY=${env:API_KEY} HOME_DIR=${userHome} " +
+				"${workspaceFolder}/.env",
 			"remote-docs (remote.docs) https://docs.example.com/mcp X-Key=${env:API_KEY}",
 		},
 		"vscode-mcp.json": {
 			"github https://api.example.com/mcp/ Authorization=Bearer ${input:token}",
-			"playwright npx -y @microsoft/mcp-server-playwright REGION=${input:region} PORT=8080 HEADLESS=true ${workspaceFolder}/.env",
+			"playwright npx -y @microsoft/mcp-server-playwright REGION=${input:region} PORT=8080 HEADLESS=true " +
+				"${workspaceFolder}/.env",
 			`warning: vscode-mcp.json:15: server "playwright": dev has no effect`,
 		},
 		"vscode-settings.json": {"files files ${input:path}"},
@@ -68,7 +70,8 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"older older-command three A=1",
 			"remote https://remote.example.com/mcp Authorization=Bearer ${TOKEN}",
 			"off disabled off",
-			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": is part of an extension of the editor; parley cannot start it`,
+			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": is part of an ` +
+				`extension of the editor; parley cannot start it`,
 			`warning: zed-settings.json:13: server "older": settings has no effect`,
 			`warning: zed-settings.json:20: server "mcp-server-postgres": settings has no effect`,
 		},
@@ -84,7 +87,8 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"keyed disabled npx -y keyed KEY=${file:key.txt}",
 		},
 	} {
-		c, err := (&Files{Workspace: "/home/user/work/code", Paths: []string{filepath.Join("testdata", name)}, Foreign: true}).Load()
+		c, err := (&Files{Workspace: "/home/user/work/code", Paths: []string{filepath.Join("testdata", name)},
+			Foreign: true}).Load()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -111,7 +115,8 @@ func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
 		"/home/user/worker": "notes home-notes, search https://search.example.com/mcp",
 		"/srv":              "notes user-notes, search https://search.example.com/mcp",
 	} {
-		c, err := (&Files{Workspace: workspace, Paths: []string{"testdata/claude-code-user.json"}, Foreign: true}).Load()
+		c, err := (&Files{Workspace: workspace, Paths: []string{"testdata/claude-code-user.json"},
+			Foreign: true}).Load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,11 +149,13 @@ func TestNamesBecomeNamesOfServers(t *testing.T) {
 }
 
 func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
-	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
+	c, err := Parse("", "f",
+		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" || c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
+	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" ||
+		c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
 		t.Errorf("%+v", c)
 	}
 	if s, err := c.Find("a.b"); err != nil || s.Original != "a.b" {
@@ -157,14 +164,17 @@ func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
 }
 
 func TestServersWhoseNamesAreTheSameAreReported(t *testing.T) {
-	c, err := Parse("", "f", []byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a-b": {"command": "y"}, "a-b-c8687a08": {"command": "z"}}}`))
+	c, err := Parse("", "f",
+		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a-b": {"command": "y"}, `+
+			`"a-b-c8687a08": {"command": "z"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Servers) != 2 || len(c.Problems) != 2 {
 		t.Errorf("%+v", c)
 	}
-	if _, err := c.Find("a b"); err == nil || !strings.Contains(err.Error(), `f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`) {
+	if _, err := c.Find("a b"); err == nil || !strings.Contains(err.Error(),
+		`f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`) {
 		t.Error(err)
 	}
 }
@@ -184,18 +194,27 @@ func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
 func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 	for _, c := range []struct{ path, text, want string }{
 		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; remove it`},
-		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`, `problem mcp.json:1: server "a": lazzy is unknown; did you mean "lazy"?`},
-		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "autoApprove": []}}}`, `warning mcp.json:1: server "a": autoApprove has no effect`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`,
+			`problem mcp.json:1: server "a": lazzy is unknown; did you mean "lazy"?`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "autoApprove": []}}}`,
+			`warning mcp.json:1: server "a": autoApprove has no effect`},
 		{"mcp.json", `{"mcp": {"server": {}}}`, `error mcp.json:1: mcp.server is unknown; did you mean "servers"?`},
 		{".cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`, ``},
-		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`, `warning .cursor/mcp.json:1: server "a": lazzy has no effect`},
-		{".cursor/mcp.json", `{"Policy": {"default": "deny"}, "mcpServers": {}}`, `warning .cursor/mcp.json:1: Policy has no effect; did you mean "policy"?`},
-		{".cursor/mcp.json", `{"toolsets": {}, "theme": 1, "mcpServers": {}}`, `error .cursor/mcp.json:1: theme is unknown; remove it`},
-		{".cursor/mcp.json", `{"mcpServers": {}, "theme": 1, "$schema": "` + SchemaURI + `"}`, `error .cursor/mcp.json:1: theme is unknown; remove it`},
-		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "tools": {"hid": ["*"]}}}}`, `problem .cursor/mcp.json:1: server "a": tools.hid is unknown; did you mean "hide"?`},
-		{"not.cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`, `error not.cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`,
+			`warning .cursor/mcp.json:1: server "a": lazzy has no effect`},
+		{".cursor/mcp.json", `{"Policy": {"default": "deny"}, "mcpServers": {}}`,
+			`warning .cursor/mcp.json:1: Policy has no effect; did you mean "policy"?`},
+		{".cursor/mcp.json", `{"toolsets": {}, "theme": 1, "mcpServers": {}}`,
+			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {}, "theme": 1, "$schema": "` + SchemaURI + `"}`,
+			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "tools": {"hid": ["*"]}}}}`,
+			`problem .cursor/mcp.json:1: server "a": tools.hid is unknown; did you mean "hide"?`},
+		{"not.cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`,
+			`error not.cursor/mcp.json:1: theme is unknown; remove it`},
 		{".gemini/settings.json", `{"hooks": {"BeforeTool": []}, "theme": 1, "mcpServers": {}}`, ``},
-		{".gemini/settings.json", `{"hooks": [{}], "mcpServers": {}}`, `error .gemini/settings.json:1: hooks[0]: "url" is missing`},
+		{".gemini/settings.json", `{"hooks": [{}], "mcpServers": {}}`,
+			`error .gemini/settings.json:1: hooks[0]: "url" is missing`},
 		{"mcp.json", `{"hooks": {}, "mcpServers": {}}`, `error mcp.json:1: hooks must be an array of objects`},
 	} {
 		read, err := Parse("", c.path, []byte(c.text))
@@ -219,25 +238,39 @@ func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 func TestFilesAreReadAsTheirProgramsReadThem(t *testing.T) {
 	for _, c := range []struct{ path, text, want string }{
 		{"f", "\ufeff{\r\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "a x"},
-		{"f", `{"mcpServers": {"a": {"type": "streamable_http", "url": "http://x"}, "b": {"transport": "streamableHTTP", "url": "http://y"}, "c": {"transportType": "STDIO", "command": "z"}, "d": {"type": "SSE", "url": "http://z"}}}`, "a http://x, b http://y, c z, d http://z"},
-		{"f", `{"mcpServers": {"a": {"transport": "stdio", "url": "http://x"}}}`, `problem f:1: server "a": type "stdio" requires a command`},
-		{"f", `{"mcpServers": {"a": {"type": "websocket", "url": "http://x"}}}`, `problem f:1: server "a": unknown type "websocket"; use stdio or http`},
-		{"f", `{"inputs": null, "servers": null, "mcpServers": {"a": {"type": null, "command": "x", "args": null, "env": null, "cwd": null, "url": null, "headers": null, "disabled": null, "includeTools": null}}}`, "a x"},
-		{"f", `{"mcpServers": {"a": {"command": null, "url": null}}}`, `problem f:1: server "a": must have a command or a url`},
+		{"f", `{"mcpServers": {"a": {"type": "streamable_http", "url": "http://x"}, "b": {"transport": ` +
+			`"streamableHTTP", "url": "http://y"}, "c": {"transportType": "STDIO", "command": "z"}, "d": {"type": ` +
+			`"SSE", "url": "http://z"}}}`, "a http://x, b http://y, c z, d http://z"},
+		{"f", `{"mcpServers": {"a": {"transport": "stdio", "url": "http://x"}}}`,
+			`problem f:1: server "a": type "stdio" requires a command`},
+		{"f", `{"mcpServers": {"a": {"type": "websocket", "url": "http://x"}}}`,
+			`problem f:1: server "a": unknown type "websocket"; use stdio or http`},
+		{"f", `{"inputs": null, "servers": null, "mcpServers": {"a": {"type": null, "command": "x", "args": null, ` +
+			`"env": null, "cwd": null, "url": null, "headers": null, "disabled": null, "includeTools": null}}}`, "a x"},
+		{"f", `{"mcpServers": {"a": {"command": null, "url": null}}}`,
+			`problem f:1: server "a": must have a command or a url`},
 		// What limits is never absent because it is null.
-		{"f", `{"mcpServers": {"a": {"command": "x", "tools": null}}}`, `problem f:1: server "a": tools must be an object`},
-		{"f", `{"mcpServers": {"a": {"command": "x", "inputLimits": null}}}`, `problem f:1: server "a": inputLimits must be an object`},
+		{"f", `{"mcpServers": {"a": {"command": "x", "tools": null}}}`,
+			`problem f:1: server "a": tools must be an object`},
+		{"f", `{"mcpServers": {"a": {"command": "x", "inputLimits": null}}}`,
+			`problem f:1: server "a": inputLimits must be an object`},
 		{"f", `{"mcpServers": {}, "policy": null}`, `error f:1: policy must be an object`},
 		// Servers of both objects are used, but not one of two that differ, unless the program of the file uses it.
-		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}, "a": {"type": "stdio", "command": "x"}}}`, "a x, b y"},
-		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "y"}}}`, `problem f:1: there are several servers "a", at f:1, f:1; rename or remove one of them`},
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}, "a": {"type": "stdio", ` +
+			`"command": "x"}}}`, "a x, b y"},
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "y"}}}`,
+			`problem f:1: there are several servers "a", at f:1, f:1; rename or remove one of them`},
 		{".vscode/mcp.json", `{"servers": {"a": {"command": "x"}}, "mcpServers": {"a": {"command": "y"}}}`, "a x"},
 		{".vscode/mcp.json", `{"mcpServers": {"a": {"command": "y"}}, "servers": {"a": {"command": "x"}}}`, "a x"},
 		// Gemini CLI expands $NAME. What it leaves to a shell stays.
-		{".gemini/settings.json", `{"mcpServers": {"a": {"command": "sh", "args": ["echo $B ${C} $1"], "env": {"A": "$B/${C}$$"}}}}`, "a sh echo ${B:-$B} ${C} $1 A=${B}/${C}$$"},
+		{".gemini/settings.json",
+			`{"mcpServers": {"a": {"command": "sh", "args": ["echo $B ${C} $1"], "env": {"A": "$B/${C}$$"}}}}`,
+			"a sh echo ${B:-$B} ${C} $1 A=${B}/${C}$$"},
 		{"copy/settings.json", `{"mcpServers": {"a": {"url": "http://x/$A"}}}`, "a http://x/${A}"},
 		{".zed/settings.json", `{"context_servers": {"a": {"url": "http://x/$A"}}}`, "a http://x/$A"},
-		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "sh", "args": ["$B"], "env": {"A": "$B", "C": "pa$word"}}}}`, `a sh $B A=$B C=pa$word, warning .cursor/mcp.json:1: server "a": $B is text, not a variable; write ${B}`},
+		{".cursor/mcp.json",
+			`{"mcpServers": {"a": {"command": "sh", "args": ["$B"], "env": {"A": "$B", "C": "pa$word"}}}}`,
+			`a sh $B A=$B C=pa$word, warning .cursor/mcp.json:1: server "a": $B is text, not a variable; write ${B}`},
 	} {
 		read, err := Parse("", c.path, []byte(c.text))
 		var got []string

@@ -77,7 +77,8 @@ func TestSchemaHasEverySpellingOfAType(t *testing.T) {
 			want = append(want, strings.ToUpper(kind))
 		} else {
 			lower := strings.ToLower(w[0])
-			want = append(want, lower+"-"+strings.ToLower(w[1]), lower+"_"+strings.ToLower(w[1]), lower+title(w[1]), w[0]+strings.ToUpper(w[1][:1])+w[1][1:])
+			want = append(want, lower+"-"+strings.ToLower(w[1]), lower+"_"+strings.ToLower(w[1]), lower+title(w[1]),
+				w[0]+strings.ToUpper(w[1][:1])+w[1][1:])
 		}
 	}
 	var got []string
@@ -140,31 +141,40 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{toolset, `"hide": []`, `toolset "a": must have servers, tools or prompts`},
 		{`{MEMBER}`, `"policy": {"rules": []}`, `"default" is missing`},
 		{`{MEMBER}`, `"policy": {"default": "maybe"}`, `policy.default must be "allow", "ask" or "deny"`},
-		{`{MEMBER}`, `"policy": {"default": "deny", "rules": [{"tools": "a", "action": "allow"}]}`, `policy.rules[0].tools is unknown; did you mean "tool"?`},
-		{`{MEMBER}`, `"policy": {"default": "deny", "approvalTimeout": "5"}`, `approvalTimeout must be a positive duration`},
+		{`{MEMBER}`, `"policy": {"default": "deny", "rules": [{"tools": "a", "action": "allow"}]}`,
+			`policy.rules[0].tools is unknown; did you mean "tool"?`},
+		{`{MEMBER}`, `"policy": {"default": "deny", "approvalTimeout": "5"}`,
+			`approvalTimeout must be a positive duration`},
 		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
 		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
 		{server, `"maxResult": 0`, "maxResult must be"},
 		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
-		{server, `"inputLimits": {"perCall": 0}`, `inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
+		{server, `"inputLimits": {"perCall": 0}`,
+			`inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
 		{server, `"inputLimits": {"maxTokens": 1.5}`, `inputLimits.maxTokens must be a whole number`},
-		{server, `"extensions": {"com.example/a": {"methods": []}}`, `extensions["com.example/a"].methods is unknown; remove it`},
-		{server, `"extensions": {"com.example/a": {"settings": 1}}`, `extensions["com.example/a"].settings must be an object`},
+		{server, `"extensions": {"com.example/a": {"methods": []}}`,
+			`extensions["com.example/a"].methods is unknown; remove it`},
+		{server, `"extensions": {"com.example/a": {"settings": 1}}`,
+			`extensions["com.example/a"].settings must be an object`},
 		{server, `"inputLimits": {"perminute": 1}`, `inputLimits.perminute is unknown; did you mean "perMinute"?`},
 		{server, `"revision": "2025-06-17"`, `revision must be one of ["2026-07-28" `},
 		{server, `"trusted": 1`, `trusted must be true or false`},
 		{toolset, `"servers": "a"`, `servers must be an array of strings`},
 		{toolset, `"tool": [], "tools": ["a"]`, `toolset "a": tool is unknown; did you mean "tools"?`},
-		{toolset, `"tools": ["a"], "principals": [{"issuer": "https://a"}]`, `toolset "a": principals[0]: subject is missing`},
+		{toolset, `"tools": ["a"], "principals": [{"issuer": "https://a"}]`,
+			`toolset "a": principals[0]: subject is missing`},
 		{toolset, `"tools": ["a"], "principals": {}`, `toolset "a": principals must be an array`},
-		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, "toolsets": {"a/b": {MEMBER}}}`, `"tools": ["a"]`, `toolset "a/b": the name must have 1 to 64 letters`},
+		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, "toolsets": {"a/b": {MEMBER}}}`, `"tools": ["a"]`,
+			`toolset "a/b": the name must have 1 to 64 letters`},
 		{`{MEMBER, "mcpServers": {}}`, `"polcy": {"default": "deny"}`, `polcy is unknown; did you mean "policy"?`},
 		{`{MEMBER, "mcpServers": {}}`, `"Policy": {"default": "deny"}`, `Policy is unknown; did you mean "policy"?`},
-		{`{"mcpServers": {}, "inputs": [{MEMBER}]}`, `"id": "a", "pasword": true`, `inputs[0]: pasword is unknown; did you mean "password"?`},
+		{`{"mcpServers": {}, "inputs": [{MEMBER}]}`, `"id": "a", "pasword": true`,
+			`inputs[0]: pasword is unknown; did you mean "password"?`},
 		{server, `"inputLimit": {}`, `server "a": inputLimit is unknown; did you mean "inputLimits"?`},
 		{server, `"disable": true`, `server "a": disable is unknown; did you mean "disabled"?`},
 		{server, `"credentials": {"type": "callerLogin", "client": "a"}`, `credentials.client is unknown; `},
-		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, MEMBER}`, `"toolset": {}`, `toolset is unknown; did you mean "toolsets"?`},
+		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, MEMBER}`, `"toolset": {}`,
+			`toolset is unknown; did you mean "toolsets"?`},
 	} {
 		data := []byte(strings.Replace(c.form, "MEMBER", c.member, 1))
 		if validate(t, data) == nil {
@@ -195,7 +205,8 @@ func TestOwnFormIsRead(t *testing.T) {
 	if diff := cmp.Diff(&host.ServerConfig{
 		Name: "files", Trusted: true, Prefix: new("fs"),
 		Tools: host.Selection{
-			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"}, Rename: map[string]string{"read_text_file": "read"},
+			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"},
+			Rename:   map[string]string{"read_text_file": "read"},
 			ReadOnly: true, NonDestructive: true, Idempotent: true, ClosedWorld: true,
 		},
 		Prompts: host.Selection{Only: []string{"a*"}, Hide: []string{"b*"}, Rename: map[string]string{"a1": "a"}},
@@ -203,15 +214,18 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller, InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
-		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`), Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
-		Prefix:     new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller,
+		InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
+		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
+			Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
+		Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}, search.Settings()); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]Toolset{{
-		Name: "reading", Source: "testdata/parley.json:49", Servers: []string{"search"}, Tools: []string{"fs__read*"}, Prompts: []string{"fs__*"},
-		Hide: []string{"*__delete*"}, Scopes: []string{"docs:read"},
+		Name: "reading", Source: "testdata/parley.json:49", Servers: []string{"search"}, Tools: []string{"fs__read*"},
+		Prompts: []string{"fs__*"},
+		Hide:    []string{"*__delete*"}, Scopes: []string{"docs:read"},
 		Principals: []Principal{{"https://login.example.com", "ada"}, {"", "grace"}},
 	}}, c.Toolsets, cmpopts.IgnoreUnexported(Toolset{})); diff != "" || c.DefaultToolset != "reading" {
 		t.Error(diff, c.DefaultToolset)
@@ -219,7 +233,9 @@ func TestOwnFormIsRead(t *testing.T) {
 }
 
 func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
-	c, err := Parse("/", "f", []byte(`{"mcpServers": {"a": {"command": "a", "includeTools": ["x", "y"], "excludeTools": ["y"], "disabledTools": ["z"]}, "b": {"command": "b", "tools": ["*"]}}}`))
+	c, err := Parse("/", "f",
+		[]byte(`{"mcpServers": {"a": {"command": "a", "includeTools": ["x", "y"], "excludeTools": ["y"], `+
+			`"disabledTools": ["z"]}, "b": {"command": "b", "tools": ["*"]}}}`))
 	if err != nil || len(c.Warnings)+len(c.Problems) > 0 {
 		t.Fatal(err, c.Warnings, c.Problems)
 	}

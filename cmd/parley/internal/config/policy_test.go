@@ -9,11 +9,14 @@ import (
 )
 
 func TestHooksAreRead(t *testing.T) {
-	c, err := config.Parse("/", "mcp.json", []byte(`{"hooks":[{"url":"https://a"},{"url":"https://b","on":["response"],"server":"s","tool":"t*","timeout":"90s"}]}`))
+	c, err := config.Parse("/", "mcp.json",
+		[]byte(`{"hooks":[{"url":"https://a"},{"url":"https://b","on":["response"],"server":"s","tool":"t*",`+
+			`"timeout":"90s"}]}`))
 	if err != nil || len(c.Hooks) != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	if a := c.Hooks[0]; a.URL != "https://a" || !a.Request || !a.Response || a.Server != "" || a.Timeout != 0 || a.Source != "mcp.json:1" {
+	if a := c.Hooks[0]; a.URL != "https://a" || !a.Request || !a.Response || a.Server != "" || a.Timeout != 0 ||
+		a.Source != "mcp.json:1" {
 		t.Errorf("%+v", a)
 	}
 	if b := c.Hooks[1]; b.Request || !b.Response || b.Server != "s" || b.Tool != "t*" || b.Timeout != 90*time.Second {

@@ -23,13 +23,15 @@ This page has every member of a configuration file. It is generated from the
 [JSON Schema](../../cmd/parley/internal/config/schema.json), which editors use for completion.
 [configuration.md](configuration.md) describes how parley reads the files.
 
-A duration is a number with a unit, such as ` + "`90s`, `5m` or `1h30m`" + `. In a pattern, ` + "`*`" + ` matches any number of characters
+A duration is a number with a unit, such as ` + "`90s`, `5m` or `1h30m`" + `. In a pattern, ` + "`*`" +
+	` matches any number of characters
 and ` + "`?`" + ` matches one character.
 `
 
 // sections are the definitions of the schema that have a section of their own, in the order of the page.
 var sections = []string{
-	"server", "tools", "prompts", "inputLimits", "extension", "credentials", "policy", "rule", "hook", "toolset", "principal", "input",
+	"server", "tools", "prompts", "inputLimits", "extension", "credentials", "policy", "rule", "hook", "toolset",
+	"principal", "input",
 }
 
 // memberSchema is the schema of a member, or one that it contains.
@@ -94,7 +96,8 @@ func (root *memberSchema) typeOf(s *memberSchema) string {
 	switch {
 	case slices.Contains(sections, name):
 		title := root.Definitions[name].Title
-		return fmt.Sprintf("[%s](#%s)", strings.ToLower(title[:1])+title[1:], strings.ReplaceAll(strings.ToLower(title), " ", "-"))
+		return fmt.Sprintf("[%s](#%s)", strings.ToLower(title[:1])+title[1:],
+			strings.ReplaceAll(strings.ToLower(title), " ", "-"))
 	case name == "duration":
 		return "duration"
 	case name == "limit":
@@ -221,7 +224,8 @@ func TestReferenceOfTheConfigurationIsThatOfTheSchema(t *testing.T) {
 	}
 	got, err := os.ReadFile(referencePage)
 	if err != nil || string(got) != want {
-		t.Errorf("%s must be written with: go test -run Reference ./cmd/parley/internal/config -update (%v)", referencePage, err)
+		t.Errorf("%s must be written with: go test -run Reference ./cmd/parley/internal/config -update (%v)",
+			referencePage, err)
 	}
 }
 
@@ -245,7 +249,8 @@ func TestEachMemberOfTheConfigurationIsDescribed(t *testing.T) {
 				t.Errorf("%s: description must be sentences", name)
 			}
 			optional := !slices.Contains(s.Required, m.name) && m.schema.Default == nil
-			if optional && !strings.Contains(m.schema.Description, "ithout it") && !strings.Contains(m.schema.Description, "require") {
+			if optional && !strings.Contains(m.schema.Description, "ithout it") &&
+				!strings.Contains(m.schema.Description, "require") {
 				t.Errorf("%s: description must say what happens without it", name)
 			}
 			if len(m.schema.Examples) == 0 && m.schema.Enum == nil && m.schema.Type != "boolean" {

@@ -292,7 +292,8 @@ func (c *Credentials) check() error {
 			return errors.New("credentials with a clientSecret must have a clientId")
 		}
 		return unused("members other than clientId, clientSecret and networks",
-			c.Issuer, c.TokenEndpoint, c.SubjectTokenType, c.Audience, c.ServerIssuer, c.ServerClientID, c.ServerClientSecret)
+			c.Issuer, c.TokenEndpoint, c.SubjectTokenType, c.Audience, c.ServerIssuer, c.ServerClientID,
+			c.ServerClientSecret)
 	case TokenExchange:
 		if c.Networks != nil {
 			return unused("networks: the issuer may have any address", "networks")
@@ -307,7 +308,8 @@ func (c *Credentials) check() error {
 			return unused("scopes: the server names them", "scopes")
 		}
 		if c.Issuer == "" || c.ServerClientID == "" || c.ServerClientSecret == "" {
-			return errors.New("credentials of type \"enterprise\" must have issuer, serverClientId and serverClientSecret")
+			return errors.New("credentials of type \"enterprise\" must have issuer, serverClientId and " +
+				"serverClientSecret")
 		}
 		return unused("audience", c.Audience)
 	}
@@ -323,9 +325,11 @@ func (s *Server) CallerCredentials(values *Values) (*Credentials, error) {
 	e := &expansion{server: s, values: values}
 	c := *s.Credentials
 	for name, field := range map[string]*string{
-		"issuer": &c.Issuer, "tokenEndpoint": &c.TokenEndpoint, "clientId": &c.ClientID, "clientSecret": &c.ClientSecret,
+		"issuer": &c.Issuer, "tokenEndpoint": &c.TokenEndpoint, "clientId": &c.ClientID,
+		"clientSecret": &c.ClientSecret,
 		"audience":     &c.Audience,
-		"serverIssuer": &c.ServerIssuer, "serverClientId": &c.ServerClientID, "serverClientSecret": &c.ServerClientSecret,
+		"serverIssuer": &c.ServerIssuer, "serverClientId": &c.ServerClientID,
+		"serverClientSecret": &c.ServerClientSecret,
 	} {
 		*field = e.text("credentials "+name, *field)
 	}

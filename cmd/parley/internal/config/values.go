@@ -82,8 +82,9 @@ func (e *expansion) text(member, text string) string {
 		return "" // do not ask for the inputs of a server that cannot be started
 	}
 	if reference := ownReference.FindString(text); reference != "" && e.server.foreign {
-		e.fail(member, fmt.Errorf("%s has no value in the file of another program; add the server to your own configuration",
-			reference))
+		e.fail(member,
+			fmt.Errorf("%s has no value in the file of another program; add the server to your own configuration",
+				reference))
 		return ""
 	}
 	value, err := e.values.expand(text, e.server)
@@ -233,8 +234,9 @@ func (v *Values) reference(text string, of *Server) (value string, length int, e
 	}
 	m := variable.FindStringSubmatch(text)
 	if m == nil {
-		return "", 0, fmt.Errorf("invalid reference %.40q; write ${NAME}, ${NAME:-default}, ${input:ID}, ${file:PATH} or "+
-			"${keyring:SERVICE/ACCOUNT}", text)
+		return "", 0,
+			fmt.Errorf("invalid reference %.40q; write ${NAME}, ${NAME:-default}, ${input:ID}, ${file:PATH} or "+
+				"${keyring:SERVICE/ACCOUNT}", text)
 	}
 	if value, known := v.predefined(m[1]); known {
 		return value, len(m[0]), nil

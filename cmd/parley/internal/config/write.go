@@ -195,7 +195,8 @@ func (s *Server) values() []*string {
 // Same reports whether two servers have the same entry, wherever it is from.
 func Same(a, b *Server) bool {
 	encode := func(s Server) []byte {
-		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env), slices.Clone(s.Headers),
+		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env),
+			slices.Clone(s.Headers),
 			slices.Clone(s.Roots)
 		_ = s.Detach() // with an error the paths differ
 		encoded, err := json.Marshal(&s)
@@ -374,7 +375,8 @@ func (c *Config) separate() {
 			continue
 		}
 		for _, s := range all {
-			same := slices.DeleteFunc(slices.Clone(all), func(other *Server) bool { return other.Original != s.Original })
+			same := slices.DeleteFunc(slices.Clone(all),
+				func(other *Server) bool { return other.Original != s.Original })
 			if s.Name != s.Original && len(same) == 1 {
 				s.Name = digested(s.Name, s.Original)
 			}

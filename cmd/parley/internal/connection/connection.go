@@ -86,8 +86,9 @@ func New(path string) *Dir { return &Dir{path} }
 func (d *Dir) socket(name string) (string, error) {
 	path := filepath.Join(d.path, name+suffix)
 	if len(path) > maxPath {
-		return "", fmt.Errorf("the path %s is too long for a socket: %d bytes, the limit is %d; set PARLEY_RUNTIME_DIR to "+
-			"a shorter directory", path, len(path), maxPath)
+		return "",
+			fmt.Errorf("the path %s is too long for a socket: %d bytes, the limit is %d; set PARLEY_RUNTIME_DIR to "+
+				"a shorter directory", path, len(path), maxPath)
 	}
 	return path, nil
 }

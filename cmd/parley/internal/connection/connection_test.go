@@ -153,10 +153,12 @@ func TestOnlyTheUserCanUseTheDirectoryAndTheSockets(t *testing.T) {
 	if err := os.Chmod(d.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Dial(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "must be accessible by you only") {
+	if _, err := d.Dial(t.Context(), "a"); err == nil ||
+		!strings.Contains(err.Error(), "must be accessible by you only") {
 		t.Errorf("dial: %v", err)
 	}
-	if _, err := d.Listen(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "must be accessible by you only") {
+	if _, err := d.Listen(t.Context(), "b"); err == nil ||
+		!strings.Contains(err.Error(), "must be accessible by you only") {
 		t.Errorf("listen: %v", err)
 	}
 }
@@ -181,7 +183,8 @@ func TestAClientOfAnotherUserIsNotServed(t *testing.T) {
 
 func TestALongPathIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	d := New("/" + strings.Repeat("a", 100))
-	if _, err := d.Listen(t.Context(), "name"); err == nil || !strings.Contains(err.Error(), "set PARLEY_RUNTIME_DIR to a shorter directory") {
+	if _, err := d.Listen(t.Context(), "name"); err == nil ||
+		!strings.Contains(err.Error(), "set PARLEY_RUNTIME_DIR to a shorter directory") {
 		t.Error(err)
 	}
 	if _, err := d.Dial(t.Context(), "name"); !errors.Is(err, ErrNotConnected) {

@@ -41,7 +41,8 @@ func Target(ctx context.Context, name string) (client.Target, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot use the connection %s: %w", name, err)
 	}
-	return client.Conn(transport.Stream(conn, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})), nil
+	return client.Conn(transport.Stream(conn, transport.StreamOptions{MaxMessage: transport.DefaultClientMaxMessage})),
+		nil
 }
 
 // OpenHost returns a host of one server, which is ready.

@@ -47,8 +47,9 @@ func Dir() (string, error) {
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("cannot find the directory of your configuration: %w; set PARLEY_CONFIG_DIR to a directory",
-			err)
+		return "",
+			fmt.Errorf("cannot find the directory of your configuration: %w; set PARLEY_CONFIG_DIR to a directory",
+				err)
 	}
 	return filepath.Join(dir, "parley"), nil
 }
@@ -224,7 +225,8 @@ func (s *Store) readKeyFile() ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("the key file must be readable by you only; run: chmod 600 %s", quoting.OfUser().Quote(path))
+		return nil, fmt.Errorf("the key file must be readable by you only; run: chmod 600 %s",
+			quoting.OfUser().Quote(path))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -78,7 +78,8 @@ func TestKeyIsStoredInTheKeyring(t *testing.T) {
 	checkPrivate(t, dir)
 
 	for name, other := range map[string]*ring{"empty": {}, "locked": {err: errors.New("locked")}} {
-		if _, err := New(dir, other).Load(t.Context(), "server x"); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "keyring") {
+		if _, err := New(dir, other).Load(t.Context(), "server x"); !errors.Is(err, ErrUnavailable) ||
+			!strings.Contains(err.Error(), "keyring") {
 			t.Errorf("Load with the keyring %s: %v", name, err)
 		}
 		if err := New(dir, other).Save(t.Context(), "server y", []byte("x")); err == nil {
@@ -105,7 +106,8 @@ func TestKeyIsStoredInAFileWithoutAKeyring(t *testing.T) {
 			if err := os.Chmod(filepath.Join(dir, keyFile), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil ||
+				!strings.Contains(err.Error(), "chmod 600") {
 				t.Errorf("error for a key file that others can read: %v", err)
 			}
 		})

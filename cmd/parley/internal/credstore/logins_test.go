@@ -22,12 +22,15 @@ func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a"}, Previous: []string{"a"}},
 			"has expired; run: parley login https://example.com/mcp"},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"a", "b", "c:d"},
-			Previous: []string{"a"}}, "with the scope b c:d; run: parley login --scope 'b c:d' https://example.com/mcp"},
+			Previous: []string{"a"}},
+			"with the scope b c:d; run: parley login --scope 'b c:d' https://example.com/mcp"},
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp?a=1&b=$(id)", Scopes: []string{"a"}},
 			"run: parley login 'https://example.com/mcp?a=1&b=$(id)'"},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"}, Previous: []string{}},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"';id;'"},
+			Previous: []string{}},
 			`--scope ''\'';id;'\''' https://example.com/mcp`},
-		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"}, Previous: []string{}},
+		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"},
+			Previous: []string{}},
 			`--scope --port=1 https://example.com/mcp`},
 	} {
 		err := withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")

@@ -233,7 +233,8 @@ func (f *Flags) Dialer(cmd *cobra.Command, target []string) (d *client.Dialer, t
 		Logger:   program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
-		return nil, nil, fmt.Errorf("unknown revision %q; parley supports %s", f.Revision, program.Commas(mcp.Revisions()))
+		return nil, nil, fmt.Errorf("unknown revision %q; parley supports %s", f.Revision,
+			program.Commas(mcp.Revisions()))
 	}
 	if f.Timeout < 0 {
 		return nil, nil, errors.New("--timeout must not be negative")
@@ -290,8 +291,9 @@ func (f *Flags) Target(cmd *cobra.Command, words []string) (client.Target, error
 		}
 	}
 	if CommandAt(cmd) < 0 && !f.Starts && f.Env.Given() {
-		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
-			"variables there")
+		return nil,
+			errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
+				"variables there")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.Timeout > 0 {
 		p.ExitGrace = min(f.Timeout/10+time.Millisecond, 2*time.Second)
@@ -330,7 +332,8 @@ func invalidTarget(name string) error {
 	case host == "localhost", strings.Contains(host, ":"):
 		return fmt.Errorf("%q is not a URL; write %s", name, quoting.OfUser().Quote("http://"+name))
 	}
-	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server with "+
+	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server "+
+		"with "+
 		"parley add, or write -- before a command", name)
 }
 
@@ -380,7 +383,8 @@ func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 	if err != nil {
 		return "", "", false
 	}
-	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env, s.EnvFile,
+	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env,
+		s.EnvFile,
 		s.Dir, s.URL, s.Headers, f.Revision)
 	return key, "", s.URL != ""
 }

@@ -57,7 +57,8 @@ func (f *EnvFlags) Command(words []string) (transport.CommandOptions, error) {
 		case isSet:
 			options.Env = append(options.Env, name+"="+value)
 		default:
-			return options, fmt.Errorf("environment variable %s is not set; set it, or write --env %s=VALUE", name, name)
+			return options, fmt.Errorf("environment variable %s is not set; set it, or write --env %s=VALUE", name,
+				name)
 		}
 	}
 	return options, nil

@@ -26,7 +26,8 @@ func TestRootOfReturnsAFileURI(t *testing.T) {
 func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 	dir := t.TempDir()
 	c, err := config.Parse("/", dir+"/mcp.json",
-		[]byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
+		[]byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},`+
+			`"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

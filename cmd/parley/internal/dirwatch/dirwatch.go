@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// delay is the time during which changes are collected, because a program that saves a file changes it several times.
+	// delay is the time during which changes are collected, because a program that saves a file changes it several
+	// times.
 	delay = 100 * time.Millisecond
 	// maxPending is the number of changed files that ends the delay early.
 	maxPending = 1000
@@ -209,7 +210,8 @@ func (w *Watcher) watch(name string) {
 	case len(w.watched) >= w.options.MaxDirectories || strings.Count(name, "/") >= maxDepth:
 		if !w.limitLogged {
 			w.limitLogged = true
-			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched",
+			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name,
+				"watched",
 				len(w.watched))
 		}
 		return

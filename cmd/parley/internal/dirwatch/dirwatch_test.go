@@ -31,7 +31,9 @@ func watch(t *testing.T, maxDirectories int, files ...string) *watched {
 		w.write(name, "at first")
 	}
 	watcher, err := dirwatch.New(w.dir, dirwatch.Options{
-		OnChange: func(c dirwatch.Changes) { w.changes <- c }, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: maxDirectories,
+		OnChange: func(c dirwatch.Changes) {
+			w.changes <- c
+		}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: maxDirectories,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +72,8 @@ func (w *watched) until(listChanged bool, names ...string) {
 	var all dirwatch.Changes
 	timeout := time.After(20 * time.Second)
 	for {
-		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(all.Updated, name) })
+		missing := slices.DeleteFunc(slices.Clone(names),
+			func(name string) bool { return slices.Contains(all.Updated, name) })
 		if len(missing) == 0 && (all.ListChanged || !listChanged) {
 			if all.ListChanged && !listChanged {
 				w.t.Errorf("reported a change of the list: %+v", all)

@@ -152,8 +152,9 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 			other.Close()
 			supported, names = append(supported, r), append(names, string(r))
 		case !errors.Is(err, call.ErrRevision) && !isRejection(err):
-			e.report("revisions", Warning, "answer requests in revisions that the server does not support with an error that "+
-				"names the supported ones",
+			e.report("revisions", Warning,
+				"answer requests in revisions that the server does not support with an error that "+
+					"names the supported ones",
 				"a client that supports only %s gets no proper answer: %s", r, e.text(err))
 		}
 		if took > 5*time.Second {
@@ -260,8 +261,9 @@ func (e *Examination) size(tools []*mcp.Tool) {
 		fix = `offer fewer tools ("tools" in the configuration of parley up), or let models search them ` +
 			"(parley up --discover)"
 	}
-	e.report("size", level, fix, "the definitions of the tools need about %d tokens of a model's context (%d KiB); the "+
-		"largest one is %s with %d tokens",
+	e.report("size", level, fix,
+		"the definitions of the tools need about %d tokens of a model's context (%d KiB); the "+
+			"largest one is %s with %d tokens",
 		size/bytesPerToken, (size+1023)>>10, name, largest/bytesPerToken)
 }
 
@@ -334,7 +336,8 @@ func (e *Examination) lintTools(tools []*mcp.Tool) {
 			lintSchema(&l, "output schema", t.Name, t.OutputSchema)
 		}
 		if a := t.Annotations; a != nil && a.ReadOnlyHint && a.DestructiveHint != nil && *a.DestructiveHint {
-			l.add(Warning, "the annotations contradict each other: readOnlyHint and destructiveHint", "set one of them", t.Name)
+			l.add(Warning, "the annotations contradict each other: readOnlyHint and destructiveHint", "set one of them",
+				t.Name)
 		}
 	}
 	if len(tools) > 0 {
@@ -359,15 +362,18 @@ func lintInput(l *lints, t *mcp.Tool) {
 		l.add(Problem, `the type of the input schema is not "object"`, `set "type": "object"`, t.Name)
 	}
 	if _, err := schema.Headers(t.InputSchema); err != nil {
-		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+err.Error(),
+		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+
+			err.Error(),
 			"see server/tools, x-mcp-header", t.Name)
 	}
 	for _, a := range toolargs.Arguments(t.InputSchema) {
 		if a.Undefined {
-			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required", t.Name+
-				" "+a.Name)
+			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required",
+				t.Name+
+					" "+a.Name)
 		} else if a.Description == "" {
-			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format", t.Name+" "+a.Name)
+			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format",
+				t.Name+" "+a.Name)
 		}
 	}
 }
@@ -403,12 +409,14 @@ func (e *Examination) lintPrompts(prompts []*mcp.Prompt) {
 		}
 		seen[p.Name] = true
 		if p.Description == "" {
-			l.add(Warning, "a prompt has no description, by which users choose prompts", "describe what the prompt is for",
+			l.add(Warning, "a prompt has no description, by which users choose prompts",
+				"describe what the prompt is for",
 				p.Name)
 		}
 		for _, a := range p.Arguments {
 			if a.Description == "" {
-				l.add(Note, "an argument of a prompt has no description", "describe the meaning and the format", p.Name+" "+a.Name)
+				l.add(Note, "an argument of a prompt has no description", "describe the meaning and the format",
+					p.Name+" "+a.Name)
 			}
 		}
 	}
@@ -430,7 +438,8 @@ func (e *Examination) lintResources(resources []*mcp.Resource) {
 		}
 		seen[r.URI] = true
 		if r.MimeType == "" {
-			l.add(Note, "a resource has no MIME type", "set the MIME type, so that clients can show the resource", r.URI)
+			l.add(Note, "a resource has no MIME type", "set the MIME type, so that clients can show the resource",
+				r.URI)
 		}
 	}
 	if len(resources) > 0 {
@@ -442,7 +451,8 @@ func (e *Examination) lintResources(resources []*mcp.Resource) {
 func (e *Examination) lintTemplates(templates []*mcp.ResourceTemplate) {
 	var l lints
 	for _, t := range templates {
-		if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") || !strings.Contains(t.URITemplate, ":") {
+		if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") ||
+			!strings.Contains(t.URITemplate, ":") {
 			l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme",
 				t.URITemplate)
 		}

@@ -44,9 +44,10 @@ type greeting struct {
 
 func newServer() *server.Server {
 	s := &server.Server{Name: "good", Version: "1"}
-	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person"}, func(_ context.Context, in greeting) (string, error) {
-		return "Hello, " + in.Name, nil
-	})
+	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person"},
+		func(_ context.Context, in greeting) (string, error) {
+			return "Hello, " + in.Name, nil
+		})
 	return s
 }
 
@@ -83,7 +84,8 @@ func TestServersOfTheLibraryHaveNoProblems(t *testing.T) {
 }
 
 func testServer(kind string) *client.CommandTarget {
-	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: os.Args[0], Env: []string{serverKind + "=" + kind}}}
+	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: os.Args[0],
+		Env: []string{serverKind + "=" + kind}}}
 }
 
 // badEndpoint is an endpoint without sessions and without any checks.
@@ -102,7 +104,8 @@ func badEndpoint(w http.ResponseWriter, r *http.Request) {
 	switch message.Method {
 	case "initialize":
 		w.Header().Set("Mcp-Session-Id", "1")
-		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"","version":""}}`, message.Params.ProtocolVersion)
+		result = fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{},"prompts":{},"resources":{}},`+
+			`"serverInfo":{"name":"","version":""}}`, message.Params.ProtocolVersion)
 	case "ping":
 		result = "{}"
 	case "tools/list":
@@ -185,7 +188,8 @@ func TestAServerThatCannotBeReachedIsExplained(t *testing.T) {
 	address := web.URL
 	web.Close()
 	findings, err := examine(t, client.URL(address))
-	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem address: ") || !strings.HasSuffix(findings[0], "start the server, or check the port") {
+	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem address: ") ||
+		!strings.HasSuffix(findings[0], "start the server, or check the port") {
 		t.Errorf("%v %q", err, findings)
 	}
 	findings, err = examine(t, client.Command("no-such-program-of-a-test"))
@@ -202,7 +206,8 @@ func TestCertificatesAreExamined(t *testing.T) {
 	web.StartTLS()
 	defer web.Close()
 	findings, err := examine(t, client.URL(web.URL))
-	if err == nil || !strings.HasPrefix(findings[len(findings)-1], "problem tls: ") || !strings.Contains(findings[len(findings)-1], "install a certificate") {
+	if err == nil || !strings.HasPrefix(findings[len(findings)-1], "problem tls: ") ||
+		!strings.Contains(findings[len(findings)-1], "install a certificate") {
 		t.Errorf("%v %q", err, findings)
 	}
 }
@@ -217,12 +222,13 @@ func TestServersBehindAProxyAreExamined(t *testing.T) {
 		proxy         http.Handler
 	}{
 		{"http://mcp.invalid/", "ok address: mcp.invalid answers through the proxy 127.0.0.1:", s},
-		{"https://mcp.invalid/", "problem address: no connection to mcp.invalid through the proxy 127.0.0.1:", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodConnect || r.Host != "mcp.invalid:443" {
-				t.Errorf("the proxy receives %s %s", r.Method, r.Host)
-			}
-			w.WriteHeader(http.StatusBadGateway)
-		})},
+		{"https://mcp.invalid/", "problem address: no connection to mcp.invalid through the proxy 127.0.0.1:",
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodConnect || r.Host != "mcp.invalid:443" {
+					t.Errorf("the proxy receives %s %s", r.Method, r.Host)
+				}
+				w.WriteHeader(http.StatusBadGateway)
+			})},
 	} {
 		proxy := httptest.NewServer(test.proxy)
 		defer proxy.Close()

@@ -138,7 +138,8 @@ func (e *Examination) exit(conn *transport.CommandConn) {
 	switch {
 	case errors.As(conn.Err(), &killed) && killed.Signal != nil:
 		e.report("process", Warning, "exit when standard input ends, so that hosts need not kill the server",
-			"does not exit within %v after its standard input was closed; it ended by the signal %v", cmp.Or(e.grace, exitGrace),
+			"does not exit within %v after its standard input was closed; it ended by the signal %v",
+			cmp.Or(e.grace, exitGrace),
 			killed.Signal)
 	case err != nil:
 		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
@@ -146,7 +147,8 @@ func (e *Examination) exit(conn *transport.CommandConn) {
 		e.report("process", OK, "", "exits %v after its standard input was closed", terminal.Duration(took))
 	}
 	if left := stillRunning(before); len(left) > 0 {
-		e.report("process", Problem, "end the processes that the server starts, and do not let them leave its process group",
+		e.report("process", Problem,
+			"end the processes that the server starts, and do not let them leave its process group",
 			"leaves processes behind: %s", strings.Join(left, ", "))
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// pidsFile is the environment variable with the file to which bad servers append the number of the process that they start.
+// pidsFile is the environment variable with the file to which bad servers append the number of the process that they
+// start.
 const pidsFile = "DOCTOR_TEST_PIDS"
 
 // serveBadly writes a log message to standard output, starts a process that leaves the process group, and does not

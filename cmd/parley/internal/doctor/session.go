@@ -51,7 +51,8 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 			return a, err
 		},
 		obeys: func(a *answer) bool {
-			return a.message != nil && a.message.Err == nil && strings.Contains(string(a.message.Raw), `"protocolVersion"`) &&
+			return a.message != nil && a.message.Err == nil &&
+				strings.Contains(string(a.message.Raw), `"protocolVersion"`) &&
 				!strings.Contains(string(a.message.Raw), unknownRevision)
 		},
 	}})

@@ -52,7 +52,8 @@ func (e *Examination) address(ctx context.Context, raw string) bool {
 		return false
 	}
 	defer conn.Close()
-	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(), terminal.Duration(time.Since(start)))
+	e.report("address", OK, "", "%s accepts connections after %v", conn.RemoteAddr(),
+		terminal.Duration(time.Since(start)))
 	if u.Scheme == "https" {
 		return e.certificate(ctx, conn, u.Hostname())
 	}
@@ -87,7 +88,8 @@ func (e *Examination) proxied(ctx context.Context, u, proxy *url.URL) bool {
 	start := time.Now()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		e.report("address", Problem, "check the proxy, which the environment names, and whether it can reach the server",
+		e.report("address", Problem,
+			"check the proxy, which the environment names, and whether it can reach the server",
 			"no connection to %s through the proxy %s: %s", u.Host, proxy.Host, httpurl.Redact(err))
 		return false
 	}
@@ -120,8 +122,8 @@ func (e *Examination) certificate(ctx context.Context, conn net.Conn, host strin
 	if err := secure.HandshakeContext(ctx); err != nil {
 		fix := "check that the server supports TLS at this port"
 		if invalid := new(tls.CertificateVerificationError); errors.As(err, &invalid) {
-			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the clients " +
-				"trust"
+			fix = "install a certificate for this host, with all intermediate certificates, from an issuer that the " +
+				"clients trust"
 		}
 		e.report("tls", Problem, fix, "%s", err)
 		return false
@@ -136,7 +138,8 @@ func (e *Examination) tlsState(state tls.ConnectionState, took time.Duration) {
 	e.report("tls", OK, "", "%s after %v; the certificate is valid until %s", tls.VersionName(state.Version),
 		terminal.Duration(took), expires.Format(time.DateOnly))
 	if e.time().AddDate(0, 0, 14).After(expires) {
-		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s", expires.Format(time.DateOnly))
+		e.report("tls", Warning, "renew the certificate", "the certificate expires on %s",
+			expires.Format(time.DateOnly))
 	}
 	if state.Version < tls.VersionTLS12 {
 		e.report("tls", Warning, "enable TLS 1.3", "%s is outdated", tls.VersionName(state.Version))
@@ -223,7 +226,8 @@ func (p *prober) originRules(post func(headers ...string) (*answer, error)) []ru
 	if local {
 		rules = append(rules, rule{
 			check: "origin", does: "rejects requests for another host", level: Warning,
-			fix:   "compare the header Host with the names of the server, so that a web page cannot reach it by DNS rebinding",
+			fix: "compare the header Host with the names of the server, so that a web page cannot reach it by DNS " +
+				"rebinding",
 			send:  func() (*answer, error) { return post("Host", "doctor.invalid") },
 			obeys: func(a *answer) bool { return a.status >= 400 && a.status < 500 },
 		})
@@ -257,21 +261,23 @@ func (p *prober) stateless(ctx context.Context) []rule {
 	}
 	return append(p.originRules(valid),
 		rule{
-			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and code -32020",
-			level: Warning,
+			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and " +
+				"code -32020", level: Warning,
 			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Server Validation)",
 			send:  once(discover(current, current, mcp.MethodDiscover, mcp.MethodListTools)),
 			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
 		},
 		rule{
-			check: "headers", does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 and " +
-				"code -32020", level: Warning,
+			check: "headers",
+			does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 " +
+				"and code -32020", level: Warning,
 			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Protocol Version Header)",
 			send:  once(discover(string(mcp.V20251125), current, mcp.MethodDiscover, mcp.MethodDiscover)),
 			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
 		},
 		rule{
-			check: "revisions", does: "rejects an unknown revision with status 400, code -32022 and the revisions that it " +
+			check: "revisions",
+			does: "rejects an unknown revision with status 400, code -32022 and the revisions that it " +
 				"supports", level: Warning,
 			fix:   "name the supported revisions in the error, so that clients can choose one (2026-07-28, Versioning)",
 			send:  once(discover(unknownRevision, unknownRevision, mcp.MethodDiscover, mcp.MethodDiscover)),
@@ -279,8 +285,8 @@ func (p *prober) stateless(ctx context.Context) []rule {
 		},
 		rule{
 			check: "methods", does: "rejects an unknown method with status 404 and code -32601", level: Warning,
-			fix: "answer unknown methods with a JSON-RPC error; with another status clients take the server for one of an " +
-				"older revision",
+			fix: "answer unknown methods with a JSON-RPC error; with another status clients take the server for one " +
+				"of an older revision",
 			send:  once(discover(current, current, unknownMethod, unknownMethod)),
 			obeys: isError(http.StatusNotFound, codeMethodNotFound),
 		},
@@ -304,22 +310,25 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 	p.target = &client.HTTPTarget{URL: target.URL} // without the user's headers
 	a, err := p.post(ctx, pingMessage)
 	if err != nil {
-		e.report("login", Problem, "answer requests without a token with status 401", "a request without a token fails: %s",
+		e.report("login", Problem, "answer requests without a token with status 401",
+			"a request without a token fails: %s",
 			e.text(err))
 		return
 	}
 	if a.status != http.StatusUnauthorized {
 		if u, err := url.Parse(target.URL); err == nil && !httpurl.IsLoopback(u.Hostname()) && failed == nil &&
 			a.status != http.StatusForbidden {
-			e.report("login", Note, "", "answers requests without a token; every client that can reach the server can use it")
+			e.report("login", Note, "",
+				"answers requests without a token; every client that can reach the server can use it")
 		}
 		if !isUnauthorized(failed) {
 			return
 		}
 	}
 	if issuer, err := e.discover(ctx, target.URL); err == nil && issuer.Issuer == "" {
-		e.report("login", Note, "", "requires credentials, and names no authorization server, so clients cannot log in; "+
-			"they send a token that users give them")
+		e.report("login", Note, "",
+			"requires credentials, and names no authorization server, so clients cannot log in; "+
+				"they send a token that users give them")
 	} else {
 		e.challenge(a)
 		e.discovery(issuer, err)
@@ -338,11 +347,13 @@ func (e *Examination) challenge(a *answer) {
 		switch {
 		case !c.Is("Bearer") && !c.Is("DPoP"):
 		case c.Params["resource_metadata"] == "":
-			e.report("login", Warning, "add resource_metadata to the challenge, for clients that do not look at well-known URLs",
+			e.report("login", Warning,
+				"add resource_metadata to the challenge, for clients that do not look at well-known URLs",
 				"the challenge does not name the metadata of the server")
 			return
 		default:
-			e.report("login", OK, "", "requires a token; the challenge names the metadata at %s", c.Params["resource_metadata"])
+			e.report("login", OK, "", "requires a token; the challenge names the metadata at %s",
+				c.Params["resource_metadata"])
 			return
 		}
 	}
@@ -375,7 +386,8 @@ func (e *Examination) discover(ctx context.Context, server string) (issuer issue
 // discovery reports the result of discover.
 func (e *Examination) discovery(issuer issuerMetadata, err error) {
 	if err != nil {
-		e.report("login", Problem, "see parley login --explain for each request", "clients cannot log in: %s", e.text(err))
+		e.report("login", Problem, "see parley login --explain for each request", "clients cannot log in: %s",
+			e.text(err))
 		return
 	}
 	e.report("login", OK, "", "the authorization server is %s", issuer.Issuer)
@@ -385,7 +397,8 @@ func (e *Examination) discovery(issuer issuerMetadata, err error) {
 	case issuer.Registration != "":
 		e.report("login", OK, "", "clients can register with the authorization server")
 	default:
-		e.report("login", Warning, "support client ID metadata documents, or let users pass --client-id to parley login",
+		e.report("login", Warning,
+			"support client ID metadata documents, or let users pass --client-id to parley login",
 			"clients must be registered with the authorization server by hand")
 	}
 }

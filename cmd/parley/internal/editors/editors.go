@@ -240,7 +240,8 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 				imported.Err = fmt.Errorf("%s: server %q has credentials; copy the entry by hand", s.Source, s.Name)
 			}
 			if reference := s.OwnReference(); reference != "" && imported.Err == nil {
-				imported.Err = fmt.Errorf("%s: server %q has the reference %s, which parley does not resolve for other programs; "+
+				imported.Err = fmt.Errorf("%s: server %q has the reference %s, which parley does not resolve for "+
+					"other programs; "+
 					"add the server with parley add", s.Source, s.Name, reference)
 			}
 			if other := known[s.Name]; other != nil && imported.Err == nil {

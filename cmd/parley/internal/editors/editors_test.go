@@ -12,7 +12,8 @@ import (
 )
 
 func place(system string, env map[string]string) *Place {
-	p := &Place{OS: system, Home: "/home/ada", Workspace: "/project", Getenv: func(name string) string { return env[name] }}
+	p := &Place{OS: system, Home: "/home/ada", Workspace: "/project",
+		Getenv: func(name string) string { return env[name] }}
 	switch system {
 	case "windows":
 		p.Home, p.Workspace = `C:\Users\ada`, `D:\project`
@@ -30,27 +31,34 @@ func TestFilesAreWhereEachSystemHasThem(t *testing.T) {
 	}{
 		{"claude", "linux", nil, "/home/ada/.config/Claude/claude_desktop_config.json"},
 		{"claude", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/Claude/claude_desktop_config.json"},
-		{"claude", "linux", map[string]string{"XDG_CONFIG_HOME": "relative"}, "/home/ada/.config/Claude/claude_desktop_config.json"},
+		{"claude", "linux", map[string]string{"XDG_CONFIG_HOME": "relative"},
+			"/home/ada/.config/Claude/claude_desktop_config.json"},
 		{"claude", "darwin", nil, "/Users/ada/Library/Application Support/Claude/claude_desktop_config.json"},
-		{"claude", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Claude\claude_desktop_config.json`},
+		{"claude", "windows", map[string]string{"APPDATA": `C:\Roaming`},
+			`C:\Roaming\Claude\claude_desktop_config.json`},
 		{"claude", "windows", nil, `C:\Users\ada\AppData\Roaming\Claude\claude_desktop_config.json`},
 		{"claude-code", "linux", nil, "/home/ada/.claude.json /project/.mcp.json"},
-		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/claude"}, "/claude/.claude.json /project/.mcp.json"},
+		{"claude-code", "linux", map[string]string{"CLAUDE_CONFIG_DIR": "/claude"},
+			"/claude/.claude.json /project/.mcp.json"},
 		{"claude-code", "darwin", nil, "/Users/ada/.claude.json /project/.mcp.json"},
 		{"claude-code", "windows", nil, `C:\Users\ada\.claude.json D:\project\.mcp.json`},
 		{"cursor", "linux", nil, "/home/ada/.cursor/mcp.json /project/.cursor/mcp.json"},
 		{"cursor", "darwin", nil, "/Users/ada/.cursor/mcp.json /project/.cursor/mcp.json"},
 		{"cursor", "windows", nil, `C:\Users\ada\.cursor\mcp.json D:\project\.cursor\mcp.json`},
 		{"vscode", "linux", nil, "/home/ada/.config/Code/User/mcp.json /project/.vscode/mcp.json"},
-		{"vscode", "darwin", nil, "/Users/ada/Library/Application Support/Code/User/mcp.json /project/.vscode/mcp.json"},
-		{"vscode", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Code\User\mcp.json D:\project\.vscode\mcp.json`},
+		{"vscode", "darwin", nil,
+			"/Users/ada/Library/Application Support/Code/User/mcp.json /project/.vscode/mcp.json"},
+		{"vscode", "windows", map[string]string{"APPDATA": `C:\Roaming`},
+			`C:\Roaming\Code\User\mcp.json D:\project\.vscode\mcp.json`},
 		{"windsurf", "linux", nil, "/home/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", "darwin", nil, "/Users/ada/.codeium/windsurf/mcp_config.json"},
 		{"windsurf", "windows", nil, `C:\Users\ada\.codeium\windsurf\mcp_config.json`},
 		{"zed", "linux", nil, "/home/ada/.config/zed/settings.json /project/.zed/settings.json"},
-		{"zed", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"}, "/xdg/zed/settings.json /project/.zed/settings.json"},
+		{"zed", "linux", map[string]string{"XDG_CONFIG_HOME": "/xdg"},
+			"/xdg/zed/settings.json /project/.zed/settings.json"},
 		{"zed", "darwin", nil, "/Users/ada/.config/zed/settings.json /project/.zed/settings.json"},
-		{"zed", "windows", map[string]string{"APPDATA": `C:\Roaming`}, `C:\Roaming\Zed\settings.json D:\project\.zed\settings.json`},
+		{"zed", "windows", map[string]string{"APPDATA": `C:\Roaming`},
+			`C:\Roaming\Zed\settings.json D:\project\.zed\settings.json`},
 		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json /project/.gemini/settings.json"},
 		{"gemini", "darwin", nil, "/Users/ada/.gemini/settings.json /project/.gemini/settings.json"},
 		{"gemini", "windows", nil, `C:\Users\ada\.gemini\settings.json D:\project\.gemini\settings.json`},
@@ -145,7 +153,8 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan, err := Plan(new(config.Config), "", []Source{{Path: path, Title: client.Title}})
-			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) || plan[0].Server.Origin != client.Title+" ("+path+")" {
+			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) ||
+				plan[0].Server.Origin != client.Title+" ("+path+")" {
 				t.Errorf("%s: %v, %v, file %s", client.Name, plan, err, f.Bytes())
 			}
 			if !client.Remove(f, "a") || client.Get(f, "a") != nil || client.Remove(f, "a") {
@@ -156,7 +165,9 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 }
 
 func TestInputsAreAddedToTheFileOfAClientThatHasThem(t *testing.T) {
-	s := parse(t, `{"servers": {"a": {"url": "https://example.com/${input:key}"}}, "inputs": [{"id": "key", "type": "promptString", "password": true}]}`)
+	s := parse(t,
+		`{"servers": {"a": {"url": "https://example.com/${input:key}"}}, "inputs": [{"id": "key", "type": `+
+			`"promptString", "password": true}]}`)
 	f, err := jsonedit.Open(filepath.Join(t.TempDir(), "f.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +176,8 @@ func TestInputsAreAddedToTheFileOfAClientThatHasThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Find("vscode").Set(f, "a", entry, s); err != nil || !strings.Contains(string(f.Get("inputs")), `"id": "key"`) {
+	if err := Find("vscode").Set(f, "a", entry, s); err != nil ||
+		!strings.Contains(string(f.Get("inputs")), `"id": "key"`) {
 		t.Errorf("%v: %s", err, f.Bytes())
 	}
 }
@@ -179,18 +191,24 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 		}
 		return path
 	}
-	own, err := config.Load(dir, write("own.json", `{"mcpServers": {"same": {"command": "a", "origin": "elsewhere"}, "taken": {"command": "a"}}}`))
+	own, err := config.Load(dir,
+		write("own.json",
+			`{"mcpServers": {"same": {"command": "a", "origin": "elsewhere"}, "taken": {"command": "a"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan, err := Plan(own, dir, []Source{
-		{write("one.json", `{"mcpServers": {"same": {"type": "stdio", "command": "a"}, "taken": {"command": "b"}, "new": {"command": "c", "cwd": "d"}, "bad": {}}}`), "One", false},
-		{write("two.json", `{"context_servers": {"new": {"command": "c", "cwd": "`+filepath.ToSlash(dir)+`/d"}, "ours": {"command": "c", "args": ["a${file:/etc/passwd}"]}}}`), "", false},
+		{write("one.json",
+			`{"mcpServers": {"same": {"type": "stdio", "command": "a"}, "taken": {"command": "b"}, "new": `+
+				`{"command": "c", "cwd": "d"}, "bad": {}}}`), "One", false},
+		{write("two.json", `{"context_servers": {"new": {"command": "c", "cwd": "`+filepath.ToSlash(dir)+
+			`/d"}, "ours": {"command": "c", "args": ["a${file:/etc/passwd}"]}}}`), "", false},
 		{write("none.json", `{"theme": "dark"}`), "", false},
 		{filepath.Join(dir, "missing.json"), "", false},
 		{write("broken.json", `{`), "", false},
 	})
-	if err == nil || !strings.Contains(err.Error(), "broken.json") || strings.Contains(err.Error(), "none.json") || strings.Contains(err.Error(), "missing.json") {
+	if err == nil || !strings.Contains(err.Error(), "broken.json") || strings.Contains(err.Error(), "none.json") ||
+		strings.Contains(err.Error(), "missing.json") {
 		t.Errorf("error %v", err)
 	}
 	var got []string
@@ -208,7 +226,8 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 		}
 		got = append(got, words)
 	}
-	want := "bad: error; same: same as own.json:1; taken: taken by own.json:1; new: new in one.json; new: same as one.json:1; ours: error"
+	want := "bad: error; same: same as own.json:1; taken: taken by own.json:1; new: new in one.json; new: same as " +
+		"one.json:1; ours: error"
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -247,7 +247,8 @@ func (r *readiness) report(ctx context.Context) ReadinessReport {
 			s := serverReady{Name: status.Name, State: stateOf(&status)}
 			s.Required = slices.Contains(r.require, s.Name) || slices.Contains(r.require, "all")
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == s.Name })
-			if s.State == host.Starting.String() || s.Required && !status.State.Usable() && status.State != host.NotStarted {
+			if s.State == host.Starting.String() || s.Required && !status.State.Usable() &&
+				status.State != host.NotStarted {
 				report.Ready = false
 			}
 			report.Servers = append(report.Servers, s)

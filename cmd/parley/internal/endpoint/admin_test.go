@@ -66,10 +66,13 @@ func TestReadinessDependsOnTheStore(t *testing.T) {
 			unreachable},
 		"hangs": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, http.StatusServiceUnavailable,
 			unreachable},
-		"has a value": {func(context.Context) error { return nil }, http.StatusOK, `{"ready":true,"store":"reachable"}`},
+		"has a value": {func(context.Context) error {
+			return nil
+		}, http.StatusOK, `{"ready":true,"store":"reachable"}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if status, body := readyz(checkOf(&checkedStore{get: test.get})); status != test.status || body != test.body {
+			if status, body := readyz(checkOf(&checkedStore{get: test.get})); status != test.status ||
+				body != test.body {
 				t.Errorf("%s: %d %s", name, status, body)
 			}
 		})

@@ -70,7 +70,8 @@ func (f *AuthFlag) Set(word string) error {
 			return fmt.Errorf("file %s is empty", value)
 		}
 	default:
-		return errors.New("must be issuer=URL, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, dpop or dev")
+		return errors.New("must be issuer=URL, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, dpop or " +
+			"dev")
 	}
 	f.words = append(f.words, word)
 	return nil
@@ -112,8 +113,9 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 	case f.Dev && !local:
 		return nil, errors.New("--auth dev requires a loopback address, such as 127.0.0.1:7777")
 	case f.resource == "" && !local:
-		return nil, errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
-			"https://…")
+		return nil,
+			errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
+				"https://…")
 	}
 	a := &authorization{}
 	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Title,

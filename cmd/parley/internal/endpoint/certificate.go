@@ -38,7 +38,8 @@ func (c *certificate) read() error {
 	}
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
-		return fmt.Errorf("cannot use %s with the key %s: %w; --tls-cert must be the certificate and --tls-key its private "+
+		return fmt.Errorf("cannot use %s with the key %s: %w; --tls-cert must be the certificate and --tls-key its "+
+			"private "+
 			"key, "+
 			"both as PEM", c.cert, c.key, err)
 	}
@@ -56,7 +57,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if err := c.read(); err != nil {
 				c.printf("parley: warning: the previous certificate stays in use: %s\n", terminal.Line(err.Error()))
 			} else {
-				c.printf("parley: loaded the renewed certificate, which is valid until %v\n", c.now.Load().Leaf.NotAfter)
+				c.printf("parley: loaded the renewed certificate, which is valid until %v\n",
+					c.now.Load().Leaf.NotAfter)
 			}
 		}
 	}

@@ -102,7 +102,8 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	check := func(when string, want int64, wantReused bool) {
 		t.Helper()
 		if serial, version, reused := s.serial(t); serial != want || version != 2 || reused != wantReused {
-			t.Errorf("%s: certificate %d over HTTP/%d, old connection: %v; want certificate %d, %v", when, serial, version,
+			t.Errorf("%s: certificate %d over HTTP/%d, old connection: %v; want certificate %d, %v", when, serial,
+				version,
 				reused, want, wantReused)
 		}
 	}
@@ -153,8 +154,10 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := strings.TrimPrefix(s.url, "https://")
-	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
+	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true,
+		tls.VersionTLS13: true} {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version,
+			MaxVersion: version})
 		if (err == nil) != want {
 			t.Errorf("version %x: %v", version, err)
 		}
@@ -162,7 +165,8 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 			conn.Close()
 		}
 	}
-	if resp, body := s.request(t, "POST", "http://"+address+Path, initialize); resp.StatusCode != http.StatusBadRequest ||
+	if resp, body := s.request(t, "POST", "http://"+address+Path,
+		initialize); resp.StatusCode != http.StatusBadRequest ||
 		!strings.Contains(body, "HTTPS") {
 		t.Errorf("without TLS: %s %s", resp.Status, body)
 	}

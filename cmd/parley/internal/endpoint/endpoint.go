@@ -65,7 +65,8 @@ func (f *Flags) Add(cmd *cobra.Command) {
 		cmd.Flags().StringVar(&f.Addr, "addr", defaultAddr, "listen on this `address`")
 	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls,
-		"maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no limit")
+		"maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no "+
+			"limit")
 	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
 		cmd.Flags().BoolVar(&f.Trace, "trace", false, "print every message to stderr")
 		f.record.Add(cmd)
@@ -132,7 +133,8 @@ func (f *Flags) Listen(cmd *cobra.Command) (net.Listener, error) {
 		if f.Public.exposed() {
 			at = cmp.Or(f.Public.publicURL, f.Public.named()[0])
 		}
-		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with --auth\n", at)
+		cmd.PrintErrf("parley: warning: other machines can connect to %s without authorization; require it with "+
+			"--auth\n", at)
 	}
 	return listener, nil
 }
@@ -144,8 +146,9 @@ func ListenTCP(cmd *cobra.Command, flag, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s %q must be HOST:PORT, such as %s", flag, addr, defaultAddr)
 	}
 	if host == "" {
-		return nil, fmt.Errorf("%s %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%[3]s to accept connections "+
-			"from other machines", flag, addr, port)
+		return nil,
+			fmt.Errorf("%s %q must name an interface; write 127.0.0.1:%s, or 0.0.0.0:%[3]s to accept connections "+
+				"from other machines", flag, addr, port)
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
 	switch {

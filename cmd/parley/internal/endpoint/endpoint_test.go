@@ -63,7 +63,8 @@ func TestForwardedRequestsAreNotOfTheLocalUser(t *testing.T) {
 func TestTraceDoesNotDelayEvents(t *testing.T) {
 	var traced bytes.Buffer
 	release := make(chan struct{})
-	s := httptest.NewServer((&observer{tracer: traffic.NewTracer(&traced)}).handlers("")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer((&observer{tracer: traffic.NewTracer(&traced)}).handlers("")(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"n\":\ndata: 1}\n\ndata: {\"n\"")

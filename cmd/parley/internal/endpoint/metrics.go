@@ -96,7 +96,8 @@ func (m *metrics) handlerOf(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+		next.ServeHTTP(w, r.WithContext(propagation.TraceContext{}.Extract(r.Context(),
+			propagation.HeaderCarrier(r.Header))))
 	})
 }
 
@@ -115,7 +116,8 @@ func (m *metrics) observe(s *server.Server) {
 	s.Middleware = append([]call.Middleware{m.server, m.countInflight}, s.Middleware...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.servers = append(slices.DeleteFunc(m.servers, func(s weak.Pointer[server.Server]) bool { return s.Value() == nil }),
+	m.servers = append(slices.DeleteFunc(m.servers,
+		func(s weak.Pointer[server.Server]) bool { return s.Value() == nil }),
 		weak.Make(s))
 }
 
@@ -179,7 +181,8 @@ func (m *metrics) observeCatalog(g *gateway.Gateway) error {
 				return 0
 			}},
 	} {
-		if err := m.gauge(name, metric.description, func() int64 { return metric.value(m.catalog.Load()) }); err != nil {
+		if err := m.gauge(name, metric.description,
+			func() int64 { return metric.value(m.catalog.Load()) }); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,8 @@ func (f *AllowFlags) Check() error {
 	}
 	for _, origin := range f.Origins {
 		if !httpurl.IsOrigin(origin) {
-			return fmt.Errorf("--allow-origin %q must be an origin as browsers send it, such as https://app.example.com: "+
+			return fmt.Errorf("--allow-origin %q must be an origin as browsers send it, such as "+
+				"https://app.example.com: "+
 				"lower case, without wildcards, path and default port; repeat the flag for each origin", origin)
 		}
 	}
@@ -110,7 +111,8 @@ func (f *publicFlags) check(a *AuthFlag) error {
 			flag, f.publicURL, LoginPath, auth.MetadataPath)
 	}
 	if resource, err := url.Parse(a.resource); err == nil && !httpurl.SameOrigin(public, resource) {
-		return fmt.Errorf("--auth resource=%s must have the scheme and host of --public-url %s, because clients compare "+
+		return fmt.Errorf("--auth resource=%s must have the scheme and host of --public-url %s, because clients "+
+			"compare "+
 			"them; "+
 			"remove resource=", a.resource, f.publicURL)
 	}
@@ -119,7 +121,8 @@ func (f *publicFlags) check(a *AuthFlag) error {
 		return errors.New("--auth dev logs in any user and is for clients on this machine only; " +
 			"name an issuer with --auth issuer=URL, or remove the other hosts")
 	case a.required() && f.publicURL == "" && f.exposed():
-		return errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url https://…")
+		return errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
+			"https://…")
 	}
 	return nil
 }
@@ -169,7 +172,8 @@ func (f *publicFlags) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimRight(r.URL.Path, "/")
 		own := below(path, Path) || below(path, LoginPath) || below(path, auth.MetadataPath)
-		if rest, found := strings.CutPrefix(path, public); found && (rest == "" || rest[0] == '/') && (public != "" || !own) {
+		if rest, found := strings.CutPrefix(path, public); found && (rest == "" || rest[0] == '/') &&
+			(public != "" || !own) {
 			path = Path + rest
 		}
 		if path = cmp.Or(path, "/"); path != r.URL.Path {

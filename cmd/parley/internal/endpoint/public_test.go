@@ -62,7 +62,8 @@ func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error
 	return &served{at, output, flags, client}, nil
 }
 
-const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+	`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // request sends a request with headers, which are names and values, and returns the response with its body.
 func (s *served) request(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
@@ -99,7 +100,8 @@ func TestRequestsMustNameAnAllowedHost(t *testing.T) {
 		{"--allow-host mcp.example.com", "a.mcp.example.com", advice},
 		{"--public-url https://mcp.example.com:8443/mcp", "mcp.example.com", "200"},
 		{"--public-url https://mcp.example.com/mcp", "evil.example", advice},
-		{"--auth issuer=https://login.example.com --auth resource=https://mcp.example.com/mcp", "mcp.example.com", "401"},
+		{"--auth issuer=https://login.example.com --auth resource=https://mcp.example.com/mcp", "mcp.example.com",
+			"401"},
 		{"--auth issuer=https://login.example.com --auth resource=https://mcp.example.com/mcp", "evil.example", advice},
 	} {
 		s, err := serveWith(t, new(Flags), strings.Fields(tc.flags)...)
@@ -134,13 +136,15 @@ func TestABrowserUsesTheEndpointBehindAProxy(t *testing.T) {
 	}{{"https://app.example.com", true}, {"https://evil.example", false}, {"http://localhost:6274", false},
 		{"null", false}} {
 		ask, body := s.request(t, "OPTIONS", proxy.URL+"/base", "", "Host", "mcp.example.com", "Origin", tc.origin,
-			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,mcp-protocol-version")
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+			"content-type,mcp-protocol-version")
 		if tc.allowed {
 			if ask.StatusCode != http.StatusNoContent ||
 				ask.Header.Get("Access-Control-Allow-Headers") != "content-type, mcp-protocol-version" {
 				t.Errorf("%s: %s %v", tc.origin, ask.Status, ask.Header)
 			}
-			resp, body := s.request(t, "POST", proxy.URL+"/base", initialize, "Host", "mcp.example.com", "Origin", tc.origin)
+			resp, body := s.request(t, "POST", proxy.URL+"/base", initialize, "Host", "mcp.example.com", "Origin",
+				tc.origin)
 			if resp.StatusCode != http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != tc.origin ||
 				!strings.Contains(body, `"serverInfo"`) {
 				t.Errorf("%s: %s %v %s", tc.origin, resp.Status, resp.Header, body)
@@ -175,7 +179,8 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{"": resource, "/base": resource, "/base/": resource, "/mcp": "404"} {
-		resp, body := s.request(t, "GET", s.url+"/.well-known/oauth-protected-resource"+path, "", "Host", "mcp.example.com")
+		resp, body := s.request(t, "GET", s.url+"/.well-known/oauth-protected-resource"+path, "", "Host",
+			"mcp.example.com")
 		if !strings.Contains(resp.Status+body, want) {
 			t.Errorf("metadata of %q: %s %s, want %s", path, resp.Status, body, want)
 		}
@@ -189,7 +194,8 @@ func TestMetadataOfAnEndpointWithASlashIsThatOfTheEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp, _ := s.request(t, "POST", s.url+"/mcp/", initialize)
-	for _, at := range []string{regexp.MustCompile(`resource_metadata="(.*?)"`).FindStringSubmatch(resp.Header.Get("WWW-Authenticate"))[1], s.url + "/.well-known/oauth-protected-resource/mcp/"} {
+	for _, at := range []string{regexp.MustCompile(`resource_metadata="(.*?)"`).FindStringSubmatch(resp.Header.Get("WWW-Authenticate"))[1],
+		s.url + "/.well-known/oauth-protected-resource/mcp/"} {
 		if _, body := s.request(t, "GET", at, ""); !strings.Contains(body, `"resource":"`+s.url+`/mcp"`) {
 			t.Errorf("%s: %s", at, body)
 		}
@@ -199,7 +205,8 @@ func TestMetadataOfAnEndpointWithASlashIsThatOfTheEndpoint(t *testing.T) {
 func TestPathsOfTheEndpointAndOfToolsets(t *testing.T) {
 	for public, paths := range map[string]map[string]string{
 		"": {
-			"/mcp": "/mcp", "/mcp/": "/mcp", "/mcp//": "/mcp", "/mcp/docs": "/mcp/docs", "/mcp/docs/": "/mcp/docs", "/": "/",
+			"/mcp": "/mcp", "/mcp/": "/mcp", "/mcp//": "/mcp", "/mcp/docs": "/mcp/docs", "/mcp/docs/": "/mcp/docs",
+			"/":               "/",
 			"/mcpx/":          "/mcpx",
 			"/login/tracker/": "/login/tracker",
 			"/.well-known/oauth-protected-resource/mcp/": "/.well-known/oauth-protected-resource/mcp",
@@ -267,7 +274,8 @@ func TestFlagsOfTheEndpointAreChecked(t *testing.T) {
 		"--public-url https://h.example/login/x":     "must not be below /login",
 		"--public-url http://h.example/mcp" + issuer: "https://",
 		"--public-url https://h.example/mcp" + issuer +
-			" --auth resource=https://other.example/mcp": "must have the scheme and host of --public-url https://h.example/mcp",
+			" --auth resource=https://other.example/mcp": "must have the scheme and host of --public-url " +
+			"https://h.example/mcp",
 		"--allow-host h.example" + issuer:              "add --public-url https://…",
 		"--allow-host h.example --auth dev":            "--auth dev logs in any user",
 		"--public-url https://h.example --auth dev":    "--auth dev logs in any user",

@@ -73,8 +73,9 @@ func (p *Status) Demo(url string) {
 
 // AuthorizedDemo prints examples for the demo server with authorization.
 func (p *Status) AuthorizedDemo(url string) {
-	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello", "login --scope "+demo.ScopeNotes+" "+
-		url, "logout "+url)
+	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello",
+		"login --scope "+demo.ScopeNotes+" "+
+			url, "logout "+url)
 }
 
 func (p *Status) examples(commands ...string) {

@@ -34,7 +34,8 @@ func (f *storeFlags) add(cmd *cobra.Command) {
 // Apply sets the keys and the store of s before the server starts. The caller closes the store
 // after the server is shut down. Without the flags, the state stays in memory.
 func (f *storeFlags) Apply(cmd *cobra.Command, s *server.Server) (closeStore func(), err error) {
-	stored, keyed := cmd.Flags().Changed("store"), cmd.Flags().Changed("key-file") // also if the value is empty by mistake
+	// also if the value is empty by mistake
+	stored, keyed := cmd.Flags().Changed("store"), cmd.Flags().Changed("key-file")
 	if keyed {
 		if s.Keys, err = readKeys(f.keyFile); err != nil {
 			return nil, fmt.Errorf("--key-file: %w", err)
@@ -44,8 +45,9 @@ func (f *storeFlags) Apply(cmd *cobra.Command, s *server.Server) (closeStore fun
 	case !stored:
 		return func() {}, nil
 	case !keyed:
-		return nil, errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 " +
-			">FILE, and add --key-file FILE")
+		return nil,
+			errors.New("--store requires keys that the replicas share; make a key with openssl rand -base64 32 " +
+				">FILE, and add --key-file FILE")
 	}
 	options, err := parseStore(f.url)
 	if err != nil {
@@ -73,8 +75,9 @@ func parseStore(text string) (redisstore.Options, error) {
 	// A URL with references does not parse: { must not occur in a user or a host.
 	if u, err := url.Parse(text); err == nil {
 		if _, literal := u.User.Password(); literal {
-			return redisstore.Options{}, errors.New("other users can see the password on the command line; write '${NAME}' " +
-				"instead, which refers to an environment variable")
+			return redisstore.Options{},
+				errors.New("other users can see the password on the command line; write '${NAME}' " +
+					"instead, which refers to an environment variable")
 		}
 	}
 	expanded, err := dialing.PlainValues().Expand(text)
@@ -120,9 +123,11 @@ func readKeys(path string) (keys [][]byte, err error) {
 		key, err := base64.StdEncoding.DecodeString(line)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s: line %d must be a key in base64, such as openssl rand -base64 32 prints", path, number)
+			return nil, fmt.Errorf("%s: line %d must be a key in base64, such as openssl rand -base64 32 prints", path,
+				number)
 		case len(key) < MinKey:
-			return nil, fmt.Errorf("%s: line %d: a key must have at least %d bytes, got %d", path, number, MinKey, len(key))
+			return nil, fmt.Errorf("%s: line %d: a key must have at least %d bytes, got %d", path, number, MinKey,
+				len(key))
 		}
 		keys = append(keys, key)
 	}

@@ -85,7 +85,8 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 			"cannot connect to the store: dial tcp 127.0.0.1:1: "},
 		{"rediss://:${STORE_PASSWORD}@127.0.0.1:1?cluster=true", file, failure.ExitUnreachable,
 			"cannot connect to the store"},
-		{"redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", file, failure.ExitUnreachable, "cannot connect to the store"},
+		{"redis://127.0.0.1:1?master=main&addr=127.0.0.1:2", file, failure.ExitUnreachable,
+			"cannot connect to the store"},
 	} {
 		args := []string{"--store", c.url}
 		if c.keyFile != "" {

@@ -93,7 +93,8 @@ func causeOf(err error) (cause, advice string) {
 		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
 	case errors.As(err, &exit):
 		return strings.TrimPrefix(exit.Error(), "transport: "),
-			"is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"
+			"is it an MCP server that uses standard input and output, and has it all environment variables that it " +
+				"needs?"
 	case errors.Is(err, call.ErrUnauthorized):
 		return err.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && isUnauthorized(err):
@@ -130,8 +131,8 @@ func explainCapability(err *jsonrpc.Error) string {
 	}
 	switch required := missing.RequiredCapabilities; {
 	case required.Elicitation != nil:
-		return "the server asks the user a question, and there is no terminal; run this command at a terminal, or answer " +
-			"with --answer"
+		return "the server asks the user a question, and there is no terminal; run this command at a terminal, or " +
+			"answer with --answer"
 	case required.Roots != nil:
 		return "the server requires directories to work in; name them with --root"
 	case required.Sampling != nil:

@@ -45,32 +45,52 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		want string
 	}{
 		{capability(`{"elicitation":{}}`),
-			"the server asks the user a question, and there is no terminal; run this command at a terminal, or answer with --answer"},
+			"the server asks the user a question, and there is no terminal; run this command at a terminal, or " +
+				"answer with --answer"},
 		{capability(`{"roots":{}}`), "the server requires directories to work in; name them with --root"},
 		{capability(`{"sampling":{}}`), "the server requires a model of the client, and parley has none"},
 		{capability(`{"extensions":{"com.example/x":{}}}`), "no (code -32021)"},
-		{dial(connect), "cannot connect to https://example.com/mcp: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
-		{dial(lookup), "cannot connect to https://example.com/mcp: dial tcp: lookup example.com: no such host; check the host name"},
-		{dial(http.ErrSchemeMismatch), "cannot connect to https://example.com/mcp: http: server gave HTTP response to HTTPS client; use http:// instead of https://"},
+		{dial(connect),
+			"cannot connect to https://example.com/mcp: dial tcp 127.0.0.1:1: connection refused; is the server " +
+				"running?"},
+		{dial(lookup),
+			"cannot connect to https://example.com/mcp: dial tcp: lookup example.com: no such host; check the host " +
+				"name"},
+		{dial(http.ErrSchemeMismatch),
+			"cannot connect to https://example.com/mcp: http: server gave HTTP response to HTTPS client; use http:// " +
+				"instead of https://"},
 		{dial(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
-			"cannot connect to https://example.com/mcp: tls: failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
+			"cannot connect to https://example.com/mcp: tls: failed to verify certificate: x509: certificate signed " +
+				"by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
 		{dial(&call.StatusError{Status: http.StatusNotFound, Text: "Not Found"}),
-			"cannot connect to https://example.com/mcp: HTTP status 404 Not Found; check the path of the URL, which is often /mcp"},
+			"cannot connect to https://example.com/mcp: HTTP status 404 Not Found; check the path of the URL, which " +
+				"is often /mcp"},
 		{dial(&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"}),
-			"cannot connect to https://example.com/mcp: HTTP status 401 Unauthorized; send credentials that the server accepts, with --header or in the configuration"},
+			"cannot connect to https://example.com/mcp: HTTP status 401 Unauthorized; send credentials that the " +
+				"server accepts, with --header or in the configuration"},
 		{dial(&transport.ExitError{Code: 3}),
-			"cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that uses standard input and output, and has it all environment variables that it needs?"},
+			"cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that " +
+				"uses standard input and output, and has it all environment variables that it needs?"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}),
-			`cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write its path`},
+			`cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write ` +
+				`its path`},
 		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"},
-			"HTTP status 401 Unauthorized; send credentials that the server accepts, with --header or in the configuration"},
+			"HTTP status 401 Unauthorized; send credentials that the server accepts, with --header or in the " +
+				"configuration"},
 		{dial(&call.StatusError{Status: http.StatusForbidden, Text: "Forbidden"}),
-			"cannot connect to https://example.com/mcp: HTTP status 403 Forbidden; use credentials that give access to the server, with --header or in the configuration"},
+			"cannot connect to https://example.com/mcp: HTTP status 403 Forbidden; use credentials that give access " +
+				"to the server, with --header or in the configuration"},
 		{errors.New("another error"), "another error"},
-		{dial(token(lookup)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
-		{dial(token(connect)), "cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp 127.0.0.1:1: connection refused; is the server running?"},
+		{dial(token(lookup)),
+			"cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp: " +
+				"lookup example.com: no such host; check the host name"},
+		{dial(token(connect)),
+			"cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: dial tcp " +
+				"127.0.0.1:1: connection refused; is the server running?"},
 		{dial(token(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})),
-			"cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: tls: failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of its issuer to the system's trust store if you trust it"},
+			"cannot get an access token for https://example.com/mcp: GET https://login.example.com/token: tls: " +
+				"failed to verify certificate: x509: certificate signed by unknown authority; add the certificate of " +
+				"its issuer to the system's trust store if you trust it"},
 		{fmt.Errorf("GET https://login.example.com/token: %w", lookup),
 			"GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
 	} {

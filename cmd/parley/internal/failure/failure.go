@@ -70,7 +70,8 @@ func isUnauthorized(err error) bool {
 	case errors.Is(err, call.ErrUnauthorized):
 		return !errors.As(err, new(*credstore.TokenError))
 	}
-	return errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden)
+	return errors.As(err, &status) && (status.Status == http.StatusUnauthorized ||
+		status.Status == http.StatusForbidden)
 }
 
 func Code(ctx context.Context, err error) int {

@@ -104,7 +104,8 @@ func (s *Screen) runIn(ctx context.Context, w *window, fields ...huh.Field) (mcp
 	err := newForm(w, fields...).
 		WithInput(s.In).
 		WithOutput(s.Out).
-		WithProgramOptions(tea.WithoutSignalHandler(), tea.WithInput(s.In), tea.WithOutput(s.Out), tea.WithFilter(w.observe)).
+		WithProgramOptions(tea.WithoutSignalHandler(), tea.WithInput(s.In), tea.WithOutput(s.Out),
+			tea.WithFilter(w.observe)).
 		RunWithContext(ctx)
 	switch {
 	case err == nil:
@@ -274,7 +275,8 @@ func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitPar
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	case chosen == open:
 		if err := s.Open(ctx, params.URL); err != nil {
-			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n", terminal.Line(err.Error()))
+			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n",
+				terminal.Line(err.Error()))
 		}
 	}
 	s.remember(from + " " + params.URL)
@@ -353,10 +355,12 @@ func warnings(u *url.URL) []string {
 		}
 	}
 	if foreign != nil {
-		found = append(found, "the host contains letters that can look like other letters: "+strings.Join(foreign, ", "))
+		found = append(found, "the host contains letters that can look like other letters: "+
+			strings.Join(foreign, ", "))
 	}
 	if strings.HasPrefix(host, "xn--") || strings.Contains(host, ".xn--") {
-		found = append(found, "the host is in Punycode (xn--); a browser can show it as letters that look like other letters")
+		found = append(found,
+			"the host is in Punycode (xn--); a browser can show it as letters that look like other letters")
 	}
 	return found
 }

@@ -110,7 +110,8 @@ func TestConsentWarnsAboutDeceptiveHosts(t *testing.T) {
 func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
 	for _, address := range []string{
 		"", "example.com", "javascript:alert(1)", "file:///etc/passwd", "https://", "https:///path",
-		"https://example.com/\u202egpj", "https://example.com/\x1b[2J", "https://example.com/a b", "https://example.com/%zz",
+		"https://example.com/\u202egpj", "https://example.com/\x1b[2J", "https://example.com/a b",
+		"https://example.com/%zz",
 		"https://example.com@evil.example/", "http://example.com/",
 	} {
 		screen := &Screen{} // cannot ask
@@ -145,21 +146,24 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			opened := 0
-			screen := &Screen{In: strings.NewReader(test.keys), Out: &out, Open: func(_ context.Context, got string) error {
-				if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
-					t.Errorf("opened %s after the output %q", got, out.String())
-				}
-				opened++
-				return test.failure
-			}}
+			screen := &Screen{In: strings.NewReader(test.keys), Out: &out,
+				Open: func(_ context.Context, got string) error {
+					if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
+						t.Errorf("opened %s after the output %q", got, out.String())
+					}
+					opened++
+					return test.failure
+				}}
 			if test.again {
 				screen.remember("server " + address)
 			}
-			result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
+			result, err := screen.Consent(t.Context(), "server",
+				&mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
 			if err != nil || result.Action != test.action || opened != test.opened {
 				t.Errorf("%+v, %v, opened %d times", result, err, opened)
 			}
-			for _, want := range []string{"server asks", "Pay", "https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
+			for _, want := range []string{"server asks", "Pay",
+				"https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("output does not contain %q: %q", want, out.String())
 				}
@@ -171,7 +175,8 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 func TestInterruptIsNoAnswer(t *testing.T) {
 	var out strings.Builder
 	screen := &Screen{In: strings.NewReader("\x03"), Out: &out}
-	if result, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{URL: "https://example.com/"}); err != ErrInterrupted {
+	if result, err := screen.Consent(t.Context(), "server",
+		&mcp.ElicitParams{URL: "https://example.com/"}); err != ErrInterrupted {
 		t.Errorf("a page: %+v, %v", result, err)
 	}
 	for _, keys := range []string{"\x03", "\r\x03"} {

@@ -77,7 +77,8 @@ func TestAnswersAreValidContent(t *testing.T) {
 		}
 	}
 	got := contentOf(all)
-	want := `{"name":"Adä\"","mail":"ada@example.com","seats":9,"big":9007199254740993,"tip":1.50,"sure":false,"maybe":false,"color":"r","size":"l","extras":["a","c"]}`
+	want := `{"name":"Adä\"","mail":"ada@example.com","seats":9,"big":9007199254740993,"tip":1.50,"sure":false,` +
+		`"maybe":false,"color":"r","size":"l","extras":["a","c"]}`
 	if string(got) != want {
 		t.Errorf("content is\n%s, want\n%s", got, want)
 	}
@@ -122,11 +123,12 @@ func TestInvalidAnswersAreRejected(t *testing.T) {
 
 func TestFormatsAreChecked(t *testing.T) {
 	for format, texts := range map[string][2][]string{
-		mcp.FormatDate:     {{"2028-02-29"}, {"2027-02-29", "29.2.2028", "2028-2-9"}},
-		mcp.FormatDateTime: {{"2027-01-31T19:30:00Z", "2027-01-31T19:30:00.5+01:00"}, {"2027-01-31", "2027-01-31 19:30"}},
-		mcp.FormatURI:      {{"https://example.com/a", "urn:a:b"}, {"example.com", "https://a b/", "%"}},
-		mcp.FormatEmail:    {{"a@b"}, {"@b"}},
-		"shoe-size":        {{"anything"}, nil},
+		mcp.FormatDate: {{"2028-02-29"}, {"2027-02-29", "29.2.2028", "2028-2-9"}},
+		mcp.FormatDateTime: {{"2027-01-31T19:30:00Z", "2027-01-31T19:30:00.5+01:00"},
+			{"2027-01-31", "2027-01-31 19:30"}},
+		mcp.FormatURI:   {{"https://example.com/a", "urn:a:b"}, {"example.com", "https://a b/", "%"}},
+		mcp.FormatEmail: {{"a@b"}, {"@b"}},
+		"shoe-size":     {{"anything"}, nil},
 	} {
 		for _, text := range texts[0] {
 			if err := CheckFormat(format, text); err != nil {
@@ -155,7 +157,9 @@ func TestOptionalQuestionsNeedNoAnswer(t *testing.T) {
 
 // The server replaces an omitted answer by the default, so an empty answer is sent.
 func TestADeletedDefaultIsSentAsAnEmptyAnswer(t *testing.T) {
-	all, by := parseForm(t, `{"type":"object","properties":{"note":{"type":"string","default":"hi"},"list":{"type":"array","items":{"type":"string","enum":["a"]},"default":["a"]}}}`)
+	all, by := parseForm(t,
+		`{"type":"object","properties":{"note":{"type":"string","default":"hi"},"list":{"type":"array",`+
+			`"items":{"type":"string","enum":["a"]},"default":["a"]}}}`)
 	by["note"].text, by["list"].multiple = "", nil
 	if got, want := string(contentOf(all)), `{"note":"","list":[]}`; got != want || by["note"].checkText("") != nil {
 		t.Errorf("content is %s, want %s", got, want)
@@ -163,7 +167,8 @@ func TestADeletedDefaultIsSentAsAnEmptyAnswer(t *testing.T) {
 }
 
 func TestADefaultOfTheWrongTypeIsAnError(t *testing.T) {
-	for _, property := range []string{`{"type":"string","default":1}`, `{"type":"integer","default":"many"}`, `{"type":"boolean","default":"yes"}`} {
+	for _, property := range []string{`{"type":"string","default":1}`, `{"type":"integer","default":"many"}`,
+		`{"type":"boolean","default":"yes"}`} {
 		form, err := mcp.ParseElicitSchema([]byte(`{"type":"object","properties":{"p":` + property + `}}`))
 		if err != nil {
 			continue // already rejected
@@ -180,14 +185,17 @@ func TestHintsDescribeValidAnswers(t *testing.T) {
 	for _, name := range []string{"name", "mail", "seats", "tip", "extras"} {
 		got = append(got, by[name].hint())
 	}
-	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number", "select with space or x · choose exactly 2"}
+	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number",
+		"select with space or x · choose exactly 2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("hints are %q, want %q", got, want)
 	}
 }
 
 func TestTextsOfServersAreSanitised(t *testing.T) {
-	_, by := parseForm(t, `{"type":"object","properties":{"p":{"type":"string","title":"a\u001b[2Jb","description":"c\nd","oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
+	_, by := parseForm(t,
+		`{"type":"object","properties":{"p":{"type":"string","title":"a\u001b[2Jb","description":"c\nd",`+
+			`"oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
 	q := by["p"]
 	for _, text := range []string{q.title(), q.hint(), q.choices()[0].Key} {
 		if strings.ContainsAny(text, "\x1b\n\u202e") {
@@ -196,8 +204,8 @@ func TestTextsOfServersAreSanitised(t *testing.T) {
 	}
 }
 
-// At each height of the window, the view fits and has the title of the focused field. A terminal shows the end of a view that
-// does not fit.
+// At each height of the window, the view fits and has the title of the focused field. A terminal shows the end of a
+// view that does not fit.
 func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 	all, _ := parseForm(t, everyKind)
 	for _, height := range []int{4, 5, 6, 7, 10, 16, 24, 45, 80} {
@@ -216,8 +224,10 @@ func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 		update(tea.WindowSizeMsg{Width: 80, Height: height})
 		for _, title := range append(titles, "Send the answers to server?") {
 			view := ansi.Strip(f.View())
-			if height >= 5 && (strings.Contains(view, "why?") != (height >= 16 && height < 80) || !strings.Contains(view, "ctrl+d: decline")) {
-				t.Errorf("height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s", height, view)
+			if height >= 5 && (strings.Contains(view, "why?") != (height >= 16 && height < 80) ||
+				!strings.Contains(view, "ctrl+d: decline")) {
+				t.Errorf("height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s",
+					height, view)
 			}
 			if lines := strings.Count(view, "\n") + 1; lines > height || !strings.Contains(view, title) {
 				t.Errorf("%d lines, without the title %q or too many of them:\n%s", height, title, view)
@@ -247,7 +257,8 @@ func TestFormsCanBeDeclined(t *testing.T) {
 		if strings.Contains(c.properties, `"b"`) {
 			requested = strings.Replace(requested, `["a"]`, `["a","b"]`, 1)
 		}
-		result, err := screen.Fill(t.Context(), "demo", &mcp.ElicitParams{Message: "Why?", RequestedSchema: []byte(requested)})
+		result, err := screen.Fill(t.Context(), "demo", &mcp.ElicitParams{Message: "Why?",
+			RequestedSchema: []byte(requested)})
 		if err != nil || string(result.Action)+" "+string(result.Content) != c.want {
 			t.Errorf("%s: %+v %v", name, result, err)
 		}

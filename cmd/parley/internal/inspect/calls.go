@@ -359,7 +359,8 @@ func (s *server) ask(d *client.Dialer, settings Settings) {
 	}
 	if settings.URLElicitation {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			a, err := s.hub.askUser(ctx, question{Server: s.Name, Kind: questionURL, Message: request.Message, URL: request.URL})
+			a, err := s.hub.askUser(ctx, question{Server: s.Name, Kind: questionURL, Message: request.Message,
+				URL: request.URL})
 			if err != nil {
 				return nil, err
 			}

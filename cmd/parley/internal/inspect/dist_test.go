@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 // maxPage is the size of the files of the page, compressed, in bytes.
@@ -45,13 +46,18 @@ func TestLoginsHaveTheClientOfTheUser(t *testing.T) {
 		return errors.New("not here")
 	}
 	p := start(t, one)
-	if status, got := p.do(http.MethodPost, "/api/servers/demo/login", []byte(`{"clientSecret":"s"}`)); status < http.StatusBadRequest || !strings.Contains(string(got), "a client secret requires a client ID") {
+	if status, got := p.do(http.MethodPost, "/api/servers/demo/login",
+		[]byte(`{"clientSecret":"s"}`)); status < http.StatusBadRequest ||
+		!strings.Contains(string(got), "a client secret requires a client ID") {
 		t.Errorf("without a client ID: got %d %s", status, got)
 	}
-	if status, got := p.do(http.MethodPost, "/api/servers/demo/login", []byte(`{"scopes":"a  b","clientId":"mine","clientSecret":"s","redirectUri":"http://localhost:8080/x"}`)); status != http.StatusOK {
+	if status, got := p.do(http.MethodPost, "/api/servers/demo/login",
+		[]byte(`{"scopes":"a  b","clientId":"mine","clientSecret":"s",`+
+			`"redirectUri":"http://localhost:8080/x"}`)); status != http.StatusOK {
 		t.Fatalf("got %d %s", status, got)
 	}
-	want := LoginOptions{Scopes: []string{"a", "b"}, ClientID: "mine", ClientSecret: "s", RedirectURI: "http://localhost:8080/x"}
+	want := LoginOptions{Scopes: []string{"a", "b"}, ClientID: "mine", ClientSecret: "s",
+		RedirectURI: "http://localhost:8080/x"}
 	if diff := cmp.Diff(want, <-received); diff != "" {
 		t.Error(diff)
 	}

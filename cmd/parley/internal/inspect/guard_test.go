@@ -44,16 +44,21 @@ func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
 		status int
 	}{
 		{"no token", nil, http.StatusUnauthorized},
-		{"wrong token", map[string]string{"Authorization": "Bearer " + strings.Repeat("A", len(p.token))}, http.StatusUnauthorized},
+		{"wrong token", map[string]string{"Authorization": "Bearer " + strings.Repeat("A", len(p.token))},
+			http.StatusUnauthorized},
 		{"token without scheme", map[string]string{"Authorization": p.token}, http.StatusUnauthorized},
 		{"empty token", map[string]string{"Authorization": "Bearer "}, http.StatusUnauthorized},
 		{"token in a cookie", map[string]string{"Cookie": "token=" + p.token}, http.StatusUnauthorized},
-		{"another site", map[string]string{"Authorization": right, "Origin": "https://example.com"}, http.StatusForbidden},
+		{"another site", map[string]string{"Authorization": right, "Origin": "https://example.com"},
+			http.StatusForbidden},
 		{"another port", map[string]string{"Authorization": right, "Origin": p.apps}, http.StatusForbidden},
 		{"a sandbox", map[string]string{"Authorization": right, "Origin": "null"}, http.StatusForbidden},
-		{"a cross-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
-		{"a same-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
-		{"another name of this machine", map[string]string{"Authorization": right, "Host": "rebound.example.com"}, http.StatusForbidden},
+		{"a cross-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "cross-site"},
+			http.StatusForbidden},
+		{"a same-site request", map[string]string{"Authorization": right, "Sec-Fetch-Site": "same-site"},
+			http.StatusForbidden},
+		{"another name of this machine", map[string]string{"Authorization": right, "Host": "rebound.example.com"},
+			http.StatusForbidden},
 	} {
 		for _, path := range []string{"/api/search?text=a", "/api/events", "/api/export", "/api/calls/1/result"} {
 			status, head, body := p.requestTo(p.url+path, test.header)
@@ -67,7 +72,9 @@ func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
 			}
 		}
 	}
-	if status, _, body := p.requestTo(p.url+"/api/search?text=a", map[string]string{"Authorization": right, "Origin": p.url, "Sec-Fetch-Site": "same-origin"}); status != http.StatusOK {
+	if status, _, body := p.requestTo(p.url+"/api/search?text=a",
+		map[string]string{"Authorization": right, "Origin": p.url,
+			"Sec-Fetch-Site": "same-origin"}); status != http.StatusOK {
 		t.Errorf("the page gets %d: %s", status, body)
 	}
 }
@@ -89,29 +96,35 @@ func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
 	if strings.Contains(start, i.Token()) {
 		t.Errorf("the address %s has the token", start)
 	}
-	if status, _, _ := p.requestTo(start, map[string]string{"Sec-Purpose": "prefetch"}); status != http.StatusForbidden {
+	if status, _, _ := p.requestTo(start,
+		map[string]string{"Sec-Purpose": "prefetch"}); status != http.StatusForbidden {
 		t.Errorf("a prefetch: status %d", status)
 	}
 	if status, _, _ := p.requestTo(start+"x", nil); status != http.StatusForbidden {
 		t.Errorf("a wrong address: status %d", status)
 	}
 	// The file that redirects to the address is of another origin.
-	open := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+	open := map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate",
+		"Sec-Fetch-Dest": "document"}
 	status, head, _ := p.requestTo(start, open)
 	if status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
 		t.Errorf("the first request: status %d, location %q", status, head.Get("Location"))
 	}
 	cookie, _, _ := strings.Cut(head.Get("Set-Cookie"), ";")
-	if !strings.HasSuffix(head.Get("Set-Cookie"), "; Path=/start/"+start[strings.LastIndex(start, "/")+1:]+"; HttpOnly; SameSite=Lax") {
+	if !strings.HasSuffix(head.Get("Set-Cookie"), "; Path=/start/"+start[strings.LastIndex(start, "/")+1:]+
+		"; HttpOnly; SameSite=Lax") {
 		t.Errorf("the cookie is %s", head.Get("Set-Cookie"))
 	}
 	for _, wrong := range []string{"", "inspector=", cookie + "x"} {
-		if status, head, body := p.requestTo(start, map[string]string{"Cookie": wrong}); status != http.StatusForbidden || strings.Contains(head.Get("Location")+body, i.Token()) {
+		if status, head, body := p.requestTo(start,
+			map[string]string{"Cookie": wrong}); status != http.StatusForbidden ||
+			strings.Contains(head.Get("Location")+body, i.Token()) {
 			t.Errorf("another browser: status %d, %v, %s", status, head, body)
 		}
 	}
 	open["Cookie"] = cookie
-	if status, head, _ := p.requestTo(start, open); status != http.StatusSeeOther || head.Get("Location") != "/#token="+i.Token() {
+	if status, head, _ := p.requestTo(start, open); status != http.StatusSeeOther ||
+		head.Get("Location") != "/#token="+i.Token() {
 		t.Errorf("the same browser: status %d, location %q", status, head.Get("Location"))
 	}
 	delete(open, "Cookie")
@@ -132,7 +145,8 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 	for _, path := range []string{"/", "/app.js", "/app.css", "/icon.svg"} {
 		status, head, body := p.requestTo(p.url+path, nil)
 		policy := head.Get("Content-Security-Policy")
-		if status != http.StatusOK || body == "" || head.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") ||
+		if status != http.StatusOK || body == "" || head.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(policy, "default-src 'none'") ||
 			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: status %d, headers %v", path, status, head)
 		}
@@ -142,23 +156,31 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 			t.Errorf("%s: status %d", path, status)
 		}
 	}
-	if status, _, _ := p.requestTo(p.url+"/", map[string]string{"Host": "rebound.example.com"}); status != http.StatusForbidden {
+	if status, _, _ := p.requestTo(p.url+"/",
+		map[string]string{"Host": "rebound.example.com"}); status != http.StatusForbidden {
 		t.Errorf("another host: status %d", status)
 	}
 }
 
 func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 	p := start(t)
-	_, head, _ := p.requestTo(p.apps+"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com&base=https%3A%2F%2Fbase.example.com", nil)
-	want := "default-src 'none'; script-src 'self' 'unsafe-inline' https://*.cdn.example.com; style-src 'unsafe-inline' https://*.cdn.example.com; img-src data: blob: https://*.cdn.example.com; " +
-		"font-src data: https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src https://api.example.com; frame-src 'none'; base-uri https://base.example.com; form-action 'none'; frame-ancestors " + p.url
+	_, head, _ := p.requestTo(p.apps+
+		"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com&base=https%3A%2F%2Fbase.example.com",
+		nil)
+	want := "default-src 'none'; script-src 'self' 'unsafe-inline' https://*.cdn.example.com; style-src " +
+		"'unsafe-inline' https://*.cdn.example.com; img-src data: blob: https://*.cdn.example.com; font-src data: " +
+		"https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src " +
+		"https://api.example.com; frame-src 'none'; base-uri https://base.example.com; form-action 'none'; " +
+		"frame-ancestors " + p.url
 	if got := head.Get("Content-Security-Policy"); got != want {
 		t.Errorf("policy\n%s, want\n%s", got, want)
 	}
-	if got, want := head.Get("Connection-Allowlist"), `(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
+	if got, want := head.Get("Connection-Allowlist"),
+		`(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
 		t.Errorf("connections %s, want %s", got, want)
 	}
-	if status, _, _ := p.requestTo(p.apps+"/api/events", map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {
+	if status, _, _ := p.requestTo(p.apps+"/api/events",
+		map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {
 		t.Errorf("the origin of the frames answers requests of the page: %d", status)
 	}
 }

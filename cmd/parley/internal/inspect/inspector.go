@@ -61,11 +61,11 @@ type Server struct {
 // LoginOptions are the options of a login.
 type LoginOptions struct {
 	Scopes []string // to request, in addition to those that the server requires
-	// ClientID and ClientSecret are those of a client that the user has registered. Without a ClientID, the login finds or
-	// registers a client.
+	// ClientID and ClientSecret are those of a client that the user has registered. Without a ClientID, the login
+	// finds or registers a client.
 	ClientID, ClientSecret string
-	// RedirectURI is the one to use, with a host of the loopback interface; empty means http://127.0.0.1/callback with any
-	// port.
+	// RedirectURI is the one to use, with a host of the loopback interface; empty means http://127.0.0.1/callback with
+	// any port.
 	RedirectURI string
 	// Open shows the page at which the user logs in.
 	Open func(ctx context.Context, url string) error
@@ -240,7 +240,8 @@ var contentTypes = map[string]string{
 // assets returns the handler of the files of the page. apps is the origin of the frames that the page may have.
 func assets(apps string) http.Handler {
 	policy := strings.Join([]string{
-		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data: blob:",
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+		"img-src 'self' data: blob:",
 		"media-src data: blob:",
 		"frame-src " + apps, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
 		"require-trusted-types-for 'script'", "trusted-types 'none'",
@@ -328,8 +329,9 @@ func (g *guard) serveStart(w http.ResponseWriter, r *http.Request) {
 		g.opened()
 	case isRight && g.hasCookie(r):
 	default:
-		http.Error(w, "this address works in the first browser that opens it; if that was not yours, end parley inspect "+
-			"and start it again", http.StatusForbidden)
+		http.Error(w,
+			"this address works in the first browser that opens it; if that was not yours, end parley inspect "+
+				"and start it again", http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -42,7 +42,8 @@ type page struct {
 // start runs an inspector of servers, and reads its events.
 func start(t *testing.T, servers ...Server) *page {
 	t.Helper()
-	return run(t, &Inspector{Servers: servers, Version: "test", Add: func(_ context.Context, url string) (Server, error) { return serverAt(url), nil }})
+	return run(t, &Inspector{Servers: servers, Version: "test",
+		Add: func(_ context.Context, url string) (Server, error) { return serverAt(url), nil }})
 }
 
 // run runs an inspector, and reads its events.
@@ -63,7 +64,8 @@ func run(t *testing.T, i *Inspector) *page {
 		}
 	})
 	p := &page{
-		t: t, url: "http://" + listeners[0].Addr().String(), token: i.Token(), apps: "http://" + listeners[1].Addr().String(),
+		t: t, url: "http://" + listeners[0].Addr().String(), token: i.Token(),
+		apps:    "http://" + listeners[1].Addr().String(),
 		changed: make(chan struct{}), calls: make(map[uint64]call),
 	}
 	running.Go(func() { p.follow(ctx) })
@@ -266,7 +268,8 @@ func TestPageListsToolsOnceAndCallsThem(t *testing.T) {
 		p.connect(func(s *Settings) { s.Revision = revision })
 		p.await("new version of the tools", func() bool { return p.servers[0].Lists[0] == 2 })
 		p.get("/api/servers/demo/tools", &tools)
-		c, result := p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)}))
+		c, result := p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet",
+			Arguments: json.RawMessage(`{"name":"Ada"}`)}))
 		if c.State != callDone || !strings.Contains(text(result), "Ada") {
 			t.Errorf("%s: call %+v, result %+v", revision, c, result)
 		}
@@ -292,7 +295,8 @@ func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
 	for revision, rounds := range map[mcp.Revision]int{mcp.V20251125: 1, mcp.Latest: 2} {
 		p := start(t, demoServer(t))
 		p.connect(func(s *Settings) { s.Revision = revision })
-		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table", Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
+		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table",
+			Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
 		var asked *question
 		p.await("question", func() bool {
 			if len(p.question) == 1 {
@@ -304,10 +308,13 @@ func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
 			t.Errorf("%s: question %+v", revision, asked)
 		}
 		path := "/api/questions/" + jsonNumber(asked.Number)
-		if status, body := p.do(http.MethodPost, path, []byte(`{"action":"accept","content":{"date":"2027-01-31","people":99,"seat":"window","remind":true}}`)); status != http.StatusBadRequest || !bytes.Contains(body, []byte(`"/people"`)) {
+		if status, body := p.do(http.MethodPost, path,
+			[]byte(`{"action":"accept","content":{"date":"2027-01-31","people":99,"seat":"window",`+
+				`"remind":true}}`)); status != http.StatusBadRequest || !bytes.Contains(body, []byte(`"/people"`)) {
 			t.Errorf("%s: the answer to an invalid form is %d %s", revision, status, body)
 		}
-		p.post(path, map[string]any{"action": "accept", "content": map[string]any{"date": "2027-01-31", "people": 3, "seat": "window", "remind": true}}, nil)
+		p.post(path, map[string]any{"action": "accept", "content": map[string]any{"date": "2027-01-31", "people": 3,
+			"seat": "window", "remind": true}}, nil)
 		c, result := p.finished(number)
 		if !strings.Contains(text(result), "for 3 on 2027-01-31") || c.Rounds != rounds {
 			t.Errorf("%s: %d rounds, result %q", revision, c.Rounds, text(result))
@@ -345,20 +352,24 @@ func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
 		p := start(t, demoServer(t))
 		p.connect(func(s *Settings) { s.Revision = revision })
-		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "bake", Arguments: json.RawMessage(`{"kind":"plum","milliseconds":1}`), Task: true})
+		number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "bake",
+			Arguments: json.RawMessage(`{"kind":"plum","milliseconds":1}`), Task: true})
 		p.await("question", func() bool { return len(p.question) == 1 && p.calls[number].Task != nil })
 		p.mu.Lock()
 		asked := p.question[0].Number
 		p.mu.Unlock()
-		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept", "content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
+		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept",
+			"content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
 		// The last status can arrive after the result of the call.
 		p.await("end of the task", func() bool { return p.calls[number].Task.Status == string(mcp.TaskCompleted) })
 		c, result := p.finished(number)
-		if !strings.Contains(text(result), "candles: 4") || c.Task == nil || c.Task.Status != string(mcp.TaskCompleted) {
+		if !strings.Contains(text(result), "candles: 4") || c.Task == nil ||
+			c.Task.Status != string(mcp.TaskCompleted) {
 			t.Errorf("%s: call %+v, result %q", revision, c, text(result))
 		}
 		steps, _ := json.Marshal(c.Steps)
-		for _, want := range []string{`"text":"task is working`, `"text":"task is input_required`, `"text":"task is completed`} {
+		for _, want := range []string{`"text":"task is working`, `"text":"task is input_required`,
+			`"text":"task is completed`} {
 			if !strings.Contains(string(steps), want) {
 				t.Errorf("%s: the timeline lacks %s: %s", revision, want, steps)
 			}
@@ -375,7 +386,8 @@ func TestPageWaitsForATaskOfAnotherProgram(t *testing.T) {
 			t.Error("the other program is asked")
 			return nil, errDeclined
 		}
-		c, err := (&client.Dialer{Name: "other", Revision: revision, Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, one.Target)
+		c, err := (&client.Dialer{Name: "other", Revision: revision, Elicit: elicit,
+			Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, one.Target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +403,8 @@ func TestPageWaitsForATaskOfAnotherProgram(t *testing.T) {
 		p.mu.Lock()
 		asked := p.question[0].Number
 		p.mu.Unlock()
-		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept", "content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
+		p.post("/api/questions/"+jsonNumber(asked), map[string]any{"action": "accept",
+			"content": map[string]any{"icing": "sugar", "candles": 4}}, nil)
 		c2, result := p.finished(number)
 		if !strings.Contains(text(result), "candles: 4") || c2.State != callDone || c2.Task == nil {
 			t.Errorf("%s: call %+v, result %q", revision, c2, text(result))
@@ -402,7 +415,8 @@ func TestPageWaitsForATaskOfAnotherProgram(t *testing.T) {
 func TestCancelEndsACall(t *testing.T) {
 	p := start(t, demoServer(t))
 	p.connect(func(*Settings) {})
-	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table", Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
+	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "book_table",
+		Arguments: json.RawMessage(`{"restaurant":"Roma"}`)})
 	p.await("question", func() bool { return len(p.question) == 1 })
 	p.post("/api/calls/"+jsonNumber(number)+"/cancel", none{}, nil)
 	if c, _ := p.finished(number); c.State != callCancelled {
@@ -414,14 +428,16 @@ func TestCancelEndsACall(t *testing.T) {
 func TestSettingsDecideWhichCapabilitiesAreDeclared(t *testing.T) {
 	p := start(t, demoServer(t))
 	p.connect(func(s *Settings) {
-		*s = Settings{Sampling: true, Extensions: map[string]json.RawMessage{"com.example/jobs": json.RawMessage(`{"max":3}`)}}
+		*s = Settings{Sampling: true,
+			Extensions: map[string]json.RawMessage{"com.example/jobs": json.RawMessage(`{"max":3}`)}}
 	})
 	found := p.search("com.example/jobs")
 	if len(found) == 0 {
 		t.Fatal("no message declares the extension")
 	}
 	message := p.message(found[0])
-	if !strings.Contains(message.Text, `"com.example/jobs":{"max":3}`) || !strings.Contains(message.Text, `"sampling":`) || strings.Contains(message.Text, `"elicitation":`) {
+	if !strings.Contains(message.Text, `"com.example/jobs":{"max":3}`) ||
+		!strings.Contains(message.Text, `"sampling":`) || strings.Contains(message.Text, `"elicitation":`) {
 		t.Errorf("the client sends %s", message.Text)
 	}
 }
@@ -450,7 +466,8 @@ func TestLogHasMessagesWithTheirHeadersAndWithoutCredentials(t *testing.T) {
 	one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"}, "X-Tenant": {"secret-2"}}
 	p := start(t, one)
 	p.connect(func(*Settings) {})
-	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)})
+	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet",
+		Arguments: json.RawMessage(`{"name":"Ada"}`)})
 	p.finished(number)
 	var request, response entry
 	p.await("messages", func() bool {
@@ -463,11 +480,13 @@ func TestLogHasMessagesWithTheirHeadersAndWithoutCredentials(t *testing.T) {
 		}
 		return response.Number != 0
 	})
-	if request.Call != number || request.Subject != "greet" || response.Request != request.Number || response.Call != number || response.Status != 200 {
+	if request.Call != number || request.Subject != "greet" || response.Request != request.Number ||
+		response.Call != number || response.Status != 200 {
 		t.Errorf("request %+v, response %+v", request, response)
 	}
 	m := p.message(request.Number)
-	if m.Exchange == nil || m.Exchange.Status != 200 || m.Exchange.RequestHeader.Get("Mcp-Method") != mcp.MethodCallTool {
+	if m.Exchange == nil || m.Exchange.Status != 200 ||
+		m.Exchange.RequestHeader.Get("Mcp-Method") != mcp.MethodCallTool {
 		t.Fatalf("message %+v", m)
 	}
 	if m.Exchange.RequestHeader.Get("Authorization") != hidden || m.Exchange.RequestHeader.Get("X-Tenant") != hidden {

@@ -25,7 +25,10 @@ import (
 
 func newTestLog() *log {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	return &log{now: func() time.Time { now = now.Add(time.Millisecond); return now }, pending: make(map[pendingKey]*entry), wake: func() {}}
+	return &log{now: func() time.Time {
+		now = now.Add(time.Millisecond)
+		return now
+	}, pending: make(map[pendingKey]*entry), wake: func() {}}
 }
 
 func (l *log) addText(sent bool, text string) *entry {
@@ -123,9 +126,12 @@ func (b body) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestEventsOfAStreamAreMessages(t *testing.T) {
 	l := newTestLog()
-	exchanges := &httpRecorder{recorder: recorder{log: l, server: "server", observe: func(*entry, *jsonrpc.Message, []byte) {}}, open: make(map[int64]*exchange)}
+	exchanges := &httpRecorder{recorder: recorder{log: l, server: "server",
+		observe: func(*entry, *jsonrpc.Message, []byte) {}}, open: make(map[int64]*exchange)}
 	h := &http.Client{Transport: &traffic.Transport{
-		Base:   body(": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: 7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: {\"jsonrpc\""),
+		Base: body(": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: " +
+			"7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: " +
+			"{\"jsonrpc\""),
 		Report: exchanges.report,
 	}}
 	resp, err := h.Get("http://user@server/mcp")
@@ -142,7 +148,8 @@ func TestEventsOfAStreamAreMessages(t *testing.T) {
 		got = append(got, fmt.Sprint(e.Kind, " ", e.Method, " ", e.Status, " ", e.exchange.URL))
 	}
 	want := []string{
-		"http GET 0 http://server/mcp", "notification a 200 http://server/mcp", "notification b 200 http://server/mcp", "http event endpoint 200 http://server/mcp",
+		"http GET 0 http://server/mcp", "notification a 200 http://server/mcp", "notification b 200 http://server/mcp",
+		"http event endpoint 200 http://server/mcp",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the log has %q, want %q", got, want)
@@ -163,38 +170,47 @@ func parsed(t *testing.T, text string) *jsonrpc.Message {
 
 func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 	for _, test := range []struct{ params, want string }{
-		{`"method":"tools/call","params":{"name":"greet","arguments":{ "name": "Ada's" }}`, `parley call --json '{"name":"Ada'\''s"}' http://host/mcp greet`},
+		{`"method":"tools/call","params":{"name":"greet","arguments":{ "name": "Ada's" }}`,
+			`parley call --json '{"name":"Ada'\''s"}' http://host/mcp greet`},
 		{`"method":"tools/call","params":{"name":"greet","arguments":{}}`, `parley call http://host/mcp greet`},
 		{`"method":"tools/call","params":{"name":"$(rm x)"}`, `parley call http://host/mcp '$(rm x)'`},
-		{`"method":"tools/call","params":{"name":"--config=x","arguments":{"a":1}}`, `parley call --json '{"a":1}' http://host/mcp -- --config=x`},
-		{`"method":"prompts/get","params":{"name":"card","arguments":{"b":"2 3","a":"1"}}`, `parley prompt http://host/mcp card a=1 'b=2 3'`},
+		{`"method":"tools/call","params":{"name":"--config=x","arguments":{"a":1}}`,
+			`parley call --json '{"a":1}' http://host/mcp -- --config=x`},
+		{`"method":"prompts/get","params":{"name":"card","arguments":{"b":"2 3","a":"1"}}`,
+			`parley prompt http://host/mcp card a=1 'b=2 3'`},
 		{`"method":"resources/read","params":{"uri":"demo://a?b=c&d"}`, `parley read http://host/mcp 'demo://a?b=c&d'`},
 		{`"method":"tools/list"`, `parley ls http://host/mcp`},
 		{`"method":"ping"`, `parley ping http://host/mcp`},
 		{`"method":"tasks/get","params":{"taskId":"T1"}`, `parley task get http://host/mcp T1`},
 	} {
-		got, err := asParley(&Server{Words: []string{"http://host/mcp"}}, parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
+		got, err := asParley(&Server{Words: []string{"http://host/mcp"}},
+			parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
 		if err != nil || got != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.params, got, err, test.want)
 		}
 	}
 	for want, s := range map[string]*Server{
-		`parley call greet -- npx 'my server'`:                        {Words: []string{"--", "npx", "my server"}},
-		`parley call --config a.json --config 'b c.json' files greet`: {Words: []string{"files"}, Flags: []string{"--config", "a.json", "--config", "b c.json"}},
-		`parley call --config a.json -- -files greet`:                 {Words: []string{"-files"}, Flags: []string{"--config", "a.json"}},
+		`parley call greet -- npx 'my server'`: {Words: []string{"--", "npx", "my server"}},
+		`parley call --config a.json --config 'b c.json' files greet`: {Words: []string{"files"},
+			Flags: []string{"--config", "a.json", "--config", "b c.json"}},
+		`parley call --config a.json -- -files greet`: {Words: []string{"-files"},
+			Flags: []string{"--config", "a.json"}},
 	} {
 		got, err := asParley(s, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
 		if err != nil || got != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
-	if _, err := asParley(&Server{}, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
+	if _, err := asParley(&Server{},
+		parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
 		t.Error("there is a command for logging/setLevel")
 	}
 }
 
 func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
-	x := &exchange{Method: "POST", URL: "http://host/mcp", RequestHeader: http.Header{"Content-Type": {"application/json"}, "Authorization": {hidden}, "X-Api-Key": {hidden}, "X-`Id`": {hidden}}}
+	x := &exchange{Method: "POST", URL: "http://host/mcp",
+		RequestHeader: http.Header{"Content-Type": {"application/json"}, "Authorization": {hidden},
+			"X-Api-Key": {hidden}, "X-`Id`": {hidden}}}
 	got, err := asCurl([]byte(`{"a":"it's"}`), x)
 	want := `curl -sS -X POST http://host/mcp \
   -H "Authorization: Bearer $TOKEN" \
@@ -213,8 +229,10 @@ func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
 
 func TestCopiesAsGoAreFormattedPrograms(t *testing.T) {
 	for _, params := range []string{
-		"\"method\":\"tools/call\",\"params\":{\"name\":\"greet\",\"arguments\":{\"name\":\"a`b\"}}", `"method":"tools/list"`, `"method":"prompts/list"`,
-		`"method":"prompts/get","params":{"name":"card","arguments":{"a":"1"}}`, `"method":"resources/read","params":{"uri":"demo://a"}`,
+		"\"method\":\"tools/call\",\"params\":{\"name\":\"greet\",\"arguments\":{\"name\":\"a`b\"}}",
+		`"method":"tools/list"`, `"method":"prompts/list"`,
+		`"method":"prompts/get","params":{"name":"card","arguments":{"a":"1"}}`,
+		`"method":"resources/read","params":{"uri":"demo://a"}`,
 		`"method":"resources/list"`, `"method":"resources/templates/list"`,
 	} {
 		for _, target := range []client.Target{client.URL("http://host/mcp"), client.Command("npx", "-y", `a"b`)} {
@@ -237,7 +255,8 @@ func TestExportIsARecording(t *testing.T) {
 		one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"}}
 		p := start(t, one)
 		p.connect(func(s *Settings) { s.Revision = revision })
-		p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "count", Arguments: json.RawMessage(`{"to":2,"milliseconds":1}`)}))
+		p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "count",
+			Arguments: json.RawMessage(`{"to":2,"milliseconds":1}`)}))
 		status, body := p.do(http.MethodGet, "/api/export", nil)
 		header, entries, err := traffic.ReadAll(bytes.NewReader(body))
 		if status != http.StatusOK || err != nil || header.Target != one.Target.String() {
@@ -297,8 +316,11 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 		}})
 		for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // two connections
 			p.connect(func(s *Settings) { s.Revision = revision })
-			p.await("the other connection", func() bool { return p.servers[0].State == stateReady && p.servers[0].Revision == revision })
-			p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)}))
+			p.await("the other connection", func() bool {
+				return p.servers[0].State == stateReady && p.servers[0].Revision == revision
+			})
+			p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "greet",
+				Arguments: json.RawMessage(`{"name":"Ada"}`)}))
 		}
 		if name == "two" {
 			p.post("/api/servers/piped/connect", defaultSettings(""), nil)
@@ -322,7 +344,8 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 			if bytes.Contains(e.Message, []byte("Hello, Ada")) {
 				calls++
 			}
-			want := map[string]map[traffic.Wire]string{"one": {traffic.HTTP: ""}, "two": {traffic.HTTP: "demo", traffic.Stdio: "piped"}}[name]
+			want := map[string]map[traffic.Wire]string{"one": {traffic.HTTP: ""},
+				"two": {traffic.HTTP: "demo", traffic.Stdio: "piped"}}[name]
 			if peer, ok := want[e.Wire]; !ok || e.Peer != peer {
 				t.Errorf("%s: %+v", name, e)
 			}

@@ -55,7 +55,8 @@ type Settings struct {
 
 // defaultSettings declare everything that the page supports.
 func defaultSettings(r mcp.Revision) Settings {
-	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true, Roots: true,
+	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true,
+		Roots: true,
 		Tasks: true, Apps: true}
 }
 

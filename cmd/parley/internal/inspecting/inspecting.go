@@ -63,7 +63,8 @@ parley inspect -- npx -y @modelcontextprotocol/server-everything`,
 	f := cmd.Flags()
 	f.StringVar(&flags.revision, "revision", "",
 		"use this `revision` of the protocol only, such as 2025-11-25, unless you choose another one in the page")
-	f.VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header` for the URLs, as 'Name: value' (repeatable)")
+	f.VarP((*program.Repeated)(&flags.headers), "header", "H",
+		"HTTP `header` for the URLs, as 'Name: value' (repeatable)")
 	f.IntVar(&flags.port, "port", 0, "`port` of this machine for the page (default: a free port)")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	flags.record.Add(cmd)
@@ -134,8 +135,9 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 			return nil, errors.New("no command after --; write the command that starts the server")
 		}
 	} else if f.env.Given() {
-		return nil, errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
-			"variables there")
+		return nil,
+			errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
+				"variables there")
 	}
 	if len(args) == 0 {
 		if names, err = f.configured(cmd); err != nil {

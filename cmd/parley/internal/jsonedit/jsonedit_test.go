@@ -62,7 +62,8 @@ func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
     "a": [1,2,  3], // last
 }
 `},
-		{"trailing comma", "{\n\t\"servers\": {\n\t\t\"one\": {},\n\t},\n}", "{\n\t\"servers\": {\n\t\t\"one\": {},\n\t\t\"new\": {\n\t\t\t\"command\": \"a<b\"\n\t\t},\n\t},\n}"},
+		{"trailing comma", "{\n\t\"servers\": {\n\t\t\"one\": {},\n\t},\n}",
+			"{\n\t\"servers\": {\n\t\t\"one\": {},\n\t\t\"new\": {\n\t\t\t\"command\": \"a<b\"\n\t\t},\n\t},\n}"},
 		{"no servers", `{"theme": "dark"}`, `{"theme": "dark",
   "servers": {
     "new": {
@@ -70,7 +71,9 @@ func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
     }
   }
 }`},
-		{"replaced", "{\n  \"servers\": {\n    // Mine.\n    \"new\": {\"command\": \"old\"}, // why\n    \"two\": {}\n  }\n}\n", `{
+		{"replaced",
+			"{\n  \"servers\": {\n    // Mine.\n    \"new\": {\"command\": \"old\"}, // why\n    \"two\": {}\n  }\n}\n",
+			`{
   "servers": {
     // Mine.
     "new": {
@@ -80,7 +83,8 @@ func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
   }
 }
 `},
-		{"carriage returns", "{\r\n  \"servers\": {\r\n  }\r\n}\r\n", "{\r\n  \"servers\": {\r\n    \"new\": {\r\n      \"command\": \"a<b\"\r\n    }\r\n  }\r\n}\r\n"},
+		{"carriage returns", "{\r\n  \"servers\": {\r\n  }\r\n}\r\n",
+			"{\r\n  \"servers\": {\r\n    \"new\": {\r\n      \"command\": \"a<b\"\r\n    }\r\n  }\r\n}\r\n"},
 	} {
 		f := open(t, c.before)
 		if err := f.Set(command{Command: "a<b"}, "servers", "new"); err != nil {
@@ -100,10 +104,13 @@ func TestAppendKeepsComments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := string(f.Bytes()), "{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n    1,\n    1,\n  ]\n}\n"; got != want {
+	if got, want := string(f.Bytes()),
+		"{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n    1,\n    1,\n  "+
+			"]\n}\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if err := f.Append("x", "new", "list"); err != nil || string(f.Get("new", "list", "x")) != "" || !strings.Contains(string(f.Get("new", "list")), `"x"`) {
+	if err := f.Append("x", "new", "list"); err != nil || string(f.Get("new", "list", "x")) != "" ||
+		!strings.Contains(string(f.Get("new", "list")), `"x"`) {
 		t.Errorf("%v %s", err, f.Bytes())
 	}
 	if err := f.Append(1, "new"); err == nil || !strings.Contains(err.Error(), "new must be an array") {
@@ -251,14 +258,17 @@ func TestGetReturnsStandardJSON(t *testing.T) {
 }
 
 func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
-	f := open(t, "{\n  \"servers\": {\n    \"a\": {\n      \"args\": [\n        \"secret1\"\n      ],\n      \"key\": \"sec\\\"ret2\"\n    },\n    \"c\": {\"key\": \"secret3\"}\n  }\n}\n")
+	f := open(t,
+		"{\n  \"servers\": {\n    \"a\": {\n      \"args\": [\n        \"secret1\"\n      ],\n      \"key\": "+
+			"\"sec\\\"ret2\"\n    },\n    \"c\": {\"key\": \"secret3\"}\n  }\n}\n")
 	if f.Diff() != "" {
 		t.Errorf("a difference without a change: %s", f.Diff())
 	}
 	if err := f.Set("new", "servers", "b"); err != nil {
 		t.Fatal(err)
 	}
-	want := "--- PATH\n+++ PATH\n@@ -6,6 +6,7 @@\n       ],\n       \"key\": \"…\"\n     },\n-    \"c\": {\"key\": \"…\"}\n+    \"c\": {\"key\": \"…\"},\n+    \"b\": \"new\"\n   }\n }\n"
+	want := "--- PATH\n+++ PATH\n@@ -6,6 +6,7 @@\n       ],\n       \"key\": \"…\"\n     },\n-    \"c\": {\"key\": " +
+		"\"…\"}\n+    \"c\": {\"key\": \"…\"},\n+    \"b\": \"new\"\n   }\n }\n"
 	if got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

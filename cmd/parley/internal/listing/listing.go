@@ -180,9 +180,11 @@ func PrintHead(w io.Writer, name, title, description, line string) error {
 
 // Names returns the lists for completion.
 func (l *Listing) Names() *Lists {
-	lists := &Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []Entry{}, Templates: []Entry{}}
+	lists := &Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []Entry{},
+		Templates: []Entry{}}
 	for _, r := range l.Resources {
-		lists.Resources = append(lists.Resources, Entry{Name: r.URI, Description: cmp.Or(r.Title, r.Name, r.Description)})
+		lists.Resources = append(lists.Resources, Entry{Name: r.URI,
+			Description: cmp.Or(r.Title, r.Name, r.Description)})
 	}
 	for _, t := range l.Templates {
 		lists.Templates = append(lists.Templates,

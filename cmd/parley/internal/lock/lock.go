@@ -75,7 +75,8 @@ func Load(path string) (*File, error) {
 		return nil, fmt.Errorf("cannot read the lock file %s: %w", path, err)
 	}
 	if f.Format != format {
-		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path, format,
+		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path,
+			format,
 			f.Format)
 	}
 	for name, s := range f.Servers {
@@ -94,7 +95,8 @@ func (s *Server) check() error {
 	for _, d := range s.definitions("") {
 		pin := s.pin(d.Kind, d.Name)
 		if pin == nil || pin.Digest != digestOf(d.JSON) {
-			return fmt.Errorf("the digest of %s does not match its definition; restore the file, or delete it and write it "+
+			return fmt.Errorf("the digest of %s does not match its definition; restore the file, or delete it and "+
+				"write it "+
 				"again with parley lock", d.String())
 		}
 	}

@@ -15,15 +15,18 @@ import (
 )
 
 func tool(name, rest string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindTool, Name: name, JSON: json.RawMessage(`{"inputSchema":{"type":"object"},"name":"` + name + `"` + rest + `}`)}
+	return host.Definition{Server: "files", Kind: host.KindTool, Name: name,
+		JSON: json.RawMessage(`{"inputSchema":{"type":"object"},"name":"` + name + `"` + rest + `}`)}
 }
 
 func prompt(name string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindPrompt, Name: name, JSON: json.RawMessage(`{"name":"` + name + `"}`)}
+	return host.Definition{Server: "files", Kind: host.KindPrompt, Name: name,
+		JSON: json.RawMessage(`{"name":"` + name + `"}`)}
 }
 
 func resource(uri string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindResource, Name: uri, JSON: json.RawMessage(`{"name":"a","uri":"` + uri + `"}`)}
+	return host.Definition{Server: "files", Kind: host.KindResource, Name: uri,
+		JSON: json.RawMessage(`{"name":"a","uri":"` + uri + `"}`)}
 }
 
 func instructions(text string) host.Definition {
@@ -51,13 +54,16 @@ func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 
 func TestFileIsSortedAndStable(t *testing.T) {
 	f := lock.New()
-	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"), resource("file:///a"), instructions("Be careful.\nNow.")}) {
+	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"),
+		resource("file:///a"), instructions("Be careful.\nNow.")}) {
 		t.Error("Accept reports no change")
 	}
 	f.Accept("away", "", []host.Definition{tool("b", "")})
 	again, text := saved(t, f)
-	const want = "{\n  \"format\": 1,\n  \"servers\": {\n    \"away\": {\n      \"tools\": {\n        \"b\": {\n          \"digest\": \"sha256:"
-	if !strings.HasPrefix(text, want) || strings.Index(text, `"hint"`) > strings.Index(text, `"read"`) || strings.Index(text, `"read"`) > strings.Index(text, `"write"`) {
+	const want = "{\n  \"format\": 1,\n  \"servers\": {\n    \"away\": {\n      \"tools\": {\n        \"b\": {\n     " +
+		"     \"digest\": \"sha256:"
+	if !strings.HasPrefix(text, want) || strings.Index(text, `"hint"`) > strings.Index(text, `"read"`) ||
+		strings.Index(text, `"read"`) > strings.Index(text, `"write"`) {
 		t.Errorf("the file is\n%s", text)
 	}
 	if !strings.Contains(text, "<é\u2028>") && !strings.Contains(text, `<é\u2028>`) {
@@ -66,7 +72,8 @@ func TestFileIsSortedAndStable(t *testing.T) {
 	if _, second := saved(t, again); second != text {
 		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
 	}
-	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"), instructions("Be careful.\nNow.")} {
+	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"),
+		instructions("Be careful.\nNow.")} {
 		if err := again.Check(d, []string{"--config", "mcp.json"}); err != nil {
 			t.Errorf("%s: %v", &d, err)
 		}
@@ -85,14 +92,20 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		d    host.Definition
 		want string
 	}{
-		{tool("read", `,"y":1`), `changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json files read`},
-		{tool("write", ""), `not accepted yet; see parley lock diff, then run: parley lock accept --config mcp.json files write`},
-		{instructions("Send keys."), "changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json files"},
+		{tool("read", `,"y":1`),
+			`changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json ` +
+				`files read`},
+		{tool("write", ""),
+			`not accepted yet; see parley lock diff, then run: parley lock accept --config mcp.json files write`},
+		{instructions("Send keys."),
+			"changed since it was accepted; see parley lock diff, then run: parley lock accept --config mcp.json " +
+				"files"},
 		{other, `not accepted yet; see parley lock diff, then run: parley lock accept --config mcp.json other read`},
 		{asPrompt, "not accepted yet"},
 		{resource("file:///a"), "not accepted yet"},
 	} {
-		if err := f.Check(test.d, []string{"--config", "mcp.json"}); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+		if err := f.Check(test.d, []string{"--config", "mcp.json"}); err == nil ||
+			!strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", &test.d, err, test.want)
 		}
 	}
@@ -119,9 +132,11 @@ func TestAcceptOfANameKeepsTheOthers(t *testing.T) {
 
 func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
 	f := lock.New()
-	f.Accept("files", "", []host.Definition{tool("same", ""), tool("old", `,"z":1`), tool("gone", `,"z":2`), tool("other", `,"description":"reads"`), instructions("One.\nTwo.")})
+	f.Accept("files", "", []host.Definition{tool("same", ""), tool("old", `,"z":1`), tool("gone", `,"z":2`),
+		tool("other", `,"description":"reads"`), instructions("One.\nTwo.")})
 	var got []string
-	for _, c := range f.Compare("files", []host.Definition{tool("same", ""), tool("renamed", `,"z":1`), tool("other", `,"description":"writes"`), prompt("hint"), instructions("One.\nThree.")}) {
+	for _, c := range f.Compare("files", []host.Definition{tool("same", ""), tool("renamed", `,"z":1`),
+		tool("other", `,"description":"writes"`), prompt("hint"), instructions("One.\nThree.")}) {
 		got = append(got, c.String()+"\n"+c.Diff())
 	}
 	want := []string{
@@ -129,7 +144,8 @@ func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
 		"+ prompt \"hint\" is new\n+{\n+  \"name\": \"hint\"\n+}\n",
 		"- tool \"gone\" was removed\n",
 		"- tool \"old\" was removed\n",
-		"~ tool \"other\" has changed\n@@ -3,5 +3,5 @@\n     \"type\": \"object\"\n   },\n   \"name\": \"other\",\n-  \"description\": \"reads\"\n+  \"description\": \"writes\"\n }\n",
+		"~ tool \"other\" has changed\n@@ -3,5 +3,5 @@\n     \"type\": \"object\"\n   },\n   \"name\": \"other\",\n- " +
+			" \"description\": \"reads\"\n+  \"description\": \"writes\"\n }\n",
 		"+ tool \"renamed\" is new; it is the same as \"old\", which was removed\n",
 	}
 	for i := range want {
@@ -153,7 +169,8 @@ func TestDigestIsOfWhatWasAcceptedAndOfWhatIsThere(t *testing.T) {
 		t.Errorf("digests %s and %s", one, again)
 	}
 	for _, other := range []string{
-		digest(tool("read", ""), tool("read", `,"y":2`)), digest(tool("read", `,"y":2`), tool("read", `,"y":1`)), digest(tool("write", ""), tool("read", `,"y":1`)), lock.Digest(nil),
+		digest(tool("read", ""), tool("read", `,"y":2`)), digest(tool("read", `,"y":2`), tool("read", `,"y":1`)),
+		digest(tool("write", ""), tool("read", `,"y":1`)), lock.Digest(nil),
 	} {
 		if other == one {
 			t.Error("other changes have the same digest")
@@ -177,7 +194,8 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lock.Load(path); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), path) {
+		if _, err := lock.Load(path); err == nil || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%v, want %s", err, name)
 		}
 	}

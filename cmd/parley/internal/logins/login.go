@@ -279,14 +279,16 @@ func (l *loginPrompt) paste(ctx context.Context, url string) (string, error) {
 // askRegistration asks the user for a client, because the issuer does not let parley register.
 func (l *loginPrompt) askRegistration(ctx context.Context, issuer string) (*oauth.Registration, error) {
 	fmt.Fprintf(l.cmd.ErrOrStderr(),
-		"%s does not support the registration of clients by programs.\nRegister parley there as a native application with "+
+		"%s does not support the registration of clients by programs.\nRegister parley there as a native application "+
+			"with "+
 			"the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
 	id, err := l.ask(ctx, "Client ID:", false)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := l.ask(ctx, "Client secret, if there is one:", true)
-	return &oauth.Registration{Issuer: issuer, ClientID: strings.TrimSpace(id), ClientSecret: strings.TrimSpace(secret)},
+	return &oauth.Registration{Issuer: issuer, ClientID: strings.TrimSpace(id),
+			ClientSecret: strings.TrimSpace(secret)},
 		err
 }
 

@@ -27,7 +27,8 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for server, want := range map[string]string{
-		"https://old.example/": "http://127.0.0.1:3118/callback", "https://new.example/": "http://127.0.0.1:4000/callback",
+		"https://old.example/":   "http://127.0.0.1:3118/callback",
+		"https://new.example/":   "http://127.0.0.1:4000/callback",
 		"https://other.example/": "",
 	} {
 		if got, err := stored.RedirectURI(t.Context(), server); err != nil || got != want {

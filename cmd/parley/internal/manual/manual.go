@@ -61,7 +61,8 @@ func (w *writer) block(lines []string) int {
 		return n
 	}
 	n := until(lines, func(line string) bool {
-		return line == "" || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") || heading.MatchString(line) ||
+		return line == "" || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") ||
+			heading.MatchString(line) ||
 			item.MatchString(line)
 	})
 	w.paragraph(lines[:n], "")

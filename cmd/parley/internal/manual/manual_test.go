@@ -8,8 +8,8 @@ import (
 
 func TestPagesBecomePlainText(t *testing.T) {
 	const page = "# Rules\n\n" +
-		"A rule decides **first**. See [policy.md](policy.md#rules), [the reference](appendix-policy.md), [RE2](https://example.com/re2)\n" +
-		"and [below](#more).\n\n" +
+		"A rule decides **first**. See [policy.md](policy.md#rules), [the reference](appendix-policy.md), " +
+		"[RE2](https://example.com/re2)\nand [below](#more).\n\n" +
 		"```json\n{ \"a long line of code that is not divided\": [1, 2] }\n```\n\n" +
 		"    parley up     # indented\n\n" +
 		"- first item, which continues\n  on the next line\n- second\n\n" +

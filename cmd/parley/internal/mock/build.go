@@ -151,8 +151,10 @@ func (b *builder) toolResult(place jsontext.Pointer, r *responseEntry, output *s
 		result = append(append(result, `,"structuredContent":`...), r.StructuredContent...)
 		if output != nil && !r.IsError && !bytes.Contains(r.StructuredContent, []byte("${")) {
 			if err := output.Validate(r.StructuredContent); err != nil {
-				return nil, fmt.Errorf("the structured content does not match the output schema: %w; use result to send it all "+
-					"the same", err)
+				return nil,
+					fmt.Errorf("the structured content does not match the output schema: %w; use result to send it "+
+						"all "+
+						"the same", err)
 			}
 		}
 	}

@@ -117,7 +117,8 @@ func (m *Mock) do(ctx context.Context, s *step, template bool, values map[string
 	case s.wait > 0:
 		return sleep(ctx, s.wait)
 	case s.progress != nil:
-		ignoreEnded(server.Progress(ctx, s.progress.done, s.progress.total, m.text(s.progress.message, template, values)))
+		ignoreEnded(server.Progress(ctx, s.progress.done, s.progress.total,
+			m.text(s.progress.message, template, values)))
 	case s.log != nil:
 		data := s.log.data
 		if template {

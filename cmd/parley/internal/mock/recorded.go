@@ -211,7 +211,8 @@ func read(h traffic.Header, entries []traffic.Entry, pace bool) (*reading, error
 			peer = e.Peer
 		}
 		if e.Peer != peer {
-			return nil, fmt.Errorf("line %d: the recording has several servers, %q and %q; record one", e.Line, peer, e.Peer)
+			return nil, fmt.Errorf("line %d: the recording has several servers, %q and %q; record one", e.Line, peer,
+				e.Peer)
 		}
 		r.event(e)
 	}
@@ -419,7 +420,8 @@ func (r *reading) notification(e *traffic.Entry, m *message) {
 			return
 		}
 		for _, c := range r.pending {
-			if c.token != "" && c.token == string(p.Token) && (c.exchange == e.Exchange || c.session == r.sessions[e.Exchange]) {
+			if c.token != "" && c.token == string(p.Token) &&
+				(c.exchange == e.Exchange || c.session == r.sessions[e.Exchange]) {
 				r.step(c, e, step{progress: &progress{p.Progress, p.Total, p.Message}})
 				return
 			}

@@ -36,11 +36,14 @@ func original() *server.Server {
 		count++
 		return fmt.Sprint("call ", count), nil
 	})
-	server.AddTool(s, mcp.Tool{Name: "work", Description: "Reports and logs."}, func(ctx context.Context, _ struct{}) (struct{ Sum int }, error) {
-		server.Logger(ctx).Warn("working", "step", 1)
-		return struct{ Sum int }{5}, server.Progress(ctx, 1, 2, "half")
+	server.AddTool(s, mcp.Tool{Name: "work", Description: "Reports and logs."},
+		func(ctx context.Context, _ struct{}) (struct{ Sum int }, error) {
+			server.Logger(ctx).Warn("working", "step", 1)
+			return struct{ Sum int }{5}, server.Progress(ctx, 1, 2, "half")
+		})
+	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) {
+		return "", errors.New("it is broken")
 	})
-	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) { return "", errors.New("it is broken") })
 	server.AddTool(s, mcp.Tool{Name: "reject"}, func(context.Context, struct{}) (string, error) {
 		return "", &jsonrpc.Error{Code: -32050, Message: "rejected", Data: json.RawMessage(`{"a":1}`)}
 	})
@@ -69,11 +72,12 @@ func original() *server.Server {
 		return "the job is done", nil
 	}, server.AsTask(server.TaskOptions{PollInterval: time.Millisecond}))
 	server.AddStatic(s, mcp.Resource{URI: "docs://guide", Name: "Guide", MimeType: "text/plain"}, "the guide")
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "docs://pages/{page}", Name: "Pages"}, func(_ context.Context, in struct {
-		Page string `json:"page"`
-	}) (string, error) {
-		return "page " + in.Page, nil
-	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "docs://pages/{page}", Name: "Pages"},
+		func(_ context.Context, in struct {
+			Page string `json:"page"`
+		}) (string, error) {
+			return "page " + in.Page, nil
+		})
 	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in struct {
 		Code string `json:"code"`
 	}) (string, error) {
@@ -103,9 +107,10 @@ func use(t *testing.T, c *client.Client) []string {
 		note("tool", tool, err)
 	}
 	call := func(name string, arguments any) {
-		result, err := c.CallTool(ctx, name, arguments, client.WithLogLevel(mcp.LevelInfo), client.WithProgress(func(done, total float64, message string) {
-			note("progress", []any{done, total, message}, nil)
-		}))
+		result, err := c.CallTool(ctx, name, arguments, client.WithLogLevel(mcp.LevelInfo),
+			client.WithProgress(func(done, total float64, message string) {
+				note("progress", []any{done, total, message}, nil)
+			}))
 		if result != nil {
 			note(name, []any{result.Content, result.StructuredContent, result.IsError}, err)
 		} else {
@@ -169,13 +174,14 @@ func record(t *testing.T, s *server.Server, revision mcp.Revision) (recorded []b
 	}
 	base := &http.Transport{}
 	var mu sync.Mutex
-	d := client.Dialer{Revision: revision, HTTPClient: &http.Client{Transport: &traffic.Transport{Base: base, Report: func(e traffic.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err := w.Write(e); err != nil {
-			t.Error(err)
-		}
-	}}}}
+	d := client.Dialer{Revision: revision, HTTPClient: &http.Client{Transport: &traffic.Transport{Base: base,
+		Report: func(e traffic.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err := w.Write(e); err != nil {
+				t.Error(err)
+			}
+		}}}}
 	answering(&d)
 	c, err := d.Dial(t.Context(), client.URL(httpServer.URL))
 	if err != nil {
@@ -215,7 +221,8 @@ func TestTheMockOfARecordingRespondsAsTheServerDid(t *testing.T) {
 				if !transport.Supports(revision) {
 					continue
 				}
-				c := transport.Dial(t, fromRecording(t, recorded, nil).Server(), mcptest.WithRevision(revision), answering)
+				c := transport.Dial(t, fromRecording(t, recorded, nil).Server(), mcptest.WithRevision(revision),
+					answering)
 				if diff := cmp.Diff(want, use(t, c)); diff != "" {
 					t.Errorf("over %s, the mock differs:\n%s\n%s", transport.Name, diff, recorded)
 				}
@@ -225,7 +232,8 @@ func TestTheMockOfARecordingRespondsAsTheServerDid(t *testing.T) {
 }
 
 func TestARecordingIsServedInOtherRevisions(t *testing.T) {
-	for from, to := range map[mcp.Revision]mcp.Revision{mcp.V20260728: mcp.V20250618, mcp.V20250618: mcp.V20260728, mcp.V20251125: mcp.V20260728} {
+	for from, to := range map[mcp.Revision]mcp.Revision{mcp.V20260728: mcp.V20250618, mcp.V20250618: mcp.V20260728,
+		mcp.V20251125: mcp.V20260728} {
 		recorded, _ := record(t, original(), from)
 		_, want := record(t, original(), to)
 		c := mcptest.Dial(t, fromRecording(t, recorded, nil).Server(), mcptest.WithRevision(to), answering)
@@ -242,7 +250,8 @@ func lines(text string) []byte {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			from := map[byte]string{'>': "client", '<': "server"}[line[0]]
-			fmt.Fprintf(&b, `{"time":"2026-08-01T12:00:00Z","from":%q,"wire":"stdio","message":%s}`+"\n", from, line[1:])
+			fmt.Fprintf(&b, `{"time":"2026-08-01T12:00:00Z","from":%q,"wire":"stdio","message":%s}`+"\n", from,
+				line[1:])
 		}
 	}
 	return []byte(b.String())
@@ -264,13 +273,16 @@ const echoes = `
 func TestSecretsMatchAnyValue(t *testing.T) {
 	c := mcptest.Dial(t, fromRecording(t, lines(echoes), nil).Server())
 	for _, user := range []string{"bob", "ada"} {
-		got, err := client.CallTool[string](t.Context(), c, "login", map[string]any{"auth": map[string]string{"password": "secret"}, "user": user})
+		got, err := client.CallTool[string](t.Context(), c, "login",
+			map[string]any{"auth": map[string]string{"password": "secret"}, "user": user})
 		if err != nil || got != user {
 			t.Errorf("got %q, %v", got, err)
 		}
 	}
-	_, err := c.CallTool(t.Context(), "login", map[string]any{"auth": map[string]any{"password": "secret", "otp": 1}, "user": "ada"})
-	if err == nil || !strings.Contains(err.Error(), `there are responses for {"auth":{"password":"redacted-1"},"user":"ada"}`) {
+	_, err := c.CallTool(t.Context(), "login", map[string]any{"auth": map[string]any{"password": "secret", "otp": 1},
+		"user": "ada"})
+	if err == nil || !strings.Contains(err.Error(),
+		`there are responses for {"auth":{"password":"redacted-1"},"user":"ada"}`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -282,7 +294,8 @@ func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
 	`), nil).Server())
 	_, err := c.CallTool(t.Context(), "login", nil)
 	wire := new(jsonrpc.Error)
-	if !errors.As(err, &wire) || wire.Message != "mock: the recording has no response to tools/call login" || string(wire.Data) != `{"mock":"no response","available":[]}` {
+	if !errors.As(err, &wire) || wire.Message != "mock: the recording has no response to tools/call login" ||
+		string(wire.Data) != `{"mock":"no response","available":[]}` {
 		t.Errorf("got %v", err)
 	}
 }
@@ -305,7 +318,8 @@ func TestUnknownNamesAreErrorsThatNameTheOthers(t *testing.T) {
 	c := mcptest.Dial(t, m.Server())
 	_, err := c.CallTool(t.Context(), "logout", nil)
 	wire := new(jsonrpc.Error)
-	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams || !strings.Contains(wire.Message, `unknown tool: "logout"; the mock has login, lost`) {
+	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams ||
+		!strings.Contains(wire.Message, `unknown tool: "logout"; the mock has login, lost`) {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(log.String(), "logout") {

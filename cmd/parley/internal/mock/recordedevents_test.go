@@ -18,7 +18,9 @@ import (
 )
 
 // modernMeta is the _meta of a request of 2026-07-28.
-const modernMeta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+const modernMeta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
+	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 
 // exchange sends requests to a mock over a byte stream, and returns the messages of the server up to the last response.
 func exchange(t *testing.T, m *Mock, requests ...string) []string {
@@ -56,7 +58,8 @@ func TestRequestsOfUnknownMethodsAreAnsweredAsRecorded(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"example/echo","params":{"a":2,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":3,"method":"example/echo","params":{"a":1,"b":2,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":4,"method":"example/other","params":{"_meta":META}}`)
-	for i, want := range []string{`"echoed":1`, `there are responses for {\"a\":1}`, `there are responses for {\"a\":1}`, `-32601`} {
+	for i, want := range []string{`"echoed":1`, `there are responses for {\"a\":1}`,
+		`there are responses for {\"a\":1}`, `-32601`} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("got %s, want %s", got[i], want)
 		}
@@ -73,12 +76,14 @@ func httpLines(text string) []byte {
 			continue
 		}
 		from := map[string]string{"C": "client", "S": "server"}[words[1]]
-		fmt.Fprintf(&b, `{"time":"2026-08-01T12:00:0%sZ","from":%q,"wire":"http","exchange":%s,%s}`+"\n", words[0], from, words[2], words[3])
+		fmt.Fprintf(&b, `{"time":"2026-08-01T12:00:0%sZ","from":%q,"wire":"http","exchange":%s,%s}`+"\n", words[0],
+			from, words[2], words[3])
 	}
 	return []byte(b.String())
 }
 
-const callTool = `"request":{"method":"POST","url":"http://127.0.0.1/mcp"},"message":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":`
+const callTool = `"request":{"method":"POST","url":"http://127.0.0.1/mcp"},"message":{"jsonrpc":"2.0","id":1,` +
+	`"method":"tools/call","params":{"name":`
 
 const faultyRecording = `
 	0 C 1 ` + callTool + `"busy","arguments":{}}}
@@ -156,32 +161,40 @@ func TestThePaceOfARecordingIsKeptIfAsked(t *testing.T) {
 	}
 }
 
-const ask = `"result":{"resultType":"input_required","requestState":"STATE","inputRequests":{"name":{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}}}}}`
+const ask = `"result":{"resultType":"input_required","requestState":"STATE",` +
+	`"inputRequests":{"name":{"method":"elicitation/create","params":{"message":"Name?",` +
+	`"requestedSchema":{"type":"object","properties":{}}}}}}}`
 
 func TestQuestionsOfOneCallAreAskedInOrder(t *testing.T) {
 	m := fromRecording(t, httpLines(`
 		0 C 1 `+callTool+`"greet","arguments":{}}}
 		0 S 1 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(ask, "STATE", "one", 1)+`
-		1 C 2 `+callTool+`"greet","arguments":{},"requestState":"tampered","inputResponses":{"name":{"action":"accept"}}}}
+		1 C 2 `+callTool+
+		`"greet","arguments":{},"requestState":"tampered","inputResponses":{"name":{"action":"accept"}}}}
 		1 S 2 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid requestState"}}
 		1 C 6 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":5}}}
 		1 S 6 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid answer"}}
 		2 C 3 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":{"action":"accept"}}}}
-		2 S 3 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(strings.Replace(ask, "STATE", "two", 1), `"name"`, `"day"`, 1)+`
+		2 S 3 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+
+		strings.Replace(strings.Replace(ask, "STATE", "two", 1), `"name"`, `"day"`, 1)+`
 		3 C 4 `+callTool+`"greet","arguments":{},"requestState":"two","inputResponses":{"day":{"action":"accept"}}}}
 		3 S 4 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"hello"}]}}
 		4 C 5 `+callTool+`"greet","arguments":{}}}
 		4 S 5 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(ask, "STATE", "three", 1)+`
 	`), nil)
 	for range 2 { // the second call has no end in the recording, and ends as the first one
-		got := exchange(t, m, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},"_meta":META}}`)[0]
+		got := exchange(t, m,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},"_meta":META}}`)[0]
 		for _, key := range []string{"name", "day"} {
 			_, state, _ := strings.Cut(got, `"requestState":"`)
 			state, _, _ = strings.Cut(state, `"`)
 			if !strings.Contains(got, fmt.Sprintf(`"inputRequests":{%q:`, key)) {
 				t.Fatalf("got %s, want the question %s", got, key)
 			}
-			got = exchange(t, m, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{}}},"_meta":META}}`, state, key))[0]
+			got = exchange(t, m,
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},`+
+					`"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{}}},"_meta":META}}`, state,
+					key))[0]
 		}
 		if !strings.Contains(got, `"text":"hello"`) {
 			t.Errorf("got %s", got)

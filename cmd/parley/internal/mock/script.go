@@ -111,7 +111,8 @@ func (s *script) next(arguments map[string]json.RawMessage) (*response, error) {
 		return r, nil
 	}
 	if exhausted {
-		return nil, s.unmatched("each response to %s for these arguments was used as often as its times allow", s.subject)
+		return nil, s.unmatched("each response to %s for these arguments was used as often as its times allow",
+			s.subject)
 	}
 	return nil, s.unmatched("no response to %s for these arguments", s.subject)
 }

@@ -21,7 +21,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
 }
 
 const faulty = `
@@ -49,9 +50,12 @@ func post(t *testing.T, url string, revision mcp.Revision, how, accept string) (
 	t.Helper()
 	params, extra := "", map[string]string{"Mcp-Method": "tools/call", "Mcp-Name": "fail"}
 	if revision.Modern() {
-		params = `,"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"` + string(revision) + `","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+		params = `,"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"` + string(revision) +
+			`","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
+			`"io.modelcontextprotocol/clientCapabilities":{}}`
 	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail","arguments":{"how":%q}%s}}`, how, params)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail",`+
+		`"arguments":{"how":%q}%s}}`, how, params)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -85,27 +89,34 @@ func TestFaultsOfHTTPResponses(t *testing.T) {
 		if resp, text, err := post(t, url, mcp.V20260728, "disconnect", accept); err == nil || resp != nil {
 			t.Errorf("disconnect: got %+v %s", resp, text)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "truncate", accept); err == nil || resp == nil || !strings.Contains(text, `{"jsonrpc":"2.0"`) || strings.HasSuffix(strings.TrimSpace(text), "}") {
+		if resp, text, err := post(t, url, mcp.V20260728, "truncate", accept); err == nil || resp == nil ||
+			!strings.Contains(text, `{"jsonrpc":"2.0"`) || strings.HasSuffix(strings.TrimSpace(text), "}") {
 			t.Errorf("truncate: got %s, %v", text, err)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "malformed", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, invalidJSON) {
+		if resp, text, err := post(t, url, mcp.V20260728, "malformed", accept); err != nil || resp.StatusCode != 200 ||
+			!strings.Contains(text, invalidJSON) {
 			t.Errorf("malformed: got %s, %v", text, err)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "status", accept); err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "2" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		if resp, text, err := post(t, url, mcp.V20260728, "status", accept); err != nil || resp.StatusCode != 503 ||
+			resp.Header.Get("Retry-After") != "2" || resp.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 			t.Errorf("status: got %+v %s, %v", resp, text, err)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "rate", accept); err != nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "2" {
+		if resp, text, err := post(t, url, mcp.V20260728, "rate", accept); err != nil || resp.StatusCode != 429 ||
+			resp.Header.Get("Retry-After") != "2" {
 			t.Errorf("rate limit: got %+v %s, %v", resp, text, err)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "invalid", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, `"content":"none"`) {
+		if resp, text, err := post(t, url, mcp.V20260728, "invalid", accept); err != nil || resp.StatusCode != 200 ||
+			!strings.Contains(text, `"content":"none"`) {
 			t.Errorf("invalid result: got %+v %s, %v", resp, text, err)
 		}
-		if resp, text, err := post(t, url, mcp.V20260728, "none", accept); err != nil || resp.StatusCode != 200 || !strings.Contains(text, "fine") {
+		if resp, text, err := post(t, url, mcp.V20260728, "none", accept); err != nil || resp.StatusCode != 200 ||
+			!strings.Contains(text, "fine") {
 			t.Errorf("no fault: got %+v %s, %v", resp, text, err)
 		}
 	}
 	resp, text, err := post(t, url, mcp.V20260728, "midway", "application/json, text/event-stream")
-	if err == nil || resp == nil || !strings.Contains(text, "notifications/progress") || strings.Contains(text, `"id":7`) {
+	if err == nil || resp == nil || !strings.Contains(text, "notifications/progress") ||
+		strings.Contains(text, `"id":7`) {
 		t.Errorf("midway: got %s, %v", text, err)
 	}
 }
@@ -151,7 +162,10 @@ func TestFaultsOverByteStreams(t *testing.T) {
 		m := fromYAML(t, faulty)
 		served := make(chan error, 1)
 		go func() { served <- m.ServeConn(t.Context(), there) }()
-		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail","arguments":{"how":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, how)
+		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail",`+
+			`"arguments":{"how":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`, how)
 		if err := here.Write(t.Context(), []byte(request)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,9 +185,11 @@ func TestFaultsOverByteStreams(t *testing.T) {
 
 func TestLatencyDelaysTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := mcptest.Dial(t, fromYAML(t, faulty+"  - {method: prompts/get, latency: 3s}\nprompts: [{name: p, text: x}]\n").Server())
+		c := mcptest.Dial(t, fromYAML(t,
+			faulty+"  - {method: prompts/get, latency: 3s}\nprompts: [{name: p, text: x}]\n").Server())
 		start := time.Now()
-		if got, err := client.CallTool[string](t.Context(), c, "fail", map[string]any{"how": "late"}, client.WithTimeout(time.Hour)); err != nil || got != "late" {
+		if got, err := client.CallTool[string](t.Context(), c, "fail", map[string]any{"how": "late"},
+			client.WithTimeout(time.Hour)); err != nil || got != "late" {
 			t.Errorf("got %q, %v", got, err)
 		}
 		if took := time.Since(start); took != time.Minute {
@@ -184,7 +200,8 @@ func TestLatencyDelaysTheResponse(t *testing.T) {
 			t.Errorf("the latency of a request: %v, %v", time.Since(start), err)
 		}
 		start = time.Now()
-		if _, err := c.CallTool(t.Context(), "fail", map[string]any{"how": "silence"}, client.WithTimeout(time.Hour)); err == nil {
+		if _, err := c.CallTool(t.Context(), "fail", map[string]any{"how": "silence"},
+			client.WithTimeout(time.Hour)); err == nil {
 			t.Error("there is a response")
 		}
 		if took := time.Since(start); took != maxSilence {
@@ -228,7 +245,8 @@ func TestATaskWithoutAResponseContinuesUntilItIsCancelled(t *testing.T) {
 func TestATaskCannotEndWithAFaultOfTheConnection(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		c := mcptest.Dial(t, fromYAML(t, jobs).Server(), mcptest.WithRevision(revision))
-		if _, err := c.CallTool(t.Context(), "job", map[string]any{"how": "disconnect"}); err == nil || !strings.Contains(err.Error(), "mock: a task can end with a result, an error or no response only") {
+		if _, err := c.CallTool(t.Context(), "job", map[string]any{"how": "disconnect"}); err == nil ||
+			!strings.Contains(err.Error(), "mock: a task can end with a result, an error or no response only") {
 			t.Errorf("%s: got %v", revision, err)
 		}
 	}
@@ -257,7 +275,8 @@ func TestRulesOfRequestsComeFirst(t *testing.T) {
 	if n, err := prompts(); err != nil || n != 1 {
 		t.Errorf("the second list: %d, %v", n, err)
 	}
-	if _, err := c.CallTool(t.Context(), "other", nil); err == nil || !strings.Contains(err.Error(), "other (code -32001)") {
+	if _, err := c.CallTool(t.Context(), "other", nil); err == nil ||
+		!strings.Contains(err.Error(), "other (code -32001)") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -267,7 +286,8 @@ func TestRequestsOfTheServerAreNotFaulty(t *testing.T) {
 	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)) != nil {
 		t.Error("a request has the fault of a response")
 	}
-	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) == nil || c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) != nil {
+	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) == nil ||
+		c.take([]byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)) != nil {
 		t.Error("one response must have the fault")
 	}
 }
@@ -313,8 +333,10 @@ func TestNotificationsAreSentBeforeAFault(t *testing.T) {
 		{outcome{fault: disconnect}, []string{response}, 0, "", true},
 		{outcome{fault: disconnect}, []string{progress, response}, 200, progress, true},
 		{outcome{fault: disconnect}, []string{comment, progress + response}, 200, comment + progress, true},
-		{outcome{fault: truncate}, []string{progress, response}, 200, progress + response[:len(response)-len(response)/2], true},
-		{outcome{fault: malformed}, []string{progress, response}, 200, progress + strings.Replace("event: message\ndata: %s\n\n", "%s", invalidJSON, 1), false},
+		{outcome{fault: truncate}, []string{progress, response}, 200,
+			progress + response[:len(response)-len(response)/2], true},
+		{outcome{fault: malformed}, []string{progress, response}, 200,
+			progress + strings.Replace("event: message\ndata: %s\n\n", "%s", invalidJSON, 1), false},
 		{outcome{status: 503}, []string{response}, 503, "mock: HTTP status 503\n", false},
 		{outcome{status: 503}, []string{progress, response}, 200, progress, true},
 	} {
@@ -333,7 +355,8 @@ func TestNotificationsAreSentBeforeAFault(t *testing.T) {
 			}
 		}
 		if client.Code != test.status || client.Body.String() != test.body || w.isBroken() != test.broken {
-			t.Errorf("%+v of %q: status %d, body %q, broken %t", test.fault, test.writes, client.Code, client.Body, w.isBroken())
+			t.Errorf("%+v of %q: status %d, body %q, broken %t", test.fault, test.writes, client.Code, client.Body,
+				w.isBroken())
 		}
 	}
 }

@@ -87,7 +87,9 @@ prompts:
 `
 
 func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
-	mcptest.Everywhere(t, func() *server.Server { return fromYAML(t, weather).Server() }, func(t *testing.T, c *client.Client) {
+	mcptest.Everywhere(t, func() *server.Server {
+		return fromYAML(t, weather).Server()
+	}, func(t *testing.T, c *client.Client) {
 		ctx := t.Context()
 		for arguments, want := range map[string]string{
 			`{"city":"Paris","days":2.0}`: "Two sunny days in Paris.",
@@ -100,13 +102,15 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 		}
 		_, err := c.CallTool(ctx, "forecast", map[string]any{"city": "Nowhere"})
 		wire := new(jsonrpc.Error)
-		if !errors.As(err, &wire) || wire.Code != -32000 || wire.Message != "no weather in Nowhere" || string(wire.Data) != `{"city":"Nowhere"}` {
+		if !errors.As(err, &wire) || wire.Code != -32000 || wire.Message != "no weather in Nowhere" ||
+			string(wire.Data) != `{"city":"Nowhere"}` {
 			t.Errorf("got %v, data %s", err, wire.Data)
 		}
 		if result, err := c.CallTool(ctx, "forecast", map[string]any{"city": 1}); err != nil || !result.IsError {
 			t.Errorf("invalid arguments: got %+v, %v", result, err)
 		}
-		if result, err := c.CallTool(ctx, "echo", map[string]any{"a": 1}); err != nil || textIn(result.Content) != `{"a":1}` {
+		if result, err := c.CallTool(ctx, "echo", map[string]any{"a": 1}); err != nil ||
+			textIn(result.Content) != `{"a":1}` {
 			t.Errorf("echo: got %+v, %v", result, err)
 		}
 		for uri, want := range map[string]string{"docs://guide": "# Guide", "docs://pages/intro": "The page intro."} {
@@ -118,7 +122,8 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 		if read, err := c.ReadResource(ctx, "docs://logo"); err != nil || string(read.Contents[0].Blob) != "hi" {
 			t.Errorf("blob: got %+v, %v", read, err)
 		}
-		if got, err := c.GetPrompt(ctx, "review", map[string]string{"code": "x"}); err != nil || textIn([]mcp.Content{got.Messages[0].Content}) != "Review x." {
+		if got, err := c.GetPrompt(ctx, "review", map[string]string{"code": "x"}); err != nil ||
+			textIn([]mcp.Content{got.Messages[0].Content}) != "Review x." {
 			t.Errorf("prompt: got %+v, %v", got, err)
 		}
 	})
@@ -138,7 +143,8 @@ func textIn(content []mcp.Content) string {
 func TestAResponseIsUsedAsOftenAsItsTimesAllow(t *testing.T) {
 	c := mcptest.Dial(t, fromYAML(t, weather).Server())
 	for i, want := range []string{"the first", "a later one", "a later one"} {
-		if got, err := client.CallTool[string](t.Context(), c, "forecast", map[string]any{"city": "Once"}); err != nil || got != want {
+		if got, err := client.CallTool[string](t.Context(), c, "forecast",
+			map[string]any{"city": "Once"}); err != nil || got != want {
 			t.Errorf("call %d: got %q, %v", i, got, err)
 		}
 	}
@@ -154,7 +160,8 @@ func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(result.StructuredContent), `{"city":"Rome","days":3,"literal":"${city} ${unknown}"}`; got != want {
+	if got, want := string(result.StructuredContent),
+		`{"city":"Rome","days":3,"literal":"${city} ${unknown}"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -172,7 +179,10 @@ func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
 	c := mcptest.Dial(t, m.Server())
 	_, err = c.CallTool(t.Context(), "forecast", map[string]any{"city": "Oslo"})
 	wire := new(jsonrpc.Error)
-	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams || !strings.Contains(wire.Message, `no response to tools/call forecast for these arguments; there are responses for {"city":"Paris","days":2}, {"city":"Atlantis"}`) ||
+	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams ||
+		!strings.Contains(wire.Message,
+			`no response to tools/call forecast for these arguments; there are responses for {"city":"Paris",`+
+				`"days":2}, {"city":"Atlantis"}`) ||
 		!strings.Contains(string(wire.Data), `"available":["{\"city\":\"Paris\",\"days\":2}"`) {
 		t.Errorf("got %v\n%s", err, wire.Data)
 	}
@@ -185,15 +195,16 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(revision), func(t *testing.T) {
 			logs := make(chan mcp.LoggingMessageParams, 4)
-			c := mcptest.DialHTTP(t, fromYAML(t, weather).Server(), mcptest.WithRevision(revision), func(d *client.Dialer) {
-				d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { logs <- m }
-				d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-					if form.Message != "When?" {
-						t.Errorf("got %+v", form)
+			c := mcptest.DialHTTP(t, fromYAML(t, weather).Server(), mcptest.WithRevision(revision),
+				func(d *client.Dialer) {
+					d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { logs <- m }
+					d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+						if form.Message != "When?" {
+							t.Errorf("got %+v", form)
+						}
+						return mcp.AcceptElicit(map[string]any{"day": "Tuesday"})
 					}
-					return mcp.AcceptElicit(map[string]any{"day": "Tuesday"})
-				}
-			})
+				})
 			var reports []string
 			got, err := client.CallTool[string](t.Context(), c, "book", nil, client.WithLogLevel(mcp.LevelInfo),
 				client.WithProgress(func(_, _ float64, message string) { reports = append(reports, message) }))
@@ -203,7 +214,8 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 			if len(reports) != 1 || reports[0] != "half" {
 				t.Errorf("reports: %q", reports)
 			}
-			if m := <-logs; m.Level != mcp.LevelWarning || m.Logger != "booking" || string(m.Data) != `{"state":"started"}` {
+			if m := <-logs; m.Level != mcp.LevelWarning || m.Logger != "booking" ||
+				string(m.Data) != `{"state":"started"}` {
 				t.Errorf("got %+v", m)
 			}
 		})
@@ -224,29 +236,34 @@ func TestADeclinedQuestionIsAnErrorOfTheTool(t *testing.T) {
 
 func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 	for text, want := range map[string][]string{
-		"tools:\n  - nam: x\n":                                                                                      {"mock.yaml:2:5: tools/0/name", "mock.yaml:2:5: tools/0/nam"},
-		"tools:\n  - name: x\n    responses: []\n":                                                                  {"mock.yaml:3:5: tools/0/responses"},
-		"tools:\n  - name: x\n    responses:\n      - {}":                                                           {"mock.yaml:4:9: tools/0/responses/0: the response must have one of text, content, structuredContent, result, error, fault and status, not 0"},
-		"tools: [{name: x, responses: [{text: a, fault: disconnect}]}]":                                             {"not 2"},
-		"tools: [{name: x, responses: [{blob: a}]}]":                                                                {"blob has no effect here"},
-		"tools: [{name: x, inputSchema: {type: 5}}]":                                                                {"tools/0/inputSchema: schema"},
-		"tools: [{name: x, inputSchema: {type: array}}]":                                                            {`type must be "object"`},
-		"tools: [{name: x, outputSchema: {type: object, required: [a]}, responses: [{structuredContent: {b: 1}}]}]": {"does not match the output schema"},
-		"tools: [{name: x}, {name: x}]":                                                                             {`tools/1`},
-		"tools: [{name: x, responses: [{latency: 5, text: a}]}]":                                                    {"tools/0/responses/0/latency"},
-		"tools: [{name: x, responses: [{fault: fire}]}]":                                                            {"tools/0/responses/0/fault"},
-		"tools: [{name: x, responses: [{text: a, retryAfter: 1s}]}]":                                                {"retryAfter needs status"},
-		"tools: [{name: x, responses: [{text: a, steps: [{elicit: a, schema: {type: array}}]}]}]":                   {"steps/0/schema"},
-		"tools: [{name: x, responses: [{text: a, steps: [{wait: 1s, log: a}]}]}]":                                   {"steps/0"},
-		"tools: [{name: x, responses: [{content: [{kind: text}]}]}]":                                                {"tools/0/responses/0"},
-		"resources: [{uri: 'a:b'}]":                                                                                 {"responses or text is missing"},
-		"resources: [{uri: b, text: x}]":                                                                            {"the URI must begin with a scheme"},
-		"resources: [{uri: 'a:b', blob: '?'}]":                                                                      {"blob must be base64"},
-		"templates: [{uriTemplate: 'a:{b', text: x}]":                                                               {"templates/0"},
-		"templates: [{uriTemplate: 'a:{/b*}', text: x}]":                                                            {"templates/0: template"},
-		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                                                         {"prompts/0/complete"},
-		"requests: [{method: ping}]":                                                                                {"the request must have one of result, error, fault and status, or only a latency"},
-		"requests: [{method: ping, status: 200}]":                                                                   {"requests/0/status"},
+		"tools:\n  - nam: x\n": {"mock.yaml:2:5: tools/0/name",
+			"mock.yaml:2:5: tools/0/nam"},
+		"tools:\n  - name: x\n    responses: []\n": {"mock.yaml:3:5: tools/0/responses"},
+		"tools:\n  - name: x\n    responses:\n      - {}": {"mock.yaml:4:9: tools/0/responses/0: the " +
+			"response must have one of text, content, structuredContent, result, error, fault and status, not 0"},
+		"tools: [{name: x, responses: [{text: a, fault: disconnect}]}]": {"not 2"},
+		"tools: [{name: x, responses: [{blob: a}]}]":                    {"blob has no effect here"},
+		"tools: [{name: x, inputSchema: {type: 5}}]":                    {"tools/0/inputSchema: schema"},
+		"tools: [{name: x, inputSchema: {type: array}}]":                {`type must be "object"`},
+		"tools: [{name: x, outputSchema: {type: object, required: [a]}, responses: [{structuredContent: {b: " +
+			"1}}]}]": {"does not match the output schema"},
+		"tools: [{name: x}, {name: x}]":                              {`tools/1`},
+		"tools: [{name: x, responses: [{latency: 5, text: a}]}]":     {"tools/0/responses/0/latency"},
+		"tools: [{name: x, responses: [{fault: fire}]}]":             {"tools/0/responses/0/fault"},
+		"tools: [{name: x, responses: [{text: a, retryAfter: 1s}]}]": {"retryAfter needs status"},
+		"tools: [{name: x, responses: [{text: a, steps: [{elicit: a, schema: {type: " +
+			"array}}]}]}]": {"steps/0/schema"},
+		"tools: [{name: x, responses: [{text: a, steps: [{wait: 1s, log: a}]}]}]": {"steps/0"},
+		"tools: [{name: x, responses: [{content: [{kind: text}]}]}]":              {"tools/0/responses/0"},
+		"resources: [{uri: 'a:b'}]":                                               {"responses or text is missing"},
+		"resources: [{uri: b, text: x}]":                                          {"the URI must begin with a scheme"},
+		"resources: [{uri: 'a:b', blob: '?'}]":                                    {"blob must be base64"},
+		"templates: [{uriTemplate: 'a:{b', text: x}]":                             {"templates/0"},
+		"templates: [{uriTemplate: 'a:{/b*}', text: x}]":                          {"templates/0: template"},
+		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                       {"prompts/0/complete"},
+		"requests: [{method: ping}]": {"the request must have one of " +
+			"result, error, fault and status, or only a latency"},
+		"requests: [{method: ping, status: 200}]": {"requests/0/status"},
 		"- a": {"expected object"},
 	} {
 		d, err := yamldoc.Parse("mock.yaml", []byte(text))

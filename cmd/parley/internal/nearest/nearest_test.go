@@ -5,8 +5,10 @@ import "testing"
 func TestNameReturnsTheMostSimilarName(t *testing.T) {
 	names := []string{"read_file", "write_file", "files__greet", "files__bake", "mails__send", "Add"}
 	for word, want := range map[string]string{
-		"files__great": "files__greet", "file__greet": "files__greet", "mail__greet": "", "mails__greet": "", "files__add": "",
-		"read_fil": "read_file", "raed_file": "read_file", "dAd": "Add", "greet": "files__greet", "add": "Add", "unrelated": "", "": "",
+		"files__great": "files__greet", "file__greet": "files__greet", "mail__greet": "", "mails__greet": "",
+		"files__add": "",
+		"read_fil":   "read_file", "raed_file": "read_file", "dAd": "Add", "greet": "files__greet", "add": "Add",
+		"unrelated": "", "": "",
 	} {
 		if got := Name(word, names); got != want {
 			t.Errorf("Name(%q) = %q, want %q", word, got, want)

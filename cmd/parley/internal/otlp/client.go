@@ -140,7 +140,8 @@ func (o *outages) report(c *client, err error) {
 	}
 	if !o.failing[what] {
 		o.failing[what] = true
-		o.warn("cannot export " + c.signal + " to " + c.url + ": " + err.Error() + "; the data is lost until this works")
+		o.warn("cannot export " + c.signal + " to " + c.url + ": " + err.Error() +
+			"; the data is lost until this works")
 	}
 }
 
@@ -240,7 +241,8 @@ func points[N int64 | float64](in []metricdata.DataPoint[N]) (out []*metricspb.N
 
 func sum[N int64 | float64](in metricdata.Sum[N]) *metricspb.Metric_Sum {
 	return &metricspb.Metric_Sum{Sum: &metricspb.Sum{
-		DataPoints: points(in.DataPoints), AggregationTemporality: temporality(in.Temporality), IsMonotonic: in.IsMonotonic,
+		DataPoints: points(in.DataPoints), AggregationTemporality: temporality(in.Temporality),
+		IsMonotonic: in.IsMonotonic,
 	}}
 }
 

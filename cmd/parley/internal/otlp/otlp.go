@@ -31,8 +31,8 @@ import (
 
 // Options configure an Exporter.
 type Options struct {
-	// URL is the base URL of the collector, such as http://localhost:4318. It replaces the endpoints of the environment.
-	// If it is empty, the environment says whether and where to export.
+	// URL is the base URL of the collector, such as http://localhost:4318. It replaces the endpoints of the
+	// environment. If it is empty, the environment says whether and where to export.
 	URL     string
 	Getenv  func(string) string // usually os.Getenv
 	Service string              // the name of the service, unless the environment has one
@@ -71,7 +71,8 @@ func Start(o Options) (*Exporter, error) {
 	}
 	e := &Exporter{Propagator: s.propagator()}
 	e.Resource, err = resource.New(context.Background(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)),
+		resource.WithAttributes(attribute.String("service.name", o.Service),
+			attribute.String("service.version", o.Version)),
 		resource.WithFromEnv())
 	if err != nil {
 		o.Warn(fmt.Sprintf("OTEL_RESOURCE_ATTRIBUTES: %v", err))
@@ -98,7 +99,8 @@ func (s *settings) propagator() propagation.TextMapPropagator {
 		switch {
 		case name == "none" || slices.Contains(seen, name):
 		case known[name] == nil:
-			s.Warn(fmt.Sprintf("OTEL_PROPAGATORS: propagator %.100q is not supported; write tracecontext, baggage or none",
+			s.Warn(fmt.Sprintf("OTEL_PROPAGATORS: propagator %.100q is not supported; write tracecontext, baggage or "+
+				"none",
 				name))
 		default:
 			chosen = append(chosen, known[name])
@@ -251,10 +253,12 @@ func (s *settings) header(signal string) http.Header {
 		}
 		key, value, found := strings.Cut(pair, "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if key = strings.TrimSpace(key); !found || key == "" || err != nil || strings.ContainsAny(key, " \t\r\n:\x00") ||
+		if key = strings.TrimSpace(key); !found || key == "" || err != nil ||
+			strings.ContainsAny(key, " \t\r\n:\x00") ||
 			strings.ContainsAny(decoded, "\r\n\x00") {
 			// it can be secret
-			s.Warn(name + " must be a list of name=value, separated by commas, with percent-encoded values; one of them is " +
+			s.Warn(name +
+				" must be a list of name=value, separated by commas, with percent-encoded values; one of them is " +
 				"ignored")
 			continue
 		}

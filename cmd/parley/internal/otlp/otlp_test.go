@@ -97,7 +97,9 @@ func (l *log) all() []string {
 
 func options(env map[string]string) (Options, *log) {
 	l := new(log)
-	return Options{Getenv: func(name string) string { return env[name] }, Service: "parley", Version: "v1", Warn: l.add("warning: "), Note: l.add("")}, l
+	return Options{Getenv: func(name string) string {
+		return env[name]
+	}, Service: "parley", Version: "v1", Warn: l.add("warning: "), Note: l.add("")}, l
 }
 
 func words(attributes []*commonpb.KeyValue) map[string]string {
@@ -113,14 +115,16 @@ func TestTracesAndMetricsReachTheCollector(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "gateway") // OpenTelemetry reads the process's
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "team=tools,service.name=other")
 	o, log := options(map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/base/", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b, X-Tenant = one", "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "gzip",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/base/", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b, X-Tenant = one",
+		"OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "gzip",
 	})
 	e, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tracer := e.Traces.Tracer("scope")
-	ctx, parent := tracer.Start(t.Context(), "tools/call", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.Int("n", 7)))
+	ctx, parent := tracer.Start(t.Context(), "tools/call", trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attribute.Int("n", 7)))
 	_, child := tracer.Start(ctx, "inner")
 	child.End()
 	parent.End()
@@ -143,17 +147,21 @@ func TestTracesAndMetricsReachTheCollector(t *testing.T) {
 		t.Fatalf("%d and %d resources, reported %q", len(c.traces), len(c.metrics), log.all())
 	}
 	for _, h := range c.headers {
-		if h.Get("Api-Key") != "a b" || h.Get("X-Tenant") != "one" || h.Get("Content-Type") != "application/x-protobuf" || !strings.HasPrefix(h.Get("User-Agent"), "Parley ") {
+		if h.Get("Api-Key") != "a b" || h.Get("X-Tenant") != "one" ||
+			h.Get("Content-Type") != "application/x-protobuf" || !strings.HasPrefix(h.Get("User-Agent"), "Parley ") {
 			t.Errorf("headers %v", h)
 		}
 	}
-	for _, attributes := range []map[string]string{words(c.traces[0].Resource.Attributes), words(c.metrics[0].Resource.Attributes)} {
-		if attributes["service.name"] != `string_value:"gateway"` || attributes["team"] != `string_value:"tools"` || attributes["service.version"] != `string_value:"v1"` {
+	for _, attributes := range []map[string]string{words(c.traces[0].Resource.Attributes),
+		words(c.metrics[0].Resource.Attributes)} {
+		if attributes["service.name"] != `string_value:"gateway"` || attributes["team"] != `string_value:"tools"` ||
+			attributes["service.version"] != `string_value:"v1"` {
 			t.Errorf("resource %v", attributes)
 		}
 	}
 	spans := c.traces[0].ScopeSpans[0].Spans
-	if len(spans) != 2 || spans[0].Name != "inner" || !bytes.Equal(spans[0].ParentSpanId, spans[1].SpanId) || spans[1].Kind != tracepb.Span_SPAN_KIND_SERVER ||
+	if len(spans) != 2 || spans[0].Name != "inner" || !bytes.Equal(spans[0].ParentSpanId, spans[1].SpanId) ||
+		spans[1].Kind != tracepb.Span_SPAN_KIND_SERVER ||
 		words(spans[1].Attributes)["n"] != "int_value:7" {
 		t.Errorf("spans %v", spans)
 	}
@@ -162,14 +170,17 @@ func TestTracesAndMetricsReachTheCollector(t *testing.T) {
 		found[m.Name] = m
 	}
 	sum := found["count"].GetSum()
-	if p := sum.DataPoints[0]; p.GetAsInt() != 3 || !sum.IsMonotonic || words(p.Attributes)["tool"] != `string_value:"greet"` || p.StartTimeUnixNano == 0 || p.TimeUnixNano < p.StartTimeUnixNano ||
+	if p := sum.DataPoints[0]; p.GetAsInt() != 3 || !sum.IsMonotonic ||
+		words(p.Attributes)["tool"] != `string_value:"greet"` || p.StartTimeUnixNano == 0 ||
+		p.TimeUnixNano < p.StartTimeUnixNano ||
 		sum.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
 		t.Errorf("sum %v", sum)
 	}
 	if v := found["level"].GetGauge().DataPoints[0].GetAsDouble(); v != 1.5 {
 		t.Errorf("gauge %v", v)
 	}
-	if h := found["took"].GetHistogram().DataPoints[0]; h.Count != 2 || h.GetSum() != 5.5 || h.GetMin() != 0.5 || h.GetMax() != 5 || !slices.Equal(h.BucketCounts, []uint64{1, 1, 0}) ||
+	if h := found["took"].GetHistogram().DataPoints[0]; h.Count != 2 || h.GetSum() != 5.5 || h.GetMin() != 0.5 ||
+		h.GetMax() != 5 || !slices.Equal(h.BucketCounts, []uint64{1, 1, 0}) ||
 		!slices.Equal(h.ExplicitBounds, []float64{1, 10}) || found["took"].Unit != "s" {
 		t.Errorf("histogram %v", found["took"])
 	}
@@ -183,18 +194,31 @@ func TestVariablesSayWhatIsExportedAndWhere(t *testing.T) {
 		env             env
 		traces, metrics string
 	}{
-		"nothing":               {},
-		"one endpoint":          {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, traces: "http://collector:4318/v1/traces", metrics: "http://collector:4318/v1/metrics"},
-		"a base path":           {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/my/"}, traces: "http://collector:4318/my/v1/traces", metrics: "http://collector:4318/my/v1/metrics"},
-		"endpoints of signals":  {env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://other/v1/metrics/"}, traces: "http://collector:4318/", metrics: "https://other/v1/metrics/"},
-		"traces alone":          {env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, traces: "http://collector:4318/v1/traces"},
-		"the default endpoint":  {env: env{"OTEL_TRACES_EXPORTER": "otlp"}, traces: "http://localhost:4318/v1/traces"},
-		"no traces":             {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, metrics: "http://collector:4318/v1/metrics"},
-		"metrics by Prometheus": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_METRICS_EXPORTER": "prometheus"}, traces: "http://collector:4318/v1/traces"},
-		"both exporters":        {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_METRICS_EXPORTER": "prometheus, OTLP"}, traces: "http://collector:4318/v1/traces", metrics: "http://collector:4318/v1/metrics"},
-		"the flag":              {flag: "http://flag:4318", env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, traces: "http://flag:4318/v1/traces", metrics: "http://flag:4318/v1/metrics"},
-		"the flag, no metrics":  {flag: "http://flag:4318", env: env{"OTEL_METRICS_EXPORTER": "none"}, traces: "http://flag:4318/v1/traces"},
-		"an empty variable":     {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": " "}},
+		"nothing": {},
+		"one endpoint": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
+			traces: "http://collector:4318/v1/traces", metrics: "http://collector:4318/v1/metrics"},
+		"a base path": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/my/"},
+			traces: "http://collector:4318/my/v1/traces", metrics: "http://collector:4318/my/v1/metrics"},
+		"endpoints of signals": {env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318",
+			"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "https://other/v1/metrics/"}, traces: "http://collector:4318/",
+			metrics: "https://other/v1/metrics/"},
+		"traces alone": {env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"},
+			traces: "http://collector:4318/v1/traces"},
+		"the default endpoint": {env: env{"OTEL_TRACES_EXPORTER": "otlp"}, traces: "http://localhost:4318/v1/traces"},
+		"no traces": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+			"OTEL_TRACES_EXPORTER": "none"}, metrics: "http://collector:4318/v1/metrics"},
+		"metrics by Prometheus": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+			"OTEL_METRICS_EXPORTER": "prometheus"}, traces: "http://collector:4318/v1/traces"},
+		"both exporters": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+			"OTEL_METRICS_EXPORTER": "prometheus, OTLP"}, traces: "http://collector:4318/v1/traces",
+			metrics: "http://collector:4318/v1/metrics"},
+		"the flag": {flag: "http://flag:4318",
+			env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318",
+				"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, traces: "http://flag:4318/v1/traces",
+			metrics: "http://flag:4318/v1/metrics"},
+		"the flag, no metrics": {flag: "http://flag:4318", env: env{"OTEL_METRICS_EXPORTER": "none"},
+			traces: "http://flag:4318/v1/traces"},
+		"an empty variable": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": " "}},
 	} {
 		o, log := options(tc.env)
 		o.URL = tc.flag
@@ -224,19 +248,22 @@ func TestWhatIsNotSupportedIsReportedWithoutSecrets(t *testing.T) {
 		value, want string
 		exports     bool
 	}{
-		"OTEL_SDK_DISABLED":                                 {"TRUE", "", false},
-		"OTEL_SDK_DISABLED ":                                {"yes", "write true or false", true},
-		"OTEL_EXPORTER_OTLP_PROTOCOL":                       {"grpc", "write http/protobuf", false},
-		"OTEL_EXPORTER_OTLP_ENDPOINT":                       {"collector:4318 secret", "must be the URL of a collector", false},
-		"OTEL_EXPORTER_OTLP_ENDPOINT ":                      {"http://user:secret@collector", "OTEL_EXPORTER_OTLP_HEADERS", false},
-		"OTEL_EXPORTER_OTLP_HEADERS":                        {"api-key secret", "name=value", true},
-		"OTEL_EXPORTER_OTLP_HEADERS ":                       {"api-key=secret%0Ax", "name=value", true},
-		"OTEL_EXPORTER_OTLP_TIMEOUT":                        {"10s", "milliseconds", true},
-		"OTEL_EXPORTER_OTLP_COMPRESSION":                    {"zstd", "gzip or none", true},
-		"OTEL_EXPORTER_OTLP_CERTIFICATE":                    {invalid, "must have a certificate", false},
-		"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE":             {invalid, "belong together", false},
-		"OTEL_TRACES_EXPORTER":                              {"zipkin", "write otlp or none", true},
-		"OTEL_PROPAGATORS":                                  {"tracecontext,b3", "write tracecontext, baggage or none", true},
+		"OTEL_SDK_DISABLED":           {"TRUE", "", false},
+		"OTEL_SDK_DISABLED ":          {"yes", "write true or false", true},
+		"OTEL_EXPORTER_OTLP_PROTOCOL": {"grpc", "write http/protobuf", false},
+		"OTEL_EXPORTER_OTLP_ENDPOINT": {"collector:4318 secret", "must be the URL of a collector",
+			false},
+		"OTEL_EXPORTER_OTLP_ENDPOINT ": {"http://user:secret@collector",
+			"OTEL_EXPORTER_OTLP_HEADERS", false},
+		"OTEL_EXPORTER_OTLP_HEADERS":            {"api-key secret", "name=value", true},
+		"OTEL_EXPORTER_OTLP_HEADERS ":           {"api-key=secret%0Ax", "name=value", true},
+		"OTEL_EXPORTER_OTLP_TIMEOUT":            {"10s", "milliseconds", true},
+		"OTEL_EXPORTER_OTLP_COMPRESSION":        {"zstd", "gzip or none", true},
+		"OTEL_EXPORTER_OTLP_CERTIFICATE":        {invalid, "must have a certificate", false},
+		"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": {invalid, "belong together", false},
+		"OTEL_TRACES_EXPORTER":                  {"zipkin", "write otlp or none", true},
+		"OTEL_PROPAGATORS": {"tracecontext,b3", "write tracecontext, baggage or none",
+			true},
 		"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": {"some", "cumulative, delta or lowmemory", true},
 	} {
 		env := map[string]string{at: "http://127.0.0.1:1"}
@@ -244,7 +271,8 @@ func TestWhatIsNotSupportedIsReportedWithoutSecrets(t *testing.T) {
 		o, log := options(env)
 		e, err := Start(o)
 		reported := strings.Join(log.all(), "\n")
-		if err != nil || (e != nil) != tc.exports || !strings.Contains(reported, tc.want) || strings.Contains(reported, "secret") || (tc.want == "") != (reported == "") {
+		if err != nil || (e != nil) != tc.exports || !strings.Contains(reported, tc.want) ||
+			strings.Contains(reported, "secret") || (tc.want == "") != (reported == "") {
 			t.Errorf("%s=%s: exports %v, %v, reported %s", variable, tc.value, e != nil, err, reported)
 		}
 		shutdown(t, e)
@@ -252,7 +280,8 @@ func TestWhatIsNotSupportedIsReportedWithoutSecrets(t *testing.T) {
 	o, _ := options(nil)
 	for _, flag := range []string{"collector:4318", "ftp://collector", "http://user:secret@collector"} {
 		o.URL = flag
-		if e, err := Start(o); e != nil || err == nil || strings.Count(err.Error(), "--otlp must be") != 1 || strings.Contains(err.Error(), "secret") {
+		if e, err := Start(o); e != nil || err == nil || strings.Count(err.Error(), "--otlp must be") != 1 ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
@@ -317,7 +346,8 @@ func TestAnOutageIsReportedOnce(t *testing.T) {
 			metrics.upload(t.Context(), &metricspb.MetricsData{})
 		}
 		want := []string{
-			"warning: cannot export traces to http://collector:4318/v1/traces: connection refused; the data is lost until this works",
+			"warning: cannot export traces to http://collector:4318/v1/traces: connection refused; the data is lost " +
+				"until this works",
 			"traces are exported to http://collector:4318/v1/traces again",
 		}
 		if diff := cmp.Diff(want, log.all()); diff != "" {
@@ -339,7 +369,8 @@ func TestASignalThatIsRejectedIsReportedOnce(t *testing.T) {
 			traces.upload(t.Context(), &tracepb.TracesData{})
 			metrics.upload(t.Context(), &metricspb.MetricsData{})
 		}
-		if got := log.all(); len(got) != 1 || !strings.Contains(got[0], "/v1/metrics: the collector responds with status Not Found") {
+		if got := log.all(); len(got) != 1 || !strings.Contains(got[0],
+			"/v1/metrics: the collector responds with status Not Found") {
 			t.Errorf("reported %q", got)
 		}
 	})
@@ -352,14 +383,15 @@ func TestOnlyTransientFailuresAreRepeated(t *testing.T) {
 		took      time.Duration // at least
 		reported  int
 	}{
-		"success":           {[]*http.Response{status(200)}, 1, 0, 0},
-		"busy, then not":    {[]*http.Response{status(503), status(429), status(202)}, 3, 1500 * time.Millisecond, 0},
-		"says when":         {[]*http.Response{status(503, "Retry-After", "5"), status(200)}, 2, 5 * time.Second, 0},
-		"says much later":   {[]*http.Response{status(503, "Retry-After", "3600")}, 1, defaultTimeout, 1},
-		"bad request":       {[]*http.Response{status(400)}, 1, 0, 1},
-		"unauthorized":      {[]*http.Response{status(401)}, 1, 0, 1},
-		"internal error":    {[]*http.Response{status(500)}, 1, 0, 1},
-		"another host":      {[]*http.Response{status(307, "Location", "http://evil.example/v1/traces"), status(200)}, 1, 0, 1},
+		"success":         {[]*http.Response{status(200)}, 1, 0, 0},
+		"busy, then not":  {[]*http.Response{status(503), status(429), status(202)}, 3, 1500 * time.Millisecond, 0},
+		"says when":       {[]*http.Response{status(503, "Retry-After", "5"), status(200)}, 2, 5 * time.Second, 0},
+		"says much later": {[]*http.Response{status(503, "Retry-After", "3600")}, 1, defaultTimeout, 1},
+		"bad request":     {[]*http.Response{status(400)}, 1, 0, 1},
+		"unauthorized":    {[]*http.Response{status(401)}, 1, 0, 1},
+		"internal error":  {[]*http.Response{status(500)}, 1, 0, 1},
+		"another host": {[]*http.Response{status(307, "Location", "http://evil.example/v1/traces"), status(200)},
+			1, 0, 1},
 		"busy all the time": {[]*http.Response{status(503)}, -1, defaultTimeout, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -371,15 +403,16 @@ func TestOnlyTransientFailuresAreRepeated(t *testing.T) {
 			begin := time.Now()
 			traces.upload(t.Context(), &tracepb.TracesData{})
 			took := time.Since(begin)
-			if tc.requests >= 0 && requests != tc.requests || requests > 6 || took < tc.took || took > defaultTimeout || len(log.all()) != tc.reported {
+			if tc.requests >= 0 && requests != tc.requests || requests > 6 || took < tc.took || took > defaultTimeout ||
+				len(log.all()) != tc.reported {
 				t.Errorf("%s: %d requests in %v, reported %q", name, requests, took, log.all())
 			}
 		})
 	}
 }
 
-// A collector that accepts connections and does not respond costs neither calls nor the end of the program more than the
-// time that the program gives.
+// A collector that accepts connections and does not respond costs neither calls nor the end of the program more than
+// the time that the program gives.
 func TestACollectorThatHangsBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		respond := roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -44,7 +44,8 @@ raw:
 }
 
 func TestStringsOfYAMLStayStrings(t *testing.T) {
-	texts := []string{"true", "no", "y", "12", "1e3", "null", "~", "", " x ", "2026-07-28", "12:30:45", "- a", "# a", "{}", "a\tb", "é€😀", "a\u202eb\n", "\u00ad", "\x1b[31m", "\r\n", "<<"}
+	texts := []string{"true", "no", "y", "12", "1e3", "null", "~", "", " x ", "2026-07-28", "12:30:45", "- a", "# a",
+		"{}", "a\tb", "é€😀", "a\u202eb\n", "\u00ad", "\x1b[31m", "\r\n", "<<"}
 	text := written(t, YAML, texts)
 	var got []any
 	if err := yaml.Unmarshal([]byte(text), &got); err != nil {
@@ -66,7 +67,8 @@ func TestStringsOfYAMLStayStrings(t *testing.T) {
 func TestNamesOfYAMLAreSanitised(t *testing.T) {
 	text := written(t, YAML, map[string]int{"a\u202eb": 1, "\x1b": 2, "true": 3})
 	var got map[string]int
-	if err := yaml.Unmarshal([]byte(text), &got); err != nil || got["a\u202eb"] != 1 || got["\x1b"] != 2 || got["true"] != 3 {
+	if err := yaml.Unmarshal([]byte(text), &got); err != nil || got["a\u202eb"] != 1 || got["\x1b"] != 2 ||
+		got["true"] != 3 {
 		t.Errorf("%v %v from\n%s", got, err, text)
 	}
 	if strings.ContainsAny(text, "\x1b\u202e") {

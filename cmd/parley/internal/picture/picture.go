@@ -256,7 +256,8 @@ func sixel(m image.Image) string {
 			if !defined[colour] {
 				defined[colour] = true
 				percent := 100 / (levels - 1)
-				fmt.Fprintf(&b, ";2;%d;%d;%d", colour/levels/levels*percent, colour/levels%levels*percent, colour%levels*percent)
+				fmt.Fprintf(&b, ";2;%d;%d;%d", colour/levels/levels*percent, colour/levels%levels*percent,
+					colour%levels*percent)
 			}
 			writeRuns(&b, rows[colour])
 		}

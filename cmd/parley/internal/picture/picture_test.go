@@ -89,7 +89,8 @@ func fromKitty(t *testing.T, text string) (data []byte, options string) {
 	var whole, payload string
 	for i, m := range all {
 		last := i == len(all)-1
-		if len(m[2]) > 4096 || !last && len(m[2])%4 != 0 || strings.HasSuffix(m[1], "m=0") != last || !strings.Contains(m[1], "q=2") {
+		if len(m[2]) > 4096 || !last && len(m[2])%4 != 0 || strings.HasSuffix(m[1], "m=0") != last ||
+			!strings.Contains(m[1], "q=2") {
 			t.Errorf("sequence %d of %d has the options %s and %d characters", i, len(all), m[1], len(m[2]))
 		}
 		whole, payload = whole+m[0], payload+m[2]
@@ -114,10 +115,12 @@ func TestKittyReceivesAPNGFile(t *testing.T) {
 	for _, c := range []struct {
 		width, height int
 		want          string
-	}{{101, 10, "a=T,f=100,q=2,c=10,m=1"}, {10, 81, "a=T,f=100,q=2,r=4,m=1"}, {200, 160, "a=T,f=100,q=2,r=4,m=1"}, {100, 80, "a=T,f=100,q=2,m=1"}} {
+	}{{101, 10, "a=T,f=100,q=2,c=10,m=1"}, {10, 81, "a=T,f=100,q=2,r=4,m=1"}, {200, 160, "a=T,f=100,q=2,r=4,m=1"},
+		{100, 80, "a=T,f=100,q=2,m=1"}} {
 		large := encodePNG(t, noise(c.width, c.height))
 		if data, options := fromKitty(t, encoded(t, Kitty, large)); !bytes.Equal(data, large) || options != c.want {
-			t.Errorf("%d × %d: options %s, %d bytes, want %s, %d bytes", c.width, c.height, options, len(data), c.want, len(large))
+			t.Errorf("%d × %d: options %s, %d bytes, want %s, %d bytes", c.width, c.height, options, len(data), c.want,
+				len(large))
 		}
 	}
 	var photo bytes.Buffer
@@ -132,7 +135,8 @@ func TestKittyReceivesAPNGFile(t *testing.T) {
 
 func TestITerm2ReceivesTheFile(t *testing.T) {
 	small := encodePNG(t, noise(3, 2))
-	want := "\x1b]1337;File=size=" + strconv.Itoa(len(small)) + ";inline=1:" + base64.StdEncoding.EncodeToString(small) + "\a"
+	want := "\x1b]1337;File=size=" + strconv.Itoa(len(small)) + ";inline=1:" +
+		base64.StdEncoding.EncodeToString(small) + "\a"
 	if got := encoded(t, ITerm2, small); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -193,7 +197,8 @@ func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 		"too large": {make([]byte, maxData+1), "the limit is 16777216 bytes"},
 	} {
 		for _, p := range []Protocol{Kitty, ITerm2, Sixel} {
-			if text, err := p.Encode(c.data, screen); err == nil || text != "" || !strings.Contains(err.Error(), c.want) {
+			if text, err := p.Encode(c.data, screen); err == nil || text != "" ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %.80q, %v, want %s", p, name, text, err, c.want)
 			}
 		}

@@ -31,14 +31,16 @@ func request(t *testing.T, arguments string) *host.Request {
 		t.Fatal(err)
 	}
 	return &host.Request{
-		Method: mcp.MethodCallTool, Server: "files", Kind: host.KindTool, Name: "write_file", Arguments: json.RawMessage(arguments),
-		Tool:   &mcp.Tool{Name: "write_file", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
-		Caller: &auth.Info{Principal: ada, Scopes: []string{"read", "write"}},
+		Method: mcp.MethodCallTool, Server: "files", Kind: host.KindTool, Name: "write_file",
+		Arguments: json.RawMessage(arguments),
+		Tool:      &mcp.Tool{Name: "write_file", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+		Caller:    &auth.Info{Principal: ada, Scopes: []string{"read", "write"}},
 	}
 }
 
 func TestConditionsUseTheRequest(t *testing.T) {
-	const arguments = `{"path":"/tmp/a/../b","n":9007199254740993,"list":["a",{"b":1.5}],"on":true,"none":null,"huge":18446744073709551615,"float":5.0,"dots":"/tmp/../etc"}`
+	const arguments = `{"path":"/tmp/a/../b","n":9007199254740993,"list":["a",{"b":1.5}],"on":true,"none":null,` +
+		`"huge":18446744073709551615,"float":5.0,"dots":"/tmp/../etc"}`
 	for when, want := range map[string]bool{
 		`args.path.startsWith('/tmp')`:                         true,
 		`args.dots.within('/tmp')`:                             false,
@@ -88,17 +90,21 @@ func TestConditionWithoutAResultIsAnError(t *testing.T) {
 		`args.path`:         "must be true or false",
 		`'file:///tmp/../etc'.within('file:///tmp')`: "must not have dot segments",
 		`'/tmp/a'.within('file:///tmp')`:             "cannot compare the URI",
-		`[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,[1,2,3,4,5,6,7,8,9,10].all(d,[1,2,3,4,5,6,7,8,9,10].all(e,a+b+c+d+e<99)))))`: "cost",
+		`[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,[1,2,3,4,5,6,7,8,9,` +
+			`10].all(d,[1,2,3,4,5,6,7,8,9,10].all(e,a+b+c+d+e<99)))))`: "cost",
 	} {
 		rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"`+when+`","action":"allow"}]}}`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := rules.Decide(t.Context(), request(t, `{"path":"x"}`)); err == nil || d.Action != host.Deny || !strings.Contains(err.Error(), want) {
+		if d, err := rules.Decide(t.Context(), request(t, `{"path":"x"}`)); err == nil || d.Action != host.Deny ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %+v, %v", when, d, err)
 		}
 	}
-	rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,2,3,4,5,6,7,8,9,10].all(c,a+b+c<99)))","action":"allow"}]}}`)
+	rules, err := compile(t,
+		`{"policy":{"default":"allow","rules":[{"when":"[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,`+
+			`2,3,4,5,6,7,8,9,10].all(c,a+b+c<99)))","action":"allow"}]}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,16 +121,23 @@ func TestErrorsOfAPolicyNameLineAndRule(t *testing.T) {
 			{"tool":"a","action":"allow"},
 			{"tool":"b","action":"allow","when":"args.x ="}
 		]}}`: `mcp.json:3: policy.rules[1].when: cannot compile the condition: column `,
-		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"nothing == 1\",\"action\":\"deny\"}]}}": "mcp.json:2: policy.rules[0].when: cannot compile the condition: column 1: undeclared reference to 'nothing'",
-		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"1 + 1\",\"action\":\"deny\"}]}}":        "mcp.json:2: policy.rules[0].when: the condition must be true or false, not of type int",
-		`{"policy":{"rules":[]}}`:                                             `mcp.json:1: policy: "default" is missing`,
-		`{"policy":{"default":"maybe"}}`:                                      `policy.default must be "allow", "ask" or "deny", not "maybe"`,
+		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"nothing == 1\"," +
+			"\"action\":\"deny\"}]}}": "mcp.json:2: policy.rules[0].when: cannot compile the condition: column 1: " +
+			"undeclared reference to 'nothing'",
+		"{\"policy\":{\"default\":\"deny\",\"rules\":[\n{\"when\":\"1 + 1\"," +
+			"\"action\":\"deny\"}]}}": "mcp.json:2: policy.rules[0].when: the condition must be true or false, not " +
+			"of type int",
+		`{"policy":{"rules":[]}}`: `mcp.json:1: policy: "default" is ` +
+			`missing`,
+		`{"policy":{"default":"maybe"}}`: `policy.default must be "allow", ` +
+			`"ask" or "deny", not "maybe"`,
 		`{"policy":{"default":"deny","rules":[{"tool":"a"}]}}`:                `policy.rules[0]: "action" is missing`,
 		`{"policy":{"default":"deny","rules":[{"tol":"a","action":"deny"}]}}`: `policy.rules[0].tol is unknown`,
 		`{"policy":{"default":"deny","rule":[]}}`:                             `policy.rule is unknown`,
 		`{"policy":{"default":"deny","rules":[{"tool":"","action":"deny"}]}}`: `policy.rules[0].tool must not be empty`,
 		`{"policy":{"default":"deny","rules":{}}}`:                            `policy.rules must be an array`,
-		`{"policy":{"default":"deny","approvalTimeout":"soon"}}`:              `policy.approvalTimeout must be a positive duration`,
+		`{"policy":{"default":"deny","approvalTimeout":"soon"}}`: `policy.approvalTimeout must be a ` +
+			`positive duration`,
 		`{"policy":[]}`: `policy must be an object`,
 	} {
 		if _, err := compile(t, text); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,8 +10,10 @@ import (
 
 // hostile are names in which shells would find commands, flags or quotation marks.
 var hostile = []string{
-	"", "plain", "a b", "a  b", "=ls", "%1", "-x", "--config=/x", "--%", "--", "$(ran)", "$HOME", "`ran`", "a;ran", "a|ran", "a&ran", "a>ran", "a\nran", "!!",
-	"it's", "'", "''", `'"'`, `\`, `\'`, `a\\b`, `\n`, "~", "a*b?[c]", "{a,b}", "#x", "^x", "(ran)", "a,b", "@x", "1kb", "-a.b", "-a:b", "a.b", `C:\x`,
+	"", "plain", "a b", "a  b", "=ls", "%1", "-x", "--config=/x", "--%", "--", "$(ran)", "$HOME", "`ran`", "a;ran",
+	"a|ran", "a&ran", "a>ran", "a\nran", "!!",
+	"it's", "'", "''", `'"'`, `\`, `\'`, `a\\b`, `\n`, "~", "a*b?[c]", "{a,b}", "#x", "^x", "(ran)", "a,b", "@x", "1kb",
+	"-a.b", "-a:b", "a.b", `C:\x`,
 	"‘; ran; ‘", "’; ran; ’", "‚; ran; ‚", "‛; ran; ‛", "“$(ran)”", "„x", "–x", "—x", "é'é", "\u00a0;\u00a0ran",
 }
 
@@ -23,7 +25,8 @@ func TestPowerShellReadsQuotedWordsAsNames(t *testing.T) {
 		if got, rest, ok := powerShellWord(quoted); !ok || rest != "" || got != name {
 			t.Errorf("%s is %q and then %q, want %q", quoted, got, rest, name)
 		}
-		if line := PowerShell.Command([]string{"call", "--config", name}, "srv", name); strings.HasPrefix(name, "-") != strings.Contains(line, " srv -- ") {
+		if line := PowerShell.Command([]string{"call", "--config", name}, "srv", name); strings.HasPrefix(name,
+			"-") != strings.Contains(line, " srv -- ") {
 			t.Error(line)
 		}
 	}
@@ -39,8 +42,10 @@ func powerShellWord(line string) (word, rest string, ok bool) {
 		const meaning = "\t\r\n ,;&|<>(){}`$\"“”„@#*?~%+[]!^=."
 		isNumber := word != "" && word[0] >= '0' && word[0] <= '9'
 		isParameter := strings.HasPrefix(word, "-") && strings.ContainsAny(word, ".:")
-		expands := strings.ContainsAny(strings.TrimLeft(word, "abcdefghijklmnopqrstuvwxyz"), meaning[:len(meaning)-2]) // = and . within a word have none
-		return word, rest, word != "" && !isNumber && !isParameter && !expands && !strings.ContainsAny(word[:1], meaning) &&
+		// = and . within a word have none
+		expands := strings.ContainsAny(strings.TrimLeft(word, "abcdefghijklmnopqrstuvwxyz"), meaning[:len(meaning)-2])
+		return word, rest, word != "" && !isNumber && !isParameter && !expands &&
+			!strings.ContainsAny(word[:1], meaning) &&
 			!strings.ContainsFunc(word, func(r rune) bool { return isQuote(r) || r > 0x7F })
 	}
 	var b strings.Builder
@@ -68,7 +73,8 @@ func TestUnixShellsReadQuotedWordsAsNames(t *testing.T) {
 			}
 		}
 		line := Unix.CommandWith([]string{"call"}, []string{"npx", name}, "srv", name)
-		if got, err := linesh.Split(line); err != nil || got[len(got)-1] != name || strings.HasPrefix(name, "-") != (got[3] == "--") {
+		if got, err := linesh.Split(line); err != nil || got[len(got)-1] != name ||
+			strings.HasPrefix(name, "-") != (got[3] == "--") {
 			t.Errorf("%s: %q, %v", line, got, err)
 		}
 	}

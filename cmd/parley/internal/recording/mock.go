@@ -69,7 +69,8 @@ parley mock --schema > mock.schema.json`,
 }
 
 func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
-	m, err := mock.Load(path, mock.Options{Logger: program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn), Pace: flags.pace})
+	m, err := mock.Load(path, mock.Options{Logger: program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn),
+		Pace: flags.pace})
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,8 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server tran
 	signal.Notify(broken, syscall.SIGPIPE) // a write to a client that has gone returns an error
 	defer signal.Stop(broken)
 	c := tap.Command{
-		Server: server, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals, Report: flags.reporter(cmd, r),
+		Server: server, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals,
+		Report: flags.reporter(cmd, r),
 	}
 	code, err := c.Run()
 	if err != nil {
@@ -181,7 +182,8 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 		return err
 	}
 	proxy := &tap.Proxy{
-		Target: target, Header: header, Hosts: endpoint.WithLocal(flags.allow.Hosts, listener), Origins: flags.allow.Origins,
+		Target: target, Header: header, Hosts: endpoint.WithLocal(flags.allow.Hosts, listener),
+		Origins:   flags.allow.Origins,
 		Transport: httpclient.NewTransport(), Report: flags.reporter(cmd, r),
 	}
 	h := &http.Server{

@@ -51,8 +51,9 @@ func Choices(s *Server) (usable []*Choice, reasons []error) {
 			reasons = append(reasons, fmt.Errorf("%s: packages of the type %q must be installed by hand", c.Label(),
 				p.RegistryType))
 		case p.Transport.Type != "stdio":
-			reasons = append(reasons, fmt.Errorf("%s: start it by hand, because it serves %s and not standard input and output",
-				c.Label(), p.Transport.Type))
+			reasons = append(reasons,
+				fmt.Errorf("%s: start it by hand, because it serves %s and not standard input and output",
+					c.Label(), p.Transport.Type))
 		default:
 			usable = append(usable, c)
 		}
@@ -265,7 +266,8 @@ var kinds = map[string]kind{
 		options:  []string{"-p", "--python"},
 	},
 	"nuget": {
-		name: plainName, registry: []string{"https://api.nuget.org", "https://api.nuget.org/v3/index.json"}, other: true,
+		name: plainName, registry: []string{"https://api.nuget.org", "https://api.nuget.org/v3/index.json"},
+		other:    true,
 		switches: []string{"-y", "--yes", "--prerelease", "--allow-roll-forward"},
 	},
 	"oci": {
@@ -274,9 +276,11 @@ var kinds = map[string]kind{
 		registry: []string{"https://docker.io", "https://index.docker.io", "https://registry-1.docker.io"}, other: true,
 		switches: []string{"run", "-i", "--interactive", "--rm", "--init", "--read-only", "-t", "--tty"},
 		options: []string{
-			"-e", "--env", "-v", "--volume", "--mount", "-p", "--publish", "--network", "--name", "-w", "--workdir", "-u",
+			"-e", "--env", "-v", "--volume", "--mount", "-p", "--publish", "--network", "--name", "-w", "--workdir",
+			"-u",
 			"--user", "-m", "--memory",
-			"--cpus", "--add-host", "-l", "--label", "--tmpfs", "--shm-size", "--platform", "--pull", "--gpus", "--security-opt",
+			"--cpus", "--add-host", "-l", "--label", "--tmpfs", "--shm-size", "--platform", "--pull", "--gpus",
+			"--security-opt",
 			"--cap-drop",
 		},
 	},
@@ -351,7 +355,8 @@ func (p *Package) checkRuntime(args []string) error {
 		case slices.Contains(k.options, args[i]) && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
 			i++
 		default:
-			return fmt.Errorf("the runtime argument %q of the package could change what is run; start the package by hand",
+			return fmt.Errorf("the runtime argument %q of the package could change what is run; start the package by "+
+				"hand",
 				args[i])
 		}
 	}

@@ -35,9 +35,12 @@ func TestSearchReadsPagesUpToTheLimit(t *testing.T) {
 	page := func(names, cursor string) string {
 		var servers []string
 		for _, name := range strings.Fields(names) {
-			servers = append(servers, fmt.Sprintf(`{"server": {"name": %q, "version": "1.0.0"}, "_meta": {"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": true}}}`, name))
+			servers = append(servers,
+				fmt.Sprintf(`{"server": {"name": %q, "version": "1.0.0"}, "_meta": `+
+					`{"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": true}}}`, name))
 		}
-		return fmt.Sprintf(`{"servers": [%s], "metadata": {"count": %d, "nextCursor": %q}}`, strings.Join(servers, ","), len(servers), cursor)
+		return fmt.Sprintf(`{"servers": [%s], "metadata": {"count": %d, "nextCursor": %q}}`, strings.Join(servers, ","),
+			len(servers), cursor)
 	}
 	c := serve(t, map[string]string{
 		"/v0.1/servers?limit=3&search=x+y&version=latest":                  page("a/1 a/2", "a/2:1"),
@@ -45,7 +48,8 @@ func TestSearchReadsPagesUpToTheLimit(t *testing.T) {
 		"/v0.1/servers?limit=50&search=x+y&version=latest":                 page("a/1", ""),
 	})
 	found, more, err := c.Search(t.Context(), "x y", 3)
-	if err != nil || len(found) != 3 || !more || found[2].Server.Name != "a/3" || found[0].Meta.Official.Status != "active" {
+	if err != nil || len(found) != 3 || !more || found[2].Server.Name != "a/3" ||
+		found[0].Meta.Official.Status != "active" {
 		t.Errorf("%+v, %v, %v", found, more, err)
 	}
 	found, more, err = c.Search(t.Context(), "x y", 100)
@@ -67,7 +71,8 @@ func TestGetReturnsTheServerThatWasAskedFor(t *testing.T) {
 	if _, err := c.Get(t.Context(), "a/c", "latest"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("error %v, want ErrNotFound", err)
 	}
-	if _, err := c.Get(t.Context(), "a/other", "latest"); err == nil || !strings.Contains(err.Error(), `instead of "a/other"`) {
+	if _, err := c.Get(t.Context(), "a/other", "latest"); err == nil ||
+		!strings.Contains(err.Error(), `instead of "a/other"`) {
 		t.Error(err)
 	}
 	if _, err := c.Get(t.Context(), "a/broken", "latest"); err == nil || !strings.Contains(err.Error(), "is invalid") {
@@ -79,26 +84,45 @@ func TestGetReturnsTheServerThatWasAskedFor(t *testing.T) {
 // description.
 func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 	for _, c := range []struct{ name, server, want string }{
-		{"npm", `{"packages": [{"registryType": "npm", "identifier": "@a/b", "version": "1.2.3", "runtimeHint": "evil", "transport": {"type": "stdio"},
+		{"npm",
+			`{"packages": [{"registryType": "npm", "identifier": "@a/b", "version": "1.2.3", "runtimeHint": "evil", "transport": {"type": "stdio"},
 			"runtimeArguments": [{"type": "named", "name": "--yes", "value": ""}], "packageArguments": [{"type": "positional", "value": "start"}, {"type": "positional", "valueHint": "directory", "isRequired": true},
 			{"type": "named", "name": "--level", "default": "info"}, {"type": "named", "name": "--unused"}],
 			"environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}, {"name": "REGION", "default": "eu"}, {"name": "OPTIONAL"}]}]}`,
 			"npx -y @a/b@1.2.3 start <directory> --level=info KEY=<KEY> REGION=eu"},
-		{"pypi", `{"packages": [{"registryType": "pypi", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "uvx b@1"},
-		{"nuget", `{"packages": [{"registryType": "nuget", "identifier": "B", "version": "1", "transport": {"type": "stdio"}, "packageArguments": [{"type": "positional", "value": "mcp"}]}]}`, "dnx B@1 --yes -- mcp"},
+		{"pypi",
+			`{"packages": [{"registryType": "pypi", "identifier": "b", "version": "1", "transport": {"type": ` +
+				`"stdio"}}]}`, "uvx b@1"},
+		{"nuget",
+			`{"packages": [{"registryType": "nuget", "identifier": "B", "version": "1", "transport": {"type": ` +
+				`"stdio"}, "packageArguments": [{"type": "positional", "value": "mcp"}]}]}`, "dnx B@1 --yes -- mcp"},
 		{"oci", `{"packages": [{"registryType": "oci", "identifier": "docker.io/a/b:1", "transport": {"type": "stdio"},
 			"runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data", "variables": {"source": {"isRequired": true}}}],
 			"environmentVariables": [{"name": "KEY", "isRequired": true}]}]}`,
 			"docker run -i --rm -e KEY --mount=type=bind,src=<source>,dst=/data docker.io/a/b:1 KEY=<KEY>"},
-		{"oci with a version", `{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm a/b:2"},
-		{"npm of another registry", `{"packages": [{"registryType": "npm", "registryBaseUrl": "https://npm.example.com/", "identifier": "b", "version": "1", "transport": {"type": "stdio"}}]}`, "npx -y --registry=https://npm.example.com b@1"},
-		{"nuget of another registry", `{"packages": [{"registryType": "nuget", "registryBaseUrl": "https://n.example.com/v3/index.json", "identifier": "B", "version": "1", "transport": {"type": "stdio"}}]}`, "dnx B@1 --yes --source=https://n.example.com/v3/index.json"},
-		{"oci of another registry", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
-		{"oci with its registry twice", `{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "ghcr.io/a/b:2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
-		{"remote", `{"remotes": [{"type": "streamable-http", "url": "https://{tenant}.example.com/{other}", "variables": {"tenant": {"isRequired": true}},
+		{"oci with a version",
+			`{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": ` +
+				`"stdio"}}]}`, "docker run -i --rm a/b:2"},
+		{"npm of another registry",
+			`{"packages": [{"registryType": "npm", "registryBaseUrl": "https://npm.example.com/", "identifier": "b", ` +
+				`"version": "1", "transport": {"type": "stdio"}}]}`, "npx -y --registry=https://npm.example.com b@1"},
+		{"nuget of another registry",
+			`{"packages": [{"registryType": "nuget", "registryBaseUrl": "https://n.example.com/v3/index.json", ` +
+				`"identifier": "B", "version": "1", "transport": {"type": "stdio"}}]}`,
+			"dnx B@1 --yes --source=https://n.example.com/v3/index.json"},
+		{"oci of another registry",
+			`{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "a/b", ` +
+				`"version": "2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
+		{"oci with its registry twice",
+			`{"packages": [{"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": ` +
+				`"ghcr.io/a/b:2", "transport": {"type": "stdio"}}]}`, "docker run -i --rm ghcr.io/a/b:2"},
+		{"remote",
+			`{"remotes": [{"type": "streamable-http", "url": "https://{tenant}.example.com/{other}", "variables": {"tenant": {"isRequired": true}},
 			"headers": [{"name": "Authorization", "value": "Bearer {key}", "variables": {"key": {"isRequired": true, "isSecret": true}}}, {"name": "X-Region", "default": "eu"}]}]}`,
 			"https://<tenant>.example.com/{other} Authorization=Bearer <key> X-Region=eu"},
-		{"reference", `{"packages": [{"registryType": "npm", "identifier": "b", "transport": {"type": "stdio"}, "environmentVariables": [{"name": "A", "value": "${HOME}${file:/etc/passwd}"}]}]}`,
+		{"reference",
+			`{"packages": [{"registryType": "npm", "identifier": "b", "transport": {"type": "stdio"}, ` +
+				`"environmentVariables": [{"name": "A", "value": "${HOME}${file:/etc/passwd}"}]}]}`,
 			"npx -y b A=$ {HOME}$ {file:/etc/passwd}"},
 	} {
 		s := &Server{Name: "io.example/a", Version: "1.0.0"}
@@ -139,11 +163,16 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 		server Server
 		want   string
 	}{
-		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "--flag", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
-		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "a b", Transport: Transport{Type: "stdio"}}}}, "invalid name or version"},
-		{Server{Packages: []Package{{RegistryType: "pypi", RegistryBaseURL: "https://pypi.example.com", Identifier: "a", Transport: Transport{Type: "stdio"}}}}, "must be installed by hand"},
-		{Server{Packages: []Package{{RegistryType: "npm", RegistryBaseURL: "http://npm.example.com", Identifier: "a", Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
-		{Server{Packages: []Package{{RegistryType: "oci", RegistryBaseURL: "https://ghcr.io", Identifier: "docker.io/a/b", Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
+		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "--flag", Transport: Transport{Type: "stdio"}}}},
+			"invalid name or version"},
+		{Server{Packages: []Package{{RegistryType: "npm", Identifier: "a b", Transport: Transport{Type: "stdio"}}}},
+			"invalid name or version"},
+		{Server{Packages: []Package{{RegistryType: "pypi", RegistryBaseURL: "https://pypi.example.com", Identifier: "a",
+			Transport: Transport{Type: "stdio"}}}}, "must be installed by hand"},
+		{Server{Packages: []Package{{RegistryType: "npm", RegistryBaseURL: "http://npm.example.com", Identifier: "a",
+			Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
+		{Server{Packages: []Package{{RegistryType: "oci", RegistryBaseURL: "https://ghcr.io",
+			Identifier: "docker.io/a/b", Transport: Transport{Type: "stdio"}}}}, "invalid registry"},
 		{Server{Packages: []Package{{RegistryType: "npm", Transport: Transport{Type: "stdio"}}}}, "no identifier"},
 		{Server{Remotes: []Transport{{URL: "file:///etc/passwd"}}}, "must begin with https:// or http://"},
 		{Server{Remotes: []Transport{{URL: "https://{a}/", Variables: map[string]Input{"a": {}}}}}, "declined"},
@@ -167,19 +196,24 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 	}
 	for kind, names := range map[string][]string{
 		"npm": {
-			"https://example.com/a.tgz", "./a", "../a", "/a", "~/a", "a/b", "github:a/b", "git+https://example.com/a", "file:a", "npm:a", "a.tgz", "@a/b/c", "a@b", "@a", "a@npm:b",
+			"https://example.com/a.tgz", "./a", "../a", "/a", "~/a", "a/b", "github:a/b", "git+https://example.com/a",
+			"file:a", "npm:a", "a.tgz", "@a/b/c", "a@b", "@a", "a@npm:b",
 		},
-		"pypi":  {"https://example.com/a.whl", "./a", "/a", "git+https://example.com/a", "a.whl", "a[b]", "a@https://example.com/", "a b"},
+		"pypi": {"https://example.com/a.whl", "./a", "/a", "git+https://example.com/a", "a.whl", "a[b]",
+			"a@https://example.com/", "a b"},
 		"nuget": {"./a", "/a", "a.nupkg", "a/b", "https://example.com"},
 		"oci":   {"https://example.com/a", "./a", "/a", "A/b", "a/../b", "a b"},
 	} {
 		for _, name := range names {
-			if err := entry(Package{RegistryType: kind, Identifier: name}); err == nil || !strings.Contains(err.Error(), "invalid name or version") {
+			if err := entry(Package{RegistryType: kind, Identifier: name}); err == nil ||
+				!strings.Contains(err.Error(), "invalid name or version") {
 				t.Errorf("%s %s: %v", kind, name, err)
 			}
 		}
-		for _, version := range []string{"npm:b@1", "file:b", "https://example.com/", "1 --registry", "-1", "1/2", ">=1"} {
-			if err := entry(Package{RegistryType: kind, Identifier: "a", Version: version}); err == nil || !strings.Contains(err.Error(), "invalid name or version") {
+		for _, version := range []string{"npm:b@1", "file:b", "https://example.com/", "1 --registry", "-1", "1/2",
+			">=1"} {
+			if err := entry(Package{RegistryType: kind, Identifier: "a", Version: version}); err == nil ||
+				!strings.Contains(err.Error(), "invalid name or version") {
 				t.Errorf("%s version %s: %v", kind, version, err)
 			}
 		}
@@ -191,25 +225,35 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 		return all
 	}
 	for kind, lines := range map[string][][]string{
-		"npm":   {{"--registry=https://example.com"}, {"-p", "b"}, {"--package=b"}, {"-c", "sh"}, {"b"}, {"--prefix", "/"}, {"-y", "b"}},
-		"pypi":  {{"--from", "b"}, {"--with=b"}, {"--index-url", "https://example.com"}, {"--default-index=https://example.com"}, {"b"}, {"-p", "3.12", "b"}, {"--python", "-p"}},
+		"npm": {{"--registry=https://example.com"}, {"-p", "b"}, {"--package=b"}, {"-c", "sh"}, {"b"},
+			{"--prefix", "/"}, {"-y", "b"}},
+		"pypi": {{"--from", "b"}, {"--with=b"}, {"--index-url", "https://example.com"},
+			{"--default-index=https://example.com"}, {"b"}, {"-p", "3.12", "b"}, {"--python", "-p"}},
 		"nuget": {{"--source", "https://example.com"}, {"--configfile=a"}, {"b"}},
-		"oci":   {{"b"}, {"-v", "/a:/a", "b"}, {"--entrypoint=sh"}, {"--privileged"}, {"-e", "--privileged"}, {"-H=tcp://example.com"}},
+		"oci": {{"b"}, {"-v", "/a:/a", "b"}, {"--entrypoint=sh"}, {"--privileged"}, {"-e", "--privileged"},
+			{"-H=tcp://example.com"}},
 	} {
 		for _, words := range lines {
-			if err := entry(Package{RegistryType: kind, Identifier: "a", RuntimeArguments: argument(words...)}); err == nil || !strings.Contains(err.Error(), "could change what is run") {
+			if err := entry(Package{RegistryType: kind, Identifier: "a",
+				RuntimeArguments: argument(words...)}); err == nil ||
+				!strings.Contains(err.Error(), "could change what is run") {
 				t.Errorf("%s %q: %v", kind, words, err)
 			}
 		}
-		for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry", "UV_INDEX_URL", "PATH", "NODE_OPTIONS", "DOCKER_HOST", "LD_PRELOAD", "HTTPS_PROXY", "A B"} {
+		for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry", "UV_INDEX_URL", "PATH",
+			"NODE_OPTIONS", "DOCKER_HOST", "LD_PRELOAD", "HTTPS_PROXY", "A B"} {
 			variable := KeyValue{Name: name, Input: Input{Value: "x"}}
-			if err := entry(Package{RegistryType: kind, Identifier: "a", EnvironmentVariables: []KeyValue{variable}}); err == nil || !strings.Contains(err.Error(), "could change what is run") {
+			if err := entry(Package{RegistryType: kind, Identifier: "a",
+				EnvironmentVariables: []KeyValue{variable}}); err == nil ||
+				!strings.Contains(err.Error(), "could change what is run") {
 				t.Errorf("%s %s: %v", kind, name, err)
 			}
 		}
 	}
-	for kind, words := range map[string][]string{"npm": {"-y", "--quiet"}, "pypi": {"-p", "3.12", "--python=3.13"}, "oci": {"-v", "/a:/b", "--mount=type=tmpfs", "--network", "none", "--init"}} {
-		if err := entry(Package{RegistryType: kind, Identifier: "a", RuntimeArguments: argument(words...)}); err != nil {
+	for kind, words := range map[string][]string{"npm": {"-y", "--quiet"}, "pypi": {"-p", "3.12", "--python=3.13"},
+		"oci": {"-v", "/a:/b", "--mount=type=tmpfs", "--network", "none", "--init"}} {
+		if err := entry(Package{RegistryType: kind, Identifier: "a",
+			RuntimeArguments: argument(words...)}); err != nil {
 			t.Errorf("%s %q: %v", kind, words, err)
 		}
 	}

@@ -44,9 +44,15 @@ func replayed(t *testing.T, handler http.HandlerFunc, o Options, lines ...string
 }
 
 const (
-	request = `{"from":"client","wire":"http","exchange":1,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Authorization":["Bearer redacted-1"],"X-Kept":["1"]}},"message":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}}`
-	answer  = `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"old","n":1}},"end":true}`
-	next    = `{"from":"client","wire":"http","exchange":2,"request":{"method":"POST","url":"http://recorded/mcp","headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"old"}}}`
+	request = `{"from":"client","wire":"http","exchange":1,"request":{"method":"POST","url":"http://recorded/mcp",` +
+		`"headers":{"Authorization":["Bearer redacted-1"],"X-Kept":["1"]}},"message":{"jsonrpc":"2.0","id":1,` +
+		`"method":"tools/call","params":{"name":"a"}}}`
+	answer = `{"from":"server","wire":"http","exchange":1,"response":{"status":200,` +
+		`"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":1,` +
+		`"result":{"nextCursor":"old","n":1}},"end":true}`
+	next = `{"from":"client","wire":"http","exchange":2,"request":{"method":"POST","url":"http://recorded/mcp",` +
+		`"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,"method":"tools/list",` +
+		`"params":{"cursor":"old"}}}`
 )
 
 func TestValuesOfTheServerAreMapped(t *testing.T) {
@@ -54,12 +60,17 @@ func TestValuesOfTheServerAreMapped(t *testing.T) {
 	report := replayed(t, func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, r.ContentLength)
 		_, _ = r.Body.Read(body)
-		got = append(got, fmt.Sprintf("%s %s %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Kept"), r.Header.Get("Mcp-Session-Id"), body))
+		got = append(got, fmt.Sprintf("%s %s %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Kept"),
+			r.Header.Get("Mcp-Session-Id"), body))
 		w.Header().Set("Mcp-Session-Id", "new")
 		w.Header()["Content-Type"] = nil
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":{"nextCursor":"new","n":1}}`, len(got))
-	}, Options{}, request, answer, next, `{"from":"server","wire":"http","exchange":2,"response":{"status":200,"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,"result":{"nextCursor":"older","n":1}},"end":true}`)
-	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, `  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
+	}, Options{}, request, answer, next,
+		`{"from":"server","wire":"http","exchange":2,"response":{"status":200,`+
+			`"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,`+
+			`"result":{"nextCursor":"older","n":1}},"end":true}`)
+	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
+		`  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -72,12 +83,17 @@ func TestDifferencesAreReported(t *testing.T) {
 	report := replayed(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":2}}\n\n"))
+		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"," +
+			"\"params\":{}}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":2}}\n\n"))
 	}, Options{}, request, answer)
 	want := []Difference{
-		{Line: 3, Subject: "HTTP response to tools/call a", Problem: Different, Changes: []Change{{"status", "200", "202"}, {"Content-Type", "", "text/event-stream"}, {"Mcp-Session-Id", "old-session", ""}}},
-		{Line: 3, Subject: "response to tools/call a", Problem: Different, Changes: []Change{{"/result/n", "1", "2"}, {"/result/nextCursor", `"old"`, ""}}},
-		{Subject: "notifications/message", Problem: Unexpected, Message: `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`},
+		{Line: 3, Subject: "HTTP response to tools/call a", Problem: Different,
+			Changes: []Change{{"status", "200", "202"}, {"Content-Type", "", "text/event-stream"},
+				{"Mcp-Session-Id", "old-session", ""}}},
+		{Line: 3, Subject: "response to tools/call a", Problem: Different,
+			Changes: []Change{{"/result/n", "1", "2"}, {"/result/nextCursor", `"old"`, ""}}},
+		{Subject: "notifications/message", Problem: Unexpected,
+			Message: `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`},
 	}
 	if diff := cmp.Diff(want, report.Differences); diff != "" {
 		t.Error(diff)
@@ -85,8 +101,11 @@ func TestDifferencesAreReported(t *testing.T) {
 }
 
 func TestAMissingResponseIsReported(t *testing.T) {
-	report := replayed(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Options{}, request, answer)
-	if len(report.Differences) != 2 || report.Differences[0].Problem != Missing || report.Differences[1].Problem != Missing {
+	report := replayed(t, func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}, Options{}, request, answer)
+	if len(report.Differences) != 2 || report.Differences[0].Problem != Missing ||
+		report.Differences[1].Problem != Missing {
 		t.Errorf("%+v", report.Differences)
 	}
 	report = replayed(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -107,7 +126,9 @@ func TestNotificationsOfChangesMayBeMerged(t *testing.T) {
 		other   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
 	)
 	recordedAs := func(messages ...string) []string {
-		lines := []string{request, `{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Content-Type":["text/event-stream"]}}}`}
+		lines := []string{request,
+			`{"from":"server","wire":"http","exchange":1,"response":{"status":200,` +
+				`"headers":{"Content-Type":["text/event-stream"]}}}`}
 		for _, m := range messages {
 			lines = append(lines, `{"from":"server","wire":"http","exchange":1,"stream":{},"message":`+m+`}`)
 		}
@@ -140,7 +161,8 @@ func TestNotificationsOfChangesMayBeMerged(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", changed, result)
 	}, Options{}, lines...)
-	if len(report.Differences) == 0 || report.Differences[0].Problem != Missing || report.Differences[0].Subject != "notifications/tools/list_changed" {
+	if len(report.Differences) == 0 || report.Differences[0].Problem != Missing ||
+		report.Differences[0].Subject != "notifications/tools/list_changed" {
 		t.Errorf("a change after another request is not reported as missing: %+v", report.Differences)
 	}
 }
@@ -159,7 +181,8 @@ func TestThePaceOfTheClientIsKept(t *testing.T) {
 	begin := time.Now()
 	timed := func(text, at string) string { return `{"time":"2026-08-01T12:00:` + at + `Z",` + text[1:] }
 	replayed(t, func(w http.ResponseWriter, _ *http.Request) { times = append(times, time.Now()) }, Options{Pace: true},
-		timed(request, "00"), `{"from":"server","wire":"http","exchange":1,"response":{"status":200},"end":true}`, timed(next, "00.2"),
+		timed(request, "00"), `{"from":"server","wire":"http","exchange":1,"response":{"status":200},"end":true}`,
+		timed(next, "00.2"),
 		`{"from":"server","wire":"http","exchange":2,"response":{"status":200},"end":true}`)
 	if len(times) != 2 || times[1].Sub(begin) < 200*time.Millisecond {
 		t.Errorf("the replay began at %v, and the server received the requests at %v", begin, times)
@@ -184,7 +207,8 @@ func TestTheReplayDoesNotEndSessions(t *testing.T) {
 		}
 	}, Options{Timeout: 10 * time.Second},
 		`{"from":"client","wire":"http","exchange":1,`+get+`}`,
-		`{"from":"server","wire":"http","exchange":1,"response":{"status":200,"headers":{"Content-Type":["text/event-stream"]}}}`,
+		`{"from":"server","wire":"http","exchange":1,"response":{"status":200,`+
+			`"headers":{"Content-Type":["text/event-stream"]}}}`,
 		`{"from":"client","wire":"http","exchange":2,`+strings.Replace(inSession, "%s", "DELETE", 1)+`}`,
 		`{"from":"client","wire":"http","exchange":3,`+get+`}`,
 		`{"from":"server","wire":"http","exchange":1,"end":true}`,
@@ -196,11 +220,14 @@ func TestTheReplayDoesNotEndSessions(t *testing.T) {
 }
 
 func TestARecordingMustHaveTheTransportOfTheServer(t *testing.T) {
-	_, err := ToURL(t.Context(), "http://recorded/mcp", entries(t, `{"from":"client","wire":"stdio","message":{}}`), "http://127.0.0.1:1", Options{})
-	if want := "line 2 is stdio, and the server has http; parley bridge translates between them"; !errors.Is(err, ErrWire) || !strings.Contains(err.Error(), want) {
+	_, err := ToURL(t.Context(), "http://recorded/mcp", entries(t, `{"from":"client","wire":"stdio","message":{}}`),
+		"http://127.0.0.1:1", Options{})
+	if want := "line 2 is stdio, and the server has http; parley bridge translates between them"; !errors.Is(err,
+		ErrWire) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	if _, err := ToCommand(t.Context(), entries(t, request), transport.CommandOptions{Path: "no-such-program"}, Options{}); !errors.Is(err, ErrWire) {
+	if _, err := ToCommand(t.Context(), entries(t, request), transport.CommandOptions{Path: "no-such-program"},
+		Options{}); !errors.Is(err, ErrWire) {
 		t.Errorf("got %v", err)
 	}
 }

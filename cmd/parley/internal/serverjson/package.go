@@ -48,7 +48,8 @@ func (p place) checkVersioned() {
 		version.problem("required member is missing", "add the version of the package, such as 1.0.2")
 	}
 	if base := p.member("registryBaseUrl"); base.exists() {
-		base.warning("the official registry accepts only the public registry of the type, which it adds itself", "remove it")
+		base.warning("the official registry accepts only the public registry of the type, which it adds itself",
+			"remove it")
 	}
 	p.without("fileSha256", "is only for MCP bundles")
 }

@@ -299,10 +299,12 @@ func (p place) checkName() {
 	case strings.Count(p.text(), "/") != 1:
 		p.problem("name must have exactly one slash", fix)
 	case !isLabel(namespace, ".-"):
-		p.problem("namespace must have two or more letters, digits, dots and hyphens, and begin and end with a letter or "+
+		p.problem("namespace must have two or more letters, digits, dots and hyphens, and begin and end with a "+
+			"letter or "+
 			"digit", fix)
 	case !isLabel(name, "._-"):
-		p.problem("name after the slash must have two or more letters, digits, dots, underscores and hyphens, and begin "+
+		p.problem("name after the slash must have two or more letters, digits, dots, underscores and hyphens, and "+
+			"begin "+
 			"and end with a letter or digit", fix)
 	case !strings.Contains(namespace, "."):
 		p.warning("namespace is not a domain in reverse order, so that no user can prove to own it", fix)
@@ -312,7 +314,8 @@ func (p place) checkName() {
 // isLabel reports whether a text has two or more letters, digits and other characters, which are not at its ends.
 func isLabel(text, others string) bool {
 	return len(text) >= 2 && strings.Trim(text, others) == text && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(others, r))
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune(others, r))
 	})
 }
 
@@ -379,7 +382,8 @@ func (p place) checkRepository() {
 	folder := p.member("subfolder")
 	for _, part := range strings.Split(folder.text(), "/") {
 		if folder.text() != "" && (part == "" || part == "." || part == ".." || !isPath(part)) {
-			folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, without . "+
+			folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, "+
+				"without . "+
 				"and .. in it", "write a path such as src/server")
 			break
 		}

@@ -132,7 +132,8 @@ func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
 		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
 		if first != "." && first != ".." {
 			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
-				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a path\n",
+				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a "+
+					"path\n",
 					terminal.Line(arg), filepath.Separator)
 			}
 			continue
@@ -316,5 +317,6 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return output.Print(cmd, names, "Removed %s from %s.\n", terminal.Line(program.Commas(names)), terminal.Line(file.Path()))
+	return output.Print(cmd, names, "Removed %s from %s.\n", terminal.Line(program.Commas(names)),
+		terminal.Line(file.Path()))
 }

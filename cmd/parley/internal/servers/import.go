@@ -76,7 +76,8 @@ func (s *importedServer) printRuns(cmd *cobra.Command) {
 		cmd.PrintErrln("  " + terminal.Verbatim(line))
 	}
 	for _, secret := range s.Secrets {
-		cmd.PrintErrf("parley: warning: %s: %s would be copied as plain text\n", terminal.Line(s.Name), terminal.Line(secret))
+		cmd.PrintErrf("parley: warning: %s: %s would be copied as plain text\n", terminal.Line(s.Name),
+			terminal.Line(secret))
 	}
 }
 
@@ -135,7 +136,8 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 		s.printRuns(cmd)
 	}
 	if agreed, err := form.Confirm(cmd, flags.yes,
-		fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil || !agreed {
+		fmt.Sprintf("Add %s to %s?", terminal.Count(write, "server"), terminal.Line(file.Path()))); err != nil ||
+		!agreed {
 		return err
 	}
 	if err := file.Save(); err != nil {
@@ -222,7 +224,8 @@ func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.
 	var rows [][]string
 	var notes strings.Builder
 	for _, s := range shown {
-		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Origin), terminal.Verbatim(s.Target)})
+		rows = append(rows, []string{terminal.Line(s.Name), s.Action, terminal.Line(s.Origin),
+			terminal.Verbatim(s.Target)})
 		if s.Detail != "" {
 			fmt.Fprintln(&notes, terminal.Line(s.Detail))
 		}

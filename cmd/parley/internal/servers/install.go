@@ -119,7 +119,8 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 	question := "Write " + terminal.Line(file.Path()) + "?"
 	if result.taken && !flags.replace {
 		if flags.yes || !form.Interactive(cmd) {
-			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace", file.Path(),
+			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace",
+				file.Path(),
 				result.Name)
 		}
 		question = fmt.Sprintf("Replace the entry %s of %s?", terminal.Line(result.Name), terminal.Line(file.Path()))

@@ -158,8 +158,9 @@ func (f *registryFlags) get(cmd *cobra.Command, name, version string) (*registry
 	}
 	e, err := c.Get(cmd.Context(), name, version)
 	if errors.Is(err, registry.ErrNotFound) {
-		return nil, fmt.Errorf("the registry has no version %s of the server %q; find servers with parley registry search",
-			version, name)
+		return nil,
+			fmt.Errorf("the registry has no version %s of the server %q; find servers with parley registry search",
+				version, name)
 	}
 	if err != nil {
 		return nil, failure.Unreachable(err)
@@ -354,13 +355,15 @@ func (f *registryAddFlags) choose(cmd *cobra.Command, s *registry.Server) (*regi
 	if f.kind != "" {
 		at := slices.Index(kinds, f.kind)
 		if at < 0 {
-			return nil, fmt.Errorf("the server has no package of the kind %q; it has %s", f.kind, strings.Join(kinds, ", "))
+			return nil, fmt.Errorf("the server has no package of the kind %q; it has %s", f.kind,
+				strings.Join(kinds, ", "))
 		}
 		return usable[at], nil
 	}
 	switch {
 	case len(usable) == 0:
-		return nil, errors.Join(append([]error{errors.New("the server cannot be used from a configuration")}, reasons...)...)
+		return nil, errors.Join(append([]error{errors.New("the server cannot be used from a configuration")},
+			reasons...)...)
 	case len(usable) == 1:
 		return usable[0], nil
 	case !form.Interactive(cmd):
@@ -401,7 +404,8 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	default:
 		var err error
 		if value, err = dialing.Enter(v.cmd, v.server,
-			&config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "), Default: in.Default,
+			&config.Input{ID: name, Description: strings.TrimSuffix(name+": "+in.Description, ": "),
+				Default: in.Default,
 				Options: in.Choices, Secret: in.IsSecret}); err != nil {
 			return "", err
 		}
@@ -415,8 +419,9 @@ func (v *registryValues) ask(name string, in registry.Input) (string, error) {
 	case credstore.System() == nil:
 		reference := strings.Trim(strings.ToUpper(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(name, "_")), "_")
 		if value != "" {
-			return "", fmt.Errorf("the system has no keyring for the secret %s; add --set '%s=${%s}' instead, and set the "+
-				"environment variable", name, name, reference)
+			return "",
+				fmt.Errorf("the system has no keyring for the secret %s; add --set '%s=${%s}' instead, and set the "+
+					"environment variable", name, name, reference)
 		}
 		v.notes = append(v.notes, "set the environment variable "+reference+" to the secret "+name)
 		if !in.IsRequired {

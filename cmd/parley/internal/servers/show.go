@@ -156,12 +156,14 @@ func newShownConfig(c *config.Config) *shownConfig {
 		})
 	}
 	for _, p := range c.Policies {
-		shown.Policies = append(shown.Policies, shownPolicy{p.Source, p.Version, p.Default.String(), len(p.Rules), p.Except})
+		shown.Policies = append(shown.Policies, shownPolicy{p.Source, p.Version, p.Default.String(), len(p.Rules),
+			p.Except})
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		hook := shownHook{Source: h.Source, URL: config.WithoutSecrets(h.URL), Headers: namesOf(h.Headers), Server: h.Server,
-			Tool: h.Tool, Except: h.Except}
+		hook := shownHook{Source: h.Source, URL: config.WithoutSecrets(h.URL), Headers: namesOf(h.Headers),
+			Server: h.Server,
+			Tool:   h.Tool, Except: h.Except}
 		if h.Request {
 			hook.On = append(hook.On, "request")
 		}
@@ -305,7 +307,8 @@ func (s *shownServer) settings() (w phrases) {
 		for _, limit := range []struct {
 			name string
 			n    int64
-		}{{"requests per call", int64(l.PerCall)}, {"requests per minute", int64(l.PerMinute)}, {"tokens", l.MaxTokens}} {
+		}{{"requests per call", int64(l.PerCall)}, {"requests per minute", int64(l.PerMinute)},
+			{"tokens", l.MaxTokens}} {
 			w.when(limit.n > 0, fmt.Sprintf("at most %d %s", limit.n, limit.name))
 			w.when(limit.n < 0, "no limit of "+limit.name)
 		}

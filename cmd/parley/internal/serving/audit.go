@@ -146,8 +146,9 @@ func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 		return
 	}
 	resource.OnReject = func(r *http.Request, info *auth.Info, rejection *auth.Rejection) {
-		record := &host.AuditRecord{Time: time.Now(), Event: host.AuditLogin, Reason: rejection.Reason, Outcome: "error",
-			Error: fmt.Sprintf("status %d", rejection.Status)}
+		record := &host.AuditRecord{Time: time.Now(), Event: host.AuditLogin, Reason: rejection.Reason,
+			Outcome: "error",
+			Error:   fmt.Sprintf("status %d", rejection.Status)}
 		switch {
 		case info != nil:
 			p := info.Principal

@@ -55,7 +55,8 @@ type callerAuth struct {
 func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFlag, logger *slog.Logger,
 	status *endpoint.Status, audit *auditLog) *callerAuths {
 	a := &callerAuths{
-		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status, audit: audit,
+		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status,
+		audit:    audit,
 		client:   oauth.Registration{ClientID: flags.ClientID, ClientSecret: flags.ClientSecret},
 		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
 	}
@@ -87,8 +88,9 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 	}
 	switch {
 	case a.stdio:
-		return nil, errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, " +
-			"or the credentials to use those of the operator")
+		return nil,
+			errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, " +
+				"or the credentials to use those of the operator")
 	case a.resource == nil:
 		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
 	}
@@ -162,7 +164,8 @@ func (a *callerAuths) newBroker(name string, of *callerAuth) *oauth.Broker {
 			}
 			if of.config.ClientID != "" {
 				registrations = append(registrations,
-					oauth.Registration{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret})
+					oauth.Registration{Server: of.url, ClientID: of.config.ClientID,
+						ClientSecret: of.config.ClientSecret})
 			}
 			return a.newClient(&of.config, registrations...)
 		},

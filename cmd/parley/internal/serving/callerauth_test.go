@@ -53,7 +53,8 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
 		t.Error("the same configuration has another value")
 	}
-	if first == of("one", "https://other.example/mcp", login) || second == of("two", "https://two.example/mcp", login) ||
+	if first == of("one", "https://other.example/mcp", login) ||
+		second == of("two", "https://two.example/mcp", login) ||
 		of("three", "https://three.example", nil) != nil {
 		t.Error("another configuration has the same value")
 	}
@@ -93,13 +94,15 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 		want   []oauth.Registration
 	}{
 		{
-			config.Credentials{Type: config.TokenExchange, Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s",
-				Audience: "a", Scopes: []string{"x"}, SubjectTokenType: "t"},
+			config.Credentials{Type: config.TokenExchange, Issuer: "i", TokenEndpoint: "e", ClientID: "c",
+				ClientSecret: "s",
+				Audience:     "a", Scopes: []string{"x"}, SubjectTokenType: "t"},
 			&oauth.TokenExchange{Issuer: "i", TokenEndpoint: "e", ClientID: "c", ClientSecret: "s", Audience: "a",
 				Scopes: []string{"x"}, SubjectType: "t"}, nil,
 		},
 		{
-			config.Credentials{Type: config.Enterprise, Issuer: "i", ClientID: "c", ClientSecret: "s", ServerClientID: "sc",
+			config.Credentials{Type: config.Enterprise, Issuer: "i", ClientID: "c", ClientSecret: "s",
+				ServerClientID:     "sc",
 				ServerClientSecret: "ss", Networks: networks},
 			&oauth.Enterprise{Issuer: "i", ClientID: "c", ClientSecret: "s"},
 			[]oauth.Registration{{Server: url, ClientID: "sc", ClientSecret: "ss"}},
@@ -112,7 +115,8 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 		},
 	} {
 		c := a.newExchanging(url, &tc.config)
-		if diff := cmp.Diff(tc.grant, c.Grant) + cmp.Diff(tc.want, c.Registrations, cmpopts.EquateEmpty()); diff != "" ||
+		if diff := cmp.Diff(tc.grant, c.Grant) + cmp.Diff(tc.want, c.Registrations,
+			cmpopts.EquateEmpty()); diff != "" ||
 			len(c.Networks) != len(tc.config.Networks) {
 			t.Errorf("%+v: %s %v", tc.config, diff, c.Networks)
 		}

@@ -52,8 +52,8 @@ func NewLock() *cobra.Command {
 		Use:   "lock [flags]",
 		Short: "Record the definitions of the servers of a configuration file",
 		Long: "Start or connect to each server of a configuration file, and write its definitions to a new lock " +
-			"file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you accept " +
-			"them; see\nparley help audit.",
+			"file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you " +
+			"accept them; see\nparley help audit.",
 		Example: `
 parley lock --config mcp.json
 parley lock diff --config mcp.json
@@ -207,7 +207,8 @@ func (l *listed) complete() error {
 func createLock(cmd *cobra.Command, flags *lockFlags) error {
 	if len(flags.files.Paths) > 0 {
 		if path := lockPath(flags.path, &flags.files); exists(path) {
-			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with parley lock "+
+			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with "+
+				"parley lock "+
 				"accept", path)
 		}
 	}
@@ -428,8 +429,9 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), found.text())
 	if !form.Interactive(cmd) {
-		return false, fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these "+
-			"differences, run: %s", f.acceptCommand(found.Digest, args))
+		return false,
+			fmt.Errorf("nothing was written, because parley cannot ask without a terminal; if you accept these "+
+				"differences, run: %s", f.acceptCommand(found.Digest, args))
 	}
 	return form.Confirm(cmd, false, "Accept these differences?")
 }

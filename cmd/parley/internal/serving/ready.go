@@ -31,8 +31,8 @@ func NewReady() *cobra.Command {
 		Long: `Request /readyz at the address of --admin of parley up or parley serve, which is ` + defaultAdmin +
 			` by default, and
 print the state of each server. It is the health check of a container, and takes at most five seconds.`,
-		Annotations: map[string]string{program.ExitCodesKey: "0 ready, 1 not ready and other errors, 4 no response, 130 " +
-			"interrupted"},
+		Annotations: map[string]string{program.ExitCodesKey: "0 ready, 1 not ready and other errors, 4 no response, " +
+			"130 interrupted"},
 		Example: `
 parley up --config mcp.json --admin 127.0.0.1:7778
 parley ready 127.0.0.1:7778`,

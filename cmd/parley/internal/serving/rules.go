@@ -153,10 +153,12 @@ func (s *ruleSet) unknownTools(status *host.ServerStatus) (found []string) {
 	for _, p := range s.covering(server) {
 		for i := range p.Rules.Rules {
 			rule := &p.Rules.Rules[i]
-			offered := slices.ContainsFunc(status.Tools, func(t host.MergedTool) bool { return t.Definition.Name == rule.Tool })
+			offered := slices.ContainsFunc(status.Tools,
+				func(t host.MergedTool) bool { return t.Definition.Name == rule.Tool })
 			if rule.Server == server && rule.Tool != "" && !strings.ContainsAny(rule.Tool, "*?") && !offered {
-				found = append(found, fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; "+
-					"correct or remove it", i+1, rule.Tool, server))
+				found = append(found,
+					fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; "+
+						"correct or remove it", i+1, rule.Tool, server))
 			}
 		}
 	}

@@ -157,13 +157,15 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 	for _, name := range []string{"my server", "a__b", "x.y", "é"} {
 		load := func(rule string) *host.Request {
 			loaded := parsed(t, `{"mcpServers":{"`+name+`":{"command":"a"},"plain":{"command":"b"}},
-				"policy":{"default":"allow","rules":[{`+rule+`,"action":"deny"}]},"hooks":[{"url":"`+hook.URL+`","server":"`+name+`"}]}`)
+				"policy":{"default":"allow","rules":[{`+rule+`,"action":"deny"}]},"hooks":[{"url":"`+hook.URL+
+				`","server":"`+name+`"}]}`)
 			set, err := r.load(loaded, &config.Values{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.set(set)
-			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: "t",
+			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool,
+				Name:   "t",
 				Caller: new(auth.Info)}
 		}
 		for _, rule := range []string{`"server":"` + name + `"`, `"when":"server == '` + name + `'"`} {
@@ -209,8 +211,12 @@ func TestStrictestPolicyDecides(t *testing.T) {
 	dir := t.TempDir()
 	files := &config.Files{Deciding: []string{filepath.Join(dir, "own")}}
 	for _, file := range [][2]string{
-		{"own", `{"mcpServers":{"mine":{"command":"a"}},"policy":{"version":"1","default":"ask","approvalTimeout":"1m","rules":[{"tool":"denied","action":"deny"},{"tool":"allowed","action":"allow"}]}}`},
-		{"other", `{"mcpServers":{"theirs":{"command":"b"}},"policy":{"version":"2","default":"allow","approvalTimeout":"5s","rules":[{"tool":"allowed","action":"deny"}]}}`},
+		{"own",
+			`{"mcpServers":{"mine":{"command":"a"}},"policy":{"version":"1","default":"ask","approvalTimeout":"1m",` +
+				`"rules":[{"tool":"denied","action":"deny"},{"tool":"allowed","action":"allow"}]}}`},
+		{"other",
+			`{"mcpServers":{"theirs":{"command":"b"}},"policy":{"version":"2","default":"allow",` +
+				`"approvalTimeout":"5s","rules":[{"tool":"allowed","action":"deny"}]}}`},
 	} {
 		path := filepath.Join(dir, file[0])
 		if err := os.WriteFile(path, []byte(file[1]), 0o600); err != nil {
@@ -244,14 +250,16 @@ func TestStrictestPolicyDecides(t *testing.T) {
 			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: c.tool,
 				Caller: new(auth.Info)}
 			d, err := r.Decide(t.Context(), request)
-			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") || !strings.Contains(d.Version, "2") {
+			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") ||
+				!strings.Contains(d.Version, "2") {
 				t.Errorf("%s %s: %+v %v, want %v", c.server, c.tool, d, err, c.want)
 			}
 			if hides := r.Hides(principal.Principal{}); hides == nil || hides(request) != (c.want == host.Deny) {
 				t.Errorf("%s %s: hidden is not %v", c.server, c.tool, c.want == host.Deny)
 			}
 		}
-		if mine, theirs := set.timeoutFor("mine"), set.timeoutFor("theirs"); mine != time.Minute || theirs != 5*time.Second {
+		if mine, theirs := set.timeoutFor("mine"), set.timeoutFor("theirs"); mine != time.Minute ||
+			theirs != 5*time.Second {
 			t.Errorf("time for an approval: %v and %v", mine, theirs)
 		}
 	}

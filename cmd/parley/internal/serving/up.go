@@ -87,7 +87,8 @@ type upOptions struct {
 
 // checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
 func checkWithoutConfig(cmd *cobra.Command) error {
-	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over", "input",
+	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over",
+		"input",
 		"max-name", "policy", "require-ready", "toolset"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
@@ -291,8 +292,8 @@ func newGatewayServer(logger *slog.Logger) *server.Server {
 		Name:    "parley",
 		Title:   "Parley",
 		Version: program.Version(),
-		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with the " +
-			"name of their server.",
+		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with " +
+			"the name of their server.",
 		Logger: logger,
 	}
 }
@@ -310,7 +311,8 @@ func (f *discoverFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.mode, "discover", "auto",
 		"`when` clients search for tools instead of listing them: auto, always or never")
 	cmd.Flags().IntVar(&f.over, "discover-over", defaultDiscoverOver,
-		"maximum size of the definitions of all listed tools, in `bytes`, with --discover auto; a token is about 4 bytes")
+		"maximum size of the definitions of all listed tools, in `bytes`, with --discover auto; a token is about 4 "+
+			"bytes")
 }
 
 // apply sets the budget of g, and prints when the list of tools changes because of it.
@@ -345,9 +347,10 @@ func printCatalog(p *endpoint.Status, c gateway.Catalog, mode string, over int) 
 	case mode == "always":
 		p.Note("tools", "not listed (--discover always): clients use search_tools, describe_tool and call_tool")
 	default:
-		p.Note("tools", fmt.Sprintf("not listed: the definitions have %s, the limit is %s (--discover-over); clients use "+
-			"search_tools, describe_tool and call_tool",
-			kib(c.Bytes), kib(over)))
+		p.Note("tools",
+			fmt.Sprintf("not listed: the definitions have %s, the limit is %s (--discover-over); clients use "+
+				"search_tools, describe_tool and call_tool",
+				kib(c.Bytes), kib(over)))
 	}
 }
 

@@ -117,7 +117,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d lines, the last is %.20s", h.Len(), h.At(0))
 	}
 	content, err := os.ReadFile(path)
-	if lines := strings.Count(string(content), "\n"); err != nil || lines > 2*maxHistory || !strings.HasSuffix(string(content), "call 2999\n") {
+	if lines := strings.Count(string(content), "\n"); err != nil || lines > 2*maxHistory ||
+		!strings.HasSuffix(string(content), "call 2999\n") {
 		t.Errorf("%d lines in the file, %v", lines, err)
 	}
 }

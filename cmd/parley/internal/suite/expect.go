@@ -36,14 +36,16 @@ func (e *expectation) check(o *outcome, f *failures) {
 	for _, place := range f.inOrder("/expect/at", e.At) {
 		at := jsontext.Pointer("/expect/at").AppendToken(string(place))
 		for _, c := range new(jsondiff.Comparison).Compare(e.At[place], valueAt(o.result, place)) {
-			f.add(at+c.Path, Failure{Check: "at", Path: string(place + c.Path), Want: describe(c.A), Got: describe(c.B)})
+			f.add(at+c.Path, Failure{Check: "at", Path: string(place + c.Path), Want: describe(c.A),
+				Got: describe(c.B)})
 		}
 	}
 	for _, place := range f.inOrder("/expect/schema", e.Schema) {
 		e.checkSchema(place, valueAt(o.result, place), f)
 	}
 	if e.within > 0 && o.took > e.within {
-		f.add("/expect/within", Failure{Check: "within", Want: e.within.String(), Got: terminal.Duration(o.took).String()})
+		f.add("/expect/within", Failure{Check: "within", Want: e.within.String(),
+			Got: terminal.Duration(o.took).String()})
 	}
 }
 
@@ -59,7 +61,8 @@ func (e *expectation) checkError(o *outcome, f *failures) bool {
 		want, asExpected = "a tool error", o.failed
 	default:
 		want = "error " + string(e.Error)
-		asExpected = o.rejected != nil && jsondiff.Equal(e.Error, jsontext.Value(strconv.FormatInt(o.rejected.Code, 10)))
+		asExpected = o.rejected != nil && jsondiff.Equal(e.Error,
+			jsontext.Value(strconv.FormatInt(o.rejected.Code, 10)))
 	}
 	got := "a result: " + quote(o.text)
 	switch {

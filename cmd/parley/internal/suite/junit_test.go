@@ -71,35 +71,41 @@ func junit(t *testing.T, reports []*Report) (decoded junitSuites) {
 func TestJUnitHasEachResult(t *testing.T) {
 	begin := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	got := junit(t, []*Report{
-		{File: "a.yaml", Target: "http://127.0.0.1/mcp?a=1&b=\"2\"", Revision: "2026-07-28", Time: begin, Tests: []*Result{
-			{Name: "call greet", Line: 3, Status: Passed, took: 1500 * time.Millisecond},
-			{Name: "call weather", Line: 5, Status: Failed, took: time.Second, Failures: []Failure{
-				{Check: "at", Path: "/structuredContent/unit", Line: 7, Want: `"celsius"`, Got: `"fahrenheit"`},
-				{Check: "request", Line: 5, Message: "not finished"},
+		{File: "a.yaml", Target: "http://127.0.0.1/mcp?a=1&b=\"2\"", Revision: "2026-07-28", Time: begin,
+			Tests: []*Result{
+				{Name: "call greet", Line: 3, Status: Passed, took: 1500 * time.Millisecond},
+				{Name: "call weather", Line: 5, Status: Failed, took: time.Second, Failures: []Failure{
+					{Check: "at", Path: "/structuredContent/unit", Line: 7, Want: `"celsius"`, Got: `"fahrenheit"`},
+					{Check: "request", Line: 5, Message: "not finished"},
+				}},
+				{Name: "list tools", Line: 9, Status: Skipped, Reason: "not for revision 2026-07-28"},
 			}},
-			{Name: "list tools", Line: 9, Status: Skipped, Reason: "not for revision 2026-07-28"},
-		}},
 		{File: "b.yaml", Time: begin, Error: "connection refused", Tests: []*Result{{Name: "x", Status: Passed}}},
 	})
-	if got.Tests != 5 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 1 || got.Time != 2.5 || len(got.Suites) != 2 {
+	if got.Tests != 5 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 1 || got.Time != 2.5 ||
+		len(got.Suites) != 2 {
 		t.Fatalf("%+v", got)
 	}
 	a, b := got.Suites[0], got.Suites[1]
-	if a.Name != "a.yaml (2026-07-28)" || a.Tests != 3 || a.Failures != 1 || a.Errors != 0 || a.Skipped != 1 || a.Timestamp != "2026-08-01T12:00:00" || len(a.Cases) != 3 {
+	if a.Name != "a.yaml (2026-07-28)" || a.Tests != 3 || a.Failures != 1 || a.Errors != 0 || a.Skipped != 1 ||
+		a.Timestamp != "2026-08-01T12:00:00" || len(a.Cases) != 3 {
 		t.Fatalf("%+v", a)
 	}
-	if c := a.Cases[0]; c.Name != "call greet" || c.Class != a.Name || c.Line != 3 || c.Time != 1.5 || c.Failure != nil || c.Skipped != nil {
+	if c := a.Cases[0]; c.Name != "call greet" || c.Class != a.Name || c.Line != 3 || c.Time != 1.5 ||
+		c.Failure != nil || c.Skipped != nil {
 		t.Errorf("%+v", c)
 	}
 	want := &junitProblem{"a.yaml:7: at /structuredContent/unit", "at",
-		"a.yaml:7: at /structuredContent/unit\n  want \"celsius\"\n  got  \"fahrenheit\"\na.yaml:5: request: not finished\n"}
+		"a.yaml:7: at /structuredContent/unit\n  want \"celsius\"\n  got  \"fahrenheit\"\na.yaml:5: request: not " +
+			"finished\n"}
 	if diff := cmp.Diff(want, a.Cases[1].Failure); diff != "" {
 		t.Error(diff)
 	}
 	if s := a.Cases[2].Skipped; s == nil || s.Message != "not for revision 2026-07-28" {
 		t.Errorf("%+v", a.Cases[2])
 	}
-	if b.Name != "b.yaml" || b.Tests != 2 || b.Failures != 0 || b.Errors != 1 || len(b.Cases) != 2 || b.Cases[1].Error == nil || b.Cases[1].Error.Message != "connection refused" {
+	if b.Name != "b.yaml" || b.Tests != 2 || b.Failures != 0 || b.Errors != 1 || len(b.Cases) != 2 ||
+		b.Cases[1].Error == nil || b.Cases[1].Error.Message != "connection refused" {
 		t.Errorf("%+v", b)
 	}
 }
@@ -112,7 +118,8 @@ func TestJUnitIsValidXMLForEveryText(t *testing.T) {
 		"one\ntwo\tthree\r":      "one\ntwo\tthree\r",
 		"\xff\xfe é😀 \uFFFE":     "\uFFFD\uFFFD é😀 \uFFFD",
 	} {
-		got := junit(t, []*Report{{File: text, Target: text, Tests: []*Result{{Name: text, Status: Skipped, Reason: text}}, Error: text}})
+		got := junit(t, []*Report{{File: text, Target: text,
+			Tests: []*Result{{Name: text, Status: Skipped, Reason: text}}, Error: text}})
 		c := got.Suites[0].Cases
 		if got.Suites[0].Name != want || c[0].Name != want || c[0].Skipped.Message != want || c[1].Error.Text != want {
 			t.Errorf("%q: got %+v, want %q", text, got, want)

@@ -25,7 +25,8 @@ func TestReferencesAreReplacedInStringsOnly(t *testing.T) {
 }
 
 func TestAnswersAreUsedOnce(t *testing.T) {
-	q := &questions{answers: []answer{{Content: []byte(`{"n":1}`)}, {}, {Action: mcp.ElicitCancel}}, used: make([]bool, 3)}
+	q := &questions{answers: []answer{{Content: []byte(`{"n":1}`)}, {}, {Action: mcp.ElicitCancel}},
+		used: make([]bool, 3)}
 	for _, test := range []struct {
 		mode string
 		want mcp.ElicitResult
@@ -70,7 +71,8 @@ func TestResultsAreComparedWithExpectations(t *testing.T) {
 		t.Error(got)
 	}
 	got := check(&outcome{text: strings.Repeat("é", 1000), took: 1234567 * time.Microsecond})
-	for _, want := range []string{"got  \"" + strings.Repeat("é", maxShown-1) + "…\n", "want 1s\n          got  1.23s\n"} {
+	for _, want := range []string{"got  \"" + strings.Repeat("é", maxShown-1) + "…\n",
+		"want 1s\n          got  1.23s\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -18,11 +18,12 @@ import (
 
 // Report has the results of the tests of a file in one revision.
 type Report struct {
-	File     string       `json:"file"`
-	Target   string       `json:"target"`
-	Revision mcp.Revision `json:"revision,omitempty"` // empty if there was no connection and the newest one was asked for
-	Time     time.Time    `json:"time"`               // of the beginning
-	Error    string       `json:"error,omitempty"`    // why there was no connection, or why it ended
+	File   string `json:"file"`
+	Target string `json:"target"`
+	// empty if there was no connection and the newest one was asked for
+	Revision mcp.Revision `json:"revision,omitempty"`
+	Time     time.Time    `json:"time"`            // of the beginning
+	Error    string       `json:"error,omitempty"` // why there was no connection, or why it ended
 	Tests    []*Result    `json:"tests"`
 }
 
@@ -54,7 +55,8 @@ func (r *Result) setDuration(d time.Duration) {
 
 // Failure is one thing that is not as expected.
 type Failure struct {
-	Check   string `json:"check"`          // the member of expect, or capture or answers; request if there was no result
+	// the member of expect, or capture or answers; request if there was no result
+	Check   string `json:"check"`
 	Path    string `json:"path,omitempty"` // a JSON Pointer in the result
 	Line    int    `json:"line"`           // of the expectation
 	Message string `json:"message,omitempty"`
@@ -205,7 +207,8 @@ func (x *xmlWriter) suite(r *Report) {
 			unreachable--
 		}
 	}
-	attributes := append([]string{"name", name, "file", r.File, "timestamp", r.Time.UTC().Format("2006-01-02T15:04:05")},
+	attributes := append([]string{"name", name, "file", r.File, "timestamp",
+		r.Time.UTC().Format("2006-01-02T15:04:05")},
 		countsOf(counts, unreachable, r.took())...)
 	x.open("testsuite", attributes...)
 	x.open("properties")

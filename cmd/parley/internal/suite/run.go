@@ -82,7 +82,8 @@ func (r *runner) run(ctx context.Context, t *test) []Failure {
 	if err != nil {
 		var unknown *unknownVariableError
 		if errors.As(err, &unknown) {
-			err = fmt.Errorf("${%s} has no value, because the test that captures it has failed or was left out", unknown.name)
+			err = fmt.Errorf("${%s} has no value, because the test that captures it has failed or was left out",
+				unknown.name)
 		}
 		failures.add("", Failure{Message: err.Error()})
 		return failures.all

@@ -100,30 +100,43 @@ func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
 
 func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 	for text, want := range map[string]string{
-		"target: x":                                                     "f.yaml:1:1: tests: expected array, got nothing; it is required",
-		"tests: []":                                                     "f.yaml:1:1: tests: expected ",
-		"tests:\n  - call: x\n    expct: {}":                            `f.yaml:3:5: tests/0/expct: expected one of the members `,
-		"tests:\n  - name: x":                                           "f.yaml:2:5: test must have one of call, read, prompt, complete, list and method, not 0",
-		"tests:\n  - {call: x, read: y}":                                "f.yaml:2:5: test must have one of call, read, prompt, complete, list and method, not 2",
-		"tests: [{read: x, arguments: {}}]":                             "f.yaml:1:19: arguments belong to call and prompt",
-		"tests: [{read: x, params: {}}]":                                "f.yaml:1:19: params belong to method",
-		"tests: [{prompt: x, arguments: {a: 1}}]":                       "arguments of a prompt must be strings; write numbers in quotes",
-		"tests: [{complete: {argument: x}}]":                            "completion must have one of prompt and template",
-		"tests: [{call: x, expect: {matches: '('}}]":                    "f.yaml:1:28: error parsing regexp: missing closing ): `(`",
-		"tests: [{call: x, expect: {schema: {/a: {type: strin}}}}]":     "f.yaml:1:37: schema: not a valid JSON Schema: ",
-		"tests: [{call: x, expect: {at: {a: 1}}}]":                      "tests/0/expect/at",
-		"tests: [{call: x, expect: {has: a}}]":                          "has and missing belong to list and complete; use contains for a text",
-		"tests: [{call: x, expect: {within: 5}}]":                       "f.yaml:1:28: tests/0/expect/within: expected string",
+		"target: x": "f.yaml:1:1: tests: expected array, got " +
+			"nothing; it is required",
+		"tests: []": "f.yaml:1:1: tests: expected ",
+		"tests:\n  - call: x\n    expct: {}": `f.yaml:3:5: tests/0/expct: expected one of ` +
+			`the members `,
+		"tests:\n  - name: x": "f.yaml:2:5: test must have one of call, " +
+			"read, prompt, complete, list and method, not 0",
+		"tests:\n  - {call: x, read: y}": "f.yaml:2:5: test must have one of call, " +
+			"read, prompt, complete, list and method, not 2",
+		"tests: [{read: x, arguments: {}}]": "f.yaml:1:19: arguments belong to call and " +
+			"prompt",
+		"tests: [{read: x, params: {}}]": "f.yaml:1:19: params belong to method",
+		"tests: [{prompt: x, arguments: {a: 1}}]": "arguments of a prompt must be strings; " +
+			"write numbers in quotes",
+		"tests: [{complete: {argument: x}}]": "completion must have one of prompt and " +
+			"template",
+		"tests: [{call: x, expect: {matches: '('}}]": "f.yaml:1:28: error parsing regexp: missing " +
+			"closing ): `(`",
+		"tests: [{call: x, expect: {schema: {/a: {type: strin}}}}]": "f.yaml:1:37: schema: not a valid JSON " +
+			"Schema: ",
+		"tests: [{call: x, expect: {at: {a: 1}}}]": "tests/0/expect/at",
+		"tests: [{call: x, expect: {has: a}}]": "has and missing belong to list and " +
+			"complete; use contains for a text",
+		"tests: [{call: x, expect: {within: 5}}]": "f.yaml:1:28: tests/0/expect/within: " +
+			"expected string",
 		"tests: [{call: x, expect: {within: 0s}}]":                      "f.yaml:1:28: within must be positive",
 		"timeout: 0s\ntests: [{call: x}]":                               "f.yaml:1:1: timeout must be positive",
 		"tests: [{call: x, expect: {error: toll}}]":                     "tests/0/expect/error: expected ",
 		"tests: [{call: x, expect: {error: false}}]":                    "tests/0/expect/error: expected ",
 		"tests: [{call: x, answers: [{action: decline, content: {}}]}]": "content belongs to the action accept",
-		"tests: [{call: x, arguments: {a: '${b}'}}]":                    "f.yaml:1:9: ${b} has no value; capture it in an earlier test",
-		"tests: [{read: '${env:NONE}'}]":                                "environment variable NONE is not set",
-		"target: ['${env:NONE}']\ntests: [{call: x}]":                   "f.yaml:1:1: environment variable NONE is not set",
-		"revisions: [2025-11-26]\ntests: [{call: x}]":                   "revisions",
-		"tests: [{call: x, capture: {a-b: /a}}]":                        "tests/0/capture/a-b",
+		"tests: [{call: x, arguments: {a: '${b}'}}]": "f.yaml:1:9: ${b} has no value; capture it " +
+			"in an earlier test",
+		"tests: [{read: '${env:NONE}'}]": "environment variable NONE is not set",
+		"target: ['${env:NONE}']\ntests: [{call: x}]": "f.yaml:1:1: environment variable NONE is " +
+			"not set",
+		"revisions: [2025-11-26]\ntests: [{call: x}]": "revisions",
+		"tests: [{call: x, capture: {a-b: /a}}]":      "tests/0/capture/a-b",
 	} {
 		_, err := read(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -142,7 +155,8 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
           want "The end"
           got  "Its tools return example data. Try"
 `,
-		`  - {call: greet, arguments: {name: Ada}, expect: {contains: [Ada, Bob], excludes: Hello, matches: '^H.*\?$'}}`: `contains
+		`  - {call: greet, arguments: {name: Ada}, expect: {contains: [Ada, Bob], excludes: Hello, matches: ` +
+			`'^H.*\?$'}}`: `contains
           want "Bob"
           got  "Hello, Ada!"
         f:2: excludes
@@ -152,7 +166,8 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
           want ^H.*\?$
           got  "Hello, Ada!"
 `,
-		"  - call: add\n    arguments: {a: 1, b: 2}\n    expect:\n      at:\n        /structuredContent: {sum: 4,\n          more: true}\n        /none: 1": `at /structuredContent/more
+		"  - call: add\n    arguments: {a: 1, b: 2}\n    expect:\n      at:\n        /structuredContent: {sum: 4,\n  " +
+			"        more: true}\n        /none: 1": `at /structuredContent/more
           want true
           got  nothing
         f:6: at /structuredContent/sum
@@ -162,7 +177,8 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
           want 1
           got  nothing
 `,
-		"  - {call: add, arguments: {a: 1, b: 2}, expect: {schema: {/structuredContent: {properties: {sum: {maximum: 2}}}, /x: true}}}": `schema /structuredContent/sum
+		"  - {call: add, arguments: {a: 1, b: 2}, expect: {schema: {/structuredContent: {properties: {sum: {maximum: " +
+			"2}}}, /x: true}}}": `schema /structuredContent/sum
           want at most 2
           got  number 3
         f:2: schema /x
@@ -185,7 +201,8 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
           want an error
           got  a result: "Hello, Ada!"
 `,
-		"  - {complete: {prompt: postcard, argument: city, value: O}, expect: {has: Rome, missing: Oslo, count: 3}}": `has
+		"  - {complete: {prompt: postcard, argument: city, value: O}, expect: {has: Rome, missing: Oslo, count: " +
+			"3}}": `has
           want "Rome"
           got  ["Osaka", "Oslo"]
         f:2: missing
@@ -195,8 +212,10 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
           want 3
           got  2
 `,
-		"  - {call: count, arguments: {to: 1000}, timeout: 10ms}": "request: not finished within 10ms; set timeout if that is not enough\n",
-		"  - {call: book_table, arguments: {restaurant: Noma}, answers: [{question: Who}]}": `answers: the server asks "When do you want to eat at Noma, and with how many people?"; add an answer
+		"  - {call: count, arguments: {to: 1000}, timeout: 10ms}": "request: not finished within 10ms; set timeout " +
+			"if that is not enough\n",
+		"  - {call: book_table, arguments: {restaurant: Noma}, answers: [{question: " +
+			"Who}]}": `answers: the server asks "When do you want to eat at Noma, and with how many people?"; add an answer
         f:2: answers: the server has not asked for this answer
 `,
 		"  - {call: greet, arguments: {name: Ada}, capture: {x: /structuredContent}}": `capture /structuredContent
@@ -311,7 +330,8 @@ func TestOutputThatDoesNotMatchItsSchemaFailsTheTest(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	f, err := read(t, "tests: [{call: greet, arguments: {name: Ada}}, {call: count, arguments: {to: 1000}}, {call: greet}]")
+	f, err := read(t,
+		"tests: [{call: greet, arguments: {name: Ada}}, {call: count, arguments: {to: 1000}}, {call: greet}]")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,9 @@ func (e *events) add(event traffic.Event) {
 func (e *events) of(side traffic.Side) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(e.list), func(text string) bool { return !strings.HasPrefix(text, string(side)) })
+	return slices.DeleteFunc(slices.Clone(e.list), func(text string) bool {
+		return !strings.HasPrefix(text, string(side))
+	})
 }
 
 // closer is a Writer with a Close that does nothing.
@@ -83,7 +85,8 @@ func TestEachByteIsForwardedAtOnce(t *testing.T) {
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
 	reported := new(events)
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Report: reported.add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+		Stderr: os.Stderr, Report: reported.add}
 	ended := make(chan int, 1)
 	go func() {
 		code, err := c.Run()
@@ -123,7 +126,8 @@ func TestTheExitCodeAndStderrAreThoseOfTheServer(t *testing.T) {
 	var stderr bytes.Buffer
 	in, client := io.Pipe()
 	defer client.Close()
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: closer{io.Discard}, Stderr: &stderr, Report: new(events).add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: closer{io.Discard},
+		Stderr: &stderr, Report: new(events).add}
 	if code, err := c.Run(); code != 5 || err != nil || stderr.String() != "failed\n" {
 		t.Errorf("%d, %v, %q", code, err, stderr.String())
 	}
@@ -139,7 +143,8 @@ func TestSignalsAreForwarded(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		in, client := io.Pipe()
 		answers, out := io.Pipe()
-		c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Signals: signals, Report: new(events).add}
+		c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+			Stderr: os.Stderr, Signals: signals, Report: new(events).add}
 		go func() {
 			_, _ = io.ReadFull(answers, make([]byte, len("ready\n")))
 			signals <- s
@@ -156,7 +161,8 @@ func TestClosedStreamsAreClosedOnTheOtherSide(t *testing.T) {
 	t.Setenv("TAP_SERVER", "closed")
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out, Stderr: os.Stderr, Report: new(events).add}
+	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+		Stderr: os.Stderr, Report: new(events).add}
 	ended := make(chan int, 1)
 	go func() {
 		code, _ := c.Run()

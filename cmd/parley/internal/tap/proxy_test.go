@@ -23,7 +23,8 @@ func through(t *testing.T, handler http.HandlerFunc) (server, proxy *httptest.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport, Report: func(traffic.Event) {}}
+	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport,
+		Report: func(traffic.Event) {}}
 	proxy = httptest.NewServer(p.Handler())
 	t.Cleanup(proxy.Close)
 	return server, proxy
@@ -34,7 +35,8 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Mcp-Session-Id", "s")
 		w.WriteHeader(http.StatusTeapot)
-		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.Host, r.RequestURI, r.Header.Get("X-Forwarded-For"), r.Header.Get("Origin"), r.Header.Get("X-Added"), r.UserAgent(), string(body)}, "|"))
+		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.Host, r.RequestURI, r.Header.Get("X-Forwarded-For"),
+			r.Header.Get("Origin"), r.Header.Get("X-Added"), r.UserAgent(), string(body)}, "|"))
 	})
 	req, err := http.NewRequest(http.MethodPost, proxy.URL+"/a%2Fb/c?x=1;y=%zz", strings.NewReader("\x00{\"a\" :1}\n"))
 	if err != nil {
@@ -50,7 +52,8 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL + "|1|test|\x00{\"a\" :1}\n"
+	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL +
+		"|1|test|\x00{\"a\" :1}\n"
 	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("Mcp-Session-Id") != "s" || string(body) != want {
 		t.Errorf("%s %q\nwant %q", resp.Status, body, want)
 	}
@@ -58,7 +61,10 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 
 // Requests that a web page can send to any server never get the headers of the proxy, which can be credentials.
 func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
-	server, proxy := through(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("forwarded: %s %v", r.Method, r.Header) })
+	server, proxy := through(t, func(_ http.ResponseWriter,
+		r *http.Request) {
+		t.Errorf("forwarded: %s %v", r.Method, r.Header)
+	})
 	for _, test := range []struct {
 		method, header, value string
 		status                int
@@ -84,27 +90,33 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != test.status {
-			t.Errorf("%s with %s %s: status %d, want %d", test.method, test.header, test.value, resp.StatusCode, test.status)
+			t.Errorf("%s with %s %s: status %d, want %d", test.method, test.header, test.value, resp.StatusCode,
+				test.status)
 		}
 	}
 }
 
 func TestRequestsOfAllowedHostsAndOriginsAreForwarded(t *testing.T) {
 	p := &Proxy{
-		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(traffic.Event) {}, Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
+		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(traffic.Event) {},
+		Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{"Origin-Sent": r.Header["Origin"]}, Request: r}, nil
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody,
+				Header: http.Header{"Origin-Sent": r.Header["Origin"]}, Request: r}, nil
 		}),
 	}
 	for request, want := range map[[2]string]int{
-		{"tap.example.com", "https://app.example.com"}: http.StatusNoContent, {"tap.example.com:80", ""}: http.StatusNoContent,
-		{"tap.example.com", "https://evil.example"}: http.StatusForbidden, {"evil.example", "https://app.example.com"}: http.StatusForbidden,
+		{"tap.example.com", "https://app.example.com"}: http.StatusNoContent,
+		{"tap.example.com:80", ""}:                     http.StatusNoContent,
+		{"tap.example.com", "https://evil.example"}:    http.StatusForbidden,
+		{"evil.example", "https://app.example.com"}:    http.StatusForbidden,
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodOptions, "http://"+request[0]+"/mcp", nil)
 		if request[1] != "" {
 			r.Header.Set("Origin", request[1])
 		}
-		if p.Handler().ServeHTTP(w, r); w.Code != want || want == http.StatusNoContent && w.Header().Get("Origin-Sent") != request[1] {
+		if p.Handler().ServeHTTP(w, r); w.Code != want ||
+			want == http.StatusNoContent && w.Header().Get("Origin-Sent") != request[1] {
 			t.Errorf("%q: %d %s", request, w.Code, w.Body)
 		}
 	}
@@ -208,19 +220,23 @@ func TestTheEndpointNamesTheProxy(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		for _, text := range strings.SplitAfter(strings.ReplaceAll(r.URL.Query().Get("stream"), "SERVER", server.URL), "") {
+		for _, text := range strings.SplitAfter(strings.ReplaceAll(r.URL.Query().Get("stream"), "SERVER", server.URL),
+			"") {
 			_, _ = io.WriteString(w, text)
 			_ = http.NewResponseController(w).Flush()
 		}
 	})
 	for stream, want := range map[string]string{
-		"event: endpoint\ndata: SERVER/m?s=1\n\ndata: SERVER/x\n\n": "event: endpoint\ndata: PROXY/m?s=1\n\ndata: SERVER/x\n\n",
-		": c\r\n\r\nevent:endpoint\r\ndata:SERVER\r\n\r\n":          ": c\r\n\r\nevent:endpoint\r\ndata:PROXY\r\n\r\n",
-		"event: endpoint\ndata: /m\n\n":                             "event: endpoint\ndata: /m\n\n",
-		"event: endpoint\ndata: SERVER.example/m\n\n":               "event: endpoint\ndata: SERVER.example/m\n\n",
-		"data: SERVER/m\n\nevent: endpoint\ndata: SERVER/m\n\n":     "data: SERVER/m\n\nevent: endpoint\ndata: SERVER/m\n\n",
+		"event: endpoint\ndata: SERVER/m?s=1\n\ndata: SERVER/x\n\n": "event: endpoint\ndata: PROXY/m?s=1\n\ndata: " +
+			"SERVER/x\n\n",
+		": c\r\n\r\nevent:endpoint\r\ndata:SERVER\r\n\r\n": ": c\r\n\r\nevent:endpoint\r\ndata:PROXY\r\n\r\n",
+		"event: endpoint\ndata: /m\n\n":                    "event: endpoint\ndata: /m\n\n",
+		"event: endpoint\ndata: SERVER.example/m\n\n":      "event: endpoint\ndata: SERVER.example/m\n\n",
+		"data: SERVER/m\n\nevent: endpoint\ndata: SERVER/m\n\n": "data: SERVER/m\n\nevent: endpoint\ndata: " +
+			"SERVER/m\n\n",
 		"event: endpo": "event: endpo",
-		"id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n": "id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n",
+		"id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n": "id: " + strings.Repeat("1", maxEndpoint) +
+			"\ndata: SERVER/m\n\n",
 	} {
 		resp, err := http.Get(proxy.URL + "/?stream=" + url.QueryEscape(stream))
 		if err != nil {
@@ -273,7 +289,8 @@ func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "connection refused") {
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadGateway ||
+		!strings.Contains(string(body), "connection refused") {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 }
@@ -297,7 +314,8 @@ func (e *earlyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.body <- string(body)
 		w.Close()
 	}()
-	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: r, ContentLength: -1, Request: req}, nil
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: r,
+		ContentLength: -1, Request: req}, nil
 }
 
 func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {

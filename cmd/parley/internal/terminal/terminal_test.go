@@ -162,7 +162,8 @@ func TestPauseQueuesLinesUntilResume(t *testing.T) {
 	p.Resume()
 	p.Println("after")
 	got := strings.Split(b.String(), "\n")
-	if len(got) != maxQueued+4 || got[1] != "0" || got[maxQueued] != "99" || got[maxQueued+1] != "(2 more lines)" || got[maxQueued+2] != "after" {
+	if len(got) != maxQueued+4 || got[1] != "0" || got[maxQueued] != "99" || got[maxQueued+1] != "(2 more lines)" ||
+		got[maxQueued+2] != "after" {
 		t.Errorf("output is %q", got)
 	}
 }

@@ -47,7 +47,8 @@ func TestExamplesParse(t *testing.T) {
 		{`{"type":"array","items":{"type":"integer"},"default":[1,2]}`, "x=1 x=2", `[1,2]`},
 		{`{"type":"array","items":{"type":"string"}}`, "x=text", `["text"]`},
 		{`{"type":"array","default":[]}`, "x:=[]", `[]`},
-		{`{"type":"object","required":["a"],"properties":{"a":{"type":"object","required":["b"],"properties":{"b":{"type":"boolean"}}}}}`, `x={"a":{"b":true}}`, `{"a":{"b":true}}`},
+		{`{"type":"object","required":["a"],"properties":{"a":{"type":"object","required":["b"],` +
+			`"properties":{"b":{"type":"boolean"}}}}}`, `x={"a":{"b":true}}`, `{"a":{"b":true}}`},
 		{`{"type":"null"}`, "x=null", `null`},
 		{`{"const":7}`, "x=7", `7`},
 		{`{"type":["string","integer"],"default":7}`, "x=7", `7`},
@@ -67,7 +68,8 @@ func TestExamplesParse(t *testing.T) {
 }
 
 func TestExampleOfOptionalArguments(t *testing.T) {
-	if got := Example(json.RawMessage(`{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`)); !slices.Equal(got, []string{"b=text"}) {
+	if got := Example(json.RawMessage(`{"type":"object","properties":{"b":{"type":"string"},` +
+		`"a":{"type":"string"}}}`)); !slices.Equal(got, []string{"b=text"}) {
 		t.Errorf("%q", got)
 	}
 	for _, schema := range []string{`{}`, ``, `true`, `{"required":["a=b",""]}`, `[`} {
@@ -85,20 +87,27 @@ func TestSchemasAreReadAsAValidatorReadsThem(t *testing.T) {
 			`{"properties":{"body":{"anyOf":[{"type":"null"},{"type":"object","properties":{"n":{"type":"integer"},"to":{"type":"array","items":{"type":"object"}}}}]},
 				"count":{"$ref":"#/properties/body/anyOf/1/properties/n"},"cc":{"type":"array","items":{"$ref":"#/properties/body/anyOf/1/properties/to/items"}},
 				"page":{"$ref":"#/$defs/Page%5BItem%5D"},"a/b~c":{"$ref":"#/$defs/a~1b~0c"}},"$defs":{"Page[Item]":{"type":"object"},"a/b~c":{"type":"boolean"}}}`,
-			`count=3|cc={"a":1}|page={"n":1}|a/b~c=true`, `[body=object] [count=integer] [cc=object…] [page=object] [a/b~c=boolean]`,
+			`count=3|cc={"a":1}|page={"n":1}|a/b~c=true`,
+			`[body=object] [count=integer] [cc=object…] [page=object] [a/b~c=boolean]`,
 			`{"count":3,"cc":[{"a":1}],"page":{"n":1},"a/b~c":true}`,
 		},
-		{`{"$id":"https://example.com/a","properties":{"x":{"$ref":"b#item"},"y":{"$ref":"/a#/properties/z"},"z":{"type":"integer"}},"$defs":{"b":{"$id":"b","$defs":{"i":{"$anchor":"item","type":"boolean"}}}}}`,
+		{`{"$id":"https://example.com/a","properties":{"x":{"$ref":"b#item"},"y":{"$ref":"/a#/properties/z"},` +
+			`"z":{"type":"integer"}},"$defs":{"b":{"$id":"b","$defs":{"i":{"$anchor":"item","type":"boolean"}}}}}`,
 			`x=true|y=1`, `[x=boolean] [y=integer] [z=integer]`, `{"x":true,"y":1}`},
-		{`{"type":"object","$ref":"#/$defs/In","$defs":{"In":{"properties":{"n":{"type":"integer"}},"required":["n"]}}}`, `n=1`, `n=integer`, `{"n":1}`},
-		{`{"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"b":{"allOf":[{"type":["number","null"]},{"type":"integer"}]}}}]}`,
+		{`{"type":"object","$ref":"#/$defs/In","$defs":{"In":{"properties":{"n":{"type":"integer"}},` +
+			`"required":["n"]}}}`, `n=1`, `n=integer`, `{"n":1}`},
+		{`{"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},` +
+			`{"properties":{"b":{"allOf":[{"type":["number","null"]},{"type":"integer"}]}}}]}`,
 			`a=1|b=2`, `a=integer [b=integer]`, `{"a":1,"b":2}`},
 		{ // alternatives at the root: what all require is required
-			`{"anyOf":[{"properties":{"id":{"type":"integer"},"v":{"type":"string"}},"required":["v","id"]},{"$ref":"#/$defs/b"},{"type":"null"}],"$defs":{"b":{"properties":{"name":{"type":"string"},"v":{"type":"string"}},"required":["v","name"]}}}`,
+			`{"anyOf":[{"properties":{"id":{"type":"integer"},"v":{"type":"string"}},"required":["v","id"]},` +
+				`{"$ref":"#/$defs/b"},{"type":"null"}],"$defs":{"b":{"properties":{"name":{"type":"string"},` +
+				`"v":{"type":"string"}},"required":["v","name"]}}}`,
 			`name=5|v=6`, `[id=integer] v=string [name=string]`, `{"name":"5","v":"6"}`,
 		},
 		{ // the words choose an alternative by its constant
-			`{"oneOf":[{"properties":{"kind":{"const":"n"},"value":{"type":"integer"}},"required":["kind","value"]},{"properties":{"kind":{"const":"t"},"value":{"type":"string"}},"required":["kind","value"]}]}`,
+			`{"oneOf":[{"properties":{"kind":{"const":"n"},"value":{"type":"integer"}},"required":["kind","value"]},` +
+				`{"properties":{"kind":{"const":"t"},"value":{"type":"string"}},"required":["kind","value"]}]}`,
 			`value=5|kind=t`, `kind=n|t value=integer|string`, `{"value":"5","kind":"t"}`,
 		},
 		{ // values of alternatives
@@ -106,14 +115,20 @@ func TestSchemasAreReadAsAValidatorReadsThem(t *testing.T) {
 				"d":{"anyOf":[{"enum":["v"]},{"type":"string"}]},"e":{"allOf":[{"enum":["p","q","r"]},{"enum":["q","r","s"]}]}},"$defs":{"c":{"enum":["red","blue"]}}}`,
 			`a=red|c=null|d=5`, `[a=red|blue] [b=x|y] [c=u] [d=string] [e=q|r]`, `{"a":"red","c":null,"d":"5"}`,
 		},
-		{`{"properties":{"a":{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"}},"b":{"type":"array","items":[{"type":"integer"}],"additionalItems":{"type":"boolean"}}}}`,
+		{`{"properties":{"a":{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"}},` +
+			`"b":{"type":"array","items":[{"type":"integer"}],"additionalItems":{"type":"boolean"}}}}`,
 			`a=1|a=2|b=1|b=true`, `[a=integer…] [b=integer…]`, `{"a":[1,"2"],"b":[1,true]}`},
-		{`{"patternProperties":{"^n":{"type":"integer"}},"additionalProperties":{"type":"boolean"}}`, `n1=1|x=true`, ``, `{"n1":1,"x":true}`},
-		{`{"properties":{"a":{}},"if":{"properties":{"a":{"const":"x"}}},"then":{"properties":{"b":{"type":"integer"}}},"dependentSchemas":{"a":{"properties":{"c":{"type":"boolean"}}}}}`,
+		{`{"patternProperties":{"^n":{"type":"integer"}},"additionalProperties":{"type":"boolean"}}`, `n1=1|x=true`, ``,
+			`{"n1":1,"x":true}`},
+		{`{"properties":{"a":{}},"if":{"properties":{"a":{"const":"x"}}},` +
+			`"then":{"properties":{"b":{"type":"integer"}}},` +
+			`"dependentSchemas":{"a":{"properties":{"c":{"type":"boolean"}}}}}`,
 			`a=x|b=1|c=true`, `[a=any] [b=integer] [c=boolean]`, `{"a":"x","b":1,"c":true}`},
-		{`{"$ref":"#/$defs/a","unevaluatedProperties":{"type":"integer"},"$defs":{"a":{"properties":{"a":{"type":"string"}}}}}`, `a=1|b=1`, `[a=string]`, `{"a":"1","b":1}`},
+		{`{"$ref":"#/$defs/a","unevaluatedProperties":{"type":"integer"},` +
+			`"$defs":{"a":{"properties":{"a":{"type":"string"}}}}}`, `a=1|b=1`, `[a=string]`, `{"a":"1","b":1}`},
 		{`{"required":["x"],"properties":{"never":false}}`, `x=1`, `x=any`, `{"x":"1"}`},
-		{`{"properties":{"x":{"$ref":"#/%zz","type":"integer"},"y":{"$ref":"#/properties/x/5"}}}`, `x=1|y=1`, `[x=integer] [y=any]`, `{"x":1,"y":"1"}`},
+		{`{"properties":{"x":{"$ref":"#/%zz","type":"integer"},"y":{"$ref":"#/properties/x/5"}}}`, `x=1|y=1`,
+			`[x=integer] [y=any]`, `{"x":1,"y":"1"}`},
 	} {
 		schema := json.RawMessage(test.schema)
 		if got := Summary(schema); got != test.summary {
@@ -127,10 +142,12 @@ func TestSchemasAreReadAsAValidatorReadsThem(t *testing.T) {
 		}
 	}
 	for schema, words := range map[string]string{
-		`{"allOf":[{"properties":{"a":{}}}],"unevaluatedProperties":false}`:                                                     "b=1",
-		`{"anyOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}},"additionalProperties":false}]}`: "c=1",
+		`{"allOf":[{"properties":{"a":{}}}],"unevaluatedProperties":false}`: "b=1",
+		`{"anyOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}},` +
+			`"additionalProperties":false}]}`: "c=1",
 		`{"properties":{"a":false}}`: "a=1",
-		`{"oneOf":[{"properties":{"k":{"const":"n"},"v":{}},"required":["k","v"]},{"properties":{"k":{"const":"t"}}}]}`: "k=n",
+		`{"oneOf":[{"properties":{"k":{"const":"n"},"v":{}},"required":["k","v"]},` +
+			`{"properties":{"k":{"const":"t"}}}]}`: "k=n",
 	} {
 		if got, err := Parse(json.RawMessage(schema), []string{words}); err == nil {
 			t.Errorf("%s: %s is %s", schema, words, got)
@@ -142,7 +159,8 @@ func TestAnnotationsNextToAReferenceComeFirst(t *testing.T) {
 	got := Arguments(json.RawMessage(`{"$defs":{"c":{"enum":["red","blue"],"description":"A colour","default":"red"}},"properties":{
 		"wall":{"$ref":"#/$defs/c","default":"blue","description":"Colour of the wall"},"trim":{"anyOf":[{"$ref":"#/$defs/c"},{"type":"null"}]}}}`))
 	want := []Argument{
-		{Name: "wall", Type: "red|blue", Default: `"blue"`, Description: "Colour of the wall", Values: []string{"red", "blue"}},
+		{Name: "wall", Type: "red|blue", Default: `"blue"`, Description: "Colour of the wall",
+			Values: []string{"red", "blue"}},
 		{Name: "trim", Type: "red|blue", Default: `"red"`, Description: "A colour", Values: []string{"red", "blue"}},
 	}
 	if !reflect.DeepEqual(got, want) {

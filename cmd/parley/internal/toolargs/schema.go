@@ -368,7 +368,8 @@ func (n node) fitting(given map[string][]word) node {
 			for key, words := range given {
 				p, ok := b.property(key)
 				values, only := p.values()
-				if !ok || only && len(words) == 1 && !words[0].json && !slices.Contains(wordsFor(values), words[0].text) {
+				if !ok || only && len(words) == 1 && !words[0].json &&
+					!slices.Contains(wordsFor(values), words[0].text) {
 					return false
 				}
 			}

@@ -84,7 +84,8 @@ func TestParseConvertsWordsByTheirSchemaTypes(t *testing.T) {
 }
 
 func TestParseRejectsInvalidWords(t *testing.T) {
-	const closed = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"],"additionalProperties":false}`
+	const closed = `{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},` +
+		`"required":["city"],"additionalProperties":false}`
 	for _, c := range []struct{ schema, words, want string }{
 		{everything, `whole=1.5`, `argument "whole": "1.5" must be an integer`},
 		{everything, `whole=1e3`, `argument "whole": "1e3" must be an integer`},
@@ -121,9 +122,12 @@ func TestParseRejectsInvalidWords(t *testing.T) {
 func TestUndefinedArgumentsAreNamedAlthoughTheSchemaAllowsThem(t *testing.T) {
 	for _, c := range []struct{ schema, arguments, want string }{
 		{`{"properties":{"name":{}}}`, `{"nmae":"Ada"}`, `unknown argument "nmae"; did you mean name?`},
-		{`{"properties":{"name":{}}}`, `{"city":"Oslo","name":1}`, `unknown argument "city"; the arguments are [name=any]`},
-		{`{"properties":{"name":{}},"additionalProperties":true}`, `{"Name":1}`, `unknown argument "Name"; did you mean name?`},
-		{`{"properties":{"name":{}},"additionalProperties":{"type":"string"}}`, `{"nmae":"a","x":"b"}`, `unknown argument "nmae"; did you mean name?`},
+		{`{"properties":{"name":{}}}`, `{"city":"Oslo","name":1}`,
+			`unknown argument "city"; the arguments are [name=any]`},
+		{`{"properties":{"name":{}},"additionalProperties":true}`, `{"Name":1}`,
+			`unknown argument "Name"; did you mean name?`},
+		{`{"properties":{"name":{}},"additionalProperties":{"type":"string"}}`, `{"nmae":"a","x":"b"}`,
+			`unknown argument "nmae"; did you mean name?`},
 		{`{"allOf":[{"properties":{"a":{}}}],"anyOf":[{"properties":{"b":{}}},{}]}`, `{"a":1,"b":1}`, ``},
 		{`{"properties":{"a":{}},"patternProperties":{"^x-":{}}}`, `{"x-1":1}`, ``},
 		{`{"properties":{"a":{}},"additionalProperties":false}`, `{"b":1}`, ``}, // Parse returns an error
@@ -143,11 +147,12 @@ func TestUndefinedArgumentsAreNamedAlthoughTheSchemaAllowsThem(t *testing.T) {
 
 func TestSummaryUsesTheNotationOfTheCommandLine(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["a"]}`: `[z=string] a=integer`,
-		`{"properties":{"tags":{"type":"array","items":{"type":"string"}}}}`:                             `[tags=string…]`,
-		`{"properties":{"unit":{"enum":["c","f"]}}}`:                                                     `[unit=c|f]`,
-		`{"properties":{"x":{"type":["string","null"]},"y":{}}}`:                                         `[x=string] [y=any]`,
-		`{"properties":{"m":{"anyOf":[{"type":"string"},{"type":"integer"}]}}}`:                          `[m=string|integer]`,
+		`{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},` +
+			`"required":["a"]}`: `[z=string] a=integer`,
+		`{"properties":{"tags":{"type":"array","items":{"type":"string"}}}}`:    `[tags=string…]`,
+		`{"properties":{"unit":{"enum":["c","f"]}}}`:                            `[unit=c|f]`,
+		`{"properties":{"x":{"type":["string","null"]},"y":{}}}`:                `[x=string] [y=any]`,
+		`{"properties":{"m":{"anyOf":[{"type":"string"},{"type":"integer"}]}}}`: `[m=string|integer]`,
 		`{"type":"object"}`: ``,
 		`true`:              ``,
 		`not JSON`:          ``,
@@ -163,11 +168,13 @@ func TestRecursiveAndInvalidSchemasAreReadWithinBounds(t *testing.T) {
 	for _, schema := range []string{
 		`{"$ref":"#"}`,
 		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"array","items":{"$ref":"#/$defs/a"}}}}`,
-		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/a"},`, 500) + `{}]}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[` +
+			strings.Repeat(`{"$ref":"#/$defs/a"},`, 500) + `{}]}}}`,
 		`{"properties":{"a":{"$ref":"https://example.com/schema"}}}`,
 		`{"properties":{"a":{"$ref":7,"type":7,"enum":7,"anyOf":7,"items":7}},"required":7}`,
 		`{"properties":[]}`,
-		`{"anyOf":[` + strings.Repeat(`{"$ref":"#"},`, 50) + `{"properties":{"a":{}}}],"patternProperties":{"[":true},"$id":":","$anchor":"%"}`,
+		`{"anyOf":[` + strings.Repeat(`{"$ref":"#"},`, 50) +
+			`{"properties":{"a":{}}}],"patternProperties":{"[":true},"$id":":","$anchor":"%"}`,
 		`{"$ref":"#/allOf/0","allOf":[{"$ref":"#","if":{},"then":{"$ref":"#"},"dependentSchemas":{"a":{"$ref":"#"}}}]}`,
 	} {
 		_ = Summary(json.RawMessage(schema))

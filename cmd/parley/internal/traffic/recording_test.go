@@ -65,17 +65,23 @@ func TestMessagesAreKeptExactly(t *testing.T) {
 
 func TestHTTPEventsAreReadAsTheyWereWritten(t *testing.T) {
 	events := []Event{
-		{Time: start, From: Client, Wire: HTTP, Exchange: 1, Request: &Request{"POST", "http://127.0.0.1/mcp?x=1", http.Header{"Accept": {"a", "b"}}}, Message: []byte("{}")},
-		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
+		{Time: start, From: Client, Wire: HTTP, Exchange: 1,
+			Request: &Request{"POST", "http://127.0.0.1/mcp?x=1", http.Header{"Accept": {"a", "b"}}},
+			Message: []byte("{}")},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1,
+			Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
 		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{ID: "7", Retry: "100"}},
-		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{}, Message: []byte("[1]"), Peer: "files", Truncated: true},
+		{Time: start, From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{}, Message: []byte("[1]"),
+			Peer: "files", Truncated: true},
 		{Time: start, From: Server, Wire: HTTP, Exchange: 1, End: true, Error: "unexpected EOF"},
 	}
-	h, entries, err := ReadAll(strings.NewReader(write(t, WriterOptions{Program: "parley 1", Target: "http://127.0.0.1/mcp"}, events...)))
+	h, entries, err := ReadAll(strings.NewReader(write(t,
+		WriterOptions{Program: "parley 1", Target: "http://127.0.0.1/mcp"}, events...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp", Redacted: true}, h); diff != "" {
+	if diff := cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp",
+		Redacted: true}, h); diff != "" {
 		t.Error(diff)
 	}
 	var got []Event
@@ -90,13 +96,14 @@ func TestHTTPEventsAreReadAsTheyWereWritten(t *testing.T) {
 func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
 	const header = `{"parleyRecording":1}` + "\n"
 	for text, want := range map[string]string{
-		"":                           "the recording is empty",
-		`{"mcpServers":{}}`:          "line 1: not a recording: the first line must be an object with parleyRecording",
-		"tools:\n- a":                "line 1: not a recording",
-		`{"parleyRecording":2}`:      "line 1: the recording has version 2, and this program reads versions up to 1; use a newer parley",
-		header + "\n{":               "line 3: ",
-		header + `{"from":"host"}`:   `line 2: from must be "client" or "server", not "host"`,
-		header + `{"from":"client"}`: `line 2: wire must be "stdio" or "http"`,
+		"":                  "the recording is empty",
+		`{"mcpServers":{}}`: "line 1: not a recording: the first line must be an object with parleyRecording",
+		"tools:\n- a":       "line 1: not a recording",
+		`{"parleyRecording":2}`: "line 1: the recording has version 2, and this program reads versions up to 1; " +
+			"use a newer parley",
+		header + "\n{":                             "line 3: ",
+		header + `{"from":"host"}`:                 `line 2: from must be "client" or "server", not "host"`,
+		header + `{"from":"client"}`:               `line 2: wire must be "stdio" or "http"`,
 		header + `{"from":"client","wire":"http"}`: "line 2: exchange must be a positive number over HTTP",
 		header + strings.Repeat("x", maxLine+1):    "line 2: longer than ",
 	} {
@@ -108,14 +115,16 @@ func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
 }
 
 func TestUnknownMembersAreIgnored(t *testing.T) {
-	_, entries, err := ReadAll(strings.NewReader(`{"parleyRecording":1,"new":1}` + "\n" + `{"from":"client","wire":"stdio","new":[],"message":{}}`))
+	_, entries, err := ReadAll(strings.NewReader(`{"parleyRecording":1,"new":1}` + "\n" +
+		`{"from":"client","wire":"stdio","new":[],"message":{}}`))
 	if err != nil || len(entries) != 1 || string(entries[0].Message) != "{}" {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
 
 func TestLongMessagesAreTruncated(t *testing.T) {
-	text := write(t, WriterOptions{}, Event{From: Client, Wire: Stdio, Message: bytes.Repeat([]byte("\xff"), MaxMessage+1)})
+	text := write(t, WriterOptions{}, Event{From: Client, Wire: Stdio,
+		Message: bytes.Repeat([]byte("\xff"), MaxMessage+1)})
 	_, entries, err := ReadAll(strings.NewReader(text))
 	if err != nil || len(entries) != 1 {
 		t.Fatal(len(entries), err)
@@ -194,7 +203,8 @@ func TestCreateKeepsAnExistingFile(t *testing.T) {
 	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
 		t.Error(entries, err)
 	}
-	if _, _, err := Create(path, WriterOptions{}); err == nil || !strings.HasSuffix(err.Error(), "file exists; remove the file, or choose another name") {
+	if _, _, err := Create(path, WriterOptions{}); err == nil ||
+		!strings.HasSuffix(err.Error(), "file exists; remove the file, or choose another name") {
 		t.Error(err)
 	}
 }
@@ -202,10 +212,14 @@ func TestCreateKeepsAnExistingFile(t *testing.T) {
 func TestHARHasEachExchange(t *testing.T) {
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	text := write(t, WriterOptions{Program: "parley 1.2"},
-		Event{Time: at(0), From: Client, Wire: HTTP, Exchange: 1, Request: &Request{"POST", "http://h/mcp?a=b", http.Header{"Content-Type": {"application/json"}}}, Message: []byte(`{"id":1}`)},
+		Event{Time: at(0), From: Client, Wire: HTTP, Exchange: 1,
+			Request: &Request{"POST", "http://h/mcp?a=b", http.Header{"Content-Type": {"application/json"}}},
+			Message: []byte(`{"id":1}`)},
 		Event{Time: at(1), From: Client, Wire: HTTP, Exchange: 2, Request: &Request{"DELETE", "http://h/mcp", nil}},
-		Event{Time: at(5), From: Server, Wire: HTTP, Exchange: 1, Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
-		Event{Time: at(8), From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{ID: "7", Name: "message"}, Message: []byte(`{"id":1}`)},
+		Event{Time: at(5), From: Server, Wire: HTTP, Exchange: 1,
+			Response: &Response{200, http.Header{"Content-Type": {"text/event-stream"}}}},
+		Event{Time: at(8), From: Server, Wire: HTTP, Exchange: 1, Stream: &StreamPart{ID: "7", Name: "message"},
+			Message: []byte(`{"id":1}`)},
 		Event{Time: at(9), From: Server, Wire: HTTP, Exchange: 2, Response: &Response{204, nil}, End: true},
 		Event{Time: at(9), From: Server, Wire: HTTP, Exchange: 1, End: true},
 	)
@@ -225,7 +239,8 @@ func TestHARHasEachExchange(t *testing.T) {
 		t.Fatal(b.String())
 	}
 	first, second := out.Log.Entries[0], out.Log.Entries[1]
-	if want := "id: 7\nevent: message\ndata: {\"id\":1}\n\n"; first.Response.Content.Text != want || first.Response.Status != 200 || first.Time != 9 || first.Timings.Wait != 5 {
+	if want := "id: 7\nevent: message\ndata: {\"id\":1}\n\n"; first.Response.Content.Text != want ||
+		first.Response.Status != 200 || first.Time != 9 || first.Timings.Wait != 5 {
 		t.Errorf("%+v", first)
 	}
 	if first.Request.Body.Text != `{"id":1}` || first.Request.Query[0] != (harPair{"a", "b"}) {

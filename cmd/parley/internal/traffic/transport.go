@@ -20,8 +20,8 @@ type Transport struct {
 	Base http.RoundTripper
 	// Report receives the events, possibly concurrently. A message is valid until Report returns.
 	Report func(Event)
-	// Exchanges is the number of the last exchange. Transports that share it have no number twice. Nil means a counter of
-	// this Transport.
+	// Exchanges is the number of the last exchange. Transports that share it have no number twice. Nil means a counter
+	// of this Transport.
 	Exchanges *atomic.Int64
 
 	own atomic.Int64
@@ -45,7 +45,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	head := &Response{Status: resp.StatusCode, Header: resp.Header.Clone()}
-	body := &responseBody{ReadCloser: resp.Body, request: req, report: t.Report, exchange: n, length: resp.ContentLength}
+	body := &responseBody{ReadCloser: resp.Body, request: req, report: t.Report, exchange: n,
+		length: resp.ContentLength}
 	if isEventStream(resp.Header) {
 		t.Report(Event{From: Server, Wire: HTTP, Exchange: n, Response: head})
 		body.events = &eventParser{emit: func(part StreamPart, data []byte) {

@@ -60,7 +60,9 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, ": comment\nid: 1\nretry: 5\n\ndata: a\r\ndata:b\r\n\r\nevent: endpoint\rdata: /x\r\rdata\ndata: c\n\ndata: unfinished")
+		_, _ = io.WriteString(w,
+			": comment\nid: 1\nretry: 5\n\ndata: a\r\ndata:b\r\n\r\nevent: endpoint\rdata: /x\r\rdata\ndata: "+
+				"c\n\ndata: unfinished")
 	}))
 	defer s.Close()
 	got := new(reports)
@@ -84,7 +86,8 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 	if text := send(strings.NewReader("one")); text != "answer to one" {
 		t.Error(text)
 	}
-	if text := send(io.MultiReader(strings.NewReader("t"), strings.NewReader("wo"))); text != "answer to two" { // without GetBody
+	// without GetBody
+	if text := send(io.MultiReader(strings.NewReader("t"), strings.NewReader("wo"))); text != "answer to two" {
 		t.Error(text)
 	}
 	if text := send(nil); !strings.HasSuffix(text, "unfinished") {
@@ -93,7 +96,8 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 	want := []string{
 		`1 client POST "one"`, `1 server 200 "answer to one" end`,
 		`2 client POST "two"`, `2 server 200 "answer to two" end`,
-		`3 client POST`, `3 server 200`, `3 server {ID:1 Name: Retry:5}`, `3 server {ID: Name: Retry:} "a\nb"`, `3 server {ID: Name:endpoint Retry:} "/x"`, `3 server {ID: Name: Retry:} "\nc"`, `3 server end`,
+		`3 client POST`, `3 server 200`, `3 server {ID:1 Name: Retry:5}`, `3 server {ID: Name: Retry:} "a\nb"`,
+		`3 server {ID: Name:endpoint Retry:} "/x"`, `3 server {ID: Name: Retry:} "\nc"`, `3 server end`,
 	}
 	if !slices.Equal(got.lines, want) {
 		t.Errorf("reported\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(want, "\n"))
@@ -240,7 +244,8 @@ func TestObserverReportsRequestsAndResponses(t *testing.T) {
 	check(t, s, got,
 		`1 client POST http://named/a?b "one"`, `1 server 202 "answer to one" end`,
 		`2 client POST http://named/`, `2 server 200 end`,
-		`3 client POST http://named/stream "two"`, `3 server 200`, `3 server {ID: Name: Retry:} "1"`, `3 server {ID:2 Name: Retry:} "2"`, `3 server end`,
+		`3 client POST http://named/stream "two"`, `3 server 200`, `3 server {ID: Name: Retry:} "1"`,
+		`3 server {ID:2 Name: Retry:} "2"`, `3 server end`,
 		`4 client POST http://named/unread "`+strings.Repeat("3", 9000)+`"`, `4 server 401 "no\n" end`,
 	)
 }
@@ -303,7 +308,8 @@ func TestServerConnReportsBothDirections(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Close()
-		if want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}; !slices.Equal(got.lines, want) {
+		if want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}; !slices.Equal(got.lines,
+			want) {
 			t.Errorf("reported %q", got.lines)
 		}
 	})

@@ -56,7 +56,8 @@ func Expand(h *config.Hook, values *config.Values) (Hook, error) {
 	if err != nil {
 		return Hook{}, err
 	}
-	hook := Hook{URL: address, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request, OnResponse: h.Response}
+	hook := Hook{URL: address, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request,
+		OnResponse: h.Response}
 	for _, p := range headers {
 		hook.Header.Add(p.Name, p.Value)
 	}
@@ -158,7 +159,8 @@ func (c *Client) Response(ctx context.Context, h *Hook, r *host.Request, result 
 func newEvent(name string, r *host.Request, result json.RawMessage) *event {
 	p := r.Caller.Principal
 	return &event{
-		Event: name, Server: r.Server, Method: r.Method, Kind: r.Kind, Name: r.Name, Arguments: r.Arguments, Result: result,
+		Event: name, Server: r.Server, Method: r.Method, Kind: r.Kind, Name: r.Name, Arguments: r.Arguments,
+		Result: result,
 		Caller: caller{p.Issuer(), p.Subject(), p.Client(), r.Caller.Scopes},
 	}
 }
@@ -205,7 +207,8 @@ func read(response *http.Response, from string) (*answer, error) {
 		return nil, fmt.Errorf("the hook at %s has answered with the status %d; it must be 200 or 204", from,
 			response.StatusCode)
 	}
-	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil ||
+		kind != "application/json" {
 		return nil, fmt.Errorf("the answer of the hook at %s must have the content type application/json", from)
 	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))

@@ -24,7 +24,8 @@ func serve(t *testing.T, f http.HandlerFunc) (*webhook.Client, *webhook.Hook) {
 		c.Close()
 		s.Close()
 	})
-	return c, &webhook.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute, OnRequest: true, OnResponse: true}
+	return c, &webhook.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute,
+		OnRequest: true, OnResponse: true}
 }
 
 func newRequest(t *testing.T) *host.Request {
@@ -32,7 +33,8 @@ func newRequest(t *testing.T) *host.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &host.Request{Method: "tools/call", Server: "files", Kind: "tool", Name: "write", Arguments: json.RawMessage(`{"a":1}`), Caller: &auth.Info{Principal: ada, Scopes: []string{"x"}}}
+	return &host.Request{Method: "tools/call", Server: "files", Kind: "tool", Name: "write",
+		Arguments: json.RawMessage(`{"a":1}`), Caller: &auth.Info{Principal: ada, Scopes: []string{"x"}}}
 }
 
 // respond returns a handler with one answer.
@@ -55,13 +57,16 @@ func TestHookReceivesTheEvent(t *testing.T) {
 	if err := c.Request(t.Context(), h, r); err != nil || string(r.Arguments) != `{"a":1}` {
 		t.Errorf("%v, arguments %s", err, r.Arguments)
 	}
-	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{"content":[]}`)); err != nil || string(result) != `{"content":[]}` {
+	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{"content":[]}`)); err != nil ||
+		string(result) != `{"content":[]}` {
 		t.Errorf("%s, %v", result, err)
 	}
 	const who = `"caller":{"issuer":"https://as.example","subject":"ada","client":"editor","scopes":["x"]}}`
 	want := []string{
-		`POST k application/json {"event":"request","server":"files","method":"tools/call","kind":"tool","name":"write","arguments":{"a":1},` + who,
-		`POST k application/json {"event":"response","server":"files","method":"tools/call","kind":"tool","name":"write","arguments":{"a":1},"result":{"content":[]},` + who,
+		`POST k application/json {"event":"request","server":"files","method":"tools/call","kind":"tool",` +
+			`"name":"write","arguments":{"a":1},` + who,
+		`POST k application/json {"event":"response","server":"files","method":"tools/call","kind":"tool",` +
+			`"name":"write","arguments":{"a":1},"result":{"content":[]},` + who,
 	}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("the hook has received\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -84,7 +89,8 @@ func TestHookChangesAndRejects(t *testing.T) {
 		t.Errorf("%v, arguments %s", err, r.Arguments)
 	}
 	c, h = serve(t, respond(200, "application/json", `{"action":"allow","result":{"content":[]}}`))
-	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{}`)); err != nil || string(result) != `{"content":[]}` {
+	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{}`)); err != nil ||
+		string(result) != `{"content":[]}` {
 		t.Errorf("%s, %v", result, err)
 	}
 	c, h = serve(t, respond(200, "application/json", `{"action":"deny","reason":"not today"}`))
@@ -108,12 +114,15 @@ func TestHookThatDoesNotAnswerWellRejects(t *testing.T) {
 		"duplicate name": {respond(200, "application/json", `{"action":"deny","action":"allow"}`), "is invalid"},
 		"no action":      {respond(200, "application/json", `{}`), "must be allow or deny"},
 		"result":         {respond(200, "application/json", `{"action":"allow","result":{}}`), "with a result"},
-		"too long":       {respond(200, "application/json", `{"action":"allow","reason":"`+strings.Repeat("x", 16<<20)+`"}`), "too long"},
+		"too long": {respond(200, "application/json",
+			`{"action":"allow","reason":"`+strings.Repeat("x", 16<<20)+`"}`), "too long"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			followed = followed || r.URL.Path == "/other"
 			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
 		}, "with the status 307"},
-		"closed": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot call the hook at 127.0.0.1"},
+		"closed": {func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, "cannot call the hook at 127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, h := serve(t, test.f)
@@ -138,7 +147,8 @@ func TestSlowHookRejects(t *testing.T) {
 	})
 	defer close(release)
 	h.Timeout = 20 * time.Millisecond
-	if err := c.Request(context.Background(), h, newRequest(t)); err == nil || !strings.Contains(err.Error(), "deadline") {
+	if err := c.Request(context.Background(), h, newRequest(t)); err == nil ||
+		!strings.Contains(err.Error(), "deadline") {
 		t.Errorf("%v", err)
 	}
 }

@@ -96,7 +96,8 @@ f:5:6: tests/2/with/a: expected a value, got nothing; it is required`
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Decode(s, new(any)); err == nil || err.Error() != "f:1:1: tests: expected array, got nothing; it is required" {
+	if err := d.Decode(s, new(any)); err == nil ||
+		err.Error() != "f:1:1: tests: expected array, got nothing; it is required" {
 		t.Errorf("got %v", err)
 	}
 }
