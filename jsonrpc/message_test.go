@@ -490,18 +490,6 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 	}
 }
 
-// Rule J8.
-func TestABatchIsNotAMessage(t *testing.T) {
-	for _, batch := range []string{"[" + samples[0] + "]", "[" + samples[0] + "," + samples[3] + "]", "[]", " [ ] ",
-		"[[" + samples[0] + "]]"} {
-		m, err := jsonrpc.Parse([]byte(batch), jsonrpc.Limits{})
-		if err == nil || rejection(t, err).Code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid ||
-			!m.ID.IsZero() {
-			t.Errorf("%s: %v, %+v; want an invalid request", batch, err, m)
-		}
-	}
-}
-
 func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m",}`), jsonrpc.Limits{})
 	wire := rejection(t, err).Wire()

@@ -389,11 +389,3 @@ func TestStderrIsDrainedWithoutLoggerAndFunction(t *testing.T) {
 	send(t, p, "{}")
 	wantMessage(t, p, "{}")
 }
-
-func TestExitErrorHasEndOfStderr(t *testing.T) {
-	p := start(t, as("no such role"))
-	err, ok := p.Wait().(*transport.ExitError)
-	if !ok || err.Code != 1 || !strings.Contains(string(err.Stderr), "no such role") {
-		t.Fatalf("got %v", err)
-	}
-}
