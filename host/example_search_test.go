@@ -40,7 +40,7 @@ func ExampleHost_Search() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(tool.Name, string(tool.Definition.InputSchema))
+		fmt.Printf("%s\n%s\n", tool.Name, tool.Definition.InputSchema)
 	}
 	// Output:
 	// files__read_file
