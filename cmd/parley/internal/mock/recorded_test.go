@@ -199,14 +199,17 @@ func record(t *testing.T, s *server.Server, revision mcp.Revision) (recorded []b
 	return bytes.Clone(file.Bytes()), seen
 }
 
-// fromRecording returns the mock of a recording.
-func fromRecording(t testing.TB, recorded []byte, logger *slog.Logger) *Mock {
+// recordedMock returns the mock of a recording.
+func recordedMock(t testing.TB, recorded []byte, logger *slog.Logger) *Mock {
 	t.Helper()
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	h, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := FromRecording(h, entries, Options{Logger: logger})
+	m, err := fromRecording(h, entries, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +224,7 @@ func TestTheMockOfARecordingRespondsAsTheServerDid(t *testing.T) {
 				if !transport.Supports(revision) {
 					continue
 				}
-				c := transport.Dial(t, fromRecording(t, recorded, nil).Server(), mcptest.WithRevision(revision),
+				c := transport.Dial(t, recordedMock(t, recorded, nil).Server(), mcptest.WithRevision(revision),
 					answering)
 				if diff := cmp.Diff(want, use(t, c)); diff != "" {
 					t.Errorf("over %s, the mock differs:\n%s\n%s", transport.Name, diff, recorded)
@@ -236,7 +239,7 @@ func TestARecordingIsServedInOtherRevisions(t *testing.T) {
 		mcp.V20251125: mcp.V20260728} {
 		recorded, _ := record(t, original(), from)
 		_, want := record(t, original(), to)
-		c := mcptest.Dial(t, fromRecording(t, recorded, nil).Server(), mcptest.WithRevision(to), answering)
+		c := mcptest.Dial(t, recordedMock(t, recorded, nil).Server(), mcptest.WithRevision(to), answering)
 		if diff := cmp.Diff(want, use(t, c)); diff != "" {
 			t.Errorf("from %s to %s, the mock differs:\n%s", from, to, diff)
 		}
@@ -271,7 +274,7 @@ const echoes = `
 `
 
 func TestSecretsMatchAnyValue(t *testing.T) {
-	c := mcptest.Dial(t, fromRecording(t, lines(echoes), nil).Server())
+	c := mcptest.Dial(t, recordedMock(t, lines(echoes), nil).Server())
 	for _, user := range []string{"bob", "ada"} {
 		got, err := client.CallTool[string](t.Context(), c, "login",
 			map[string]any{"auth": map[string]string{"password": "secret"}, "user": user})
@@ -288,7 +291,7 @@ func TestSecretsMatchAnyValue(t *testing.T) {
 }
 
 func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
-	c := mcptest.Dial(t, fromRecording(t, lines(`
+	c := mcptest.Dial(t, recordedMock(t, lines(`
 		>{"jsonrpc":"2.0","id":1,"method":"tools/list"}
 		<{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"login","inputSchema":{"type":"object"}}]}}
 	`), nil).Server())
@@ -301,7 +304,7 @@ func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
 }
 
 func TestUnlistedToolsAreServedAndNotListed(t *testing.T) {
-	c := mcptest.Dial(t, fromRecording(t, lines(echoes), nil).Server())
+	c := mcptest.Dial(t, recordedMock(t, lines(echoes), nil).Server())
 	if got, err := client.CallTool[string](t.Context(), c, "lost", nil); err != nil || got != "not listed" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -314,7 +317,7 @@ func TestUnlistedToolsAreServedAndNotListed(t *testing.T) {
 
 func TestUnknownNamesAreErrorsThatNameTheOthers(t *testing.T) {
 	var log strings.Builder
-	m := fromRecording(t, lines(echoes), slog.New(slog.NewTextHandler(&log, nil)))
+	m := recordedMock(t, lines(echoes), slog.New(slog.NewTextHandler(&log, nil)))
 	c := mcptest.Dial(t, m.Server())
 	_, err := c.CallTool(t.Context(), "logout", nil)
 	wire := new(jsonrpc.Error)
@@ -334,7 +337,7 @@ func TestInvalidRecordingsAreErrors(t *testing.T) {
 	} {
 		h, entries, err := traffic.ReadAll(bytes.NewReader(lines(text)))
 		if err == nil {
-			_, err = FromRecording(h, entries, Options{})
+			_, err = fromRecording(h, entries, slog.New(slog.DiscardHandler))
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

@@ -2,14 +2,12 @@ package mock
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
@@ -52,7 +50,7 @@ func exchange(t *testing.T, m *Mock, requests ...string) []string {
 }
 
 func TestRequestsOfUnknownMethodsAreAnsweredAsRecorded(t *testing.T) {
-	m := fromRecording(t, lines(echoes), nil)
+	m := recordedMock(t, lines(echoes), nil)
 	got := exchange(t, m,
 		`{"jsonrpc":"2.0","id":1,"method":"example/echo","params":{"a":1,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"example/echo","params":{"a":2,"_meta":META}}`,
@@ -85,79 +83,30 @@ func httpLines(text string) []byte {
 const callTool = `"request":{"method":"POST","url":"http://127.0.0.1/mcp"},"message":{"jsonrpc":"2.0","id":1,` +
 	`"method":"tools/call","params":{"name":`
 
-const faultyRecording = `
-	0 C 1 ` + callTool + `"busy","arguments":{}}}
+// A recording has results and errors. What else ends a request is written in YAML.
+func TestRequestsWithoutAnAnswerAreNotPlayed(t *testing.T) {
+	c := mcptest.Dial(t, recordedMock(t, httpLines(`
+	0 C 1 `+callTool+`"busy","arguments":{}}}
 	1 S 1 "response":{"status":503,"headers":{"Retry-After":["7"]}},"end":true
-	1 C 2 ` + callTool + `"busy","arguments":{}}}
+	1 C 2 `+callTool+`"busy","arguments":{}}}
 	3 S 2 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"free"}]}},"end":true
-	3 C 3 ` + callTool + `"cut","arguments":{}}}
+	3 C 3 `+callTool+`"cut","arguments":{}}}
 	3 S 3 "response":{"status":200,"headers":{"Content-Type":["text/event-stream"]}}
 	3 S 3 "error":"unexpected EOF","end":true
-	4 C 4 ` + callTool + `"cut","arguments":{}}}
-	4 S 4 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"whole"}]}},"end":true
-	5 C 5 ` + callTool + `"login","arguments":{}}}
-	5 S 5 "response":{"status":401},"end":true
-	5 C 6 ` + callTool + `"login","arguments":{}}}
-	5 S 6 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"in"}]}},"end":true
-	6 C 7 ` + callTool + `"lost","arguments":{"a":1}}}
-	6 C 8 ` + callTool + `"lost","arguments":{"a":2}}}
+	6 C 7 `+callTool+`"lost","arguments":{"a":1}}}
+	6 C 8 `+callTool+`"lost","arguments":{"a":2}}}
 	6 S 8 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"found"}]}},"end":true
-`
-
-func TestFaultsOfARecordingAreRepeated(t *testing.T) {
-	m := fromRecording(t, httpLines(faultyRecording), nil)
-	c, err := client.Dial(t.Context(), client.URL(serve(t, m)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, err = c.CallTool(t.Context(), "busy", nil)
-	if overload, ok := errors.AsType[*call.OverloadError](err); !ok || overload.RetryAfter != 7*time.Second {
-		t.Errorf("busy: got %v", err)
-	}
-	if _, err := c.CallTool(t.Context(), "cut", nil); !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("cut: got %v", err)
-	}
-	for tool, want := range map[string]string{"busy": "free", "cut": "whole", "login": "in"} {
-		for range 2 { // the last response is repeated
-			if got, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || got != want {
-				t.Errorf("%s: got %q, %v", tool, got, err)
-			}
+	`), nil).Server())
+	for range 2 { // the last response is repeated
+		if got, err := client.CallTool[string](t.Context(), c, "busy", nil); err != nil || got != "free" {
+			t.Errorf("busy: got %q, %v", got, err)
 		}
 	}
-}
-
-func TestACallWithoutAResponseHasNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := mcptest.Dial(t, fromRecording(t, httpLines(faultyRecording), nil).Server())
-		_, err := c.CallTool(t.Context(), "lost", map[string]int{"a": 1}, client.WithTimeout(time.Second))
-		if timeout, ok := errors.AsType[*call.TimeoutError](err); !ok || timeout.After != time.Second {
-			t.Errorf("got %v", err)
+	for tool, want := range map[string]string{"cut": "unknown tool", "lost": `there are responses for {"a":2}`} {
+		if _, err := c.CallTool(t.Context(), tool, map[string]int{"a": 1}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", tool, err, want)
 		}
-	})
-}
-
-func TestThePaceOfARecordingIsKeptIfAsked(t *testing.T) {
-	for pace, want := range map[bool]time.Duration{false: 0, true: 2 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			h, entries, err := traffic.ReadAll(bytes.NewReader(httpLines(faultyRecording)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := FromRecording(h, entries, Options{Pace: pace})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := mcptest.Dial(t, m.Server())
-			_, _ = c.CallTool(t.Context(), "busy", nil) // has status 503
-			start := time.Now()
-			if _, err := c.CallTool(t.Context(), "busy", nil); err != nil {
-				t.Error(err)
-			}
-			if took := time.Since(start); took != want {
-				t.Errorf("with pace %t: took %v, want %v", pace, took, want)
-			}
-		})
 	}
 }
 
@@ -166,44 +115,41 @@ const ask = `"result":{"resultType":"input_required","requestState":"STATE",` +
 	`"requestedSchema":{"type":"object","properties":{}}}}}}}`
 
 func TestQuestionsOfOneCallAreAskedInOrder(t *testing.T) {
-	m := fromRecording(t, httpLines(`
+	question := func(message, state string) string {
+		return strings.NewReplacer("STATE", state, "Name?", message).Replace(ask)
+	}
+	m := recordedMock(t, httpLines(`
 		0 C 1 `+callTool+`"greet","arguments":{}}}
-		0 S 1 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(ask, "STATE", "one", 1)+`
+		0 S 1 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+question("Name?", "one")+`
 		1 C 2 `+callTool+
 		`"greet","arguments":{},"requestState":"tampered","inputResponses":{"name":{"action":"accept"}}}}
 		1 S 2 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid requestState"}}
-		1 C 6 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":5}}}
-		1 S 6 "response":{"status":400},"message":{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"invalid answer"}}
 		2 C 3 `+callTool+`"greet","arguments":{},"requestState":"one","inputResponses":{"name":{"action":"accept"}}}}
 		2 S 3 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+
-		strings.Replace(strings.Replace(ask, "STATE", "two", 1), `"name"`, `"day"`, 1)+`
+		strings.Replace(question("Day?", "two"), `"name"`, `"day"`, 1)+`
 		3 C 4 `+callTool+`"greet","arguments":{},"requestState":"two","inputResponses":{"day":{"action":"accept"}}}}
 		3 S 4 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"hello"}]}}
 		4 C 5 `+callTool+`"greet","arguments":{}}}
-		4 S 5 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+strings.Replace(ask, "STATE", "three", 1)+`
+		4 S 5 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,`+question("Never?", "three")+`
 	`), nil)
-	for range 2 { // the second call has no end in the recording, and ends as the first one
-		got := exchange(t, m,
-			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},"_meta":META}}`)[0]
-		for _, key := range []string{"name", "day"} {
-			_, state, _ := strings.Cut(got, `"requestState":"`)
-			state, _, _ = strings.Cut(state, `"`)
-			if !strings.Contains(got, fmt.Sprintf(`"inputRequests":{%q:`, key)) {
-				t.Fatalf("got %s, want the question %s", got, key)
+	// the result is the recorded one
+	for _, action := range []mcp.ElicitAction{mcp.ElicitAccept, mcp.ElicitDecline, mcp.ElicitCancel} {
+		var asked []string
+		c := mcptest.Dial(t, m.Server(), mcptest.WithRevision(mcp.V20260728), func(d *client.Dialer) {
+			d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				asked = append(asked, form.Message)
+				return &mcp.ElicitResult{Action: action}, nil
 			}
-			got = exchange(t, m,
-				fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{},`+
-					`"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{}}},"_meta":META}}`, state,
-					key))[0]
-		}
-		if !strings.Contains(got, `"text":"hello"`) {
-			t.Errorf("got %s", got)
+		})
+		got, err := client.CallTool[string](t.Context(), c, "greet", nil)
+		if err != nil || got != "hello" || !slices.Equal(asked, []string{"Name?", "Day?"}) {
+			t.Errorf("%s: got %q, %v after %q", action, got, err, asked)
 		}
 	}
 }
 
 func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
-	m := fromRecording(t, httpLines(`
+	m := recordedMock(t, httpLines(`
 		0 C 3 "message":{"jsonrpc":"2.0","id":3,"method":"resources/list"}
 		0 S 3 "message":{"jsonrpc":"2.0","id":3,"result":{"resources":[{"name":"b","uri":"a:b"}]}}
 		0 C 1 `+callTool+`"change","arguments":{}}}
@@ -239,29 +185,27 @@ func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
 }
 
 // stepsOf returns the kinds of the steps of the first call of a recording.
-func stepsOf(t *testing.T, recorded []byte, pace bool) string {
+func stepsOf(t *testing.T, recorded []byte) string {
 	t.Helper()
-	h, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
+	_, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := read(h, entries, pace)
+	r, err := read(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
 	for _, s := range r.calls[0].response.steps {
 		switch {
-		case s.wait > 0:
-			kinds = append(kinds, s.wait.String())
 		case s.progress != nil:
-			kinds = append(kinds, "progress "+s.progress.message)
-		case s.requests != nil:
-			kinds = append(kinds, fmt.Sprint(len(s.requests), " questions"))
-		case s.task:
-			kinds = append(kinds, "task")
-		case s.closeStream != nil:
-			kinds = append(kinds, "close for "+s.closeStream.String())
+			kinds = append(kinds, "progress "+s.progress.Message)
+		case s.elicit != nil:
+			kinds = append(kinds, "elicit "+s.elicit.Message+s.elicit.URL)
+		case s.sample != nil:
+			kinds = append(kinds, "sample")
+		case s.roots:
+			kinds = append(kinds, "roots")
 		case s.changed != "":
 			kinds = append(kinds, "changed "+s.changed)
 		}
@@ -277,7 +221,7 @@ func TestStepsAreThoseOfTheCall(t *testing.T) {
 		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b","_meta":{"progressToken":"b"}}}
 		1 S 3 "message":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"b","progress":1,"message":"other"}}
 		1 S 3 "message":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"a","progress":1,"message":"own"}}
-		2 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "1s, progress own",
+		2 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "progress own",
 		// Several streams have the same notification.
 		`
 		0 C 1 ` + callTool + `"a"}}
@@ -289,44 +233,41 @@ func TestStepsAreThoseOfTheCall(t *testing.T) {
 		0 C 1 ` + callTool + `"a"}}
 		0 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"T","status":"working"}}
 		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"T"}}
-		0 S 2 "message":{"jsonrpc":"2.0","id":2,"result":{"taskId":"T","status":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}}
+		0 S 2 "message":{"jsonrpc":"2.0","id":2,"result":{"taskId":"T","status":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"sampling/createMessage","params":{}}}}}
 		0 C 3 "message":{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"T"}}
-		0 S 3 "message":{"jsonrpc":"2.0","id":3,"result":{"taskId":"T","status":"input_required","inputRequests":{"b":{"method":"roots/list"}}}}`: "task, 2 questions",
-		// The server ends the stream, and the client receives the response on another one.
+		0 S 3 "message":{"jsonrpc":"2.0","id":3,"result":{"taskId":"T","status":"input_required","inputRequests":{"b":{"method":"sampling/createMessage","params":{}}}}}
+		0 C 4 "message":{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"T"}}
+		0 S 4 "message":{"jsonrpc":"2.0","id":4,"result":{"taskId":"T","status":"completed","result":{"content":[]}}}`: "roots, sample",
+		// The result of a task ends its call.
 		`
 		0 C 1 ` + callTool + `"a"}}
-		0 S 1 "response":{"status":200},"event":{"id":"x","retry":"500"}
-		0 S 1 "end":true
-		0 S 2 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`: "close for 500ms",
+		0 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"T","status":"working"}}}
+		0 S 9 "message":{"jsonrpc":"2.0","id":5,"method":"elicitation/create","params":{"message":"Go?","mode":"url","url":"http://a","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"T"}}}}
+		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"T"}}
+		0 S 2 "message":{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`: "elicit Go?http://a",
 	} {
-		if got := stepsOf(t, httpLines(text), true); got != want {
+		if got := stepsOf(t, httpLines(text)); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
 		}
 	}
 }
 
-func TestWaitsAreNotRepeatedAfterAQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, entries, err := traffic.ReadAll(bytes.NewReader(httpLines(`
-			0 C 1 ` + callTool + `"greet"}}
-			2 S 1 "message":{"jsonrpc":"2.0","id":1,` + strings.Replace(ask, "STATE", "one", 1) + `
-			3 C 2 ` + callTool + `"greet","requestState":"one","inputResponses":{"name":{"action":"accept"}}}}
-			3 S 2 "message":{"jsonrpc":"2.0","id":1,"result":{"content":[]}}
-		`)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := FromRecording(h, entries, Options{Pace: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := mcptest.Dial(t, m.Server(), mcptest.WithRevision(mcp.V20260728), answering)
-		start := time.Now()
-		if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took != 2*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+func TestATaskAsksAndEndsAsRecorded(t *testing.T) {
+	c := mcptest.Dial(t, recordedMock(t, httpLines(`
+		0 C 1 "message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}
+		0 S 1 "message":{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}}
+		0 C 2 `+callTool+`"a"}}
+		0 S 2 "message":{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"T","status":"working"}}
+		0 C 3 "message":{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"T"}}
+		0 S 3 "message":{"jsonrpc":"2.0","id":2,"result":{"taskId":"T","status":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"When?","requestedSchema":{"type":"object","properties":{}}}}}}}
+		0 C 4 "message":{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"T"}}
+		0 S 4 "message":{"jsonrpc":"2.0","id":4,"result":{"taskId":"T","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}}
+	`), nil).Server(), mcptest.WithRevision(mcp.V20260728), answering)
+	task, err := c.StartTool(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result, err := task.Wait(t.Context()); err != nil || textIn(result.Content) != "done" {
+		t.Errorf("got %+v, %v", result, err)
+	}
 }

@@ -3,17 +3,16 @@ package mock
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsondiff"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // script has the responses to the requests for one tool, prompt, resource or template.
@@ -28,15 +27,13 @@ type script struct {
 // response is one response, and what the server does before it.
 type response struct {
 	when     map[string]json.RawMessage // values of arguments; others may have any value
-	exactly  bool                       // there are no other arguments
-	redacted bool                       // a value such as redacted-1 represents any value
 	times    int                        // 0 means without limit
 	latency  *time.Duration             // nil means that of the server
 	steps    []step
+	recorded bool // there are no other arguments, and strings have no references such as ${NAME}
+	redacted bool // a value such as redacted-1 represents any value
+	echo     bool // the result has the arguments
 	outcome
-	unfinished bool // the recording ends with the questions
-	template   bool // strings have references such as ${NAME}
-	echo       bool // the result has the arguments
 }
 
 // outcome is the end of a request: a result, or one of the others.
@@ -58,45 +55,40 @@ const (
 	rateLimit  = "rate-limit"
 )
 
-// step is one thing that a server does before a response. One of its fields is set.
+// step is one thing that a server does before a response. One of its fields is set, and the key of a question.
 type step struct {
-	wait        time.Duration
-	progress    *progress
-	log         *logMessage
-	elicit      *form
-	sample      string
-	roots       bool
-	changed     string // tools or prompts
-	updated     string // a URI
-	requests    []rpc.InputRequest
-	task        bool           // the call becomes a task
-	closeStream *time.Duration // the time after which the client reconnects
+	key      string // of a question of 2026-07-28; empty: the server makes one
+	wait     time.Duration
+	progress *mcp.ProgressParams
+	log      *mcp.LoggingMessageParams
+	elicit   *mcp.ElicitParams
+	sample   json.RawMessage // the params of sampling/createMessage
+	roots    bool
+	changed  string // tools, prompts or resources
+	updated  string // a URI
 }
 
-type progress struct {
-	done, total float64
-	message     string
+// asks reports whether a response has questions.
+func (s *script) asks() bool {
+	for _, r := range s.responses {
+		for _, step := range r.steps {
+			if step.elicit != nil || step.sample != nil || step.roots {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-type logMessage struct {
-	level, logger string
-	data          json.RawMessage
-}
-
-type form struct {
-	message string
-	schema  json.RawMessage
-}
-
-// next returns the first response that matches the arguments and was not used as often as it may be.
-func (s *script) next(arguments map[string]json.RawMessage) (*response, error) {
+// next returns the index of the first response that matches the arguments and was not used as often as it may be.
+func (s *script) next(arguments map[string]json.RawMessage) (int, error) {
 	if len(s.responses) == 0 {
-		return nil, unmatchedError(nil, "the recording has no response to %s", s.subject)
+		return 0, unmatchedError(nil, "the recording has no response to %s", s.subject)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	exhausted := false
-	for _, r := range s.responses {
+	for i, r := range s.responses {
 		if !r.matches(arguments) {
 			continue
 		}
@@ -108,23 +100,12 @@ func (s *script) next(arguments map[string]json.RawMessage) (*response, error) {
 			s.used = make(map[*response]int)
 		}
 		s.used[r]++
-		return r, nil
+		return i, nil
 	}
 	if exhausted {
-		return nil, s.unmatched("each response to %s for these arguments was used as often as its times allow",
-			s.subject)
+		return 0, s.unmatched("each response to %s for these arguments was used as often as its times allow", s.subject)
 	}
-	return nil, s.unmatched("no response to %s for these arguments", s.subject)
-}
-
-// index returns the position of a response, for a later run of the same handler.
-func (s *script) index(of *response) int {
-	for i, r := range s.responses {
-		if r == of {
-			return i
-		}
-	}
-	return -1
+	return 0, s.unmatched("no response to %s for these arguments", s.subject)
 }
 
 // Bounds of the error for a request without a response.
@@ -137,7 +118,10 @@ const (
 func (s *script) unmatched(format string, args ...any) *jsonrpc.Error {
 	var listed []string
 	for _, r := range s.responses {
-		text := r.arguments()
+		text := "all arguments"
+		if r.recorded || len(r.when) > 0 {
+			text = describe(r.when)
+		}
 		if len(listed) > 0 && listed[len(listed)-1] == text {
 			continue
 		}
@@ -161,15 +145,9 @@ func unmatchedError(available []string, format string, args ...any) *jsonrpc.Err
 	return e
 }
 
-// arguments describes the arguments for which a response is.
-func (r *response) arguments() string {
-	if len(r.when) == 0 {
-		if r.exactly {
-			return "{}"
-		}
-		return "all arguments"
-	}
-	text, _ := json.Marshal(r.when) // it was decoded from JSON
+// describe describes arguments.
+func describe(arguments map[string]json.RawMessage) string {
+	text, _ := json.Marshal(arguments) // they were decoded from JSON
 	if len(text) > maxListedBytes {
 		text = append(bytes.ToValidUTF8(text[:maxListedBytes], nil), "…"...)
 	}
@@ -177,55 +155,63 @@ func (r *response) arguments() string {
 }
 
 func (r *response) matches(arguments map[string]json.RawMessage) bool {
-	if r.exactly && len(arguments) != len(r.when) {
+	if r.recorded && len(arguments) != len(r.when) {
 		return false
 	}
 	for name, want := range r.when {
 		got, given := arguments[name]
-		if !given || !equal(got, want) && !(r.redacted && equalExceptSecrets(got, want)) {
+		if !given {
 			return false
+		}
+		for _, change := range new(jsondiff.Comparison).Compare(jsontext.Value(want), jsontext.Value(got)) {
+			if !r.redacted || change.B == nil || !bytes.HasPrefix(change.A, []byte(`"redacted-`)) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// equal reports whether two JSON values are equal: the order of members and the spelling of numbers do not count.
-func equal(a, b json.RawMessage) bool {
-	return bytes.Equal(a, b) || bytes.Equal(canonical(a), canonical(b))
+// subjectOf names what a request is for, such as "tools/call greet"; the subject of a method without entries is the
+// method.
+func subjectOf(method string, params json.RawMessage) string {
+	if method == mcp.MethodComplete {
+		ref, _ := jsonrpc.Get(params, "ref")
+		argument, _ := jsonrpc.Get(params, "argument")
+		return method + " " + string(canonical(ref)) + " " + nameOf(argument)
+	}
+	if !hasScript(method) {
+		return method
+	}
+	return method + " " + nameOf(params)
 }
 
-// equalExceptSecrets reports whether two JSON values are equal if secrets that a recording has replaced may have any
-// value.
-func equalExceptSecrets(got, recorded json.RawMessage) bool {
-	if !bytes.Contains(recorded, []byte(`"redacted-`)) {
-		return equal(got, recorded)
+// nameOf returns the name of the tool or prompt in params, or the URI.
+func nameOf(params json.RawMessage) string {
+	name, isName := jsonrpc.Get(params, "name")
+	if !isName {
+		name, _ = jsonrpc.Get(params, "uri")
 	}
-	if recorded[0] == '"' {
-		return true
-	}
-	a, b := membersOf(got), membersOf(recorded)
-	if len(a) != len(b) {
-		return false
-	}
-	for name, want := range b {
-		if value, ok := a[name]; !ok || !equalExceptSecrets(value, want) {
-			return false
-		}
-	}
-	return true
+	return jsonrpc.Unquote(name)
 }
 
-// membersOf returns the members of an object, or the elements of an array by their index.
-func membersOf(value json.RawMessage) map[string]json.RawMessage {
-	var elements []jsontext.Value
-	if len(value) > 0 && value[0] == '[' && jsonv2.Unmarshal(value, &elements) == nil {
-		members := make(map[string]json.RawMessage, len(elements))
-		for i, element := range elements {
-			members[strconv.Itoa(i)] = json.RawMessage(element)
-		}
-		return members
+// matchedBy returns what the responses to a request are selected by.
+func matchedBy(method string, params json.RawMessage) map[string]json.RawMessage {
+	switch method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt:
+		given, _ := jsonrpc.Get(params, "arguments")
+		return argumentsOf(given)
+	case mcp.MethodReadResource:
+		uri, _ := jsonrpc.Get(params, "uri")
+		return map[string]json.RawMessage{"uri": uri}
+	case mcp.MethodComplete:
+		argument, _ := jsonrpc.Get(params, "argument")
+		value, _ := jsonrpc.Get(argument, "value")
+		return map[string]json.RawMessage{"value": value}
 	}
-	return argumentsOf(value)
+	members := argumentsOf(params)
+	delete(members, "_meta")
+	return members
 }
 
 // canonical returns the value of RFC 8785, or the value itself if it has none, such as one with large integers.
@@ -255,5 +241,77 @@ func argumentsOfTexts(texts map[string]string) map[string]json.RawMessage {
 	return members
 }
 
-// statusText describes the status of an HTTP response.
-func statusText(status int) string { return fmt.Sprintf("mock: HTTP status %d", status) }
+// maxExpanded is the limit of the values that references in one result are replaced by, in bytes.
+const maxExpanded = 4 << 20
+
+// expanded returns an outcome with its references replaced.
+func (o outcome) expanded(values map[string]json.RawMessage) outcome {
+	o.result = expand(o.result, values)
+	o.raw = expand(o.raw, values)
+	if o.err != nil {
+		e := *o.err
+		e.Message, e.Data = expandText(e.Message, values), expand(e.Data, values)
+		o.err = &e
+	}
+	return o
+}
+
+// expand replaces references such as ${NAME} in the strings of a JSON value. A string below structuredContent
+// that is only a reference becomes the value itself.
+func expand(text json.RawMessage, values map[string]json.RawMessage) json.RawMessage {
+	left := maxExpanded
+	return traffic.Edit(text, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if !strings.Contains(value, "${") {
+			return nil, false
+		}
+		if name, ok := onlyReference(value); ok && strings.HasPrefix(string(place), "/structuredContent/") {
+			value, known := values[name]
+			return value, known
+		}
+		return jsonrpc.AppendString(nil, expandBounded(value, values, &left)), true
+	})
+}
+
+// onlyReference returns the name if a string is one reference.
+func onlyReference(text string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(text, "${")
+	if !ok || !strings.HasSuffix(name, "}") {
+		return "", false
+	}
+	name = name[:len(name)-1]
+	return name, !strings.ContainsAny(name, "${}")
+}
+
+// expandText replaces the references in a text.
+func expandText(text string, values map[string]json.RawMessage) string {
+	left := maxExpanded
+	return expandBounded(text, values, &left)
+}
+
+// expandBounded replaces the references in a text. A reference to an unknown name remains, and $${ is a literal ${.
+func expandBounded(text string, values map[string]json.RawMessage, left *int) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		name, after, closed := strings.Cut(rest, "}")
+		switch value, known := values[name]; {
+		case !found:
+			b.WriteString(text)
+			return b.String()
+		case strings.HasSuffix(before, "$"):
+			b.WriteString(before[:len(before)-1] + "${")
+			text = rest
+		case !closed || !known || len(value) > *left:
+			b.WriteString(before + "${")
+			text = rest
+		default:
+			*left -= len(value)
+			shown := string(value)
+			if len(value) > 0 && value[0] == '"' {
+				shown = jsonrpc.Unquote(value)
+			}
+			b.WriteString(before + shown)
+			text = after
+		}
+	}
+}

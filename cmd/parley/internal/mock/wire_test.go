@@ -84,7 +84,7 @@ func serve(t *testing.T, m *Mock) string {
 }
 
 func TestFaultsOfHTTPResponses(t *testing.T) {
-	url := serve(t, fromYAML(t, faulty))
+	url := serve(t, yamlMock(t, faulty))
 	for _, accept := range []string{"application/json, text/event-stream", "application/json"} {
 		if resp, text, err := post(t, url, mcp.V20260728, "disconnect", accept); err == nil || resp != nil {
 			t.Errorf("disconnect: got %+v %s", resp, text)
@@ -122,7 +122,7 @@ func TestFaultsOfHTTPResponses(t *testing.T) {
 }
 
 func TestFaultsOfSessionsOverHTTP(t *testing.T) {
-	url := serve(t, fromYAML(t, faulty))
+	url := serve(t, yamlMock(t, faulty))
 	for _, revision := range []mcp.Revision{mcp.V20250326, mcp.V20251125} {
 		c, err := (&client.Dialer{Revision: revision}).Dial(t.Context(), client.URL(url))
 		if err != nil {
@@ -159,7 +159,7 @@ func TestFaultsOverByteStreams(t *testing.T) {
 		"none":       "fine",
 	} {
 		here, there := transport.Pipe()
-		m := fromYAML(t, faulty)
+		m := yamlMock(t, faulty)
 		served := make(chan error, 1)
 		go func() { served <- m.ServeConn(t.Context(), there) }()
 		request := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail",`+
@@ -185,7 +185,7 @@ func TestFaultsOverByteStreams(t *testing.T) {
 
 func TestLatencyDelaysTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := mcptest.Dial(t, fromYAML(t,
+		c := mcptest.Dial(t, yamlMock(t,
 			faulty+"  - {method: prompts/get, latency: 3s}\nprompts: [{name: p, text: x}]\n").Server())
 		start := time.Now()
 		if got, err := client.CallTool[string](t.Context(), c, "fail", map[string]any{"how": "late"},
@@ -223,7 +223,7 @@ tools:
 func TestATaskWithoutAResponseContinuesUntilItIsCancelled(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		synctest.Test(t, func(t *testing.T) {
-			c := mcptest.Dial(t, fromYAML(t, jobs).Server(), mcptest.WithRevision(revision))
+			c := mcptest.Dial(t, yamlMock(t, jobs).Server(), mcptest.WithRevision(revision))
 			task, err := c.StartTool(t.Context(), "job", map[string]any{"how": "silence"})
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +244,7 @@ func TestATaskWithoutAResponseContinuesUntilItIsCancelled(t *testing.T) {
 
 func TestATaskCannotEndWithAFaultOfTheConnection(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		c := mcptest.Dial(t, fromYAML(t, jobs).Server(), mcptest.WithRevision(revision))
+		c := mcptest.Dial(t, yamlMock(t, jobs).Server(), mcptest.WithRevision(revision))
 		if _, err := c.CallTool(t.Context(), "job", map[string]any{"how": "disconnect"}); err == nil ||
 			!strings.Contains(err.Error(), "mock: a task can end with a result, an error or no response only") {
 			t.Errorf("%s: got %v", revision, err)
@@ -253,7 +253,7 @@ func TestATaskCannotEndWithAFaultOfTheConnection(t *testing.T) {
 }
 
 func TestRulesOfRequestsComeFirst(t *testing.T) {
-	url := serve(t, fromYAML(t, faulty+"prompts: [{name: p, text: x}]\n"))
+	url := serve(t, yamlMock(t, faulty+"prompts: [{name: p, text: x}]\n"))
 	c, err := client.Dial(t.Context(), client.URL(url))
 	if err != nil {
 		t.Fatal(err)
@@ -354,9 +354,10 @@ func TestNotificationsAreSentBeforeAFault(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if client.Code != test.status || client.Body.String() != test.body || w.isBroken() != test.broken {
+		broken := w.end()
+		if client.Code != test.status || client.Body.String() != test.body || broken != test.broken {
 			t.Errorf("%+v of %q: status %d, body %q, broken %t", test.fault, test.writes, client.Code, client.Body,
-				w.isBroken())
+				broken)
 		}
 	}
 }

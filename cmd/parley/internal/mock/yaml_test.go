@@ -18,14 +18,14 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// fromYAML returns the mock of a YAML text.
-func fromYAML(t testing.TB, text string) *Mock {
+// yamlMock returns the mock of a YAML text.
+func yamlMock(t testing.TB, text string) *Mock {
 	t.Helper()
 	d, err := yamldoc.Parse("mock.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := FromYAML(d, Options{Logger: slog.New(slog.DiscardHandler)})
+	m, err := fromYAML(d, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ prompts:
 
 func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
-		return fromYAML(t, weather).Server()
+		return yamlMock(t, weather).Server()
 	}, func(t *testing.T, c *client.Client) {
 		ctx := t.Context()
 		for arguments, want := range map[string]string{
@@ -141,7 +141,7 @@ func textIn(content []mcp.Content) string {
 }
 
 func TestAResponseIsUsedAsOftenAsItsTimesAllow(t *testing.T) {
-	c := mcptest.Dial(t, fromYAML(t, weather).Server())
+	c := mcptest.Dial(t, yamlMock(t, weather).Server())
 	for i, want := range []string{"the first", "a later one", "a later one"} {
 		if got, err := client.CallTool[string](t.Context(), c, "forecast",
 			map[string]any{"city": "Once"}); err != nil || got != want {
@@ -151,7 +151,7 @@ func TestAResponseIsUsedAsOftenAsItsTimesAllow(t *testing.T) {
 }
 
 func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
-	c := mcptest.Dial(t, fromYAML(t, weather).Server())
+	c := mcptest.Dial(t, yamlMock(t, weather).Server())
 	result, err := c.CallTool(t.Context(), "forecast", map[string]any{"city": `Ro"me`, "days": 3})
 	if err == nil {
 		t.Fatalf("got %+v", result)
@@ -172,7 +172,7 @@ func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := FromYAML(d, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	m, err := fromYAML(d, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(revision), func(t *testing.T) {
 			logs := make(chan mcp.LoggingMessageParams, 4)
-			c := mcptest.DialHTTP(t, fromYAML(t, weather).Server(), mcptest.WithRevision(revision),
+			c := mcptest.DialHTTP(t, yamlMock(t, weather).Server(), mcptest.WithRevision(revision),
 				func(d *client.Dialer) {
 					d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { logs <- m }
 					d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -223,7 +223,7 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 }
 
 func TestADeclinedQuestionIsAnErrorOfTheTool(t *testing.T) {
-	c := mcptest.Dial(t, fromYAML(t, weather).Server(), func(d *client.Dialer) {
+	c := mcptest.Dial(t, yamlMock(t, weather).Server(), func(d *client.Dialer) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}
@@ -268,7 +268,7 @@ func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 	} {
 		d, err := yamldoc.Parse("mock.yaml", []byte(text))
 		if err == nil {
-			_, err = FromYAML(d, Options{Logger: slog.New(slog.DiscardHandler)})
+			_, err = fromYAML(d, slog.New(slog.DiscardHandler))
 		}
 		for _, want := range want {
 			if err == nil || !strings.Contains(err.Error(), want) {

@@ -15,7 +15,6 @@ import (
 // mockFlags are the flags of parley mock.
 type mockFlags struct {
 	http   endpoint.Flags
-	pace   bool
 	schema bool
 }
 
@@ -41,7 +40,7 @@ faults such as an HTTP status, a connection that ends, or none. parley help mock
 ` + endpoint.Help,
 		Example: `
 parley mock weather.yaml --addr 127.0.0.1:8080
-parley mock session.jsonl --pace
+parley mock session.jsonl
 parley ls -- parley mock weather.yaml
 parley mock --schema > mock.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -62,15 +61,12 @@ parley mock --schema > mock.schema.json`,
 		},
 	}
 	flags.http.Add(cmd)
-	cmd.Flags().BoolVar(&flags.pace, "pace", false,
-		"keep the times of a recording; otherwise its responses are sent at once")
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of files in YAML, and exit")
 	return cmd
 }
 
 func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
-	m, err := mock.Load(path, mock.Options{Logger: program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn),
-		Pace: flags.pace})
+	m, err := mock.Load(path, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,453 @@
+package mock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/server"
+)
+
+// file is the content of a YAML file; schema.json describes it. The definitions in it are those of the protocol.
+type file struct {
+	Name         string         `json:"name"`
+	Version      string         `json:"version"`
+	Title        string         `json:"title"`
+	Instructions string         `json:"instructions"`
+	Latency      time.Duration  `json:"latency"`
+	Tools        []entry        `json:"tools"`
+	Resources    []entry        `json:"resources"`
+	Templates    []entry        `json:"templates"`
+	Prompts      []entry        `json:"prompts"`
+	Requests     []requestEntry `json:"requests"`
+}
+
+// entry is a tool, resource, template or prompt, without its definition.
+type entry struct {
+	Task      string              `json:"task"`
+	Complete  map[string][]string `json:"complete"`
+	Text      *string             `json:"text"`
+	Blob      *string             `json:"blob"`
+	Responses []responseEntry     `json:"responses"`
+}
+
+type requestEntry struct {
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	outcomeEntry
+}
+
+// outcomeEntry has the members that requests and responses have in common.
+type outcomeEntry struct {
+	Times      int             `json:"times"`
+	Latency    *time.Duration  `json:"latency"`
+	Result     json.RawMessage `json:"result"`
+	Error      *errorEntry     `json:"error"`
+	Fault      string          `json:"fault"`
+	Status     int             `json:"status"`
+	RetryAfter time.Duration   `json:"retryAfter"`
+}
+
+type errorEntry struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+func (e *errorEntry) wire() *jsonrpc.Error {
+	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+}
+
+type responseEntry struct {
+	When              json.RawMessage `json:"when"`
+	Steps             []stepEntry     `json:"steps"`
+	Text              *string         `json:"text"`
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	IsError           bool            `json:"isError"`
+	Blob              *string         `json:"blob"`
+	Messages          json.RawMessage `json:"messages"`
+	outcomeEntry
+}
+
+type stepEntry struct {
+	Wait     *time.Duration   `json:"wait"`
+	Progress *float64         `json:"progress"`
+	Total    float64          `json:"total"`
+	Message  string           `json:"message"`
+	Log      json.RawMessage  `json:"log"`
+	Level    mcp.LoggingLevel `json:"level"`
+	Logger   string           `json:"logger"`
+	Elicit   *string          `json:"elicit"`
+	Schema   json.RawMessage  `json:"schema"`
+	Sample   *string          `json:"sample"`
+	Roots    bool             `json:"roots"`
+	Changed  string           `json:"changed"`
+	Updated  string           `json:"updated"`
+}
+
+// Schema is the JSON Schema of the YAML files.
+//
+//go:embed schema.json
+var Schema []byte
+
+var compiledSchema = sync.OnceValues(func() (*schema.Schema, error) { return schema.Compile(Schema) })
+
+// fromYAML returns the mock that a YAML document describes. The errors have the lines of the file, one for each
+// mistake.
+func fromYAML(d *yamldoc.Document, logger *slog.Logger) (*Mock, error) {
+	by, err := compiledSchema()
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := d.Decode(by, &f); err != nil {
+		return nil, err
+	}
+	var defined struct {
+		Tools     []mcp.Tool             `json:"tools"`
+		Resources []mcp.Resource         `json:"resources"`
+		Templates []mcp.ResourceTemplate `json:"templates"`
+		Prompts   []mcp.Prompt           `json:"prompts"`
+	}
+	if err := jsonv2.Unmarshal(d.JSON, &defined); err != nil {
+		return nil, d.Errorf("", "%w", err)
+	}
+	b := builder{document: d, mock: newMock(&server.Server{
+		Name: cmp.Or(f.Name, "parley-mock"), Version: cmp.Or(f.Version, "1.0.0"), Title: f.Title,
+		Instructions: f.Instructions,
+	}, logger)}
+	b.mock.latency = f.Latency
+	for i := range f.Tools {
+		b.tool(at("tools", i), defined.Tools[i], &f.Tools[i])
+	}
+	for i := range f.Resources {
+		b.resource(at("resources", i), defined.Resources[i], &f.Resources[i])
+	}
+	for i := range f.Templates {
+		b.template(at("templates", i), defined.Templates[i], &f.Templates[i])
+	}
+	for i := range f.Prompts {
+		b.prompt(at("prompts", i), defined.Prompts[i], &f.Prompts[i])
+	}
+	for i := range f.Requests {
+		b.request(at("requests", i), &f.Requests[i])
+	}
+	return b.mock, errors.Join(b.errs...)
+}
+
+func at(list string, i int) jsontext.Pointer { return jsontext.Pointer(fmt.Sprintf("/%s/%d", list, i)) }
+
+// builder builds a mock from a YAML file.
+type builder struct {
+	document *yamldoc.Document
+	mock     *Mock
+	errs     []error
+}
+
+func (b *builder) fail(place jsontext.Pointer, err error) {
+	if err != nil {
+		b.errs = append(b.errs, b.document.Errorf(place, "%s: %w", place[1:], err))
+	}
+}
+
+func (b *builder) tool(place jsontext.Pointer, tool mcp.Tool, e *entry) {
+	if tool.InputSchema == nil {
+		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	b.checkSchema(place+"/inputSchema", tool.InputSchema)
+	var output *schema.Schema
+	if tool.OutputSchema != nil {
+		output = b.checkSchema(place+"/outputSchema", tool.OutputSchema)
+	}
+	var options []server.ToolOption
+	if e.Task != "" {
+		options = append(options, server.AsTask(server.TaskOptions{Support: e.Task}))
+	}
+	s := b.script("tools/call "+tool.Name, place, e.Responses,
+		func(place jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
+			return b.toolResult(place, r, output)
+		})
+	if len(e.Responses) == 0 {
+		s.responses = []*response{{echo: true}}
+	}
+	b.fail(place, b.mock.addTool(tool, s, options...))
+}
+
+// checkSchema compiles a schema of a tool.
+func (b *builder) checkSchema(place jsontext.Pointer, text json.RawMessage) *schema.Schema {
+	compiled, err := schema.Compile(text)
+	if err == nil && !compiled.IsObject() {
+		err = errors.New(`type must be "object"`)
+	}
+	b.fail(place, err)
+	return compiled
+}
+
+// toolResult returns the result of a tool, or nil if the response has none.
+func (b *builder) toolResult(place jsontext.Pointer, r *responseEntry, output *schema.Schema) (json.RawMessage, error) {
+	if err := r.only("text", "content", "structuredContent", "isError"); err != nil {
+		return nil, err
+	}
+	if r.Text == nil && r.Content == nil && r.StructuredContent == nil {
+		if r.IsError {
+			return nil, errors.New("isError needs a text")
+		}
+		return nil, nil
+	}
+	var content []any
+	if r.Content != nil {
+		if err := jsonv2.Unmarshal(r.Content, &content); err != nil {
+			return nil, err
+		}
+	}
+	text := r.Text
+	if text == nil && r.Content == nil { // as typed tools do
+		text = new(string(r.StructuredContent))
+	}
+	if text != nil {
+		content = append([]any{map[string]string{"type": "text", "text": *text}}, content...)
+	}
+	if output != nil && r.StructuredContent != nil && !r.IsError && !bytes.Contains(r.StructuredContent, []byte("${")) {
+		if err := output.Validate(r.StructuredContent); err != nil {
+			return nil,
+				fmt.Errorf("the structured content does not match the output schema: %w; use result to send it all "+
+					"the same", err)
+		}
+	}
+	result, err := jsonv2.Marshal(struct {
+		Content           []any           `json:"content"`
+		StructuredContent json.RawMessage `json:"structuredContent,omitzero"`
+		IsError           bool            `json:"isError,omitzero"`
+	}{content, r.StructuredContent, r.IsError})
+	if err != nil {
+		return nil, err
+	}
+	return result, new(mcp.CallToolResult).UnmarshalJSON(result)
+}
+
+func (b *builder) resource(place jsontext.Pointer, r mcp.Resource, e *entry) {
+	r.Name = cmp.Or(r.Name, r.URI)
+	b.fail(place, b.mock.addResource(r, b.contents("resources/read "+r.URI, place, e)))
+}
+
+func (b *builder) template(place jsontext.Pointer, t mcp.ResourceTemplate, e *entry) {
+	t.Name = cmp.Or(t.Name, t.URITemplate)
+	if err := b.mock.addTemplate(t, b.contents("resources/read "+t.URITemplate, place, e)); err != nil {
+		b.fail(place, err)
+		return
+	}
+	b.complete(place, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, e.Complete)
+}
+
+// contents returns the script of a resource or template.
+func (b *builder) contents(subject string, place jsontext.Pointer, e *entry) *script {
+	return b.script(subject, place, b.responses(place, e),
+		func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
+			if err := r.only("text", "blob"); err != nil {
+				return nil, err
+			}
+			member, value := "text", r.Text
+			if r.Blob != nil {
+				member, value = "blob", r.Blob
+				if _, err := base64.StdEncoding.DecodeString(*r.Blob); err != nil {
+					return nil, fmt.Errorf("blob must be base64: %w", err)
+				}
+			}
+			if r.Text == nil && r.Blob == nil {
+				return nil, nil
+			}
+			return json.Marshal(map[string]any{"contents": []any{map[string]string{"uri": "", member: *value}}})
+		})
+}
+
+func (b *builder) prompt(place jsontext.Pointer, p mcp.Prompt, e *entry) {
+	s := b.script("prompts/get "+p.Name, place, b.responses(place, e),
+		func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
+			if err := r.only("text", "messages"); err != nil {
+				return nil, err
+			}
+			messages := r.Messages
+			if r.Text != nil {
+				text, err := json.Marshal(*r.Text)
+				if err != nil {
+					return nil, err
+				}
+				messages = json.RawMessage(`[{"role":"user","content":{"type":"text","text":` + string(text) + `}}]`)
+			}
+			if messages == nil {
+				return nil, nil
+			}
+			result := json.RawMessage(`{"messages":` + string(messages) + `}`)
+			return result, jsonv2.Unmarshal(result, new(mcp.GetPromptResult))
+		})
+	if err := b.mock.addPrompt(p, s); err != nil {
+		b.fail(place, err)
+		return
+	}
+	b.complete(place, mcp.CompleteReference{Type: mcp.RefPrompt, Name: p.Name}, e.Complete)
+}
+
+func (b *builder) complete(place jsontext.Pointer, ref mcp.CompleteReference, values map[string][]string) {
+	for name, list := range values {
+		suggest := server.CompleteFrom(list...)
+		b.fail(place+"/complete", b.mock.server.RegisterCompletion(ref, name,
+			func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+				values, err := suggest(ctx, value, arguments)
+				return &mcp.Completion{Values: values}, err
+			}))
+	}
+}
+
+// responses returns the responses of an entry, which can have one without conditions as its own members.
+func (b *builder) responses(place jsontext.Pointer, e *entry) []responseEntry {
+	switch hasOwn := e.Text != nil || e.Blob != nil; {
+	case hasOwn && e.Responses != nil:
+		b.fail(place+"/responses",
+			errors.New("the entry must not have text or blob and responses; move them into a response"))
+	case hasOwn:
+		return []responseEntry{{Text: e.Text, Blob: e.Blob}}
+	case e.Responses == nil:
+		b.fail(place, errors.New("responses or text is missing"))
+	}
+	return e.Responses
+}
+
+// script returns the script of some responses. result returns the result of one, or nil if it has none.
+func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry,
+	result func(jsontext.Pointer, *responseEntry) (json.RawMessage, error)) *script {
+	s := &script{subject: subject}
+	for i := range entries {
+		e, place := &entries[i], place+at("responses", i)
+		r := &response{times: e.Times, latency: e.Latency, when: argumentsOf(e.When)}
+		for j := range e.Steps {
+			r.steps = append(r.steps, b.step(place+at("steps", j), &e.Steps[j]))
+		}
+		var err error
+		if r.outcome, err = e.outcome(); err != nil {
+			b.fail(place, err)
+		}
+		if r.result, err = result(place, e); err != nil {
+			b.fail(place, err)
+		}
+		if n := r.outcome.ends(); n != 1 {
+			b.fail(place, fmt.Errorf("the response must have one of text, %sresult, error, fault and status, not %d",
+				e.kinds(subject), n))
+		}
+		s.responses = append(s.responses, r)
+	}
+	return s
+}
+
+// kinds returns the members with results of a kind of request, for errors.
+func (e *responseEntry) kinds(subject string) string {
+	switch {
+	case strings.HasPrefix(subject, mcp.MethodCallTool):
+		return "content, structuredContent, "
+	case strings.HasPrefix(subject, mcp.MethodGetPrompt):
+		return "messages, "
+	}
+	return "blob, "
+}
+
+// only returns an error if a response has a member for the results of another kind of request.
+func (e *responseEntry) only(allowed ...string) error {
+	for _, m := range []struct {
+		name string
+		set  bool
+	}{
+		{"content", e.Content != nil}, {"structuredContent", e.StructuredContent != nil}, {"isError", e.IsError},
+		{"blob", e.Blob != nil}, {"messages", e.Messages != nil},
+	} {
+		if m.set && !strings.Contains(" "+strings.Join(allowed, " ")+" ", " "+m.name+" ") {
+			return fmt.Errorf("%s has no effect here; use %s", m.name, strings.Join(allowed, ", "))
+		}
+	}
+	if e.Text != nil && (e.Blob != nil || e.Messages != nil) {
+		return errors.New("text must not be set together with blob or messages")
+	}
+	return nil
+}
+
+// outcome returns the outcome of an entry, without the result of a response.
+func (e *outcomeEntry) outcome() (outcome, error) {
+	o := outcome{raw: e.Result, fault: e.Fault, status: e.Status, retryAfter: e.RetryAfter}
+	if e.Error != nil {
+		o.err = e.Error.wire()
+	}
+	if e.RetryAfter != 0 && e.Status == 0 && e.Fault != rateLimit {
+		return o, errors.New("retryAfter needs status or the fault rate-limit")
+	}
+	return o, nil
+}
+
+// ends returns how many ends an outcome has.
+func (o *outcome) ends() int {
+	n := 0
+	for _, set := range []bool{o.result != nil, o.raw != nil, o.err != nil, o.fault != "", o.status != 0} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *builder) step(place jsontext.Pointer, e *stepEntry) step {
+	var s step
+	switch {
+	case e.Wait != nil:
+		s.wait = *e.Wait
+	case e.Progress != nil:
+		s.progress = &mcp.ProgressParams{Progress: *e.Progress, Total: e.Total, Message: e.Message}
+	case e.Log != nil:
+		s.log = &mcp.LoggingMessageParams{Level: cmp.Or(e.Level, mcp.LevelInfo), Logger: e.Logger, Data: e.Log}
+	case e.Elicit != nil:
+		s.elicit = &mcp.ElicitParams{Message: *e.Elicit, RequestedSchema: e.Schema}
+		if e.Schema == nil {
+			s.elicit.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+		} else if _, err := mcp.ParseElicitSchema(e.Schema); err != nil {
+			b.fail(place+"/schema", err)
+		}
+	case e.Sample != nil:
+		text, err := json.Marshal(*e.Sample)
+		b.fail(place, err)
+		s.sample = json.RawMessage(`{"maxTokens":1000,"messages":[{"role":"user","content":{"type":"text","text":` +
+			string(text) + `}}]}`)
+	case e.Roots:
+		s.roots = true
+	case e.Changed != "":
+		s.changed = e.Changed
+	case e.Updated != "":
+		s.updated = e.Updated
+	}
+	return s
+}
+
+func (b *builder) request(place jsontext.Pointer, e *requestEntry) {
+	o, err := e.outcome()
+	b.fail(place, err)
+	r := &requestRule{method: e.Method, name: e.Name, times: int64(e.Times), latency: e.Latency}
+	switch n := o.ends(); {
+	case n == 1:
+		r.outcome = &o
+	case n > 1 || e.Latency == nil:
+		b.fail(place, errors.New("the request must have one of result, error, fault and status, or only a latency"))
+	}
+	b.mock.requests = append(b.mock.requests, r)
+}
