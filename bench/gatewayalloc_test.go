@@ -93,7 +93,7 @@ func newForwarding(t *testing.T, up http.RoundTripper, others ...host.ServerConf
 	h := &host.Host{Servers: append(others, host.ServerConfig{Name: "up",
 		Target: client.URL("http://127.0.0.1:1/mcp")})}
 	h.Dialer.HTTPClient = &http.Client{Transport: up}
-	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9}}
 	gatewaytest.Run(t, h, s)
 	return s
 }

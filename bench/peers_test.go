@@ -21,7 +21,7 @@ type echoArgs struct {
 func newServer() *server.Server {
 	s := &server.Server{
 		Name: "bench", Version: "1.0.0",
-		Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}, // never reached
+		Limits: server.Limits{CallsPerSecond: 1e9}, // never reached
 	}
 	server.AddTool(s, mcp.Tool{Name: "echo", Description: "Return the text."},
 		func(_ context.Context, in echoArgs) (string, error) { return in.Text, nil })

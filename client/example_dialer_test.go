@@ -145,7 +145,7 @@ func ExampleCallExtension() {
 	s := &server.Server{Name: "jobs"}
 	server.AddExtension(s, server.Extension{
 		ID: id,
-		Requests: map[string]server.ExtensionRequest{
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			"jobs/count": func(context.Context, json.RawMessage) (any, error) { return count{3}, nil },
 		},
 	})

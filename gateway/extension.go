@@ -111,8 +111,9 @@ func (g *Gateway) updateExtensions(status host.ServerStatus) {
 
 // forwardedExtension returns an extension whose methods are forwarded.
 func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
-	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]server.ExtensionRequest),
-		Notifications: make(map[string]server.ExtensionNotification)}
+	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]func(context.Context,
+		json.RawMessage) (any, error)),
+		Notifications: make(map[string]func(context.Context, json.RawMessage))}
 	if e.Settings != nil {
 		forwarded.Settings = e.Settings
 	}
@@ -141,7 +142,7 @@ func (g *Gateway) ownerOf(method string) (string, error) {
 }
 
 // forwardRequest returns a handler that forwards the requests of an extension.
-func (g *Gateway) forwardRequest(method string) server.ExtensionRequest {
+func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, params json.RawMessage) (any, error) {
 		to, err := g.ownerOf(method)
 		if err != nil {
@@ -157,7 +158,7 @@ func (g *Gateway) forwardRequest(method string) server.ExtensionRequest {
 }
 
 // forwardNotification returns a handler that forwards the notifications of an extension.
-func (g *Gateway) forwardNotification(method string) server.ExtensionNotification {
+func (g *Gateway) forwardNotification(method string) func(context.Context, json.RawMessage) {
 	return func(ctx context.Context, params json.RawMessage) {
 		to, err := g.ownerOf(method)
 		if err == nil {

@@ -36,7 +36,7 @@ func newJobsServer() *jobsServer {
 	s := &jobsServer{Server: server.Server{Name: "jobs"}, notes: make(chan string, 10)}
 	server.AddExtension(&s.Server, server.Extension{
 		ID: jobs,
-		Requests: map[string]server.ExtensionRequest{"jobs/run": func(ctx context.Context,
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){"jobs/run": func(ctx context.Context,
 			params json.RawMessage) (any, error) {
 			s.runs.Add(1)
 			name, _ := jsonrpc.Get(params, "name")
@@ -55,7 +55,8 @@ func newJobsServer() *jobsServer {
 			return map[string]any{"ran": json.RawMessage(name), "trace": json.RawMessage(trace),
 				"_meta": map[string]any{"com.example/done": true}}, nil
 		}},
-		Notifications: map[string]server.ExtensionNotification{"notifications/jobs/note": func(_ context.Context,
+		Notifications: map[string]func(context.Context,
+			json.RawMessage){"notifications/jobs/note": func(_ context.Context,
 			params json.RawMessage) {
 			s.notes <- string(params)
 		}},
@@ -76,7 +77,8 @@ func jobsConfig(config host.ServerConfig) host.ServerConfig {
 // New registers the extensions, so clients can use them before Run is called.
 func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
 	up := &server.Server{Name: "up"}
-	server.AddExtension(up, server.Extension{ID: jobs, Requests: map[string]server.ExtensionRequest{
+	server.AddExtension(up, server.Extension{ID: jobs, Requests: map[string]func(context.Context,
+		json.RawMessage) (any, error){
 		"jobs/run": func(ctx context.Context, _ json.RawMessage) (any, error) { <-ctx.Done(); return nil, ctx.Err() },
 	}})
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{jobsConfig(inMemory(t, "up", up))}}

@@ -42,7 +42,7 @@ func (o ownedBy) String() string { return o.Owner + " " + o.Nonce }
 // counted, the same ids of requests and tokens of progress. See also equalIDs. Its tools send the owner and the nonce
 // of a call in every way that they can.
 func equalServer(name string, record *ledger.Ledger) *server.Server {
-	s := &server.Server{Name: "equal", Logger: quiet, PageSize: 1}
+	s := &server.Server{Name: "equal", Logger: quiet, Limits: server.Limits{PageSize: 1}}
 	use := func(ctx context.Context, in ownedBy) (string, error) {
 		record.Started(in.Owner, in.Nonce)
 		if err := server.Progress(ctx, 1, 2, in.String()); err != nil {

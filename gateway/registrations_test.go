@@ -278,7 +278,7 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 // A page begins after the last name of the previous one, so that changes neither repeat nor omit what stays.
 func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	s := &server.Server{Logger: quiet, PageSize: 3}
+	s := &server.Server{Logger: quiet, Limits: server.Limits{PageSize: 3}}
 	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = quiet
 	lists := func(name string) host.ServerStatus {

@@ -46,15 +46,16 @@ func offerCalls(s *server.Server) {
 			}
 			return "logged", nil
 		})
-	server.AddExtension(s, server.Extension{ID: shouting, Requests: map[string]server.ExtensionRequest{
-		shoutMethod: func(_ context.Context, params json.RawMessage) (any, error) {
-			var in struct{ Text string }
-			if err := json.Unmarshal(params, &in); err != nil {
-				return nil, err
-			}
-			return map[string]string{"shouted": strings.ToUpper(in.Text)}, nil
-		},
-	}})
+	server.AddExtension(s, server.Extension{ID: shouting,
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
+			shoutMethod: func(_ context.Context, params json.RawMessage) (any, error) {
+				var in struct{ Text string }
+				if err := json.Unmarshal(params, &in); err != nil {
+					return nil, err
+				}
+				return map[string]string{"shouted": strings.ToUpper(in.Text)}, nil
+			},
+		}})
 }
 
 // useCalls cancels a call, calls tools that log and ping, and calls the method of an extension.

@@ -45,7 +45,7 @@ func newServer() *server.Server {
 	s := &server.Server{
 		Name:      "interop-parley",
 		Version:   "1.0.0",
-		PageSize:  5,
+		Limits:    server.Limits{PageSize: 5},
 		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},
 	}
 	offerTools(s)

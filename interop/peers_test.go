@@ -194,7 +194,7 @@ func serveGateway(t *testing.T, upstream client.Target) (url string) {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "peer", Target: upstream, Prefix: new("")}}, Logger: quiet}
 	s := &server.Server{
-		Name: "interop-gateway", Version: "1.0.0", Logger: quiet, PageSize: 2,
+		Name: "interop-gateway", Version: "1.0.0", Logger: quiet, Limits: server.Limits{PageSize: 2},
 		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},
 	}
 	g, err := gateway.New(h, s)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -129,7 +130,7 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 	rooted := func() *server.Server {
 		s := newServer()
 		s.RootsChanged = func(ctx context.Context) {
-			if server.PeerOf(ctx).Info.Name == "" {
+			if call.From(ctx).Peer().Info.Name == "" {
 				t.Error("RootsChanged cannot identify the client")
 			}
 			received <- struct{}{}

@@ -65,13 +65,13 @@ func newExtended(atServer *inbox) func() *server.Server {
 		server.AddExtension(s, server.Extension{
 			ID:       jobs,
 			Settings: map[string]any{"most": 3},
-			Requests: map[string]server.ExtensionRequest{
+			Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 				"jobs/run": func(ctx context.Context, params json.RawMessage) (any, error) {
 					var j job
 					if err := json.Unmarshal(params, &j); err != nil {
 						return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
 					}
-					settings, _ := server.ExtensionOf(ctx, jobs)
+					settings, _ := call.From(ctx).Extension(jobs)
 					if err := server.Notify(ctx, "notifications/jobs/running", params); err != nil {
 						return nil, err
 					}
@@ -80,7 +80,7 @@ func newExtended(atServer *inbox) func() *server.Server {
 				"jobs/none":  func(context.Context, json.RawMessage) (any, error) { return nil, nil },
 				"jobs/panic": func(context.Context, json.RawMessage) (any, error) { panic("secret") },
 			},
-			Notifications: map[string]server.ExtensionNotification{
+			Notifications: map[string]func(context.Context, json.RawMessage){
 				"notifications/jobs/forget": func(_ context.Context,
 					params json.RawMessage) {
 					atServer.receive(params)
@@ -203,19 +203,20 @@ func newTasking() *server.Server {
 			return next(ctx, c)
 		}
 	})
-	server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks, Requests: map[string]server.ExtensionRequest{
-		mcp.MethodGetTask: func(_ context.Context, params json.RawMessage) (any, error) {
-			var p mcp.TaskParams
-			if err := json.Unmarshal(params, &p); err != nil || p.TaskID != "1" {
-				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no such task")
-			}
-			return &mcp.GetTaskResult{DetailedTask: mcp.DetailedTask{
-				Task: mcp.Task{TaskID: "1", Status: mcp.TaskCompleted, CreatedAt: "2026-07-28T00:00:00Z",
-					LastUpdatedAt: "2026-07-28T00:00:00Z"},
-				Result: json.RawMessage(`{"content":[{"type":"text","text":"late"}]}`),
-			}}, nil
-		},
-	}})
+	server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks,
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
+			mcp.MethodGetTask: func(_ context.Context, params json.RawMessage) (any, error) {
+				var p mcp.TaskParams
+				if err := json.Unmarshal(params, &p); err != nil || p.TaskID != "1" {
+					return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no such task")
+				}
+				return &mcp.GetTaskResult{DetailedTask: mcp.DetailedTask{
+					Task: mcp.Task{TaskID: "1", Status: mcp.TaskCompleted, CreatedAt: "2026-07-28T00:00:00Z",
+						LastUpdatedAt: "2026-07-28T00:00:00Z"},
+					Result: json.RawMessage(`{"content":[{"type":"text","text":"late"}]}`),
+				}}, nil
+			},
+		}})
 	return s
 }
 

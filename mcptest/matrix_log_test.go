@@ -57,8 +57,8 @@ func logging() *server.Server {
 		func(ctx context.Context, _ struct{}) (string, error) {
 			log := server.Logger(ctx).WithGroup("db").With("host", "here")
 			for _, level := range []slog.Level{
-				slog.LevelDebug, slog.LevelInfo, server.LevelNotice, slog.LevelWarn,
-				slog.LevelError, server.LevelCritical, server.LevelAlert, server.LevelEmergency,
+				slog.LevelDebug, slog.LevelInfo, slog.Level(2), slog.LevelWarn,
+				slog.LevelError, slog.Level(12), slog.Level(16), slog.Level(20),
 			} {
 				log.Log(context.Background(), level, "connected", "n", int(level))
 			}

@@ -72,7 +72,7 @@ func newPrompter() *server.Server {
 func TestListPrompts(t *testing.T) {
 	paged := func() *server.Server {
 		s := newPrompter()
-		s.PageSize = 2
+		s.Limits.PageSize = 2
 		return s
 	}
 	everywhere(t, paged, func(t *testing.T, c *client.Client) {

@@ -155,7 +155,7 @@ func TestListResourcesAndFiles(t *testing.T) {
 	newServer := newLibrary(t)
 	paged := func() *server.Server {
 		s := newServer()
-		s.PageSize = 4
+		s.Limits.PageSize = 4
 		return s
 	}
 	everywhere(t, paged, func(t *testing.T, c *client.Client) {

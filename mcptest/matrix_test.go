@@ -174,7 +174,7 @@ func TestDescription(t *testing.T) {
 func TestListTools(t *testing.T) {
 	paged := func() *server.Server {
 		s := newServer()
-		s.PageSize = 3
+		s.Limits.PageSize = 3
 		return s
 	}
 	everywhere(t, paged, func(t *testing.T, c *client.Client) {
@@ -368,7 +368,7 @@ func rawModern(method, params string) string {
 
 func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
 	s := newServer()
-	s.Limits = server.Limits{CallsPerSecond: 1e-6, CallBurst: 1}
+	s.Limits = server.Limits{CallsPerSecond: 1e-6}
 	url := rawEndpoint(t, s)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"everything"}}`
 	for range 3 {
@@ -383,7 +383,7 @@ func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
 func TestServerPingsClient(t *testing.T) {
 	pinging := func() *server.Server {
 		s := newServer()
-		s.KeepAlive = time.Millisecond
+		s.Limits.KeepAlive = time.Millisecond
 		return s
 	}
 	everywhere(t, pinging, func(t *testing.T, c *client.Client) {

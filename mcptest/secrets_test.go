@@ -112,7 +112,7 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 		_ = server.Progress(ctx, 1, 2, "")
 		_ = server.Progress(ctx, 2, 2, "")
 		l.logs.logger("tool").InfoContext(ctx, "called", "info", auth.FromContext(ctx), "ctx", fmt.Sprint(ctx), "peer",
-			fmt.Sprintf("%+v", server.PeerOf(ctx)))
+			fmt.Sprintf("%+v", call.From(ctx).Peer()))
 		return fmt.Sprintf("%v %+v %#v", ctx, auth.FromContext(ctx), auth.FromContext(ctx)), nil
 	})
 	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {

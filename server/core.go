@@ -157,8 +157,8 @@ func (s *Server) build() error {
 		Auth:      s.Auth,
 		Logger:    logger,
 		MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),
-		KeepAlive: orDefault(s.KeepAlive, 15*time.Second),
-		Ping:      s.KeepAlive >= 0,
+		KeepAlive: orDefault(s.Limits.KeepAlive, 15*time.Second),
+		Ping:      s.Limits.KeepAlive >= 0,
 
 		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
@@ -172,7 +172,7 @@ func (s *Server) build() error {
 		Legacy:      legacyEra,
 		Logger:      logger,
 		MaxInflight: inflight,
-		KeepAlive:   max(s.KeepAlive, 0),
+		KeepAlive:   max(s.Limits.KeepAlive, 0),
 		Grace:       orDefault(s.Limits.Grace, 2*time.Second),
 	}
 	c.base, c.cancel = context.WithCancel(context.Background())
@@ -194,19 +194,18 @@ func (s *Server) build() error {
 // middleware returns the program's middleware with the rate limits inside of it, so that
 // the program's middleware sees rejected calls as well.
 func (s *Server) middleware() []call.Middleware {
-	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Burst: orDefault(s.Limits.CallBurst, 2000),
-		Logger: s.Logger}
+	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Logger: s.Logger}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
 	}
 	lists := call.RateLimit{
-		Name: "requests for lists", PerSecond: s.Limits.ListsPerSecond,
-		Burst: orDefault(s.Limits.ListBurst, int(min(2*s.Limits.ListsPerSecond, math.MaxInt32))), Logger: s.Logger,
+		Name: "requests for lists", PerSecond: s.Limits.ListsPerSecond, Logger: s.Logger,
 		Methods: []string{
 			mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
 			mcp.MethodListResourceTemplates,
 		},
 	}
+	limit.Burst, lists.Burst = burst(limit.PerSecond), burst(lists.PerSecond)
 	if s.KV != nil {
 		limit.KV, lists.KV = s.core.guard.KV(s.KV), s.core.guard.KV(s.KV)
 	}
@@ -216,6 +215,9 @@ func (s *Server) middleware() []call.Middleware {
 	return append(slices.Clip(s.Middleware), call.LimitRate(limit), call.LimitRate(lists))
 }
 
+// burst returns the number of calls that may arrive at once.
+func burst(perSecond float64) int { return int(min(max(2*perSecond, 1), math.MaxInt32)) }
+
 func orDefault[T int | time.Duration](v, def T) T {
 	if v <= 0 {
 		return def
@@ -223,7 +225,7 @@ func orDefault[T int | time.Duration](v, def T) T {
 	return v
 }
 
-func (s *Server) pageSize() int { return orDefault(s.PageSize, 1000) }
+func (s *Server) pageSize() int { return orDefault(s.Limits.PageSize, 1000) }
 
 func (s *Server) logger() *slog.Logger {
 	if s.Logger != nil {

@@ -86,5 +86,5 @@ func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 }
 
 func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
-	return modern.Discover(s.capabilities(), s.currentInstructions(), s.DiscoverCache.hints(false)), nil
+	return modern.Discover(s.capabilities(), s.currentInstructions(), s.ListCache.hints(false)), nil
 }

@@ -40,7 +40,7 @@
 // # Handlers
 //
 // The context of a handler belongs to one call. It ends when the client cancels the call.
-// [Progress] and [Logger] report to the client. [PeerOf] and [PrincipalOf] describe the caller.
+// [Progress] and [Logger] report to the client. [PrincipalOf] and [call.From] describe the caller.
 //
 // [Elicit], [ElicitURL], [Sample] and [Roots] ask the client a question and return the answer.
 // [Ask] asks several questions at once. In a session the server sends a request to the client,
@@ -71,7 +71,7 @@
 // # Middleware, caching and extensions
 //
 // Server.Middleware wraps every call, whatever its method. Package call has middleware for logs,
-// timing and rate limits. Server.ListCache, Server.DiscoverCache and [Cached] set how long
+// timing and rate limits. Server.ListCache and [Cached] set how long
 // clients may cache responses. [AddExtension] adds methods to the protocol for clients that
 // declare the extension.
 //

@@ -402,7 +402,7 @@ func payServer(paid func(run int64) bool, u call.RequiredURL,
 // pollable returns a server that payTask polls without a pause.
 func pollable() *server.Server {
 	s := quiet()
-	s.Limits.CallsPerSecond, s.Limits.CallBurst = 1e9, 1e9
+	s.Limits.CallsPerSecond = 1e9
 	return s
 }
 

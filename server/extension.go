@@ -30,25 +30,18 @@ type Extension struct {
 	// Requests are the handlers of the extension's requests, by method. A method must not
 	// belong to the protocol. An official extension may use the methods that the protocol
 	// defines for it.
-	Requests map[string]ExtensionRequest
+	//
+	// Params are the JSON object that the client has sent, including _meta, or nil; the handler may keep them. The
+	// result must encode to a JSON object; nil means an empty object. For errors and panics, see the package
+	// documentation. [Progress], [Logger], [PrincipalOf], [Notify] and [call.From], whose method Extension returns the
+	// client's settings, work with ctx. [Ask] and the functions that ask one question return [ErrCannotAsk], because
+	// only tools, prompts and resources can ask questions.
+	Requests map[string]func(ctx context.Context, params json.RawMessage) (result any, err error)
 	// Notifications are the handlers of the client's notifications, by method. A method must
-	// begin with "notifications/".
-	Notifications map[string]ExtensionNotification
+	// begin with "notifications/". Params are as for Requests. The server does not read further messages from the same
+	// connection until the handler returns. A panic is logged.
+	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 }
-
-// ExtensionRequest handles a request of an extension. Params are the JSON object that the client
-// has sent, including _meta, or nil; the handler may keep them. The result must encode to a JSON
-// object; nil means an empty object. For errors and panics, see the package documentation.
-//
-// [Progress], [Logger], [PrincipalOf], [ExtensionOf] and [Notify] work with ctx. [Ask] and the
-// functions that ask one question return [ErrCannotAsk], because only tools, prompts and
-// resources can ask questions.
-type ExtensionRequest func(ctx context.Context, params json.RawMessage) (result any, err error)
-
-// ExtensionNotification handles a notification of an extension. Params are the JSON object that
-// the client has sent, or nil; the handler may keep them. The server does not read further
-// messages from the same connection until the handler returns. A panic is logged.
-type ExtensionNotification func(ctx context.Context, params json.RawMessage)
 
 // AddExtension adds an extension. It panics if the ID is invalid or in use, or if a method belongs
 // to the protocol or to another extension. [Catalog.RegisterExtension] returns errors instead.
@@ -74,17 +67,6 @@ func (c *Catalog) RegisterExtension(e Extension) error {
 // RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is
 // safe while the server serves.
 func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(id) }
-
-// ExtensionOf returns the settings, a JSON object, with which the client of the call declares an
-// extension. It returns false if the client does not declare it, or if ctx is not the context of
-// a handler. The handler then uses the core protocol only, or returns a *[call.CapabilityError].
-// The settings must not be modified.
-func ExtensionOf(ctx context.Context, id string) (settings json.RawMessage, ok bool) {
-	if c := rpc.From(ctx); c != nil {
-		return c.Extension(id)
-	}
-	return nil, false
-}
 
 // extensions are the extensions of a server. The maps are replaced when they change.
 type extensions struct {

@@ -285,7 +285,7 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 	memory := store.NewMemory(store.MemoryOptions{})
 	for range n {
 		s, shared := httpServer(), newCutStore(memory)
-		s.KV, s.Log, s.Bus, s.KeepAlive = shared, shared, shared, -1
+		s.KV, s.Log, s.Bus, s.Limits.KeepAlive = shared, shared, shared, -1
 		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
 			for {
 				select {

@@ -245,7 +245,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	_, root := tree(t, files)
 	_, second := tree(t, map[string]string{"a": "", "b": ""})
 	s := quiet()
-	s.PageSize = 3
+	s.Limits.PageSize = 3
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	server.AddFS(s, "file:///d-2/", second, server.FSOptions{})
 	// the last hides a file

@@ -372,11 +372,12 @@ func counting(runs *atomic.Int64) *server.Server {
 	})
 	server.AddExtension(s, server.Extension{
 		ID: "com.example/x",
-		Requests: map[string]server.ExtensionRequest{"x/run": func(context.Context, json.RawMessage) (any, error) {
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){"x/run": func(context.Context,
+			json.RawMessage) (any, error) {
 			runs.Add(1)
 			return nil, nil
 		}},
-		Notifications: map[string]server.ExtensionNotification{"notifications/x": func(context.Context,
+		Notifications: map[string]func(context.Context, json.RawMessage){"notifications/x": func(context.Context,
 			json.RawMessage) {
 			runs.Add(1)
 		}},

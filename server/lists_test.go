@@ -178,7 +178,7 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 		for _, middleware := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 			for size := range 8 {
 				s := quiet()
-				s.PageSize, s.Middleware, s.ListCache = size, middleware, server.CachePolicy{Public: true}
+				s.Limits.PageSize, s.Middleware, s.ListCache = size, middleware, server.CachePolicy{Public: true}
 				c.build(s)
 				hers, his := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
 				for method := range listMethods {
@@ -206,7 +206,7 @@ func TestFilesAreListedWithTheEntriesOfTheirCallers(t *testing.T) {
 	_, root := tree(t, map[string]string{"a": "", "b/c": "", "b/d": "", "e": "", "f": ""})
 	for size := range 8 {
 		s, hers := quiet(), &server.Server{}
-		s.PageSize = size
+		s.Limits.PageSize = size
 		linked.Hooks(s).Hide = hideName("/b/d")
 		s.Personal = func(context.Context) []*server.Server { return []*server.Server{hers} }
 		server.AddFS(s, "x:/", root, server.FSOptions{})
@@ -236,7 +236,7 @@ func inPages(names string, size int) string {
 
 // Pages of one caller are not kept for others, and a cursor is of no use to other callers (rule R7).
 func TestACursorOfACallerIsForThatCaller(t *testing.T) {
-	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+	s := &server.Server{Limits: server.Limits{PageSize: 1}, Logger: slog.New(slog.DiscardHandler)}
 	addEntries(s, "a b", server.VisibleTo(func(principal.Principal, string) bool { return true }))
 	_, next := names(t, connectLineAs(t, s, person(t, "ada")), "")
 	if n := s.ToolPages(); n != 0 {
@@ -285,7 +285,7 @@ func TestToolsAreLookedUpForTheirCallers(t *testing.T) {
 }
 
 func withTools(t *testing.T, pageSize int, names ...string) *server.Server {
-	s := &server.Server{PageSize: pageSize}
+	s := &server.Server{Limits: server.Limits{PageSize: pageSize}}
 	for _, name := range names {
 		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
 			t.Fatal(err)
@@ -346,7 +346,7 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 
 // FuzzCursor (rule J18) checks that a modified cursor is rejected.
 func FuzzCursor(f *testing.F) {
-	s := &server.Server{PageSize: 1, Logger: slog.New(slog.DiscardHandler)}
+	s := &server.Server{Limits: server.Limits{PageSize: 1}, Logger: slog.New(slog.DiscardHandler)}
 	for _, name := range []string{"a", "b"} {
 		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
 			f.Fatal(err)

@@ -12,19 +12,21 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Levels of the protocol that package slog does not have, for [Logger]. The protocol's debug,
-// info, warning and error are those of slog. A level between two of them counts as the lower one.
+// Levels of the protocol that package slog does not have.
 const (
-	LevelNotice    = slog.Level(2)
-	LevelCritical  = slog.Level(12)
-	LevelAlert     = slog.Level(16)
-	LevelEmergency = slog.Level(20)
+	levelNotice    = slog.Level(2)
+	levelCritical  = slog.Level(12)
+	levelAlert     = slog.Level(16)
+	levelEmergency = slog.Level(20)
 )
 
 // Logger returns a logger that sends its records to the client of a call. In a session the
 // client receives the records of the level that it has set and above, info and above by default.
 // In 2026-07-28 it receives records only if its request asks for them. The records do not appear
 // in the server's own log.
+//
+// The protocol's debug, info, warning and error are the levels of slog; notice is slog.Level(2), critical 12, alert 16
+// and emergency 20. A level between two of them counts as the lower one.
 //
 // A record becomes a JSON object with the member "message" and a member for each attribute. If
 // several attributes have the same name, the last one counts. An attribute that is a group
@@ -96,17 +98,17 @@ func levelOf(l slog.Level) mcp.LoggingLevel {
 	switch {
 	case l < slog.LevelInfo:
 		return mcp.LevelDebug
-	case l < LevelNotice:
+	case l < levelNotice:
 		return mcp.LevelInfo
 	case l < slog.LevelWarn:
 		return mcp.LevelNotice
 	case l < slog.LevelError:
 		return mcp.LevelWarning
-	case l < LevelCritical:
+	case l < levelCritical:
 		return mcp.LevelError
-	case l < LevelAlert:
+	case l < levelAlert:
 		return mcp.LevelCritical
-	case l < LevelEmergency:
+	case l < levelEmergency:
 		return mcp.LevelAlert
 	}
 	return mcp.LevelEmergency

@@ -90,7 +90,7 @@ func TestDerivedLoggersAreIndependent(t *testing.T) {
 }
 
 func TestALoggerOutsideOfAHandlerDropsRecords(t *testing.T) {
-	if Logger(t.Context()).Enabled(t.Context(), LevelEmergency) {
+	if Logger(t.Context()).Enabled(t.Context(), levelEmergency) {
 		t.Error("it is enabled")
 	}
 }

@@ -157,7 +157,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := httpServer()
-				s.KeepAlive = does.every
+				s.Limits.KeepAlive = does.every
 				l := connectLine(t, s)
 				l.Send(fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
 				l.Receive()

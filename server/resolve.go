@@ -130,16 +130,6 @@ func Notify(ctx context.Context, method string, params json.RawMessage) error {
 	return c.Notify(ctx, method, params)
 }
 
-// PeerOf returns the name and the capabilities that the client of a call declares. The name is
-// for display and logs only, because a client can claim any name. If ctx is not the context of a
-// handler, PeerOf returns the zero Peer.
-func PeerOf(ctx context.Context) call.Peer {
-	if c := rpc.From(ctx); c != nil {
-		return c.Peer()
-	}
-	return call.Peer{}
-}
-
 // PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
 // authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the
 // caller who has a resource of [Server.Personal].

@@ -379,7 +379,7 @@ func hintsOf(t *testing.T, l *line, method, params string) (ttl int64, scope str
 
 func newCaching(s *server.Server) *server.Server {
 	s.Logger = slog.New(slog.DiscardHandler)
-	s.PageSize = 1
+	s.Limits.PageSize = 1
 	for _, name := range []string{"a", "b"} {
 		server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return "", nil })
 	}
@@ -411,14 +411,11 @@ func TestResultsAreNotCacheableByDefault(t *testing.T) {
 
 func TestCachePoliciesSetTheHints(t *testing.T) {
 	s := newCaching(&server.Server{
-		ListCache:     server.CachePolicy{TTL: time.Minute, Public: true},
-		DiscoverCache: server.CachePolicy{TTL: time.Hour},
+		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},
 	})
 	l := connectLine(t, s)
-	if ttl, scope := hintsOf(t, l, mcp.MethodDiscover, ""); ttl != 3_600_000 || scope != "private" {
-		t.Errorf("server/discover: %d, %s", ttl, scope)
-	}
-	for _, method := range []string{mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts,
+		mcp.MethodListResources,
 		mcp.MethodListResourceTemplates} {
 		if ttl, scope := hintsOf(t, l, method, ""); ttl != 60_000 || scope != "public" {
 			t.Errorf("%s: %d, %s", method, ttl, scope)

@@ -86,26 +86,10 @@ type Server struct {
 	// results for 24 hours. A session in use is encrypted with the new key. An entry that no
 	// key decrypts does not exist for the server.
 	Keys [][]byte
-	// PageSize is the maximum number of entries in a page of a list. 0 means 1,000.
-	PageSize int
-	// KeepAlive is the interval at which the server keeps idle connections alive. 0 means 15
-	// seconds. Set a shorter interval if a proxy closes idle connections earlier.
-	//
-	// On an idle event stream over HTTP the server sends a comment at each interval, which
-	// also detects a lost connection. On the stream of a session it sends a ping instead,
-	// unless the client must answer another request. If the client does not respond for two
-	// intervals, and for at least 10 seconds, the stream ends, and a *call.SilentError is
-	// logged. A session of 2024-11-05 ends with its stream. A later session ends if the client
-	// sends no request for another 5 minutes.
-	//
-	// Connections of ServeConn are pinged only if KeepAlive is positive. Standard input is
-	// never pinged. A negative KeepAlive disables all pings.
-	KeepAlive time.Duration
 	// ListCache sets how long clients of 2026-07-28 may cache the lists of tools, prompts,
-	// resources and templates. DiscoverCache does so for the result of server/discover. The
-	// zero CachePolicy means that they do not cache it. For the contents of resources, see
-	// [Cached].
-	ListCache, DiscoverCache CachePolicy
+	// resources and templates, and the result of server/discover. The zero CachePolicy means that they do not cache
+	// them. For the contents of resources, see [Cached].
+	ListCache CachePolicy
 
 	// Auth verifies access tokens over HTTP, in every revision and for every method. Nil
 	// means that every caller is accepted as anonymous. The server also serves the metadata of
@@ -149,7 +133,7 @@ type Server struct {
 	PersonalOutdated func(caller string) (shown bool)
 
 	// RootsChanged, if set, is called when the client of a session notifies the server that
-	// its roots have changed. [PeerOf] describes the client. RootsChanged cannot ask the
+	// its roots have changed. The method Peer of [call.From] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
 	// concurrent use. Replicas that share Bus and have served the session lately call it, too.
 	//
@@ -183,7 +167,7 @@ type Server struct {
 }
 
 // Limits bounds the messages, requests and sessions of clients. A field that is 0 means its
-// default. A negative field, except for CallsPerSecond and ListsPerSecond, is an error of [Server.Check].
+// default. A negative field, except for CallsPerSecond, ListsPerSecond and KeepAlive, is an error of [Server.Check].
 //
 // The URIs to which a principal, or the anonymous clients of one address, are subscribed have at
 // most 8 MiB in all sessions and subscriptions together, counting 64 bytes more for each. Further
@@ -207,17 +191,13 @@ type Limits struct {
 	InflightPerAddress   int
 
 	// CallsPerSecond is the average number of tool calls, completions, reads of resources and
-	// requests about tasks that a principal may make in a second. CallBurst is the number that it may make at once. The
-	// defaults are 1,000 and 2,000. Anonymous clients are counted by session and, in 2026-07-28, by address. Further
+	// requests about tasks that a principal may make in a second; it may make twice as many at once. The default is
+	// 1,000. Anonymous clients are counted by session and, in 2026-07-28, by address. Further
 	// calls are rejected; see [call.LimitRate]. A negative CallsPerSecond means no limit. Replicas that share KV count
 	// calls together, with the tolerance that [call.RateLimit] states.
 	CallsPerSecond float64
-	CallBurst      int
-
-	// ListsPerSecond and ListBurst limit the requests for lists and server/discover in the same
-	// way. The default is no limit. If ListBurst is 0, it is twice ListsPerSecond.
+	// ListsPerSecond limits the requests for lists and server/discover in the same way. The default is no limit.
 	ListsPerSecond float64
-	ListBurst      int
 
 	// SessionIdle is how long a session over HTTP lives without requests. The default is 30
 	// minutes.
@@ -240,6 +220,21 @@ type Limits struct {
 	// after the client has closed its end, and to end after they are cancelled. The default is
 	// 2 seconds.
 	Grace time.Duration
+	// PageSize is the maximum number of entries in a page of a list. 0 means 1,000.
+	PageSize int
+	// KeepAlive is the interval at which the server keeps idle connections alive. 0 means 15
+	// seconds. Set a shorter interval if a proxy closes idle connections earlier.
+	//
+	// On an idle event stream over HTTP the server sends a comment at each interval, which
+	// also detects a lost connection. On the stream of a session it sends a ping instead,
+	// unless the client must answer another request. If the client does not respond for two
+	// intervals, and for at least 10 seconds, the stream ends, and a *call.SilentError is
+	// logged. A session of 2024-11-05 ends with its stream. A later session ends if the client
+	// sends no request for another 5 minutes.
+	//
+	// Connections of ServeConn are pinged only if KeepAlive is positive. Standard input is
+	// never pinged. A negative KeepAlive disables all pings.
+	KeepAlive time.Duration
 }
 
 // checkFields returns an error for the first field with an invalid value. Other functions check
@@ -248,9 +243,6 @@ func (s *Server) checkFields() error {
 	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
-	}
-	if s.PageSize < 0 {
-		return errors.New("server: PageSize must not be negative; 0 means the default")
 	}
 	for _, origin := range s.AllowedOrigins {
 		if !httpurl.IsOrigin(origin) {
@@ -274,8 +266,9 @@ func (l Limits) check() error {
 	}
 	v := reflect.ValueOf(l)
 	for i := range v.NumField() {
-		if f := v.Field(i); f.CanInt() && f.Int() < 0 {
-			return fmt.Errorf("server: Limits.%s must not be negative; 0 means the default", v.Type().Field(i).Name)
+		f, name := v.Field(i), v.Type().Field(i).Name
+		if f.CanInt() && f.Int() < 0 && name != "KeepAlive" {
+			return fmt.Errorf("server: Limits.%s must not be negative; 0 means the default", name)
 		}
 	}
 	return nil

@@ -45,8 +45,8 @@ func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
 		t.Errorf("Progress: %v", err)
 	}
-	if p := server.PeerOf(ctx); p != (call.Peer{}) {
-		t.Errorf("PeerOf: %+v", p)
+	if c := call.From(ctx); c != nil {
+		t.Errorf("call.From: %+v", c)
 	}
 	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
 		t.Errorf("PrincipalOf: %v", p)
@@ -105,9 +105,8 @@ var wrongFields = map[string][]func(*server.Server){
 		func(s *server.Server) { s.WebsiteURL = "example.com" },
 		func(s *server.Server) { s.WebsiteURL = "javascript:x" },
 	},
-	"Keys":     {func(s *server.Server) { s.Keys = [][]byte{[]byte("short")} }},
-	"Auth":     {func(s *server.Server) { s.Auth = &auth.ProtectedResource{} }},
-	"PageSize": {func(s *server.Server) { s.PageSize = -1 }},
+	"Keys": {func(s *server.Server) { s.Keys = [][]byte{[]byte("short")} }},
+	"Auth": {func(s *server.Server) { s.Auth = &auth.ProtectedResource{} }},
 	"AllowedOrigins": origins("", "*", "null", "app.example.com", "https://app.example.com/", "https://App.example.com",
 		"https://app.example.com:443", "http://app.example.com:80", "https://user@app.example.com",
 		"https://app.example.com?x"),
@@ -141,9 +140,9 @@ var anyValue = map[string]string{
 	"ListCache":    "a negative time means stale",
 	"LocalScopes":  "a scope that no tool requires has no effect",
 	"RootsChanged": "a function", "Personal": "a function", "WhileListening": "a function",
-	"PersonalOutdated": "a function", "DiscoverCache": "a negative time means stale",
-	"CallsPerSecond": "a negative value means no limit",
-	"ListsPerSecond": "a negative value means no limit",
+	"PersonalOutdated": "a function",
+	"CallsPerSecond":   "a negative value means no limit",
+	"ListsPerSecond":   "a negative value means no limit",
 }
 
 func wantWrong(t *testing.T, field string, s *server.Server) {
@@ -195,8 +194,7 @@ func TestCheckAcceptsRightValues(t *testing.T) {
 		AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000", "https://[::1]:8443",
 			"chrome-extension://abcdef"},
 		AllowedHosts: []string{"example.com", "Example.com:8080", "192.0.2.1", "[::1]:80", "::1", "localhost"},
-		Limits:       server.Limits{CallsPerSecond: -1},
-		KeepAlive:    -1,
+		Limits:       server.Limits{CallsPerSecond: -1, KeepAlive: -1},
 		ListCache:    server.CachePolicy{TTL: -1},
 	}
 	if err := s.Check(); err != nil {
@@ -206,8 +204,8 @@ func TestCheckAcceptsRightValues(t *testing.T) {
 
 func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
 
-func requests(method string) map[string]server.ExtensionRequest {
-	return map[string]server.ExtensionRequest{method: noResult}
+func requests(method string) map[string]func(context.Context, json.RawMessage) (any, error) {
+	return map[string]func(context.Context, json.RawMessage) (any, error){method: noResult}
 }
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {
@@ -226,9 +224,9 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 			Requests: requests("notifications/x")},
 		"letters, digits": {ID: "com.example/jobs", Requests: requests("jobs run")},
 		"handler must not be nil": {ID: "com.example/jobs",
-			Requests: map[string]server.ExtensionRequest{"jobs/run": nil}},
+			Requests: map[string]func(context.Context, json.RawMessage) (any, error){"jobs/run": nil}},
 		"the name of a notification must begin with no": {ID: "com.example/jobs",
-			Notifications: map[string]server.ExtensionNotification{"jobs/x": func(context.Context,
+			Notifications: map[string]func(context.Context, json.RawMessage){"jobs/x": func(context.Context,
 				json.RawMessage) {
 			}}},
 		"belongs to another extension": {ID: "com.example/jobs", Requests: requests("other/run")},
@@ -291,7 +289,7 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	server.AddExtension(s, server.Extension{ID: "com.example/jobs",
-		Requests: map[string]server.ExtensionRequest{"jobs/run": noResult}})
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){"jobs/run": noResult}})
 	l := connectLine(t, s)
 	const declaring = `{"jsonrpc":"2.0","id":1,"method":"jobs/run",` +
 		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
@@ -313,7 +311,7 @@ func ExampleAddExtension() {
 	s := &server.Server{Name: "printer"}
 	server.AddExtension(s, server.Extension{
 		ID: "com.example/paper",
-		Requests: map[string]server.ExtensionRequest{
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			"paper/left": func(context.Context, json.RawMessage) (any, error) {
 				return map[string]int{"sheets": 12}, nil
 			},

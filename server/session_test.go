@@ -24,7 +24,7 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 			k := newKept()
 			s := httpServer()
 			addWait(s)
-			s.KV, s.Log, s.KeepAlive = k, k, -1 // no pings, because the client does not answer
+			s.KV, s.Log, s.Limits.KeepAlive = k, k, -1 // no pings, because the client does not answer
 			session := begin(t, s)
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
 			method := http.MethodPost
@@ -137,7 +137,7 @@ func TestALongCallIsKeptAlive(t *testing.T) {
 	for interval, comments := range map[time.Duration]int{0: 3, 9 * time.Second: 5} {
 		synctest.Test(t, func(t *testing.T) {
 			s := httpServer()
-			s.KeepAlive = interval
+			s.Limits.KeepAlive = interval
 			calls := addWait(s)
 			x := openIn(t, s, http.MethodPost, "/", fmt.Sprintf(waitCall, 1), begin(t, s)...)
 			w := <-calls

@@ -173,7 +173,7 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 func TestAStreamWithoutEventsIsResumedAtAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 2)
-		f.servers[0].KeepAlive = 0
+		f.servers[0].Limits.KeepAlive = 0
 		session := f.session("2025-11-25")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		time.Sleep(20 * time.Second) // until the first keep-alive comment

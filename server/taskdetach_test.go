@@ -177,7 +177,7 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 		if s := p.get(id); s.Status != mcp.TaskWorking || c.after.Err() != nil {
 			t.Errorf("%s, %v", s.raw, c.after.Err())
 		}
-		if s := server.PeerOf(c.after); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
+		if s := call.From(c.after).Peer(); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
 			t.Errorf("the peer in the task: %v", s)
 		}
 		close(proceed)

@@ -373,7 +373,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 
 // For the race detector: all functions that are safe while serving.
 func TestToolsCanChangeWhileServing(t *testing.T) {
-	s := &server.Server{PageSize: 3}
+	s := &server.Server{Limits: server.Limits{PageSize: 3}}
 	server.AddTool(s, mcp.Tool{Name: "stays"}, greet)
 	c := mcptest.Dial(t, s)
 	var wg sync.WaitGroup

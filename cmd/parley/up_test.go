@@ -38,11 +38,12 @@ import (
 func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 	const id = "com.example/jobs"
 	builds := &server.Server{Name: "builds"}
-	server.AddExtension(builds, server.Extension{ID: id, Requests: map[string]server.ExtensionRequest{
-		"jobs/run": func(_ context.Context, params json.RawMessage) (any, error) {
-			return map[string]any{"ran": true}, nil
-		},
-	}})
+	server.AddExtension(builds, server.Extension{ID: id,
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
+			"jobs/run": func(_ context.Context, params json.RawMessage) (any, error) {
+				return map[string]any{"ran": true}, nil
+			},
+		}})
 	upstream := httptest.NewServer(builds)
 	defer upstream.Close()
 	config := filepath.Join(t.TempDir(), "mcp.json")

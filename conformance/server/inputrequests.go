@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -130,7 +131,7 @@ func addInputRequired(s *server.Server) {
 		})
 	server.AddTool(s, tool("capabilities", "Asks for input that the client supports."),
 		func(ctx context.Context, _ struct{}) (string, error) {
-			if server.PeerOf(ctx).Capabilities.Elicitation.SupportsForm() {
+			if call.From(ctx).Peer().Capabilities.Elicitation.SupportsForm() {
 				who, err := server.Elicit[name](ctx, "What is your name?")
 				return who.Name, err
 			}

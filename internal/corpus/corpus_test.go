@@ -101,7 +101,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func newServer() *server.Server {
 	s := &server.Server{
 		Name: "corpus", Version: "1", Logger: quiet,
-		Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9, SessionsPerAddress: 5000},
+		Limits: server.Limits{CallsPerSecond: 1e9, SessionsPerAddress: 5000},
 	}
 	server.AddTool(s, mcp.Tool{Name: "echo"}, func(_ context.Context, in struct {
 		Text string `json:"text,omitempty"`
@@ -148,7 +148,7 @@ func serveInMemory(t *testing.T, s *server.Server, conn transport.Conn) {
 // newGateway returns the server of a gateway to target.
 func newGateway(t *testing.T, target client.Target) *server.Server {
 	t.Helper()
-	s := &server.Server{Name: "gateway", Version: "1", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	s := &server.Server{Name: "gateway", Version: "1", Limits: server.Limits{CallsPerSecond: 1e9}}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: target}}}, s)
 	return s
 }

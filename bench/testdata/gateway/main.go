@@ -1,6 +1,6 @@
 // Gateway serves an MCP server at another address: as a gateway, or as a reverse proxy that does not read the messages.
-// Its arguments are "gateway" or "proxy" and the URL of the server. It writes its address to standard output, and the CPU
-// time that it has used, in nanoseconds, for each line of standard input. It runs on Unix.
+// Its arguments are "gateway" or "proxy" and the URL of the server. It writes its address to standard output, and the
+// CPU time that it has used, in nanoseconds, for each line of standard input. It runs on Unix.
 //
 // With the arguments "stdio" and a program, it serves standard input and output as a gateway to the program.
 package main
@@ -86,8 +86,8 @@ func newProxy(upstream string) (h http.Handler, ready func(self string)) {
 	transport.MaxIdleConnsPerHost = transport.MaxIdleConns
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without full duplex, net/http closes the body of the request when the response begins, while the transport may
-		// still look for its end; then the transport closes its connection.
+		// Without full duplex, net/http closes the body of the request when the response begins, while the transport
+		// may still look for its end; then the transport closes its connection.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			log.Fatal(err)
 		}
@@ -97,8 +97,9 @@ func newProxy(upstream string) (h http.Handler, ready func(self string)) {
 
 // gatewayTo returns a server that presents another one, and its gateway, which runs.
 func gatewayTo(upstream client.Target) (*server.Server, *gateway.Gateway) {
-	servers := &host.Host{Logger: slog.New(slog.DiscardHandler), Servers: []host.ServerConfig{{Name: "up", Target: upstream}}}
-	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	servers := &host.Host{Logger: slog.New(slog.DiscardHandler),
+		Servers: []host.ServerConfig{{Name: "up", Target: upstream}}}
+	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: 1e9}}
 	g, err := gateway.New(servers, s)
 	if err != nil {
 		log.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	s := &server.Server{Name: "greeter", Version: "1.0.0", Limits: server.Limits{CallsPerSecond: 1e9, CallBurst: 1e9}}
+	s := &server.Server{Name: "greeter", Version: "1.0.0", Limits: server.Limits{CallsPerSecond: 1e9}}
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(_ context.Context, in struct{ Name string }) (string, error) {
 		return "Hello, " + in.Name + "!", nil
 	})

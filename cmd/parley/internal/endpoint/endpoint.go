@@ -218,7 +218,7 @@ func ofLocalUser(next http.Handler) http.Handler {
 
 // Limit sets the maximum rates of calls and lists.
 func (f *Flags) Limit(s *server.Server) {
-	s.Limits.CallsPerSecond, s.Limits.CallBurst = float64(f.limitCalls), 2*f.limitCalls
+	s.Limits.CallsPerSecond = float64(f.limitCalls)
 	s.Limits.ListsPerSecond = float64(f.limitLists)
 	if f.limitCalls == 0 {
 		s.Limits.CallsPerSecond = -1

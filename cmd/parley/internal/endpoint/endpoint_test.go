@@ -20,9 +20,9 @@ import (
 
 func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 	for args, want := range map[[2]string]server.Limits{
-		{}: {CallsPerSecond: defaultLimitCalls, CallBurst: 2 * defaultLimitCalls,
+		{}: {CallsPerSecond: defaultLimitCalls,
 			ListsPerSecond: defaultLimitLists},
-		{"--limit-calls=5", "--limit-lists=7"}: {CallsPerSecond: 5, CallBurst: 10, ListsPerSecond: 7},
+		{"--limit-calls=5", "--limit-lists=7"}: {CallsPerSecond: 5, ListsPerSecond: 7},
 		{"--limit-calls=0", "--limit-lists=0"}: {CallsPerSecond: -1},
 	} {
 		cmd := new(cobra.Command)
