@@ -43,5 +43,6 @@ func ExampleHost_Search() {
 		fmt.Printf("%s\n%s\n", tool.Name, tool.Definition.InputSchema)
 	}
 	// Output:
-	// files__read_file {"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}
+	// files__read_file
+	// {"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}
 }
