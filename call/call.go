@@ -94,14 +94,6 @@ func (c *Call) Method() string { return c.d.Method }
 // because the id is assigned when the request is sent.
 func (c *Call) ID() jsonrpc.ID { return c.d.ID }
 
-// Notification reports whether the call is a notification, whose result and error are
-// discarded.
-func (c *Call) Notification() bool { return c.d.ID.IsZero() && !c.d.Outgoing }
-
-// Outgoing reports whether a client is about to send the request. It is false for the calls
-// that a server handles.
-func (c *Call) Outgoing() bool { return c.d.Outgoing }
-
 // Params returns the members of the params object. It is never nil. The bytes must not be
 // modified.
 func (c *Call) Params() *jsonrpc.Members { return c.d.Params }

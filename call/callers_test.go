@@ -10,7 +10,7 @@ import (
 // Rule Y1.
 func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, Now: func() time.Time {
+	b := &buckets{limit: RateLimit{PerSecond: 1, Burst: 2, now: func() time.Time {
 		return now
 	}}, callers: make(map[caller]*bucket)}
 	for i := range maxCallers {
@@ -33,4 +33,10 @@ func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 			t.Fatalf("%d callers are tracked", len(b.callers))
 		}
 	}
+}
+
+// WithClock replaces the clock of a limit.
+func WithClock(limit RateLimit, now func() time.Time) RateLimit {
+	limit.now = now
+	return limit
 }

@@ -85,7 +85,6 @@ func (c *Call) shortName() string {
 type Retry struct {
 	Attempts int           // including the first; default 3; more than 10 means 10
 	Wait     time.Duration // longest wait before the second attempt; default 200 ms
-	MaxWait  time.Duration // longest wait before any attempt; default 10 s
 	// Tool reports whether a tool may be called again. A tool declares that in its annotations
 	// (idempotentHint, readOnlyHint), which are only reliable if the server is trusted: see
 	// [mcp.ToolAnnotations]. Nil means that no tool may.
@@ -99,14 +98,17 @@ var safeMethods = []string{
 	mcp.MethodReadResource, mcp.MethodGetPrompt, mcp.MethodComplete,
 }
 
+// maxRetryWait is the longest wait before an attempt.
+const maxRetryWait = 10 * time.Second
+
 // RetryRequests returns middleware for a client that repeats requests after a transient
 // failure: a lost connection, a time-out, an *[OverloadError], or a response with status 502 or
 // 504. It repeats lists, reads, prompts, completions,
 // pings and discovery, and the calls of tools for which Retry.Tool returns true.
 //
 // The longest wait is Retry.Wait before the second attempt, and doubles before each further
-// attempt, up to Retry.MaxWait. The actual wait is random, at least half of that, and at least
-// as long as the server asks for. If the server asks for more than MaxWait, the request is not
+// attempt, up to 10 seconds. The actual wait is random, at least half of that, and at least
+// as long as the server asks for. If the server asks for more than 10 seconds, the request is not
 // repeated. RetryRequests returns the last error. A wait ends when the context of the request
 // ends. On a server the middleware does nothing.
 func RetryRequests(r Retry) Middleware {
@@ -117,22 +119,19 @@ func RetryRequests(r Retry) Middleware {
 	if r.Wait <= 0 {
 		r.Wait = 200 * time.Millisecond
 	}
-	if r.MaxWait <= 0 {
-		r.MaxWait = 10 * time.Second
-	}
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (any, error) {
-			if !c.Outgoing() || !r.isSafe(c) {
+			if !c.d.Outgoing || !r.isSafe(c) {
 				return next(ctx, c)
 			}
-			wait := min(r.Wait, r.MaxWait)
+			wait := min(r.Wait, maxRetryWait)
 			for attempt := 1; ; attempt++ {
 				result, err := next(ctx, c)
 				if err == nil {
 					return result, nil
 				}
 				least, transient := isTransient(err)
-				if !transient || attempt == r.Attempts || least > r.MaxWait || ctx.Err() != nil {
+				if !transient || attempt == r.Attempts || least > maxRetryWait || ctx.Err() != nil {
 					return result, err
 				}
 				timer := time.NewTimer(max(wait/2+rand.N(wait/2+1), least))
@@ -142,7 +141,7 @@ func RetryRequests(r Retry) Middleware {
 					timer.Stop()
 					return result, err
 				}
-				wait = min(2*wait, r.MaxWait)
+				wait = min(2*wait, maxRetryWait)
 			}
 		}
 	}

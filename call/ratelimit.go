@@ -31,7 +31,6 @@ type RateLimit struct {
 	// Security; server/utilities/completion; 2025-11-25, basic/utilities/tasks, Security
 	// Considerations).
 	Methods []string
-	Now     func() time.Time // nil means time.Now
 
 	// KV, if set, makes replicas with the same limit and the same KV count the calls of a caller
 	// together. A replica writes to the KV once for Burst/32 calls of a caller, or for each call if
@@ -41,6 +40,8 @@ type RateLimit struct {
 	KV store.KV
 	// Logger receives the errors of KV. Nil means slog.Default().
 	Logger *slog.Logger
+
+	now func() time.Time // replaced by tests
 }
 
 // LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call
@@ -62,8 +63,8 @@ func LimitRate(limit RateLimit) Middleware {
 			mcp.MethodGetTask, mcp.MethodTaskResult, mcp.MethodUpdateTask, mcp.MethodCancelTask, mcp.MethodListTasks,
 		}
 	}
-	if limit.Now == nil {
-		limit.Now = time.Now
+	if limit.now == nil {
+		limit.now = time.Now
 	}
 	b := &buckets{limit: limit, callers: make(map[caller]*bucket)}
 	if limit.KV != nil {
@@ -131,7 +132,7 @@ func (b *buckets) take(ctx context.Context, from caller) (wait time.Duration) {
 func (b *buckets) takeLocal(from caller) (of *bucket, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.limit.Now()
+	now := b.limit.now()
 	of = b.callers[from]
 	if of == nil {
 		if len(b.callers) >= maxCallers {
@@ -241,7 +242,7 @@ type bucketTokens struct {
 // through if the store fails.
 func (s *sharedRate) take(ctx context.Context, from caller, b *sharedBucket) (wait time.Duration) {
 	for {
-		now := s.limit.Now()
+		now := s.limit.now()
 		if now.UnixNano() < s.pausedUntil.Load() {
 			return 0
 		}
@@ -277,7 +278,7 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedTimeout)
 	defer cancel()
 	left, enough, err := s.remove(ctx, s.key(from), b, n)
-	now := s.limit.Now()
+	now := s.limit.now()
 	if err != nil && !errors.Is(err, store.ErrConflict) {
 		s.pausedUntil.Store(now.Add(sharedPause).UnixNano())
 		s.failed.Log(ctx, s.logger, slog.LevelError,
@@ -313,7 +314,7 @@ func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket,
 				return 0, false, err
 			}
 		}
-		now := s.limit.Now()
+		now := s.limit.now()
 		at := time.Unix(0, b.tokens.At)
 		if at.After(now.Add(maxClockSkew)) {
 			at = now
@@ -348,7 +349,7 @@ func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket,
 
 // read reads a bucket. It is full if the store does not have it.
 func (s *sharedRate) read(ctx context.Context, key string, b *sharedBucket) error {
-	b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.Now().UnixNano()}
+	b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.now().UnixNano()}
 	item, err := s.kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -358,7 +359,7 @@ func (s *sharedRate) read(ctx context.Context, key string, b *sharedBucket) erro
 	}
 	b.version = item.Version
 	if jsonv2.Unmarshal(item.Value, &b.tokens) != nil {
-		b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.Now().UnixNano()}
+		b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.now().UnixNano()}
 	}
 	return nil
 }

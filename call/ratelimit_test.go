@@ -52,7 +52,7 @@ func limited(t *testing.T, limit call.RateLimit) func(d call.Description) error 
 // Rule Y1.
 func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
-	do := limited(t, call.RateLimit{PerSecond: 10, Burst: 3, Now: clock.now})
+	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 10, Burst: 3}, clock.now))
 	c := call.Description{Method: mcp.MethodCallTool, Principal: principal.Local}
 	for range 3 {
 		if err := do(c); err != nil {
@@ -90,7 +90,7 @@ func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 
 func TestReadsCountInTheDefaultLimit(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
-	do := limited(t, call.RateLimit{PerSecond: 1, Burst: 3, Now: clock.now})
+	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 1, Burst: 3}, clock.now))
 	for _, method := range []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource} {
 		if err := do(call.Description{Method: method, Principal: principal.Local}); err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestReadsCountInTheDefaultLimit(t *testing.T) {
 
 func TestLimitRateKeepsCallersApart(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
-	do := limited(t, call.RateLimit{PerSecond: 1, Burst: 1, Now: clock.now})
+	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 1, Burst: 1}, clock.now))
 	ada, err := principal.New("https://issuer.example.com", "ada", "")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,8 @@ func TestReplicasShareARateLimit(t *testing.T) {
 func TestConcurrentCallsShareARateLimit(t *testing.T) {
 	const replicas, burst = 3, 640
 	clock := &clock{at: time.Unix(1e9, 0)}
-	all := limitedReplicas(t, replicas, call.RateLimit{PerSecond: 1, Burst: burst, KV: newRateStore(), Now: clock.now})
+	all := limitedReplicas(t, replicas, call.WithClock(call.RateLimit{PerSecond: 1, Burst: burst, KV: newRateStore()},
+		clock.now))
 	var passed atomic.Int64
 	var callers sync.WaitGroup
 	for i := range 12 {
@@ -358,9 +359,9 @@ func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 // A replica whose clock is wrong must not empty the buckets of the others.
 func TestSharedRateLimitSurvivesAWrongClock(t *testing.T) {
 	clock, wrong := &clock{at: time.Unix(1e9, 0)}, &clock{at: time.Unix(1e9, 0).Add(time.Hour)}
-	limit := call.RateLimit{PerSecond: 1, Burst: 3, KV: newRateStore(), Now: clock.now}
+	limit := call.WithClock(call.RateLimit{PerSecond: 1, Burst: 3, KV: newRateStore()}, clock.now)
 	right := limited(t, limit)
-	limit.Now = wrong.now
+	limit = call.WithClock(limit, wrong.now)
 	ahead := limited(t, limit)
 	for range 3 {
 		_ = ahead(toolCall)

@@ -209,7 +209,7 @@ func (m *Mock) rule(c *call.Call) *requestRule {
 // middleware causes the latencies and faults of requests, and plays the scripts of those that the server does not know.
 func (m *Mock) middleware(next call.Handler) call.Handler {
 	return func(ctx context.Context, c *call.Call) (any, error) {
-		if c.Notification() {
+		if c.ID().IsZero() {
 			return next(ctx, c)
 		}
 		latency := m.latency
