@@ -225,7 +225,7 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{`{"mcp": {"inputs": []}}`, `f: member "mcpServers" is missing`},
 		{`{"projects": {"p": 1}}`, `f:1: project "p" must be an object`},
 		{`{"projects": {"p": {}}}`, `f: member "mcpServers" is missing`},
-		{`{"servers": {}, "inputs": {}}`, `f:1: inputs must be an array`},
+		{`{"servers": {}, "inputs": {}}`, `f:1: inputs must be an array of objects`},
 		{`{"servers": {}, "inputs": [{}]}`, `f:1: inputs[0]: id is missing`},
 		{`{"servers": {}, "inputs": [{"id": "a", "options": [{}]}]}`, `f:1: inputs[0]: options[0]: value is missing`},
 		{server(`1`), `f:2: server "a" must be an object`},

@@ -1,19 +1,17 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/mcp"
 )
 
 // entry is an entry of a server that is being read.
@@ -23,122 +21,51 @@ type entry struct {
 	source string
 }
 
-// serverMembers are the members of the entry of a server.
-var serverMembers = readers[entry]{
-	"type": readKind, "transport": readKind, "transportType": readKind,
-	"command": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		if _, ok := v.Value.(*hujson.Object); ok {
-			return read(d, e.Server, commandMembers, v, name, ".")
-		}
-		e.Command, err = d.text(v, name)
-		return err
-	},
-	"args": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Args, err = d.texts(v, name)
-		return err
-	},
-	"env": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Env, err = d.pairs(v, name)
-		return err
-	},
-	"envFile": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.EnvFile, err = d.text(v, name)
-		return err
-	},
-	"cwd": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Dir, err = d.text(v, name)
-		return err
-	},
-	"url": readURL, "httpUrl": readURL, "serverUrl": readURL,
-	"headers": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Headers, err = d.pairs(v, name)
-		return err
-	},
-	"revision": func(d *document, e *entry, v *hujson.Value, name string) error {
-		text, err := d.text(v, name)
-		if e.Revision = mcp.Revision(text); err == nil && !e.Revision.Known() {
-			err = d.errorf(v, "%s must be one of %q, not %q", name, mcp.Revisions(), text)
-		}
-		return err
-	},
-	"disabled": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Disabled, err = d.boolean(v, name)
-		return err
-	},
-	"enabled": func(d *document, e *entry, v *hujson.Value, name string) error {
-		enabled, err := d.boolean(v, name)
-		e.Disabled = !enabled
-		return err
-	},
-	"trusted": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Trusted, err = d.boolean(v, name)
-		return err
-	},
-	"roots": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		if e.Roots, err = d.texts(v, name); e.Roots == nil {
-			e.Roots = []string{}
-		}
-		return err
-	},
-	"origin": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Origin, err = d.text(v, name)
-		return err
-	},
-	"source": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.source, err = d.text(v, name)
-		return err
-	},
-	"sharing": func(d *document, e *entry, v *hujson.Value, name string) error {
-		text, err := d.text(v, name)
-		if err != nil {
+// serverFields are the members of the entry of a server.
+var serverFields = fields[entry]{
+	{"type", func(e *entry) any { return &e.kind }},
+	{"transport", func(e *entry) any { return &e.kind }},
+	{"transportType", func(e *entry) any { return &e.kind }},
+	{"command", func(e *entry) any { return special{e.readCommand, &e.Command} }},
+	{"args", func(e *entry) any { return &e.Args }},
+	{"env", func(e *entry) any { return &e.Env }},
+	{"envFile", func(e *entry) any { return &e.EnvFile }},
+	{"cwd", func(e *entry) any { return &e.Dir }},
+	{"url", func(e *entry) any { return special{e.readURL, &e.URL} }},
+	{"httpUrl", func(e *entry) any { return reader(e.readURL) }},
+	{"serverUrl", func(e *entry) any { return reader(e.readURL) }},
+	{"headers", func(e *entry) any { return &e.Headers }},
+	{"disabled", func(e *entry) any { return &e.Disabled }},
+	{"enabled", func(e *entry) any {
+		return reader(func(d *document, v *hujson.Value, name string) error {
+			enabled, err := d.boolean(v, name)
+			e.Disabled = !enabled
 			return err
-		}
-		sharing, ok := sharings[text]
-		if !ok {
-			return d.errorf(v, `%s must be "automatic", "shared" or "perCaller"`, name)
-		}
-		e.Sharing = sharing
-		return nil
-	},
-	"inputLimits": func(d *document, e *entry, v *hujson.Value, name string) error {
-		return readOwn(d, &e.InputLimits, inputLimitMembers, v, name, ".")
-	},
-	"extensions": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Extensions, err = d.extensions(v, name)
-		return err
-	},
-	"credentials": func(d *document, e *entry, v *hujson.Value, name string) error {
-		e.Credentials = new(Credentials)
-		return readOwn(d, e.Credentials, credentialMembers, v, name, ".")
-	},
-	"lazy": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Lazy, err = d.boolean(v, name)
-		return err
-	},
-	"idle": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.Idle, err = d.duration(v, name)
-		return err
-	},
-	"maxResult": func(d *document, e *entry, v *hujson.Value, name string) (err error) {
-		e.MaxResult, err = limit[int](d, v, name)
-		return err
-	},
-	"prefix": func(d *document, e *entry, v *hujson.Value, name string) error {
-		prefix, err := d.text(v, name)
-		e.Prefix = &prefix
-		return err
-	},
-	"tools": func(d *document, e *entry, v *hujson.Value, name string) error {
-		return d.selection(&e.Tools, toolMembers, v, name)
-	},
-	"prompts": func(d *document, e *entry, v *hujson.Value, name string) error {
-		return d.selection(&e.Prompts, promptMembers, v, name)
-	},
-	"includeTools": func(d *document, e *entry, v *hujson.Value, name string) error {
-		return d.patterns(&e.Tools.Only, v, name)
-	},
-	"excludeTools":  hideTools,
-	"disabledTools": hideTools,
+		})
+	}},
+	{"lazy", func(e *entry) any { return &e.Lazy }},
+	{"idle", func(e *entry) any { return &e.Idle }},
+	{"revision", func(e *entry) any { return &e.Revision }},
+	{"trusted", func(e *entry) any { return &e.Trusted }},
+	{"roots", func(e *entry) any { return list{&e.Roots} }},
+	{"sharing", func(e *entry) any { return &e.Sharing }},
+	{"inputLimits", func(e *entry) any { return object[host.InputLimits]{&e.InputLimits, inputLimitFields} }},
+	{"extensions", func(e *entry) any { return extensions{&e.Extensions} }},
+	{"credentials", func(e *entry) any {
+		return reader(func(d *document, v *hujson.Value, name string) error {
+			e.Credentials = new(Credentials)
+			return readOwn(d, e.Credentials, credentialFields, v, name, ".")
+		})
+	}},
+	{"maxResult", func(e *entry) any { return &e.MaxResult }},
+	{"prefix", func(e *entry) any { return &e.Prefix }},
+	{"tools", func(e *entry) any { return selection(&e.Tools, toolFields) }},
+	{"prompts", func(e *entry) any { return selection(&e.Prompts, promptFields) }},
+	{"includeTools", func(e *entry) any { return reader(list{&e.Tools.Only}.read) }},
+	{"excludeTools", func(e *entry) any { return reader(list{&e.Tools.Hide}.read) }},
+	{"disabledTools", func(e *entry) any { return reader(list{&e.Tools.Hide}.read) }},
+	{"origin", func(e *entry) any { return &e.Origin }},
+	{"source", func(e *entry) any { return &e.source }},
 }
 
 // otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with
@@ -152,26 +79,19 @@ var nullable = []string{
 	"includeTools", "excludeTools", "disabledTools", "source",
 }
 
-// entryMembers are serverMembers and otherMembers.
-var entryMembers = func() readers[entry] {
-	all := maps.Clone(serverMembers)
+// entryFields are serverFields and otherMembers.
+var entryFields = func() fields[entry] {
+	all := slices.Clone(serverFields)
 	for _, name := range otherMembers {
-		all[name] = func(d *document, _ *entry, v *hujson.Value, name string) error {
-			d.warn(v, "%s has no effect", name)
-			return nil
-		}
+		all = append(all, field[entry]{name, func(*entry) any {
+			return reader(func(d *document, v *hujson.Value, what string) error {
+				d.warn(v, "%s has no effect", what)
+				return nil
+			})
+		}})
 	}
 	return all
 }()
-
-// sharings are the values of sharing.
-var sharings = map[string]host.Sharing{"automatic": host.ShareAutomatically, "shared": host.Shared,
-	"perCaller": host.PerCaller}
-
-func readKind(d *document, e *entry, v *hujson.Value, name string) (err error) {
-	e.kind, err = d.text(v, name)
-	return err
-}
 
 // kinds are the values of type as programs spell them, in lower case and without hyphens and underscores. The value is
 // whether the server is a program.
@@ -180,45 +100,41 @@ var kinds = map[string]bool{
 	"http": false, "sse": false, "streamablehttp": false, "streamable": false, "httpstream": false, "remote": false,
 }
 
-func readURL(d *document, e *entry, v *hujson.Value, name string) (err error) {
-	if e.URL != "" {
-		return d.errorf(v, "server %q: must not have two URLs", e.Original)
+// readURL reads a URL, which members of several names can have.
+func (s *Server) readURL(d *document, v *hujson.Value, what string) (err error) {
+	if s.URL != "" {
+		return d.errorf(v, "server %q: must not have two URLs", s.Original)
 	}
-	e.URL, err = d.text(v, name)
+	s.URL, err = d.text(v, what)
 	return err
 }
 
-func hideTools(d *document, e *entry, v *hujson.Value, name string) error {
-	return d.patterns(&e.Tools.Hide, v, name)
+// readCommand reads a command, which can be an object.
+func (s *Server) readCommand(d *document, v *hujson.Value, what string) (err error) {
+	if _, ok := v.Value.(*hujson.Object); ok {
+		return read(d, s, commandFields, v, what, ".")
+	}
+	s.Command, err = d.text(v, what)
+	return err
 }
 
-// commandMembers are the members of a command that is an object.
-var commandMembers = readers[Server]{
-	"path": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
-		s.Command, err = d.text(v, name)
-		return err
-	},
-	"args": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
-		s.Args, err = d.texts(v, name)
-		return err
-	},
-	"env": func(d *document, s *Server, v *hujson.Value, name string) (err error) {
-		s.Env, err = d.pairs(v, name)
-		return err
-	},
+var commandFields = fields[Server]{
+	{"path", func(s *Server) any { return &s.Command }},
+	{"args", func(s *Server) any { return &s.Args }},
+	{"env", func(s *Server) any { return &s.Env }},
 }
 
 // server reads an entry. If dollars is set, $NAME is a reference: Gemini CLI, and programs that have its form of a file
 // settings.json, expand it.
 func (d *document) server(m member, dollars bool) (*Server, error) {
 	s := &Server{
-		Name: validName(m.name), Original: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value)),
+		Name: validName(m.name), Original: m.name, Source: d.at(m.value),
 		foreign: d.isAt(editorFiles...), folder: filepath.Dir(d.path), inputs: d.inputs(),
 	}
 	what := fmt.Sprintf("server %q", m.name)
 	e := &entry{Server: s}
 	withoutNull(m.value, nullable...)
-	if err := read(d, e, entryMembers, m.value, what, ": "); err != nil {
+	if err := read(d, e, entryFields, m.value, what, ": "); err != nil {
 		return nil, err
 	}
 	err := s.check(e.kind)
@@ -296,126 +212,83 @@ func (s *Server) check(kind string) error {
 	return nil
 }
 
-// toolMembers are the members of a selection of tools, promptMembers those of prompts.
+// toolFields are the members of a selection of tools, promptFields those of prompts.
 var (
-	toolMembers = readers[host.Selection]{
-		"only": readOnlyNames, "hide": readHiddenNames, "rename": readNewNames,
-		"readOnly":       annotation(func(s *host.Selection) *bool { return &s.ReadOnly }),
-		"nonDestructive": annotation(func(s *host.Selection) *bool { return &s.NonDestructive }),
-		"idempotent":     annotation(func(s *host.Selection) *bool { return &s.Idempotent }),
-		"closedWorld":    annotation(func(s *host.Selection) *bool { return &s.ClosedWorld }),
+	promptFields = fields[host.Selection]{
+		{"only", func(s *host.Selection) any { return list{&s.Only} }},
+		{"hide", func(s *host.Selection) any { return list{&s.Hide} }},
+		{"rename", func(s *host.Selection) any { return &s.Rename }},
 	}
-	promptMembers = readers[host.Selection]{"only": readOnlyNames, "hide": readHiddenNames, "rename": readNewNames}
+	toolFields = append(slices.Clone(promptFields), fields[host.Selection]{
+		{"readOnly", func(s *host.Selection) any { return &s.ReadOnly }},
+		{"nonDestructive", func(s *host.Selection) any { return &s.NonDestructive }},
+		{"idempotent", func(s *host.Selection) any { return &s.Idempotent }},
+		{"closedWorld", func(s *host.Selection) any { return &s.ClosedWorld }},
+	}...)
 )
 
-func readOnlyNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
-	return d.patterns(&s.Only, v, name)
+// selection returns the place of a selection: an object, or an array with the patterns of only.
+func selection(of *host.Selection, by fields[host.Selection]) special {
+	whole := object[host.Selection]{of, by}
+	return special{func(d *document, v *hujson.Value, what string) error {
+		if _, ok := v.Value.(*hujson.Array); ok {
+			return list{&of.Only}.read(d, v, what)
+		}
+		return whole.read(d, v, what)
+	}, whole}
 }
 
-func readHiddenNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
-	return d.patterns(&s.Hide, v, name)
+var inputLimitFields = fields[host.InputLimits]{
+	{"perCall", func(l *host.InputLimits) any { return &l.PerCall }},
+	{"perMinute", func(l *host.InputLimits) any { return &l.PerMinute }},
+	{"maxTokens", func(l *host.InputLimits) any { return &l.MaxTokens }},
 }
 
-func readNewNames(d *document, s *host.Selection, v *hujson.Value, name string) error {
-	members, err := d.members(v, name)
+// extensions is the place of the extensions of a server, by ID.
+type extensions struct{ of *[]host.Extension }
+
+var extensionFields = fields[host.Extension]{
+	{"settings", func(e *host.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
+	{"requests", func(e *host.Extension) any { return &e.Requests }},
+	{"notifications", func(e *host.Extension) any { return &e.Notifications }},
+}
+
+func (x extensions) read(d *document, v *hujson.Value, what string) error {
+	members, err := d.members(v, what)
 	if err != nil {
 		return err
 	}
-	s.Rename = make(map[string]string, len(members))
 	for _, m := range members {
-		if s.Rename[m.name], err = d.text(m.value, name+" "+m.name); err != nil {
+		e := host.Extension{ID: m.name}
+		if err := readOwn(d, &e, extensionFields, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
 			return err
 		}
+		*x.of = append(*x.of, e)
 	}
 	return nil
 }
 
-// annotation reads a condition on the annotations of tools.
-func annotation(field func(*host.Selection) *bool) func(*document, *host.Selection, *hujson.Value, string) error {
-	return func(d *document, s *host.Selection, v *hujson.Value, name string) (err error) {
-		*field(s), err = d.boolean(v, name)
-		return err
-	}
-}
-
-// selection reads a selection: an object, or an array with the patterns of only.
-func (d *document) selection(s *host.Selection, by readers[host.Selection], v *hujson.Value, what string) error {
-	if _, ok := v.Value.(*hujson.Array); ok {
-		return d.patterns(&s.Only, v, what)
-	}
-	return readOwn(d, s, by, v, what, ".")
-}
-
-// patterns appends an array of patterns to those that other members have given. An empty array means that
-// no name matches.
-func (d *document) patterns(to *[]string, v *hujson.Value, what string) error {
-	patterns, err := d.texts(v, what)
-	*to = append(append([]string{}, *to...), patterns...)
-	return err
-}
-
-// inputLimitMembers are the members of inputLimits.
-var inputLimitMembers = readers[host.InputLimits]{
-	"perCall": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
-		l.PerCall, err = limit[int](d, v, name)
-		return err
-	},
-	"perMinute": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
-		l.PerMinute, err = limit[int](d, v, name)
-		return err
-	},
-	"maxTokens": func(d *document, l *host.InputLimits, v *hujson.Value, name string) (err error) {
-		l.MaxTokens, err = limit[int64](d, v, name)
-		return err
-	},
-}
-
-// limit reads a positive number, or -1 for no limit.
-func limit[N int | int64](d *document, v *hujson.Value, what string) (N, error) {
-	if literal, ok := v.Value.(hujson.Literal); ok {
-		n, err := strconv.ParseInt(string(literal), 10, 32)
-		if err == nil && (n > 0 || n == -1) {
-			return N(n), nil
-		}
-	}
-	return 0, d.errorf(v, "%s must be a whole number from 1 to 2147483647, or -1 for no limit", what)
-}
-
-// extensionMembers are the members of one of extensions.
-var extensionMembers = readers[host.Extension]{
-	"settings": func(d *document, e *host.Extension, v *hujson.Value, name string) error {
-		if _, ok := v.Value.(*hujson.Object); !ok {
-			return d.errorf(v, "%s must be an object", name)
-		}
-		settings := v.Clone()
-		settings.Standardize()
-		settings.Minimize()
-		e.Settings = settings.Pack()
+func (x extensions) written() any {
+	if len(*x.of) == 0 {
 		return nil
-	},
-	"requests": func(d *document, e *host.Extension, v *hujson.Value, name string) (err error) {
-		e.Requests, err = d.texts(v, name)
-		return err
-	},
-	"notifications": func(d *document, e *host.Extension, v *hujson.Value, name string) (err error) {
-		e.Notifications, err = d.texts(v, name)
-		return err
-	},
+	}
+	var all Object
+	for _, e := range *x.of {
+		all = append(all, Member{e.ID, extensionFields.object(&e)})
+	}
+	return all
 }
 
-// extensions reads the extensions of a server, by ID.
-func (d *document) extensions(v *hujson.Value, what string) ([]host.Extension, error) {
-	members, err := d.members(v, what)
-	if err != nil {
-		return nil, err
-	}
-	var all []host.Extension
-	for _, m := range members {
-		e := host.Extension{ID: m.name}
-		if err := readOwn(d, &e, extensionMembers, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
-			return nil, err
+// readSettings reads the settings of an extension, an object.
+func readSettings(to *json.RawMessage) reader {
+	return func(d *document, v *hujson.Value, what string) error {
+		if _, ok := v.Value.(*hujson.Object); !ok {
+			return d.errorf(v, "%s must be an object", what)
 		}
-		all = append(all, e)
+		object := v.Clone()
+		object.Standardize()
+		object.Minimize()
+		*to = object.Pack()
+		return nil
 	}
-	return all, nil
 }

@@ -41,17 +41,17 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 		read   []string
 	}{
 		"file":        {tree, slices.Sorted(maps.Keys(root))},
-		"server":      {definition("server"), slices.Sorted(maps.Keys(serverMembers))},
-		"command":     {definition("command"), slices.Sorted(maps.Keys(commandMembers))},
-		"tools":       {definition("tools"), slices.Sorted(maps.Keys(toolMembers))},
-		"prompts":     {definition("prompts"), slices.Sorted(maps.Keys(promptMembers))},
-		"toolset":     {definition("toolset"), slices.Sorted(maps.Keys(toolsetMembers))},
-		"policy":      {definition("policy"), slices.Sorted(maps.Keys(policyMembers))},
-		"rule":        {definition("rule"), slices.Sorted(maps.Keys(ruleMembers))},
-		"hook":        {definition("hook"), slices.Sorted(maps.Keys(hookMembers))},
-		"principal":   {definition("principal"), slices.Sorted(maps.Keys(principalMembers))},
-		"credentials": {definition("credentials"), slices.Sorted(maps.Keys(credentialMembers))},
-		"input":       {definition("input"), slices.Sorted(maps.Keys(inputMembers))},
+		"server":      {definition("server"), slices.Sorted(slices.Values(serverFields.names()))},
+		"command":     {definition("command"), slices.Sorted(slices.Values(commandFields.names()))},
+		"tools":       {definition("tools"), slices.Sorted(slices.Values(toolFields.names()))},
+		"prompts":     {definition("prompts"), slices.Sorted(slices.Values(promptFields.names()))},
+		"toolset":     {definition("toolset"), slices.Sorted(slices.Values(toolsetFields.names()))},
+		"policy":      {definition("policy"), slices.Sorted(slices.Values(policyFields.names()))},
+		"rule":        {definition("rule"), slices.Sorted(slices.Values(ruleFields.names()))},
+		"hook":        {definition("hook"), slices.Sorted(slices.Values(hookFields.names()))},
+		"principal":   {definition("principal"), slices.Sorted(slices.Values(principalFields.names()))},
+		"credentials": {definition("credentials"), slices.Sorted(slices.Values(credentialFields.names()))},
+		"input":       {definition("input"), slices.Sorted(slices.Values(inputFields.names()))},
 	} {
 		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
 		if diff := cmp.Diff(c.read, described); diff != "" {

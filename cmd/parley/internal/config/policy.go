@@ -39,114 +39,61 @@ type Rule struct {
 // versionLength is the length of the version of a policy that has none.
 const versionLength = 12
 
-func (d *document) policy(v *hujson.Value) (*Policy, error) {
+func (d *document) policy(v *hujson.Value, what string) (*Policy, error) {
 	p := &Policy{Version: digest.Of(v.String())[:versionLength], Source: d.at(v)}
-	err := readOwn(d, p, policyMembers, v, "policy", ".")
-	if err == nil && !has(v, "default") {
+	err := readOwn(d, p, policyFields, v, what, ".")
+	if members, _ := d.members(v, what); err == nil && find(members, "default") == nil {
 		err = d.errorf(v, "policy: %q is missing; set it to %q, %q or %q for requests that no rule matches",
 			"default", "deny", "ask", "allow")
 	}
 	return p, err
 }
 
-var policyMembers = readers[Policy]{
-	"version": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
-		p.Version, _, err = d.scalar(v, name)
-		return err
-	},
-	"default": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
-		p.Default, err = d.action(v, name)
-		return err
-	},
-	"approvalTimeout": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
-		p.ApprovalTimeout, err = d.duration(v, name)
-		return err
-	},
-	"rules": func(d *document, p *Policy, v *hujson.Value, name string) (err error) {
-		p.Rules, err = d.rules(v, name)
-		return err
-	},
+var policyFields = fields[Policy]{
+	{"version", func(p *Policy) any {
+		return reader(func(d *document, v *hujson.Value, name string) (err error) {
+			p.Version, _, err = d.scalar(v, name)
+			return err
+		})
+	}},
+	{"default", func(p *Policy) any { return &p.Default }},
+	{"approvalTimeout", func(p *Policy) any { return &p.ApprovalTimeout }},
+	{"rules", func(p *Policy) any {
+		return reader(func(d *document, v *hujson.Value, name string) error {
+			return d.array(v, name, func(v *hujson.Value, what string) error {
+				rule := Rule{Source: d.at(v)}
+				err := readOwn(d, &rule, ruleFields, v, what, ".")
+				if members, _ := d.members(v, what); err == nil && find(members, "action") == nil {
+					err = d.errorf(v, `%s: "action" is missing; set it to "allow", "ask" or "deny"`, what)
+				}
+				p.Rules = append(p.Rules, rule)
+				return err
+			})
+		})
+	}},
 }
 
-func (d *document) rules(v *hujson.Value, what string) (rules []Rule, err error) {
-	array, ok := v.Value.(*hujson.Array)
-	if !ok {
-		return nil, d.errorf(v, "%s must be an array of objects", what)
-	}
-	for i := range array.Elements {
-		rule, err := d.rule(&array.Elements[i], fmt.Sprintf("%s[%d]", what, i))
-		if err != nil {
-			return nil, err
+var ruleFields = fields[Rule]{
+	{"server", func(r *Rule) any { return notEmpty(&r.Server) }},
+	{"method", func(r *Rule) any { return notEmpty(&r.Method) }},
+	{"tool", func(r *Rule) any { return notEmpty(&r.Tool) }},
+	{"prompt", func(r *Rule) any { return notEmpty(&r.Prompt) }},
+	{"resource", func(r *Rule) any { return notEmpty(&r.Resource) }},
+	{"scope", func(r *Rule) any { return notEmpty(&r.Scope) }},
+	{"when", func(r *Rule) any { return notEmpty(&r.When) }},
+	{"reason", func(r *Rule) any { return notEmpty(&r.Reason) }},
+	{"action", func(r *Rule) any { return &r.Action }},
+}
+
+// notEmpty reads a text of a rule.
+func notEmpty(to *string) reader {
+	return func(d *document, v *hujson.Value, what string) (err error) {
+		if *to, err = d.text(v, what); err == nil && *to == "" {
+			err = d.errorf(v, "%s must not be empty", what)
 		}
-		rules = append(rules, *rule)
-	}
-	return rules, nil
-}
-
-func (d *document) rule(v *hujson.Value, what string) (*Rule, error) {
-	rule := &Rule{Source: d.at(v)}
-	err := readOwn(d, rule, ruleMembers, v, what, ".")
-	if err == nil && !has(v, "action") {
-		err = d.errorf(v, `%s: "action" is missing; set it to "allow", "ask" or "deny"`, what)
-	}
-	return rule, err
-}
-
-var ruleMembers = readers[Rule]{
-	"server":   ruleText(func(r *Rule) *string { return &r.Server }),
-	"method":   ruleText(func(r *Rule) *string { return &r.Method }),
-	"tool":     ruleText(func(r *Rule) *string { return &r.Tool }),
-	"prompt":   ruleText(func(r *Rule) *string { return &r.Prompt }),
-	"resource": ruleText(func(r *Rule) *string { return &r.Resource }),
-	"scope":    ruleText(func(r *Rule) *string { return &r.Scope }),
-	"when":     ruleText(func(r *Rule) *string { return &r.When }),
-	"reason":   ruleText(func(r *Rule) *string { return &r.Reason }),
-	"action": func(d *document, r *Rule, v *hujson.Value, name string) (err error) {
-		r.Action, err = d.action(v, name)
-		return err
-	},
-}
-
-// ruleText reads a member of a rule that must not be empty.
-func ruleText(field func(*Rule) *string) func(*document, *Rule, *hujson.Value, string) error {
-	return func(d *document, r *Rule, v *hujson.Value, name string) error {
-		text, err := d.text(v, name)
-		if err == nil && text == "" {
-			err = d.errorf(v, "%s must not be empty", name)
-		}
-		*field(r) = text
 		return err
 	}
 }
-
-func (d *document) action(v *hujson.Value, what string) (host.Action, error) {
-	text, err := d.text(v, what)
-	if err != nil {
-		return host.Deny, err
-	}
-	actions := []host.Action{host.Allow, host.Ask, host.Deny}
-	at := slices.IndexFunc(actions, func(a host.Action) bool { return a.String() == text })
-	if at < 0 {
-		return host.Deny, d.errorf(v, `%s must be "allow", "ask" or "deny", not %q`, what, text)
-	}
-	return actions[at], nil
-}
-
-// duration reads a positive duration, such as "90s".
-func (d *document) duration(v *hujson.Value, what string) (time.Duration, error) {
-	text, err := d.text(v, what)
-	if err != nil {
-		return 0, err
-	}
-	duration, err := time.ParseDuration(text)
-	if err != nil || duration <= 0 {
-		return 0, d.errorf(v, `%s must be a positive duration such as "90s" or "5m", not %q`, what, text)
-	}
-	return duration, nil
-}
-
-// at returns the file and line of a value.
-func (d *document) at(v *hujson.Value) string { return fmt.Sprintf("%s:%d", d.path, d.line(v)) }
 
 // Hook is a webhook that can change and reject requests and results. References in the URL and the
 // headers are not expanded.
@@ -164,57 +111,30 @@ type Hook struct {
 	server Server // for the expansion of references
 }
 
-func (d *document) hooks(v *hujson.Value) (hooks []Hook, err error) {
-	array, ok := v.Value.(*hujson.Array)
-	if !ok {
-		return nil, d.errorf(v, "hooks must be an array of objects")
-	}
-	for i := range array.Elements {
-		hook, err := d.hook(&array.Elements[i], fmt.Sprintf("hooks[%d]", i))
-		if err != nil {
-			return nil, err
+func (d *document) hooks(v *hujson.Value, what string) error {
+	return d.array(v, what, func(v *hujson.Value, what string) error {
+		h := Hook{Source: d.at(v), Request: true, Response: true,
+			server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
+		err := readOwn(d, &h, hookFields, v, what, ".")
+		if err == nil && h.URL == "" {
+			err = d.errorf(v, `%s: "url" is missing`, what)
 		}
-		hooks = append(hooks, *hook)
-	}
-	return hooks, nil
+		d.config.Hooks = append(d.config.Hooks, h)
+		return err
+	})
 }
 
-func (d *document) hook(v *hujson.Value, what string) (*Hook, error) {
-	h := &Hook{Source: d.at(v), Request: true, Response: true,
-		server: Server{folder: filepath.Dir(d.path), inputs: d.inputs()}}
-	err := readOwn(d, h, hookMembers, v, what, ".")
-	if err == nil && h.URL == "" {
-		err = d.errorf(v, `%s: "url" is missing`, what)
-	}
-	return h, err
-}
-
-var hookMembers = readers[Hook]{
-	"url": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
-		h.URL, err = d.text(v, name)
-		return err
-	},
-	"headers": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
-		h.Headers, err = d.pairs(v, name)
-		return err
-	},
-	"on": func(d *document, h *Hook, v *hujson.Value, name string) error { return d.on(h, v, name) },
-	"server": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
-		h.Server, err = d.text(v, name)
-		return err
-	},
-	"tool": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
-		h.Tool, err = d.text(v, name)
-		return err
-	},
-	"timeout": func(d *document, h *Hook, v *hujson.Value, name string) (err error) {
-		h.Timeout, err = d.duration(v, name)
-		return err
-	},
+var hookFields = fields[Hook]{
+	{"url", func(h *Hook) any { return &h.URL }},
+	{"headers", func(h *Hook) any { return &h.Headers }},
+	{"on", func(h *Hook) any { return reader(h.on) }},
+	{"server", func(h *Hook) any { return &h.Server }},
+	{"tool", func(h *Hook) any { return &h.Tool }},
+	{"timeout", func(h *Hook) any { return &h.Timeout }},
 }
 
 // on reads which of requests and responses a hook is for.
-func (d *document) on(h *Hook, v *hujson.Value, what string) error {
+func (h *Hook) on(d *document, v *hujson.Value, what string) error {
 	events, err := d.texts(v, what)
 	if err != nil {
 		return err
@@ -290,63 +210,45 @@ type Principal struct {
 	Subject string `json:"subject"`
 }
 
-var toolsetMembers = readers[Toolset]{
-	"servers": toolsetTexts(func(t *Toolset) *[]string { return &t.Servers }),
-	"tools":   toolsetTexts(func(t *Toolset) *[]string { return &t.Tools }),
-	"prompts": toolsetTexts(func(t *Toolset) *[]string { return &t.Prompts }),
-	"hide":    toolsetTexts(func(t *Toolset) *[]string { return &t.Hide }),
-	"scopes":  toolsetTexts(func(t *Toolset) *[]string { return &t.Scopes }),
-	"principals": func(d *document, t *Toolset, v *hujson.Value, name string) error {
-		array, ok := v.Value.(*hujson.Array)
-		if !ok {
-			return d.errorf(v, "%s must be an array", name)
-		}
-		t.Principals = []Principal{}
-		for i := range array.Elements {
-			var p Principal
-			what := fmt.Sprintf("%s[%d]", name, i)
-			if err := readOwn(d, &p, principalMembers, &array.Elements[i], what, "."); err != nil {
-				return err
-			}
-			if p.Subject == "" {
-				return d.errorf(&array.Elements[i], "%s: subject is missing", what)
-			}
-			t.Principals = append(t.Principals, p)
-		}
-		return nil
-	},
+var toolsetFields = fields[Toolset]{
+	{"servers", func(t *Toolset) any { return &t.Servers }},
+	{"tools", func(t *Toolset) any { return &t.Tools }},
+	{"prompts", func(t *Toolset) any { return &t.Prompts }},
+	{"hide", func(t *Toolset) any { return &t.Hide }},
+	{"scopes", func(t *Toolset) any { return &t.Scopes }},
+	{"principals", func(t *Toolset) any { return reader(t.principals) }},
 }
 
-var principalMembers = readers[Principal]{
-	"issuer": func(d *document, p *Principal, v *hujson.Value, name string) (err error) {
-		p.Issuer, err = d.text(v, name)
+func (t *Toolset) principals(d *document, v *hujson.Value, what string) error {
+	t.Principals = []Principal{}
+	return d.array(v, what, func(v *hujson.Value, what string) error {
+		var p Principal
+		err := readOwn(d, &p, principalFields, v, what, ".")
+		if err == nil && p.Subject == "" {
+			err = d.errorf(v, "%s: subject is missing", what)
+		}
+		t.Principals = append(t.Principals, p)
 		return err
-	},
-	"subject": func(d *document, p *Principal, v *hujson.Value, name string) (err error) {
-		p.Subject, err = d.text(v, name)
-		return err
-	},
+	})
 }
 
-func toolsetTexts(field func(*Toolset) *[]string) func(*document, *Toolset, *hujson.Value, string) error {
-	return func(d *document, t *Toolset, v *hujson.Value, name string) (err error) {
-		*field(t), err = d.texts(v, name)
-		return err
-	}
+var principalFields = fields[Principal]{
+	{"issuer", func(p *Principal) any { return &p.Issuer }},
+	{"subject", func(p *Principal) any { return &p.Subject }},
 }
 
 var toolsetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // toolsets reads an object of toolsets. A toolset that cannot be used becomes a problem.
-func (d *document) toolsets(v *hujson.Value) error {
-	members, err := d.members(v, "toolsets")
+func (d *document) toolsets(v *hujson.Value, what string) error {
+	members, err := d.members(v, what)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
-		t := Toolset{Name: m.name, Source: fmt.Sprintf("%s:%d", d.path, d.line(m.value))}
+		t := Toolset{Name: m.name, Source: d.at(m.value)}
 		what := fmt.Sprintf("toolset %q", m.name)
-		err := readOwn(d, &t, toolsetMembers, m.value, what, ": ")
+		err := readOwn(d, &t, toolsetFields, m.value, what, ": ")
 		if err == nil && !toolsetName.MatchString(m.name) {
 			err = d.errorf(m.value, "%s: the name must have 1 to 64 letters, digits, hyphens and underscores", what)
 		}

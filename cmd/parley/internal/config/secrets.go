@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 )
 
@@ -234,43 +232,19 @@ type Credentials struct {
 	ServerIssuer, ServerClientID, ServerClientSecret string
 }
 
-var credentialMembers = readers[Credentials]{
-	"type":               textMember(func(c *Credentials) *string { return &c.Type }),
-	"issuer":             textMember(func(c *Credentials) *string { return &c.Issuer }),
-	"tokenEndpoint":      textMember(func(c *Credentials) *string { return &c.TokenEndpoint }),
-	"clientId":           textMember(func(c *Credentials) *string { return &c.ClientID }),
-	"clientSecret":       textMember(func(c *Credentials) *string { return &c.ClientSecret }),
-	"subjectTokenType":   textMember(func(c *Credentials) *string { return &c.SubjectTokenType }),
-	"audience":           textMember(func(c *Credentials) *string { return &c.Audience }),
-	"serverIssuer":       textMember(func(c *Credentials) *string { return &c.ServerIssuer }),
-	"serverClientId":     textMember(func(c *Credentials) *string { return &c.ServerClientID }),
-	"serverClientSecret": textMember(func(c *Credentials) *string { return &c.ServerClientSecret }),
-	"scopes": func(d *document, c *Credentials, v *hujson.Value, name string) (err error) {
-		c.Scopes, err = d.texts(v, name)
-		return err
-	},
-	"networks": func(d *document, c *Credentials, v *hujson.Value, name string) error {
-		texts, err := d.texts(v, name)
-		if err != nil {
-			return err
-		}
-		for _, text := range texts {
-			network, err := netip.ParsePrefix(text)
-			if err != nil {
-				return d.errorf(v, "%s: %q must be a network, such as 10.0.0.0/8", name, text)
-			}
-			c.Networks = append(c.Networks, network)
-		}
-		return nil
-	},
-}
-
-// textMember returns a reader for a string.
-func textMember(field func(*Credentials) *string) func(*document, *Credentials, *hujson.Value, string) error {
-	return func(d *document, c *Credentials, v *hujson.Value, name string) (err error) {
-		*field(c), err = d.text(v, name)
-		return err
-	}
+var credentialFields = fields[Credentials]{
+	{"type", func(c *Credentials) any { return &c.Type }},
+	{"issuer", func(c *Credentials) any { return &c.Issuer }},
+	{"tokenEndpoint", func(c *Credentials) any { return &c.TokenEndpoint }},
+	{"clientId", func(c *Credentials) any { return &c.ClientID }},
+	{"clientSecret", func(c *Credentials) any { return &c.ClientSecret }},
+	{"subjectTokenType", func(c *Credentials) any { return &c.SubjectTokenType }},
+	{"audience", func(c *Credentials) any { return &c.Audience }},
+	{"scopes", func(c *Credentials) any { return &c.Scopes }},
+	{"networks", func(c *Credentials) any { return &c.Networks }},
+	{"serverIssuer", func(c *Credentials) any { return &c.ServerIssuer }},
+	{"serverClientId", func(c *Credentials) any { return &c.ServerClientID }},
+	{"serverClientSecret", func(c *Credentials) any { return &c.ServerClientSecret }},
 }
 
 // check validates the combination of members.

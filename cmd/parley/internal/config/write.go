@@ -22,134 +22,24 @@ import (
 // ServersMember is the member of parley's own files that has the servers.
 const ServersMember = "mcpServers"
 
-// Pairs is an object of strings whose members have an order.
-type Pairs []Pair
+// Members returns the members of the entry of the server in parley's own form, without its credentials.
+func (s *Server) Members() Object { return serverFields.object(&entry{Server: s}) }
 
-// MarshalJSON implements json.Marshaler.
-func (p Pairs) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	for i, pair := range p {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, err := encoded(pair.Name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := encoded(pair.Value)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(value)
-	}
-	return []byte("{" + b.String() + "}"), nil
-}
-
-func encoded(text string) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(text)
-	return bytes.TrimSpace(b.Bytes()), err
-}
-
-// form is the entry of a server in parley's own form.
-type form struct {
-	Command     string      `json:"command,omitempty"`
-	Args        []string    `json:"args,omitempty"`
-	Env         Pairs       `json:"env,omitempty"`
-	EnvFile     string      `json:"envFile,omitempty"`
-	Dir         string      `json:"cwd,omitempty"`
-	URL         string      `json:"url,omitempty"`
-	Headers     Pairs       `json:"headers,omitempty"`
-	Disabled    bool        `json:"disabled,omitempty"`
-	Lazy        bool        `json:"lazy,omitempty"`
-	Idle        string      `json:"idle,omitempty"`
-	Revision    string      `json:"revision,omitempty"`
-	Trusted     bool        `json:"trusted,omitempty"`
-	Roots       []string    `json:"roots,omitzero"`
-	Sharing     string      `json:"sharing,omitempty"`
-	InputLimits *limitsForm `json:"inputLimits,omitempty"`
-	Extensions  extensions  `json:"extensions,omitempty"`
-	MaxResult   int         `json:"maxResult,omitempty"`
-	Prefix      *string     `json:"prefix,omitempty"`
-	Tools       *selection  `json:"tools,omitempty"`
-	Prompts     *selection  `json:"prompts,omitempty"`
-	Origin      string      `json:"origin,omitempty"`
-}
-
-type limitsForm struct {
-	PerCall   int   `json:"perCall,omitempty"`
-	PerMinute int   `json:"perMinute,omitempty"`
-	MaxTokens int64 `json:"maxTokens,omitempty"`
-}
-
-// extensions are the extensions of a server, by ID.
-type extensions map[string]extensionForm
-
-type extensionForm struct {
-	Settings      json.RawMessage `json:"settings,omitempty"`
-	Requests      []string        `json:"requests,omitempty"`
-	Notifications []string        `json:"notifications,omitempty"`
-}
-
-func newExtensions(all []host.Extension) extensions {
-	forms := make(extensions)
-	for _, e := range all {
-		forms[e.ID] = extensionForm{e.Settings, e.Requests, e.Notifications}
-	}
-	return forms
-}
-
-type selection struct {
-	Only           []string          `json:"only,omitzero"`
-	Hide           []string          `json:"hide,omitempty"`
-	Rename         map[string]string `json:"rename,omitempty"`
-	ReadOnly       bool              `json:"readOnly,omitempty"`
-	NonDestructive bool              `json:"nonDestructive,omitempty"`
-	Idempotent     bool              `json:"idempotent,omitempty"`
-	ClosedWorld    bool              `json:"closedWorld,omitempty"`
-}
-
-func newSelection(s *host.Selection) *selection {
-	if s.Only == nil && s.Hide == nil && s.Rename == nil && !s.ReadOnly && !s.NonDestructive && !s.Idempotent &&
-		!s.ClosedWorld {
-		return nil
-	}
-	return &selection{s.Only, s.Hide, s.Rename, s.ReadOnly, s.NonDestructive, s.Idempotent, s.ClosedWorld}
-}
-
-// MarshalJSON implements json.Marshaler. It returns the entry of the server in parley's own form, without a name and
-// without credentials.
+// MarshalJSON implements json.Marshaler. It returns the entry of the server, which must have no credentials.
 func (s *Server) MarshalJSON() ([]byte, error) {
 	if s.Credentials != nil {
 		return nil, errors.New("cannot write the credentials of a server")
 	}
-	f := &form{
-		Command: s.Command, Args: s.Args, Env: s.Env, EnvFile: s.EnvFile, Dir: s.Dir, URL: s.URL, Headers: s.Headers,
-		Disabled: s.Disabled, Lazy: s.Lazy, Revision: string(s.Revision), Trusted: s.Trusted, Roots: s.Roots,
-		Extensions: newExtensions(s.Extensions), MaxResult: s.MaxResult, Prefix: s.Prefix,
-		Tools: newSelection(&s.Tools), Prompts: newSelection(&s.Prompts), Origin: s.Origin,
+	return s.Members().MarshalJSON()
+}
+
+// Members returns the members of the toolset.
+func (t *Toolset) Members() Object {
+	o := toolsetFields.object(t)
+	if t.Principals != nil {
+		o = append(o, Member{"principals", t.Principals})
 	}
-	if s.Idle > 0 {
-		f.Idle = s.Idle.String()
-	}
-	for name, sharing := range sharings {
-		if sharing == s.Sharing && sharing != host.ShareAutomatically {
-			f.Sharing = name
-		}
-	}
-	if s.InputLimits != (host.InputLimits{}) {
-		limits := limitsForm(s.InputLimits)
-		f.InputLimits = &limits
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(f)
-	return b.Bytes(), err
+	return o
 }
 
 // Detach replaces the paths of the server that are relative to the directory of its file by absolute ones, so that
@@ -266,16 +156,6 @@ func Set(f *jsonedit.File, s *Server) (*Server, error) {
 	return written.Find(s.Name)
 }
 
-// inputForm is an input of a file.
-type inputForm struct {
-	Type        string   `json:"type"`
-	ID          string   `json:"id"`
-	Description string   `json:"description,omitempty"`
-	Default     string   `json:"default,omitempty"`
-	Options     []string `json:"options,omitempty"`
-	Secret      bool     `json:"password,omitempty"`
-}
-
 // AddInputs adds the inputs that a server refers to. It returns an error if the file has another input with such an ID.
 func AddInputs(f *jsonedit.File, s *Server) error {
 	for _, in := range s.UsedInputs() {
@@ -288,11 +168,11 @@ func AddInputs(f *jsonedit.File, s *Server) error {
 		case existing != nil:
 			continue
 		}
-		added := inputForm{"promptString", in.ID, in.Description, in.Default, in.Options, in.Secret}
+		kind := "promptString"
 		if len(in.Options) > 0 {
-			added.Type = "pickString"
+			kind = "pickString"
 		}
-		if err := f.Append(added, "inputs"); err != nil {
+		if err := f.Append(append(Object{{"type", kind}}, inputFields.object(in)...), "inputs"); err != nil {
 			return err
 		}
 	}
@@ -310,7 +190,7 @@ func inputOf(f *jsonedit.File, id string) (*Input, error) {
 		return nil, err
 	}
 	d := &document{path: f.Path(), config: new(Config)}
-	if err := d.readInputs(&root); err != nil {
+	if err := d.readInputs(&root, "inputs"); err != nil {
 		return nil, err
 	}
 	return d.inputs()[id], nil

@@ -1,7 +1,6 @@
 package editors
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -112,23 +111,9 @@ func (c *Client) checkLiteral(text string) error {
 	return nil
 }
 
-// entry is the entry of a server in the file of a client.
-type entry struct {
-	Type      string       `json:"type,omitempty"`
-	Command   string       `json:"command,omitempty"`
-	Args      []string     `json:"args,omitempty"`
-	Env       config.Pairs `json:"env,omitempty"`
-	EnvFile   string       `json:"envFile,omitempty"`
-	Dir       string       `json:"cwd,omitempty"`
-	URL       string       `json:"url,omitempty"`
-	ServerURL string       `json:"serverUrl,omitempty"`
-	HTTPURL   string       `json:"httpUrl,omitempty"`
-	Headers   config.Pairs `json:"headers,omitempty"`
-}
-
 // Entry returns the entry with which the client itself starts or connects to a server. It returns an error that begins
 // with the title of the client if that is not possible.
-func (c *Client) Entry(s *config.Server) (any, error) {
+func (c *Client) Entry(s *config.Server) (config.Object, error) {
 	var first error
 	text := func(text string) string {
 		translated, err := c.translate(text)
@@ -137,28 +122,20 @@ func (c *Client) Entry(s *config.Server) (any, error) {
 		}
 		return translated
 	}
-	pairs := func(from []config.Pair) (to config.Pairs) {
+	pairs := func(from []config.Pair) (to []config.Pair) {
 		for _, p := range from {
 			to = append(to, config.Pair{Name: p.Name, Value: text(p.Value)})
 		}
 		return to
 	}
-	e := &entry{}
 	if s.URL != "" {
-		if c.typed {
-			e.Type = "http"
-		}
-		switch url := text(s.URL); c.http {
-		case "":
+		if c.http == "" {
 			return nil, &unsupportedError{c, "does not connect to URLs of its configuration file"}
-		case "url":
-			e.URL = url
-		case "serverUrl":
-			e.ServerURL = url
-		case "httpUrl":
-			e.HTTPURL = url
 		}
-		e.Headers = pairs(s.Headers)
+		e := append(c.begin("http"), config.Member{Name: c.http, Value: text(s.URL)})
+		if len(s.Headers) > 0 {
+			e = append(e, config.Member{Name: "headers", Value: config.Strings(pairs(s.Headers))})
+		}
 		return e, first
 	}
 	switch {
@@ -167,28 +144,30 @@ func (c *Client) Entry(s *config.Server) (any, error) {
 	case s.EnvFile != "" && !c.envFile:
 		return nil, &unsupportedError{c, "does not support envFile"}
 	}
-	if c.typed {
-		e.Type = "stdio"
-	}
-	e.Command, e.Env, e.EnvFile, e.Dir = text(s.Command), pairs(s.Env), text(s.EnvFile), text(s.Dir)
+	own := &config.Server{Command: text(s.Command), Env: pairs(s.Env), EnvFile: text(s.EnvFile), Dir: text(s.Dir)}
 	for _, arg := range s.Args {
-		e.Args = append(e.Args, text(arg))
+		own.Args = append(own.Args, text(arg))
 	}
-	return e, first
+	return append(c.begin("stdio"), own.Members()...), first
+}
+
+// begin returns an entry that has only the type of the server, if the client needs it.
+func (c *Client) begin(kind string) config.Object {
+	if c.typed {
+		return config.Object{{Name: "type", Value: kind}}
+	}
+	return nil
 }
 
 // Start returns the entry with which the client starts a program.
-func (c *Client) Start(program string, args []string, env []config.Pair) any {
-	e := &entry{Command: program, Args: args, Env: env}
-	if c.typed {
-		e.Type = "stdio"
-	}
-	return e
+func (c *Client) Start(program string, args []string, env []config.Pair) config.Object {
+	s := &config.Server{Command: program, Args: args, Env: env}
+	return append(c.begin("stdio"), s.Members()...)
 }
 
 // Set adds an entry to a file of the client, or replaces the one with its name. Inputs that the server refers to are
 // added if the client has inputs.
-func (c *Client) Set(f *jsonedit.File, name string, entry any, s *config.Server) error {
+func (c *Client) Set(f *jsonedit.File, name string, entry config.Object, s *config.Server) error {
 	if err := f.Set(entry, c.member, name); err != nil {
 		return err
 	}
@@ -203,6 +182,3 @@ func (c *Client) Get(f *jsonedit.File, name string) []byte { return f.Get(c.memb
 
 // Remove removes an entry from a file of the client. It reports whether there was one.
 func (c *Client) Remove(f *jsonedit.File, name string) bool { return f.Remove(c.member, name) }
-
-// String returns the name and the title, for messages.
-func (c *Client) String() string { return fmt.Sprintf("%s (%s)", c.Name, c.Title) }

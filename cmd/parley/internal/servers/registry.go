@@ -228,10 +228,9 @@ func whatRuns(s *config.Server) (lines []string) {
 	if s.Dir != "" {
 		lines = append(lines, "in the directory "+s.Dir)
 	}
-	settings := newShownServer(s)
-	settings.Env, settings.Headers = nil, nil // shown with their values
-	if words := settings.settings(); len(words) > 0 {
-		lines = append(lines, "with the settings "+strings.Join(words, ", "))
+	others := shownMembers(s).Without("command", "args", "url", "env", "headers", "envFile", "cwd", "origin")
+	if len(others) > 0 {
+		lines = append(lines, "with the settings "+inWords(others))
 	}
 	return lines
 }
