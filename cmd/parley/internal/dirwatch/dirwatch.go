@@ -1,14 +1,14 @@
-// Package dirwatch reports changes of the files in a directory tree.
+// Package dirwatch reports changes of files: of those in a directory tree, and of single files.
 package dirwatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,22 +18,23 @@ import (
 )
 
 const (
-	// delay is the time during which changes are collected, because a program that saves a file changes it several
+	// treeDelay is the time during which changes are collected, because a program that saves a file changes it several
 	// times.
-	delay = 100 * time.Millisecond
-	// maxPending is the number of changed files that ends the delay early.
-	maxPending = 1000
-	// DefaultMaxDirectories is the default of Options.MaxDirectories. The system limits the
-	// watches of each user (fs.inotify.max_user_watches on Linux).
-	DefaultMaxDirectories = 2000
-	maxDepth              = 32
-	maxEntries            = 10_000 // entries read from a new directory
+	treeDelay = 100 * time.Millisecond
+	// fileDelay is the time from a change of a single file until it is reported: a program that saves a file may truncate
+	// it first.
+	fileDelay = 200 * time.Millisecond
+	// maxDirectories is the default of Options.MaxDirectories. The system limits the watches of each user
+	// (fs.inotify.max_user_watches on Linux).
+	maxDirectories = 2000
+	maxDepth       = 32
+	maxFiles       = 50_000
 )
 
 // Changes are the changes since the previous report. File names are slash-separated paths relative to the directory.
 type Changes struct {
 	Updated     []string // files that were written, created or removed; sorted
-	ListChanged bool     // files were created or removed
+	ListChanged bool     // files or directories were created or removed
 }
 
 // Options configure a Watcher.
@@ -42,32 +43,31 @@ type Options struct {
 	OnChange func(Changes)
 	// Logger receives errors that prevent changes from being detected.
 	Logger *slog.Logger
-	// MaxDirectories limits the number of watched directories; 0 means DefaultMaxDirectories. Changes in further
-	// directories are not detected, and a warning is logged.
+	// MaxDirectories limits the number of watched directories; 0 means 2,000. Changes in further directories are not
+	// detected at once, and a warning is logged.
 	MaxDirectories int
 }
 
-// Watcher watches a directory and its subdirectories, including subdirectories that are
-// created later. It ignores names that begin with a dot and does not follow symbolic links.
+// Watcher watches a directory and its subdirectories, including subdirectories that are created later. It ignores names
+// that begin with a dot and does not follow symbolic links. Some time after each event it compares all files with those
+// that it has seen before, so that no event can be missed.
 type Watcher struct {
 	path    string // of root
 	root    *os.Root
 	options Options
 	events  *fsnotify.Watcher
-	done    chan struct{} // closed when run has returned
+	done    chan struct{} // closed when the goroutine has ended
 
-	// Used by the goroutine of run only.
-	watched     map[string]bool // directories, by path relative to root
-	updated     map[string]bool
-	listChanged bool
-	limitLogged bool      // the warning about the limits has been logged
-	reported    time.Time // the last report
+	// Used by the goroutine only.
+	watched map[string]bool        // directories
+	seen    map[string]fs.FileInfo // files and directories, by their paths
+	limited bool                   // the warning about the limits has been logged
 }
 
 // New watches the directory dir until Close is called.
 func New(dir string, options Options) (*Watcher, error) {
 	if options.MaxDirectories <= 0 {
-		options.MaxDirectories = DefaultMaxDirectories
+		options.MaxDirectories = maxDirectories
 	}
 	dir, err := filepath.EvalSymlinks(dir) // dir itself can be a symbolic link
 	if err != nil {
@@ -87,15 +87,13 @@ func New(dir string, options Options) (*Watcher, error) {
 		_ = root.Close()
 		return nil, fmt.Errorf("cannot watch %s: %w", dir, err)
 	}
-	w := &Watcher{
-		path: dir, root: root, options: options, events: events, done: make(chan struct{}),
-		watched: make(map[string]bool), updated: make(map[string]bool), reported: time.Now(),
-	}
-	w.watched["."] = true
-	w.scan(".", time.Time{})
-	clear(w.updated)
-	w.listChanged = false
-	go w.run()
+	w := &Watcher{path: dir, root: root, options: options, events: events, done: make(chan struct{}),
+		watched: map[string]bool{".": true}}
+	w.seen = w.scan()
+	go func() {
+		defer close(w.done)
+		await(events, treeDelay, w.failed, w.report)
+	}()
 	return w, nil
 }
 
@@ -106,178 +104,188 @@ func (w *Watcher) Close() error {
 	return errors.Join(err, w.root.Close())
 }
 
-func (w *Watcher) run() {
-	defer close(w.done)
+// await calls check some time after events, until the watcher is closed. If check takes long, it is called less often.
+func await(events *fsnotify.Watcher, delay time.Duration, failed func(error), check func()) {
 	timer := time.NewTimer(delay)
 	timer.Stop()
-	pending := false
+	defer timer.Stop()
+	pending, took := false, time.Duration(0)
 	for {
 		select {
-		case e, open := <-w.events.Events:
+		case e, open := <-events.Events:
 			if !open {
-				timer.Stop()
 				return
 			}
-			w.handle(e)
-		case err, open := <-w.events.Errors:
+			if strings.HasPrefix(filepath.Base(e.Name), ".") && delay == treeDelay {
+				continue
+			}
+		case err, open := <-events.Errors:
 			if !open {
-				timer.Stop()
 				return
 			}
-			w.handleError(err)
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				failed(err)
+			}
 		case <-timer.C:
-			pending = false
-			w.report()
+			start := time.Now()
+			check()
+			pending, took = false, time.Since(start)
 			continue
 		}
-		switch {
-		case len(w.updated) >= maxPending:
-			w.report()
-		case !pending && (w.listChanged || len(w.updated) > 0):
+		if !pending { // otherwise a file that changes all the time would delay the report forever
 			pending = true
-			timer.Reset(delay)
+			timer.Reset(max(delay, 10*took))
 		}
 	}
 }
 
-// report reports the collected changes.
+func (w *Watcher) failed(err error) {
+	w.options.Logger.Warn("cannot receive all changes of a directory", "error", err)
+}
+
+// report reports how the files differ from those that were seen before.
 func (w *Watcher) report() {
-	if !w.listChanged && len(w.updated) == 0 {
-		return
-	}
-	w.reported = time.Now()
-	changes := Changes{Updated: slices.Sorted(maps.Keys(w.updated)), ListChanged: w.listChanged}
-	clear(w.updated)
-	w.listChanged = false
-	w.options.OnChange(changes)
-}
-
-// handle handles one event.
-func (w *Watcher) handle(e fsnotify.Event) {
-	name, ok := w.relative(e.Name)
-	switch {
-	case !ok:
-	case e.Has(fsnotify.Create):
-		w.created(name)
-	case e.Has(fsnotify.Remove), e.Has(fsnotify.Rename): // a rename also creates an event for the new name
-		w.listChanged = true
-		if w.watched[name] {
-			w.unwatch(name)
-		} else {
-			w.updated[name] = true
-		}
-	case e.Has(fsnotify.Write):
-		if !w.watched[name] {
-			w.updated[name] = true
+	before, now := w.seen, w.scan()
+	w.seen = now
+	updated := make(map[string]bool)
+	changes := Changes{}
+	for name, info := range now {
+		old := before[name]
+		changes.ListChanged = changes.ListChanged || old == nil
+		if !info.IsDir() && (old == nil || !same(old, info)) {
+			updated[name] = true
 		}
 	}
-}
-
-// relative returns the path of file relative to the directory. ok is false for hidden files
-// and for the directory itself.
-func (w *Watcher) relative(file string) (name string, ok bool) {
-	rel, err := filepath.Rel(w.path, file)
-	if err != nil {
-		return "", false
+	for name, old := range before {
+		if now[name] == nil {
+			changes.ListChanged = true
+			if !old.IsDir() {
+				updated[name] = true
+			}
+		}
 	}
-	name = filepath.ToSlash(rel)
-	return name, name != "." && fs.ValidPath(name) && !hidden(name)
+	if changes.Updated = slices.Sorted(maps.Keys(updated)); len(changes.Updated) > 0 || changes.ListChanged {
+		w.options.OnChange(changes)
+	}
 }
 
-func hidden(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// created handles a name that is new, or that now names another file.
-func (w *Watcher) created(name string) {
-	info, err := w.root.Lstat(filepath.FromSlash(name))
-	switch {
-	case err != nil: // already removed again, which causes another event
-	case info.IsDir():
-		w.watch(name)
-		w.listChanged = true
-	default:
-		w.updated[name], w.listChanged = true, true
+// scan returns the files and directories, and watches the directories among them. It repeats this while it finds new
+// directories, because their files can have changed before they were watched.
+func (w *Watcher) scan() map[string]fs.FileInfo {
+	for {
+		now := w.read()
+		for name := range w.watched {
+			if info := now[name]; name != "." && (info == nil || !info.IsDir()) {
+				_ = w.events.Remove(w.at(name)) // a renamed directory is still watched under its old name
+				delete(w.watched, name)
+			}
+		}
+		added := false
+		for name, info := range now {
+			switch {
+			case !info.IsDir() || w.watched[name]:
+			case len(w.watched) >= w.options.MaxDirectories:
+				w.limit(name)
+			default:
+				if err := w.events.Add(w.at(name)); err == nil {
+					w.watched[name], added = true, true
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					w.options.Logger.Warn("cannot watch a directory", "directory", name, "error", err)
+				}
+			}
+		}
+		if !added {
+			return now
+		}
 	}
 }
 
 func (w *Watcher) at(name string) string { return filepath.Join(w.path, filepath.FromSlash(name)) }
 
-// watch watches a new directory and reports the files that it already contains.
-func (w *Watcher) watch(name string) {
-	switch {
-	case w.watched[name]:
-	case len(w.watched) >= w.options.MaxDirectories || strings.Count(name, "/") >= maxDepth:
-		if !w.limitLogged {
-			w.limitLogged = true
-			w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name,
-				"watched",
-				len(w.watched))
-		}
-		return
-	default:
-		if err := w.events.Add(w.at(name)); err != nil {
-			w.logUnwatched(name, err)
-			return
-		}
-		// Add follows a symbolic link that has replaced the directory in the meantime.
-		if info, err := w.root.Lstat(filepath.FromSlash(name)); err != nil || !info.IsDir() {
-			_ = w.events.Remove(w.at(name))
-			return
-		}
-		w.watched[name] = true
-	}
-	w.scan(name, time.Time{})
-}
-
-// logUnwatched logs that changes in a directory are not detected.
-func (w *Watcher) logUnwatched(name string, err error) {
-	if !errors.Is(err, fs.ErrNotExist) {
-		w.options.Logger.Warn("cannot watch a directory", "directory", name, "error", err)
-	}
-}
-
-// scan adds the files in a directory tree that were modified since a time to the changes.
-func (w *Watcher) scan(name string, since time.Time) {
-	dir, err := w.root.Open(filepath.FromSlash(name))
-	if err != nil {
-		w.logUnwatched(name, err)
-		return
-	}
-	entries, _ := dir.ReadDir(maxEntries)
-	_ = dir.Close()
-	for _, entry := range entries {
-		file := path.Join(name, entry.Name())
+// read returns the files and directories except for hidden ones.
+func (w *Watcher) read() map[string]fs.FileInfo {
+	all := make(map[string]fs.FileInfo)
+	_ = fs.WalkDir(w.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case hidden(file) || !fs.ValidPath(file):
-		case entry.IsDir() && w.watched[file]:
-			w.scan(file, since)
-		case entry.IsDir():
-			w.watch(file)
-		case len(w.updated) < maxPending:
-			if info, err := entry.Info(); err == nil && !info.ModTime().Before(since) {
-				w.updated[file], w.listChanged = true, true
+		case name == ".":
+			return err
+		case err != nil: // the directory was removed or cannot be read
+			return fs.SkipDir
+		case strings.HasPrefix(entry.Name(), ".") && entry.IsDir():
+			return fs.SkipDir
+		case strings.HasPrefix(entry.Name(), "."):
+			return nil
+		case len(all) >= maxFiles:
+			w.limit(name)
+			return fs.SkipAll
+		}
+		if info, err := entry.Info(); err == nil { // otherwise it is removed again
+			all[name] = info
+		}
+		if entry.IsDir() && strings.Count(name, "/") >= maxDepth {
+			w.limit(name)
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return all
+}
+
+// limit logs that a part of the tree is not watched.
+func (w *Watcher) limit(name string) {
+	if !w.limited {
+		w.limited = true
+		w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched",
+			len(w.watched))
+	}
+}
+
+// Files reports changes of single files until ctx ends. It watches their directories, because programs replace files
+// and links.
+func Files(ctx context.Context, paths []string) (<-chan struct{}, error) {
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		dirs := []string{filepath.Dir(path)}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(real))
+		}
+		for _, dir := range dirs {
+			if err := events.Add(dir); err != nil {
+				return nil, errors.Join(err, events.Close())
 			}
 		}
 	}
-}
-
-// unwatch stops watching a removed directory and its subdirectories.
-func (w *Watcher) unwatch(name string) {
-	for other := range w.watched {
-		if other == name || strings.HasPrefix(other, name+"/") {
-			_ = w.events.Remove(w.at(other)) // a renamed directory is still watched under its old name
-			delete(w.watched, other)
+	changed, before := make(chan struct{}, 1), State(paths...)
+	context.AfterFunc(ctx, func() { events.Close() })
+	go await(events, fileDelay, func(error) {}, func() {
+		now := State(paths...)
+		if now == before {
+			return // another file of a directory
 		}
-	}
+		before = now
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	return changed, nil
 }
 
-// handleError handles an error of the system. If events were lost, it scans all directories.
-func (w *Watcher) handleError(err error) {
-	if !errors.Is(err, fsnotify.ErrEventOverflow) {
-		w.options.Logger.Warn("cannot receive all changes of a directory", "error", err)
-		return
+// State describes files, differently after each of them has been replaced or changed.
+func State(paths ...string) string {
+	var state strings.Builder
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			fmt.Fprint(&state, info.Size(), " ", info.ModTime().UnixNano())
+		}
+		state.WriteByte('\n')
 	}
-	w.listChanged = true
-	w.scan(".", w.reported.Add(-2*delay))
+	return state.String()
 }

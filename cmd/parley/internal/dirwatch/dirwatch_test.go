@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -174,5 +175,33 @@ func TestManyWritesAreReportedTogether(t *testing.T) {
 func TestNewReturnsAnErrorForAMissingDirectory(t *testing.T) {
 	if _, err := dirwatch.New(filepath.Join(t.TempDir(), "absent"), dirwatch.Options{}); err == nil {
 		t.Error("New returned no error")
+	}
+}
+
+// Another file of the directory changes all the time.
+func TestChangeIsReportedInABusyDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mcp.json", "{}")
+	changed, err := dirwatch.Files(t.Context(), []string{filepath.Join(dir, "mcp.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("mcp.json", "{ }")
+	limit := time.After(20 * time.Second)
+	for n := 0; ; n++ {
+		select {
+		case <-changed:
+			return
+		case <-limit:
+			t.Fatal("the change is not reported")
+		default:
+			write("other", strconv.Itoa(n))
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -23,7 +24,7 @@ type certificate struct {
 
 // load reads the files for the first time.
 func (c *certificate) load() error {
-	c.seen = stateOfFiles(c.cert, c.key)
+	c.seen = dirwatch.State(c.cert, c.key)
 	return c.read()
 }
 
@@ -52,7 +53,7 @@ func (c *certificate) read() error {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.reading.TryLock() {
 		defer c.reading.Unlock()
-		if state := stateOfFiles(c.cert, c.key); state != c.seen {
+		if state := dirwatch.State(c.cert, c.key); state != c.seen {
 			c.seen = state
 			if err := c.read(); err != nil {
 				c.printf("parley: warning: the previous certificate stays in use: %s\n", terminal.Line(err.Error()))
@@ -68,16 +69,4 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // config returns the configuration of a server. HTTP/2 requires TLS 1.2 (RFC 9113, section 9.2).
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{GetCertificate: c.get, MinVersion: tls.VersionTLS12}
-}
-
-// stateOfFiles describes files, differently after each of them has been replaced.
-func stateOfFiles(paths ...string) (state string) {
-	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil {
-			state += err.Error() + "\n"
-		} else {
-			state += fmt.Sprintln(info.ModTime().UnixNano(), info.Size())
-		}
-	}
-	return state
 }
