@@ -10,9 +10,7 @@ import (
 	_ "image/gif"
 	_ "image/jpeg"
 	"image/png"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +33,6 @@ const (
 	Off    Protocol = "off"
 	Kitty  Protocol = "kitty" // https://sw.kovidgoyal.net/kitty/graphics-protocol/
 	ITerm2 Protocol = "iterm" // https://iterm2.com/documentation-images.html
-	Sixel  Protocol = "sixel"
 )
 
 // Auto is the name of the protocol that Detect returns.
@@ -43,7 +40,7 @@ const Auto = "auto"
 
 // Names are the values that Parse accepts.
 func Names() []string {
-	return []string{Auto, string(Kitty), string(ITerm2), string(Sixel), string(Off)}
+	return []string{Auto, string(Kitty), string(ITerm2), string(Off)}
 }
 
 // Parse returns the protocol with a name. getenv returns the values of environment variables.
@@ -51,7 +48,7 @@ func Parse(name string, getenv func(string) string) (Protocol, error) {
 	switch p := Protocol(name); p {
 	case Auto:
 		return Detect(getenv), nil
-	case Kitty, ITerm2, Sixel, Off:
+	case Kitty, ITerm2, Off:
 		return p, nil
 	}
 	return Off, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
@@ -70,8 +67,6 @@ func Detect(getenv func(string) string) Protocol {
 		return Kitty
 	case program == "iTerm.app" || program == "WezTerm" || program == "mintty" || getenv("LC_TERMINAL") == "iTerm2":
 		return ITerm2
-	case term == "foot" || strings.HasPrefix(term, "foot-") || term == "mlterm" || strings.HasSuffix(term, "-sixel"):
-		return Sixel
 	}
 	return Off
 }
@@ -109,8 +104,6 @@ func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
 			Inline: true, Size: int64(len(data)), Width: columns, Height: rows,
 			Content: []byte(base64.StdEncoding.EncodeToString(data)),
 		}) + "\n", nil
-	case Sixel:
-		return sixel(screen.scale(decoded)) + "\n", nil
 	}
 	return "", errors.New("images are off")
 }
@@ -191,99 +184,4 @@ func (s Screen) shrink(width, height int) extent {
 		return extent{columns: s.Columns}
 	}
 	return extent{rows: max(s.Rows-1, 1)}
-}
-
-// scale returns an image that fits on the screen.
-func (s Screen) scale(m image.Image) image.Image {
-	b := m.Bounds()
-	maxWidth, maxHeight := s.limits()
-	width, height := b.Dx(), b.Dy()
-	if width <= maxWidth && height <= maxHeight {
-		return m
-	}
-	if width*maxHeight > height*maxWidth {
-		width, height = maxWidth, max(height*maxWidth/width, 1)
-	} else {
-		width, height = max(width*maxHeight/height, 1), maxHeight
-	}
-	scaled := image.NewRGBA(image.Rect(0, 0, width, height))
-	for y := range height {
-		for x := range width {
-			scaled.Set(x, y, m.At(b.Min.X+x*b.Dx()/width, b.Min.Y+y*b.Dy()/height))
-		}
-	}
-	return scaled
-}
-
-// levels is the number of steps of each of red, green and blue. A sixel image has at most 216 colours.
-const levels = 6
-
-// bandHeight is the number of rows of pixels that the characters of a sixel image describe: one bit for each.
-const bandHeight = 6
-
-// thresholds dither the colours (a Bayer matrix).
-var thresholds = [4][4]uint32{{0, 8, 2, 10}, {12, 4, 14, 6}, {3, 11, 1, 9}, {15, 7, 13, 5}}
-
-// sixel returns the escape sequence for an image. Pixels that are rather transparent than opaque are left out.
-func sixel(m image.Image) string {
-	size := m.Bounds()
-	var b strings.Builder
-	fmt.Fprintf(&b, `"1;1;%d;%d`, size.Dx(), size.Dy())
-	var defined [levels * levels * levels]bool
-	for top := 0; top < size.Dy(); top += bandHeight {
-		if top > 0 {
-			b.WriteByte('-') // to the next band
-		}
-		rows := make(map[int][]byte) // the bits of the columns by colour
-		for y := top; y < min(top+bandHeight, size.Dy()); y++ {
-			for x := range size.Dx() {
-				red, green, blue, alpha := m.At(size.Min.X+x, size.Min.Y+y).RGBA()
-				if alpha < 0x8000 {
-					continue
-				}
-				colour := (step(red, x, y)*levels+step(green, x, y))*levels + step(blue, x, y)
-				if rows[colour] == nil {
-					rows[colour] = make([]byte, size.Dx())
-				}
-				rows[colour][x] |= 1 << (y - top)
-			}
-		}
-		for i, colour := range slices.Sorted(maps.Keys(rows)) {
-			if i > 0 {
-				b.WriteByte('$') // back to the first column
-			}
-			fmt.Fprintf(&b, "#%d", colour)
-			if !defined[colour] {
-				defined[colour] = true
-				percent := 100 / (levels - 1)
-				fmt.Fprintf(&b, ";2;%d;%d;%d", colour/levels/levels*percent, colour/levels%levels*percent,
-					colour%levels*percent)
-			}
-			writeRuns(&b, rows[colour])
-		}
-	}
-	return ansi.SixelGraphics(0, 1, 0, []byte(b.String()))
-}
-
-// step returns the step of a component of a colour, dithered by the place of its pixel.
-func step(component uint32, x, y int) int {
-	scaled := component * (levels - 1)
-	return int(min((scaled+thresholds[y%4][x%4]*0xffff/16)/0xffff, levels-1))
-}
-
-// writeRuns writes the columns of a colour. A run of equal columns is written as its length and one character.
-func writeRuns(b *strings.Builder, columns []byte) {
-	for len(columns) > 0 {
-		n := 1
-		for n < len(columns) && columns[n] == columns[0] {
-			n++
-		}
-		character := string(rune('?' + columns[0]))
-		if n > 3 {
-			fmt.Fprintf(b, "!%d%s", n, character)
-		} else {
-			b.WriteString(strings.Repeat(character, n))
-		}
-		columns = columns[n:]
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"image"
-	"image/color"
 	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
@@ -32,24 +31,21 @@ func TestTerminalsAreDetectedByTheirEnvironment(t *testing.T) {
 		{map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITerm2},
 		{map[string]string{"LC_TERMINAL": "iTerm2"}, ITerm2},
 		{map[string]string{"TERM_PROGRAM": "WezTerm"}, ITerm2},
-		{map[string]string{"TERM": "foot"}, Sixel},
-		{map[string]string{"TERM": "foot-extra"}, Sixel},
-		{map[string]string{"TERM": "mlterm"}, Sixel},
 		{map[string]string{"TERM_PROGRAM": "Apple_Terminal"}, Off},
 		{map[string]string{"TERM_PROGRAM": "vscode"}, Off},
 		{map[string]string{"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, Off},
 		{map[string]string{"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, Off},
 		{map[string]string{"TERM": "screen", "TERM_PROGRAM": "iTerm.app"}, Off},
-		{map[string]string{"TERM": "foot", "ZELLIJ": "0"}, Off},
+		{map[string]string{"TERM_PROGRAM": "WezTerm", "ZELLIJ": "0"}, Off},
 	} {
 		if got, err := Parse(Auto, func(name string) string { return c.env[name] }); got != c.want || err != nil {
 			t.Errorf("%v: %q, %v, want %q", c.env, got, err, c.want)
 		}
 	}
-	if got, err := Parse("sixel", nil); got != Sixel || err != nil {
-		t.Errorf("sixel: %q, %v", got, err)
+	if got, err := Parse("kitty", nil); got != Kitty || err != nil {
+		t.Errorf("kitty: %q, %v", got, err)
 	}
-	if _, err := Parse("vt100", nil); err == nil || !strings.Contains(err.Error(), "auto, kitty, iterm, sixel, off") {
+	if _, err := Parse("vt100", nil); err == nil || !strings.Contains(err.Error(), "auto, kitty, iterm, off") {
 		t.Errorf("vt100: %v", err)
 	}
 }
@@ -148,38 +144,6 @@ func TestITerm2ReceivesTheFile(t *testing.T) {
 	}
 }
 
-func TestSixelsDescribeBandsOfSixRows(t *testing.T) {
-	m := image.NewNRGBA(image.Rect(0, 0, 5, 7))
-	for x := range 5 {
-		for y := range 7 {
-			m.Set(x, y, color.NRGBA{R: 255, A: 255})
-		}
-	}
-	m.Set(0, 0, color.NRGBA{B: 255, A: 255})
-	m.Set(4, 6, color.NRGBA{}) // transparent
-	want := "\x1bP0;1q\"1;1;5;7#5;2;0;0;100@!4?$#180;2;100;0;0}!4~-" + "#180!4@?" + "\x1b\\"
-	if got := encoded(t, Sixel, encodePNG(t, m)); got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-	if got := encoded(t, Sixel, encodePNG(t, noise(200, 20))); !strings.HasPrefix(got, "\x1bP0;1q\"1;1;100;10#") {
-		t.Errorf("a wide image is %.80q", got)
-	}
-	if got := encoded(t, Sixel, encodePNG(t, noise(1, 160))); !strings.HasPrefix(got, "\x1bP0;1q\"1;1;1;80#") {
-		t.Errorf("a tall image is %.80q", got)
-	}
-}
-
-func TestGreyIsDithered(t *testing.T) {
-	m := image.NewGray(image.Rect(0, 0, 4, 4))
-	for i := range m.Pix {
-		m.Pix[i] = 255 / 10 // half of the first step
-	}
-	got := encoded(t, Sixel, encodePNG(t, m))
-	if !strings.Contains(got, "#0;2;0;0;0") || !strings.Contains(got, "#43;2;20;20;20") {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 	good := encodePNG(t, noise(30, 30))
 	huge := slices.Clone(good)
@@ -196,7 +160,7 @@ func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 		"huge":      {huge, "the limit is 9437184 pixels"},
 		"too large": {make([]byte, maxData+1), "the limit is 16777216 bytes"},
 	} {
-		for _, p := range []Protocol{Kitty, ITerm2, Sixel} {
+		for _, p := range []Protocol{Kitty, ITerm2} {
 			if text, err := p.Encode(c.data, screen); err == nil || text != "" ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %.80q, %v, want %s", p, name, text, err, c.want)
