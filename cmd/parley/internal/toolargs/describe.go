@@ -1,8 +1,10 @@
 package toolargs
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -22,23 +24,21 @@ type Argument struct {
 }
 
 // Arguments returns the properties of a schema, in its order, and then the names that it requires but does not define.
-func Arguments(schema json.RawMessage) []Argument { return parseSchema(schema).arguments() }
+func Arguments(schema json.RawMessage) []Argument { return parseSchema(schema, "argument").arguments() }
 
 func (n node) arguments() (all []Argument) {
-	properties, names := n.properties(), n.required()
-	defined, required := setOf(properties), setOf(names)
-	for _, name := range distinct(slices.Concat(properties, names)) {
-		sub, ok := n.property(name)
+	required := n.required()
+	for _, name := range distinct(slices.Concat(n.properties(), required)) {
+		sub, defined, ok := n.property(name)
 		if !ok {
 			continue // no value is valid
 		}
-		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: required[name], Undefined: !defined[name]}
+		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: slices.Contains(required, name),
+			Undefined: !defined}
 		a.Values, a.Repeats = sub.choices(maxDepth), slices.Contains(sub.types(), "array")
 		a.Range = sub.limits()
 		a.Description = cmp.Or(sub.text("description"), sub.text("title"))
-		if value, ok := sub.keyword("default"); ok {
-			a.Default = encode(value)
-		}
+		a.Default = compact(sub.keyword("default"))
 		all = append(all, a)
 	}
 	return all
@@ -47,13 +47,11 @@ func (n node) arguments() (all []Argument) {
 // limits returns the limits that the schema sets for a number.
 func (n node) limits() string {
 	limit := func(inclusive, words, exclusive, exclusiveWords string) (value, text string) {
-		v, _ := n.keyword(inclusive)
-		if number, ok := v.(json.Number); ok {
-			return number.String(), words + number.String()
+		if v := n.keyword(inclusive); v != nil && isNumber(string(v)) {
+			return string(v), words + string(v)
 		}
-		v, _ = n.keyword(exclusive)
-		if number, ok := v.(json.Number); ok { // a boolean in draft 4
-			return "", exclusiveWords + number.String()
+		if v := n.keyword(exclusive); v != nil && isNumber(string(v)) { // a boolean in draft 4
+			return "", exclusiveWords + string(v)
 		}
 		return "", ""
 	}
@@ -74,7 +72,7 @@ func (n node) choices(depth int) []string {
 	types := n.types()
 	switch {
 	case len(values) > 0:
-		return wordsFor(values)
+		return values
 	case slices.Contains(types, "array") && depth > 0:
 		return n.element(0).choices(depth - 1)
 	case slices.Contains(types, "boolean"):
@@ -84,25 +82,32 @@ func (n node) choices(depth int) []string {
 }
 
 // wordsFor returns values as text of the command line: strings without quotation marks, and others as JSON.
-func wordsFor(values []any) (words []string) {
+func wordsFor(values []json.RawMessage) (words []string) {
 	for _, v := range values {
 		words = append(words, wordFor(v))
 	}
 	return words
 }
 
-func wordFor(v any) string {
-	if text, ok := v.(string); ok {
+func wordFor(v json.RawMessage) string {
+	if text, ok := textOf(v); ok {
 		return text
 	}
-	return encode(v)
+	return compact(v)
+}
+
+// compact returns valid JSON without white space.
+func compact(v json.RawMessage) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, v) // nothing for nil
+	return b.String()
 }
 
 // Example returns words of a command line that set the required arguments, or the first one if all are optional. The
 // values are those that the schema gives as default or example, or else made up. Parse accepts the words; the tool may
 // still reject the values.
 func Example(schema json.RawMessage) []string {
-	n := parseSchema(schema).first()
+	n := parseSchema(schema, "argument").first()
 	names := n.required()
 	if properties := n.properties(); len(names) == 0 && len(properties) > 0 {
 		names = properties[:1]
@@ -112,43 +117,27 @@ func Example(schema json.RawMessage) []string {
 		if name == "" || strings.Contains(name, "=") {
 			continue // cannot be written as key=value
 		}
-		sub, _ := n.property(name)
+		sub, _, _ := n.property(name)
 		words = append(words, wordsOf(sub, name, sub.example(maxDepth))...)
 	}
 	return words
 }
 
 // wordsOf returns the words that set an argument to a value. They are as short as Parse allows.
-func wordsOf(n node, name string, value any) []string {
-	if array, ok := value.([]any); ok && len(array) > 0 {
-		var words []string
-		for _, v := range array {
-			words = append(words, name+"="+wordFor(v))
-		}
-		if parsesAs(n, words, value) {
-			return words
-		}
-	} else if words := []string{name + "=" + wordFor(value)}; parsesAs(n, words, value) {
-		return words
+func wordsOf(n node, name string, value json.RawMessage) (texts []string) {
+	elements := list(value)
+	if elements == nil {
+		elements = []json.RawMessage{value}
 	}
-	return []string{name + ":=" + encode(value)}
-}
-
-// parsesAs reports whether the words of one argument have a value.
-func parsesAs(n node, texts []string, value any) bool {
 	var words []word
-	for _, text := range texts {
-		w, err := parseWord(text)
-		if err != nil || w.json {
-			return false
-		}
-		words = append(words, w)
+	for _, e := range elements {
+		texts = append(texts, name+"="+wordFor(e))
+		words = append(words, word{name, wordFor(e), false})
 	}
-	got, err := valueOf(n, words)
-	if err != nil {
-		return false
+	if got, err := valueOf(n, words); len(words) > 0 && err == nil && string(got) == compact(value) {
+		return texts
 	}
-	return string(got) == encode(value)
+	return []string{name + ":=" + compact(value)}
 }
 
 // formats has an example of each format (JSON Schema Validation, section 7.3).
@@ -159,63 +148,51 @@ var formats = map[string]string{
 }
 
 // example returns a value that the schema probably allows.
-func (n node) example(depth int) any {
+func (n node) example(depth int) json.RawMessage {
 	n = n.first()
-	if value, ok := n.keyword("default"); ok {
+	if value := n.keyword("default"); value != nil {
 		return value
 	}
-	if examples, _ := n.keyword("examples"); len(list(examples)) > 0 {
-		return list(examples)[0]
-	}
-	if values, _ := n.values(); len(values) > 0 {
-		return values[0]
+	if examples := list(n.keyword("examples")); len(examples) > 0 {
+		return examples[0]
 	}
 	types := n.types()
-	first := ""
-	if len(types) > 0 {
-		first = types[0]
-	}
-	if first == "null" && len(types) > 1 {
-		first = types[1]
-	}
-	switch first {
-	case "null":
-		return nil
-	case "boolean":
-		return true
-	case "integer", "number":
-		if minimum, _ := n.keyword("minimum"); minimum != nil {
-			return minimum
+	if values, _ := n.values(); len(values) > 0 {
+		if value, err := convert(types, values[0]); err == nil {
+			return value
 		}
-		return json.Number("1")
+	}
+	first := slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" && len(types) > 1 })
+	switch strings.Join(first[:min(len(first), 1)], "") {
+	case "null":
+		return json.RawMessage("null")
+	case "boolean":
+		return json.RawMessage("true")
+	case "integer", "number":
+		if least := n.keyword("minimum"); least != nil {
+			return least
+		}
+		return json.RawMessage("1")
 	case "array":
 		if depth == 0 {
-			return []any{}
+			return json.RawMessage("[]")
 		}
-		return []any{n.element(0).example(depth - 1)}
+		return fmt.Appendf(nil, "[%s]", n.element(0).example(depth-1))
 	case "object":
-		object := &object{members: make(map[string]any)}
-		if depth > 0 {
-			for _, name := range n.required() {
-				sub, _ := n.property(name)
-				object.names = append(object.names, name)
-				object.members[name] = sub.example(depth - 1)
+		object := []byte{'{'}
+		for i, name := range n.required() {
+			if depth == 0 {
+				break
 			}
+			if i > 0 {
+				object = append(object, ',')
+			}
+			sub, _, _ := n.property(name)
+			object = append(append(append(object, quote(name)...), ':'), sub.example(depth-1)...)
 		}
-		return object
+		return append(object, '}')
 	}
-	return cmp.Or(formats[n.text("format")], "text")
-}
-
-// encode returns a value as JSON.
-func encode(value any) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(value) != nil {
-		return "null"
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return quote(cmp.Or(formats[n.text("format")], "text"))
 }
 
 // maxChoices is the maximum length in bytes of the values of an enum in a summary.
@@ -224,7 +201,7 @@ const maxChoices = 32
 // Summary returns the arguments of a tool in the notation of the command line, with optional arguments in brackets:
 // "city=string [days=integer]". The text contains names from the schema, so sanitise it before printing it.
 func Summary(schema json.RawMessage) string {
-	return summary(parseSchema(schema).arguments())
+	return summary(Arguments(schema))
 }
 
 func summary(arguments []Argument) string {
@@ -249,12 +226,10 @@ func (n node) usage() string {
 
 // placeholder returns the text after the equals sign: the allowed values or types.
 func placeholder(n node, depth int) string {
-	var choices []string
-	if values, only := n.values(); only {
-		choices = texts(values)
-	}
-	if text := strings.Join(choices, "|"); text != "" && len(text) <= maxChoices {
-		return text
+	if values, only := n.values(); only && len(values) > 0 {
+		if text := strings.Join(values, "|"); len(text) <= maxChoices {
+			return text
+		}
 	}
 	types := n.types()
 	if i := slices.Index(types, "null"); i >= 0 && len(types) > 1 {

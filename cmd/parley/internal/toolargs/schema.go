@@ -1,176 +1,173 @@
 package toolargs
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/schema"
 )
 
-// node has the rules of a schema for one value. It follows references and combines subschemas as a validator does, but
-// it is lenient: the server validates the arguments, so keywords that are not understood have no effect.
-type node struct {
-	doc    *document
-	all    []*object // rules that all apply: the schema itself, the target of its $ref, and its allOf
-	unions [][]node  // the branches of each anyOf, oneOf, if and dependentSchemas; at least one branch applies
-	never  bool      // no value is valid
-
-	circular bool // the schema is a branch of a schema that it contains
-}
-
 const (
-	maxSubschemas = 256     // subschemas of one node, which can be recursive
-	maxWork       = 1 << 20 // subschemas of all nodes, and patterns matched; the rest of the schema has no rules
+	maxSubschemas = 1 << 14 // of all nodes of a document, which can be recursive; the rest of the schema has no rules
 	maxDepth      = 4       // values within values, such as arrays of arrays
 )
 
-func parseSchema(text json.RawMessage) node {
-	doc := parseDocument(text)
-	return doc.node(doc.root)
+// document is a schema, in which references are resolved.
+type document struct {
+	root    json.RawMessage
+	noun    string                     // what errors call a property: argument or field
+	targets map[string]json.RawMessage // of references
+	left    int                        // subschemas that may still be read
+}
+
+// node has the rules of a schema for one value. It follows references and combines subschemas, but it is lenient: the
+// server validates the arguments, so keywords that are not understood have no effect.
+type node struct {
+	doc      *document
+	all      []json.RawMessage // objects that all apply: the schema itself, the target of its $ref, and its allOf
+	branches []node            // of anyOf and oneOf; at least one applies
+}
+
+// parseSchema parses a schema. A text that is not JSON is a schema without rules.
+func parseSchema(text json.RawMessage, noun string) node {
+	d := &document{noun: noun, targets: make(map[string]json.RawMessage), left: maxSubschemas}
+	if json.Valid(text) {
+		d.root = bytes.TrimSpace(text)
+	}
+	return d.node(d.root)
 }
 
 // node returns the node of a value for which all schemas apply.
-func (d *document) node(schemas ...any) node {
-	n, left := node{doc: d}, maxSubschemas
+func (d *document) node(schemas ...json.RawMessage) node {
+	n := node{doc: d}
 	for _, s := range schemas {
-		n.add(s, nil, &left)
+		n.add(s, nil)
 	}
 	return n
 }
 
-// add adds the rules of a subschema. A branch of one of the objects around it must not contain that object again.
-func (n *node) add(schema any, around []*object, left *int) {
-	n.never = n.never || schema == false
-	o, _ := schema.(*object)
-	if *left--; o == nil || *left < 0 || !n.doc.work() || slices.Contains(n.all, o) {
+// add adds the rules of a subschema. An object that is one of those around it adds nothing.
+func (n *node) add(schema json.RawMessage, around []*byte) {
+	if n.doc.left--; n.doc.left < 0 || !isObject(schema) || slices.Contains(around, &schema[0]) {
 		return
 	}
-	if slices.Contains(around, o) {
-		n.circular = true
-		return
+	n.all = append(n.all, schema)
+	around = append(slices.Clone(around), &schema[0])
+	if ref, ok := textOf(member(schema, "$ref")); ok {
+		n.add(n.doc.lookup(ref), around)
 	}
-	n.all = append(n.all, o)
-	for _, keyword := range []string{"$ref", "$dynamicRef"} {
-		if ref, ok := o.members[keyword].(string); ok {
-			n.add(n.doc.lookup(o.base, ref), around, left)
-		}
-	}
-	for _, sub := range list(o.members["allOf"]) {
-		n.add(sub, around, left)
+	for _, sub := range list(member(schema, "allOf")) {
+		n.add(sub, around)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		if subs := list(o.members[keyword]); len(subs) > 0 {
-			n.union(around, left, subs...)
-		}
-	}
-	if _, ok := o.members["if"]; ok {
-		n.union(around, left, o.members["then"], o.members["else"])
-	}
-	if dependent, ok := o.members["dependentSchemas"].(*object); ok {
-		for _, name := range dependent.names {
-			n.union(around, left, dependent.members[name], nil)
+		for _, sub := range list(member(schema, keyword)) {
+			b := node{doc: n.doc}
+			b.add(sub, around)
+			if b.all != nil || string(sub) == "true" { // a branch that repeats the whole allows no further values
+				n.branches = append(n.branches, b)
+			}
 		}
 	}
 }
 
-// union adds the rule that one of the subschemas applies.
-func (n *node) union(around []*object, left *int, subs ...any) {
-	around = slices.Concat(around, n.all)
-	var branches []node
-	circular := false
-	for _, sub := range subs {
-		b := node{doc: n.doc}
-		b.add(sub, around, left)
-		circular = circular || b.circular
-		if !b.never && !b.circular { // a branch that repeats the whole allows no further values
-			branches = append(branches, b)
+// lookup returns the target of a reference, which is a JSON Pointer in the document, or nil.
+func (d *document) lookup(ref string) json.RawMessage {
+	target, known := d.targets[ref]
+	if known {
+		return target // with the same address, by which add recognises it
+	}
+	if pointer, local := strings.CutPrefix(ref, "#"); local {
+		target = d.root
+		for i, name := range strings.Split(pointer, "/") {
+			name, err := url.PathUnescape(name)
+			name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+			switch index, notIndex := strconv.ParseUint(name, 10, 31); {
+			case i == 0 && name == "":
+			case err != nil || i == 0:
+				target = nil
+			case isObject(target):
+				target = member(target, name)
+			case notIndex == nil && index < uint64(len(list(target))):
+				target = list(target)[index]
+			default:
+				target = nil
+			}
 		}
 	}
-	if branches != nil || !circular {
-		n.unions = append(n.unions, branches)
-		n.never = n.never || branches == nil
-	}
+	d.targets[ref] = target
+	return target
 }
 
-// first returns the node without unions: with the first branch of each that allows more than null.
+// first returns the node without branches: with the first one that allows more than null.
 func (n node) first() node {
-	one := node{doc: n.doc, all: slices.Clone(n.all)}
-	for _, branches := range n.unions {
-		if i := max(slices.IndexFunc(branches, node.notNull), 0); i < len(branches) {
-			one.all = append(one.all, branches[i].first().all...)
-		}
+	one := node{doc: n.doc, all: n.all}
+	if len(n.branches) > 0 {
+		at := max(slices.IndexFunc(n.branches, node.notNull), 0)
+		one.all = slices.Concat(n.all, n.branches[at].first().all)
 	}
 	return one
 }
 
 func (n node) notNull() bool { return !slices.Equal(n.types(), []string{"null"}) }
 
-// keyword returns the first value of an annotation, or of a keyword whose first value decides. A union has the keyword
-// if all but one of its branches are null.
-func (n node) keyword(name string) (value any, ok bool) {
+// keyword returns the first value of an annotation, or of a keyword whose first value decides; nil if there is none.
+func (n node) keyword(name string) json.RawMessage {
 	for _, o := range n.all {
-		if value, ok = o.members[name]; ok {
-			return value, true
+		if value := member(o, name); value != nil {
+			return value
 		}
 	}
-	for _, branches := range n.unions {
-		branches = slices.DeleteFunc(slices.Clone(branches), func(b node) bool { return !b.notNull() })
-		if len(branches) != 1 {
-			continue
-		}
-		if value, ok = branches[0].keyword(name); ok {
-			return value, true
+	for _, b := range n.branches {
+		if value := b.keyword(name); value != nil && b.notNull() {
+			return value
 		}
 	}
-	return nil, false
+	return nil
 }
 
 func (n node) text(keyword string) string {
-	value, _ := n.keyword(keyword)
-	text, _ := value.(string)
+	text, _ := textOf(n.keyword(keyword))
 	return text
 }
 
 // types returns the JSON types that the schema allows, in the order in which the schema names them. It returns none if
 // the schema does not restrict the type.
 func (n node) types() (types []string) {
-	if !n.doc.work() {
-		return nil
-	}
 	restrict := func(to []string) {
 		if types == nil {
-			types = to
+			types = distinct(to)
 		} else if both := intersection(types, to); both != nil {
 			types = both
 		}
 	}
 	for _, o := range n.all {
-		switch t := o.members["type"].(type) {
-		case string:
-			restrict([]string{t})
-		case []any:
-			restrict(texts(t))
+		if t := member(o, "type"); t != nil {
+			restrict(texts(append(list(t), t)))
 		}
-		if allowed := o.values(); allowed != nil {
+		if allowed := valuesOf(o); allowed != nil {
 			var of []string
 			for _, v := range allowed {
 				of = append(of, typeOf(v))
 			}
-			restrict(distinct(of))
+			restrict(of)
 		}
 	}
-	for _, branches := range n.unions {
-		var of []string
-		for _, b := range branches {
-			t := b.types()
-			if t == nil {
-				of = nil
-				break
-			}
-			of = append(of, t...)
+	var of []string
+	for _, b := range n.branches {
+		t := b.types()
+		if t == nil {
+			return types
 		}
-		if of != nil {
-			restrict(distinct(of))
-		}
+		of = append(of, t...)
+	}
+	if of != nil {
+		restrict(of)
 	}
 	return types
 }
@@ -188,51 +185,46 @@ func intersection(a, b []string) (both []string) {
 	return both
 }
 
-// values returns the values that the schema lists, without null if there are others. Only reports whether no others are
-// allowed.
-func (n node) values() (values []any, only bool) {
-	restrict := func(to []any) {
+// values returns the values that the schema lists, without null if there are others, as words. Only reports whether no
+// others are allowed.
+func (n node) values() (words []string, only bool) {
+	restrict := func(to []string) {
 		if only {
-			allowed := setOf(wordsFor(to))
-			to = slices.DeleteFunc(slices.Clone(values), func(v any) bool { return !allowed[wordFor(v)] })
+			to = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(to, w) })
 		}
-		values, only = to, true
+		words, only = to, true
 	}
 	for _, o := range n.all {
-		if allowed := o.values(); allowed != nil {
-			restrict(allowed)
+		if allowed := valuesOf(o); allowed != nil {
+			restrict(wordsFor(allowed))
 		}
 	}
-	for _, branches := range n.unions {
-		var listed []any
-		all := len(branches) > 0
-		for _, b := range branches {
-			more, complete := b.values()
-			listed = append(listed, more...)
-			all = all && (complete || !b.notNull())
-		}
-		if all {
-			restrict(listed)
-		} else if !only {
-			values = append(values, listed...)
-		}
+	var listed []string
+	complete := len(n.branches) > 0
+	for _, b := range n.branches {
+		more, all := b.values()
+		listed = append(listed, more...)
+		complete = complete && (all || !b.notNull())
 	}
-	seen := make(map[string]bool)
-	return slices.DeleteFunc(slices.Clone(values), func(v any) bool {
-		text := wordFor(v)
-		repeated := seen[text]
-		seen[text] = true
-		return repeated || v == nil && len(values) > 1
-	}), only
+	if complete {
+		restrict(listed)
+	} else if !only {
+		words = listed
+	}
+	words = distinct(words)
+	if len(words) > 1 {
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "null" })
+	}
+	return words, only
 }
 
 // element returns the node of the element of an array at an index.
 func (n node) element(i int) node {
-	var subs []any
+	var subs []json.RawMessage
 	for _, o := range n.all {
-		prefix, items := list(o.members["prefixItems"]), o.members["items"]
+		prefix, items := list(member(o, "prefixItems")), member(o, "items")
 		if tuple := list(items); tuple != nil { // before 2020-12
-			prefix, items = tuple, o.members["additionalItems"]
+			prefix, items = tuple, member(o, "additionalItems")
 		}
 		if i < len(prefix) {
 			items = prefix[i]
@@ -240,86 +232,58 @@ func (n node) element(i int) node {
 		subs = append(subs, items)
 	}
 	of := n.doc.node(subs...)
-	for _, branches := range n.unions {
-		var elements []node
-		for _, b := range branches {
-			if slices.Contains(b.types(), "array") {
-				elements = append(elements, b.element(i))
-			}
-		}
-		if elements != nil {
-			of.unions = append(of.unions, elements)
+	for _, b := range n.branches {
+		if slices.Contains(b.types(), "array") {
+			of.branches = append(of.branches, b.element(i))
 		}
 	}
 	return of
 }
 
-// property returns the node of the property called name. ok is false if the schema does not allow a property of that
-// name.
-func (n node) property(name string) (property node, ok bool) {
-	property, _ = n.propertyOf(name)
-	return property, !property.never
-}
-
-// propertyOf is property. defined reports whether the schema defines the property by its name.
-func (n node) propertyOf(name string) (property node, defined bool) {
-	if !n.doc.work() {
-		return node{doc: n.doc}, false
-	}
-	var subs, rest []any
+// property returns the node of the property called name. Defined reports whether the schema names the property, and ok
+// whether it allows it.
+func (n node) property(name string) (property node, defined, ok bool) {
+	var subs, rest []json.RawMessage
+	closed, never := false, false
 	for _, o := range n.all {
-		sub, ok := o.member("properties").members[name]
-		defined = defined || ok
-		matched := []any{sub}
-		patterns := o.member("patternProperties")
-		for _, pattern := range patterns.names {
-			if n.doc.work() && n.doc.matches(pattern, name) {
-				matched, ok = append(matched, patterns.members[pattern]), true
-			}
+		if sub := member(member(o, "properties"), name); sub != nil {
+			subs, defined = append(subs, sub), true
+			never = never || isFalse(sub)
+			continue
 		}
-		if !ok {
-			matched = append(matched, o.members["additionalProperties"])
+		switch more := member(o, "additionalProperties"); {
+		case member(o, "patternProperties") != nil:
+			rest = append(rest, json.RawMessage("{}"))
+		case isFalse(more) || isFalse(member(o, "unevaluatedProperties")):
+			closed = true
+		default:
+			rest = append(rest, more)
 		}
-		subs = append(subs, matched...)
-		rest = append(rest, o.members["unevaluatedProperties"])
-	}
-	var unions [][]node
-	for _, branches := range n.unions {
-		var defining, others []node
-		for _, b := range branches {
-			switch p, definesIt := b.propertyOf(name); {
-			case p.never:
-			case definesIt:
-				defining = append(defining, p)
-			default:
-				others = append(others, p)
-			}
-		}
-		if defining != nil {
-			others, defined = defining, true // a branch that does not know the name says nothing about its value
-		}
-		unions = append(unions, others)
-	}
-	if !defined {
-		subs = append(subs, rest...)
 	}
 	property = n.doc.node(subs...)
-	for _, branches := range unions {
-		property.unions = append(property.unions, branches)
-		property.never = property.never || len(branches) == 0
+	open := len(n.branches) == 0
+	for _, b := range n.branches {
+		of, defines, allows := b.property(name)
+		open = open || allows
+		if defines && allows { // a branch that does not name the property says nothing about its value
+			property.branches, defined = append(property.branches, of), true
+		}
 	}
-	return property, defined
+	if defined {
+		return property, true, !never
+	}
+	return n.doc.node(rest...), false, open && !closed
 }
 
 // properties returns the names of the properties in the order of the schema.
 func (n node) properties() (names []string) {
 	for _, o := range n.all {
-		names = append(names, o.member("properties").names...)
-	}
-	for _, branches := range n.unions {
-		for _, b := range objects(branches) {
-			names = append(names, b.properties()...)
+		for name := range jsonrpc.All(member(o, "properties")) {
+			names = append(names, name)
 		}
+	}
+	for _, b := range n.objects() {
+		names = append(names, b.properties()...)
 	}
 	return distinct(names)
 }
@@ -327,69 +291,71 @@ func (n node) properties() (names []string) {
 // required returns the names of the properties that every object must have.
 func (n node) required() (names []string) {
 	for _, o := range n.all {
-		names = append(names, texts(list(o.members["required"]))...)
+		names = append(names, texts(list(member(o, "required")))...)
 	}
-	for _, branches := range n.unions {
-		var common []string
-		for i, b := range objects(branches) {
-			if of := b.required(); i == 0 {
-				common = of
-			} else {
-				both := setOf(of)
-				common = slices.DeleteFunc(common, func(name string) bool { return !both[name] })
-			}
+	var common []string
+	for i, b := range n.objects() {
+		if of := b.required(); i == 0 {
+			common = of
+		} else {
+			common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(of, name) })
 		}
-		names = append(names, common...)
 	}
-	return distinct(names)
+	return distinct(append(names, common...))
 }
 
 // objects returns the branches that allow objects.
-func objects(branches []node) []node {
-	return slices.DeleteFunc(slices.Clone(branches), func(b node) bool {
+func (n node) objects() []node {
+	return slices.DeleteFunc(slices.Clone(n.branches), func(b node) bool {
 		types := b.types()
 		return types != nil && !slices.Contains(types, "object")
 	})
 }
 
-// fitting returns the node without the branches that do not fit the words: they do not allow a key or the value of a
-// key, or they require another key.
-func (n node) fitting(given map[string][]word) node {
-	keep := func(branches []node, rule func(b node) bool) []node {
-		if kept := slices.DeleteFunc(slices.Clone(branches), func(b node) bool { return !rule(b) }); len(kept) > 0 {
-			return kept
-		}
-		return branches
+// member returns a member of an object, or nil.
+func member(o json.RawMessage, name string) json.RawMessage {
+	if !isObject(o) {
+		return nil
 	}
-	fits := n
-	fits.unions = nil
-	for _, branches := range n.unions {
-		branches = keep(objects(branches), func(b node) bool {
-			for key, words := range given {
-				p, ok := b.property(key)
-				values, only := p.values()
-				if !ok || only && len(words) == 1 && !words[0].json &&
-					!slices.Contains(wordsFor(values), words[0].text) {
-					return false
-				}
-			}
-			return true
-		})
-		branches = keep(branches, func(b node) bool {
-			return !slices.ContainsFunc(b.required(), func(name string) bool { return given[name] == nil })
-		})
-		fits.unions = append(fits.unions, branches)
-	}
-	return fits
+	value, _ := jsonrpc.Get(o, name)
+	return value
 }
 
-func texts(values []any) (all []string) {
+func isObject(v json.RawMessage) bool { return len(v) > 0 && v[0] == '{' }
+
+func isFalse(v json.RawMessage) bool { return string(v) == "false" }
+
+// list returns the elements of an array, or nil.
+func list(v json.RawMessage) (elements []json.RawMessage) {
+	if len(v) > 0 && v[0] == '[' {
+		_ = schema.Decode(v, &elements) // it is valid JSON
+	}
+	return elements
+}
+
+func textOf(v json.RawMessage) (text string, ok bool) {
+	if len(v) == 0 || v[0] != '"' {
+		return "", false
+	}
+	return jsonrpc.Unquote(v), true
+}
+
+// texts returns the strings among values.
+func texts(values []json.RawMessage) (all []string) {
 	for _, v := range values {
-		if text, ok := v.(string); ok {
+		if text, ok := textOf(v); ok {
 			all = append(all, text)
 		}
 	}
 	return all
+}
+
+// valuesOf returns the values that an enum or a const allows, or nil if there are neither.
+func valuesOf(o json.RawMessage) []json.RawMessage {
+	if value := member(o, "const"); value != nil {
+		return []json.RawMessage{value}
+	}
+	return list(member(o, "enum"))
 }
 
 // distinct returns words without repetitions.
@@ -404,34 +370,21 @@ func distinct(words []string) (all []string) {
 	return all
 }
 
-func setOf(words []string) map[string]bool {
-	set := make(map[string]bool, len(words))
-	for _, w := range words {
-		set[w] = true
-	}
-	return set
-}
-
-func list(v any) []any {
-	l, _ := v.([]any)
-	return l
-}
-
-func typeOf(v any) string {
-	switch v := v.(type) {
-	case nil:
+func typeOf(v json.RawMessage) string {
+	switch v[0] {
+	case 'n':
 		return "null"
-	case bool:
+	case 't', 'f':
 		return "boolean"
-	case json.Number:
-		if f, err := v.Float64(); err == nil && f == math.Trunc(f) {
-			return "integer"
-		}
-		return "number"
-	case string:
+	case '"':
 		return "string"
-	case []any:
+	case '[':
 		return "array"
+	case '{':
+		return "object"
 	}
-	return "object"
+	if f, err := strconv.ParseFloat(string(v), 64); err == nil && f == math.Trunc(f) {
+		return "integer"
+	}
+	return "number"
 }

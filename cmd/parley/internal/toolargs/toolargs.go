@@ -7,16 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // Parse converts words to a JSON object.
@@ -34,8 +30,7 @@ func ParseFields(form json.RawMessage, words []string) (json.RawMessage, error) 
 }
 
 func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage, error) {
-	n := parseSchema(schema)
-	n.doc.noun = noun
+	n := parseSchema(schema, noun)
 	var keys []string
 	given := make(map[string][]word)
 	for _, text := range words {
@@ -48,12 +43,11 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 		}
 		given[w.key] = append(given[w.key], w)
 	}
-	whole, n := n, n.fitting(given)
 	object := []byte{'{'}
 	for i, key := range keys {
-		sub, defined := n.propertyOf(key)
-		if sub.never || noun == "field" && !defined {
-			return nil, whole.unknown(key)
+		sub, defined, ok := n.property(key)
+		if !ok || noun == "field" && !defined {
+			return nil, n.unknown(key)
 		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
@@ -65,14 +59,15 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 		object = append(append(append(object, quote(key)...), ':'), value...)
 	}
 	for _, name := range n.required() {
-		if given[name] == nil {
-			for _, key := range keys {
-				if _, defined := n.propertyOf(key); !defined && nearest.Name(key, []string{name}) != "" {
-					return nil, whole.unknown(key)
-				}
-			}
-			return nil, fmt.Errorf("%s %q is missing; %s", noun, name, whole.usage())
+		if given[name] != nil {
+			continue
 		}
+		for _, key := range keys {
+			if _, defined, _ := n.property(key); !defined && nearest.Name(key, []string{name}) != "" {
+				return nil, n.unknown(key)
+			}
+		}
+		return nil, fmt.Errorf("%s %q is missing; %s", noun, name, n.usage())
 	}
 	return append(object, '}'), nil
 }
@@ -84,18 +79,14 @@ func (n node) unknown(key string) error {
 // Undefined returns an error for each argument that the schema allows and does not define. It returns none if the
 // schema describes the values of all further arguments, or defines no argument at all.
 func Undefined(schema, arguments json.RawMessage) (errs []error) {
-	n := parseSchema(schema)
-	n.doc.noun = "argument"
-	if len(n.properties()) == 0 {
+	n := parseSchema(schema, "argument")
+	names := n.properties()
+	if len(names) == 0 || !json.Valid(arguments) {
 		return nil
 	}
-	given, _ := parseDocument(arguments).root.(*object)
-	if given == nil {
-		return nil
-	}
-	for _, key := range given.names {
-		if property, defined := n.propertyOf(key); !defined && !property.never &&
-			(property.all == nil || nearest.Name(key, n.properties()) != "") {
+	for key := range jsonrpc.All(arguments) {
+		if property, defined, ok := n.property(key); !defined && ok &&
+			(property.all == nil || nearest.Name(key, names) != "") {
 			errs = append(errs, n.unknown(key))
 		}
 	}
@@ -122,12 +113,11 @@ func Key(text string) (string, error) {
 
 // Words returns words that set each member of a JSON object.
 func Words(text json.RawMessage) (words []string, err error) {
-	value, ok := parseDocument(text).root.(*object)
-	if !ok {
+	if text = bytes.TrimSpace(text); !isObject(text) || !json.Valid(text) {
 		return nil, errors.New("it is not an object")
 	}
-	for _, name := range value.names {
-		word := name + ":=" + encode(value.members[name])
+	for name, value := range jsonrpc.All(text) {
+		word := name + ":=" + compact(value)
 		if key, err := Key(word); err != nil || key != name {
 			return nil, fmt.Errorf("the name %q must not be empty or contain =", name)
 		}
@@ -263,13 +253,7 @@ func isInteger(text string) bool {
 	return isNumber(text) && !strings.ContainsAny(text, ".eE")
 }
 
-func quote(text string) []byte {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string always encodes
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
-}
+func quote(text string) []byte { return jsonrpc.AppendString(nil, text) }
 
 // ParseStrings parses words of the form key=value.
 func ParseStrings(words []string) (map[string]string, error) {
@@ -285,193 +269,4 @@ func ParseStrings(words []string) (map[string]string, error) {
 		values[key] = value
 	}
 	return values, nil
-}
-
-// document is a schema, in which references are resolved.
-type document struct {
-	root any
-	// names are the subschemas that have a URI (JSON Schema Core, section 8.2): $id, and $anchor as the fragment.
-	names    map[string]any
-	patterns map[string]*regexp.Regexp // those of patternProperties that were used; nil if invalid
-	worked   int
-	noun     string // what errors call a property: argument or field
-}
-
-// object is a JSON object. Other values are those of encoding/json, with json.Number.
-type object struct {
-	names   []string // in the order of the document
-	members map[string]any
-	base    *url.URL // against which its references are resolved
-}
-
-// parseDocument parses a schema. A text that is not JSON is a schema without rules.
-func parseDocument(text json.RawMessage) *document {
-	d := &document{names: make(map[string]any), patterns: make(map[string]*regexp.Regexp)}
-	decoder := jsontext.NewDecoder(bytes.NewReader(text),
-		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if root, err := read(decoder); err == nil {
-		d.root = root
-		d.index(root, new(url.URL))
-	}
-	return d
-}
-
-// work counts one unit of work. It returns false if there was too much.
-func (d *document) work() bool {
-	d.worked++
-	return d.worked <= maxWork
-}
-
-// matches reports whether a pattern of patternProperties matches a name.
-func (d *document) matches(pattern, name string) bool {
-	re, known := d.patterns[pattern]
-	if !known {
-		re, _ = regexp.Compile(pattern) // an invalid one has no effect
-		d.patterns[pattern] = re
-	}
-	return re != nil && re.MatchString(name)
-}
-
-// read reads the next value.
-func read(decoder *jsontext.Decoder) (any, error) {
-	token, err := decoder.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
-	case '{':
-		o := &object{members: make(map[string]any)}
-		for decoder.PeekKind() != '}' {
-			name, err := decoder.ReadToken()
-			if err != nil {
-				return nil, err
-			}
-			key := name.String() // before the next token
-			value, err := read(decoder)
-			if err != nil {
-				return nil, err
-			}
-			if _, repeated := o.members[key]; !repeated {
-				o.names = append(o.names, key)
-			}
-			o.members[key] = value
-		}
-		_, err = decoder.ReadToken()
-		return o, err
-	case '[':
-		array := []any{}
-		for decoder.PeekKind() != ']' {
-			value, err := read(decoder)
-			if err != nil {
-				return nil, err
-			}
-			array = append(array, value)
-		}
-		_, err = decoder.ReadToken()
-		return array, err
-	case '"':
-		return token.String(), nil
-	case '0':
-		return json.Number(token.String()), nil
-	case 'n':
-		return nil, nil
-	}
-	return token.Bool(), nil
-}
-
-// index finds the subschemas that have a URI, and the base URIs of all objects in v.
-func (d *document) index(v any, base *url.URL) {
-	switch v := v.(type) {
-	case []any:
-		for _, element := range v {
-			d.index(element, base)
-		}
-	case *object:
-		if id, ok := v.members["$id"].(string); ok {
-			if u, err := base.Parse(id); err == nil {
-				base = u
-				d.names[strings.TrimSuffix(u.String(), "#")] = v
-			}
-		}
-		for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
-			if anchor, ok := v.members[keyword].(string); ok {
-				if u, err := base.Parse("#" + anchor); err == nil {
-					d.names[u.String()] = v
-				}
-			}
-		}
-		v.base = base
-		for _, member := range v.members {
-			d.index(member, base)
-		}
-	}
-}
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
-
-// lookup returns the target of a reference in the document, or nil.
-func (d *document) lookup(base *url.URL, ref string) any {
-	u, err := base.Parse(ref)
-	if err != nil {
-		return nil
-	}
-	if target, ok := d.names[u.String()]; ok {
-		return target
-	}
-	pointer := u.Fragment
-	u.Fragment, u.RawFragment = "", ""
-	target := d.root
-	if resource := u.String(); resource != "" {
-		target = d.names[resource]
-	}
-	if pointer == "" {
-		return target
-	}
-	first, rest, _ := strings.Cut(pointer, "/")
-	if first != "" {
-		return nil
-	}
-	for name := range strings.SplitSeq(rest, "/") {
-		switch v := target.(type) {
-		case *object:
-			target = v.members[unescape.Replace(name)]
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil
-			}
-			target = v[i]
-		default:
-			return nil
-		}
-	}
-	return target
-}
-
-// member returns the member called name, or an empty object if it is not an object.
-func (o *object) member(name string) *object {
-	if member, ok := o.members[name].(*object); ok {
-		return member
-	}
-	return new(object)
-}
-
-// values returns the values that an enum or a const allows, or nil if there are neither.
-func (o *object) values() []any {
-	if value, ok := o.members["const"]; ok {
-		return []any{value}
-	}
-	return list(o.members["enum"])
-}
-
-// MarshalJSON implements json.Marshaler. It preserves the order of the members.
-func (o *object) MarshalJSON() ([]byte, error) {
-	text := []byte{'{'}
-	for i, name := range o.names {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(append(append(text, quote(name)...), ':'), encode(o.members[name])...)
-	}
-	return append(text, '}'), nil
 }
