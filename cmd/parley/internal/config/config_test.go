@@ -317,7 +317,8 @@ func TestInvalidCredentialsAreReported(t *testing.T) {
 		`{` + url +
 			`"credentials": {"type": "static"}}`: `credentials must have the type`,
 		`{` + url +
-			`"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`: `must not have members other than clientId, clientSecret and networks`,
+			`"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`: `must not have members other than ` +
+			`clientId, clientSecret and networks`,
 		`{` + url +
 			`"credentials": {"type": "callerLogin", "clientSecret": "x"}}`: `must have a clientId`,
 		`{` + url +

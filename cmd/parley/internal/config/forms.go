@@ -87,7 +87,8 @@ func (d *document) recognize(members []member) []member {
 	}
 	for _, m := range members {
 		text, _ := m.value.Value.(hujson.Literal)
-		if slices.Contains(ownMembers, m.name) || m.name == "$schema" && text.Kind() == '"' && text.String() == SchemaURI {
+		if slices.Contains(ownMembers, m.name) ||
+			m.name == "$schema" && text.Kind() == '"' && text.String() == SchemaURI {
 			d.foreign = false
 		}
 	}

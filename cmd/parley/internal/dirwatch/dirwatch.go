@@ -21,8 +21,8 @@ const (
 	// treeDelay is the time during which changes are collected, because a program that saves a file changes it several
 	// times.
 	treeDelay = 100 * time.Millisecond
-	// fileDelay is the time from a change of a single file until it is reported: a program that saves a file may truncate
-	// it first.
+	// fileDelay is the time from a change of a single file until it is reported: a program that saves a file may
+	// truncate it first.
 	fileDelay = 200 * time.Millisecond
 	// maxDirectories is the default of Options.MaxDirectories. The system limits the watches of each user
 	// (fs.inotify.max_user_watches on Linux).
