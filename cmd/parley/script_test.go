@@ -25,7 +25,7 @@ import (
 )
 
 // waitLimit is the time-out of everything that a test waits for.
-const waitLimit = 20 * time.Second
+const waitLimit = time.Minute
 
 type backgroundKey struct{}
 

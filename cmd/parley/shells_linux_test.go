@@ -231,7 +231,7 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit) // t.Context ends before the shell exits
+	ctx, cancel := context.WithTimeout(context.Background(), 5*waitLimit) // t.Context ends before the shell exits
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, setup.args...)
 	cmd.Dir = home
