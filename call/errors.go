@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors of a client's requests. An error that the server reports is a *jsonrpc.Error instead.
+// Errors of requests. An error that the server reports is a *jsonrpc.Error instead.
 var (
 	// ErrConnectionLost means that the connection ended before the response arrived. The server
 	// may have acted on the request, so repeat it only if that does no harm; see
@@ -32,6 +32,9 @@ var (
 	// ErrNotSent means that the request was not sent, so the server cannot have acted on it. It
 	// is wrapped together with the reason: one of the errors above or the error of a context.
 	ErrNotSent = errors.New("request not sent")
+	// ErrResourceNotFound means that a resource does not exist. The handler of a resource returns it, wrapped or not,
+	// and so does a client if the server reports it: revisions of the protocol use different codes for it.
+	ErrResourceNotFound = errors.New("resource not found")
 	// ErrSubscriptionEnded means that the server has ended a subscription. The client may open
 	// it again.
 	ErrSubscriptionEnded = errors.New("the server ended the subscription")

@@ -316,7 +316,7 @@ func (x *resultCache) key(req *outbound.Request, meta mcp.Meta) cacheKey {
 // isCacheable reports whether results of a method may be cached (2026-07-28,
 // server/utilities/caching, Cacheable Results).
 func isCacheable(method string) bool {
-	return isList(method) || method == mcp.MethodReadResource || method == mcp.MethodDiscover
+	return isList(method) || method == mcp.MethodReadResource
 }
 
 func isList(method string) bool {

@@ -114,10 +114,6 @@ type Dialer struct {
 	// only credentials are those in HTTPTarget.Header.
 	Auth Authorizer
 
-	// SkipOutputValidation turns off the validation of the structured content of tools; see
-	// [Client.CallTool].
-	SkipOutputValidation bool
-
 	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB.
 	MaxMessage int
 

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -64,30 +63,23 @@ func (c *Client) Discovery() Discovery {
 	}
 }
 
-// Discover requests the server's details, unless the cache has fresh ones; see
-// [WithRefresh]. [Client.Server] then returns them. A server with sessions declares them at
-// the beginning of the session only: Discover then sends a ping. The time-out is
-// Timeouts.Read.
-func (c *Client) Discover(ctx context.Context, options ...CallOption) (Discovery, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Read)
+// discover requests the details of a server that were remembered. [Client.Server] then returns them. A server with
+// sessions declares them at the beginning of the session only: discover then sends a ping.
+func (c *Client) discover(ctx context.Context) error {
+	o := callOptions{refresh: true, timeout: max(c.dialer.Timeouts.Read, 0)}
+	raw, _, err := c.fetch(ctx, outbound.Request{Method: mcp.MethodDiscover}, o)
+	if err != nil || !c.Revision().Modern() {
+		return err
+	}
+	found, info, err := modern.DecodeDiscovery(raw, c.dialer.Logger)
 	if err != nil {
-		return Discovery{}, fmt.Errorf("server/discover: %w", err)
+		return err
 	}
-	raw, cached, err := c.fetch(ctx, outbound.Request{Method: mcp.MethodDiscover}, o)
-	if err != nil {
-		return Discovery{}, err
-	}
-	if c.Revision().Modern() && !cached {
-		found, info, err := modern.DecodeDiscovery(raw, c.dialer.Logger)
-		if err != nil {
-			return Discovery{}, err
-		}
-		c.filterIcons(&info.Icons)
-		c.mu.Lock()
-		c.last.discovered(found, info)
-		c.mu.Unlock()
-	}
-	return c.Discovery(), nil
+	c.filterIcons(&info.Icons)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last.discovered(found, info)
+	return nil
 }
 
 // maxSessionMemory is how long the client assumes that a server supports no newer revision
@@ -227,7 +219,7 @@ func (c *Client) verified(ctx context.Context) (*link, mcp.ServerCapabilities, e
 			return l, offered, nil
 		}
 		c.release(l, false)
-		if _, err := c.Discover(ctx, WithRefresh()); err != nil {
+		if err := c.discover(ctx); err != nil {
 			return nil, mcp.ServerCapabilities{}, err
 		}
 	}

@@ -17,29 +17,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// The server's details are those of the Discovery until Discover is called.
-func TestDiscoverUpdatesServerDetails(t *testing.T) {
-	now := newMock("server/discover", ok(strings.NewReplacer(`"name":"new"`, `"name":"newer"`, `"ttlMs":0`,
-		`"ttlMs":60000`).Replace(discovered)))
-	c := dialStored(t, modernMock(), now, quiet())
-	if old := c.Discovery(); old.Server.Info.Name != "new" {
-		t.Errorf("before: %+v", old)
-	}
-	for range 2 {
-		d, err := c.Discover(t.Context())
-		if err != nil || d.Server.Info.Name != "newer" || c.Server().Info.Name != "newer" {
-			t.Errorf("%+v, %v", d, err)
-		}
-	}
-	if received := now.methods(); received != probed {
-		t.Errorf("the server received %s", received)
-	}
-	old := dialStored(t, newMock("initialize", ok(initialized)), newMock("initialize", ok(initialized)), quiet())
-	if d, err := old.Discover(t.Context()); err != nil || d.Server.Info.Name != "old" {
-		t.Errorf("in a session: %+v, %v", d, err)
-	}
-}
-
 // A watch corrects a stale Discovery before it begins.
 func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 	now := legacyMock(status(400, ""))
@@ -53,6 +30,9 @@ func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 			t.Errorf("%+v, %v", change, err)
 		}
 		break
+	}
+	if name := c.Server().Info.Name; name != "old" {
+		t.Errorf("the details are those of the server %q", name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -137,7 +138,7 @@ func ExampleDiscovery() {
 }
 
 // CallExtension calls the methods of an extension that both sides support.
-func ExampleCallExtension() {
+func ExampleClient_CallExtension() {
 	const id = "com.example/jobs"
 	type count struct {
 		Jobs int `json:"jobs"`
@@ -155,8 +156,9 @@ func ExampleCallExtension() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	result, err := client.CallExtension[count](context.Background(), c, "jobs/count", nil)
-	fmt.Println(result.Jobs, err)
+	result, err := c.CallExtension(context.Background(), "jobs/count", nil)
+	jobs, _ := jsonrpc.Get(result, "jobs")
+	fmt.Println(string(jobs), err)
 	// Output:
 	// 3 <nil>
 }

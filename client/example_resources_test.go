@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -35,7 +35,7 @@ func ExampleClient_ReadResource() {
 	for _, uri := range []string{"book://emma", "book://lost"} {
 		result, err := c.ReadResource(context.Background(), uri)
 		switch {
-		case errors.Is(err, client.ErrResourceNotFound):
+		case errors.Is(err, call.ErrResourceNotFound):
 			fmt.Println("no resource", uri)
 		case err != nil:
 			log.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -141,7 +140,7 @@ func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) 
 // request that the server may have acted on.
 func (c *Client) CallExtension(ctx context.Context, method string, params any,
 	options ...CallOption) (json.RawMessage, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
+	o, err := optionsOf(options, otherRequest, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
@@ -162,22 +161,6 @@ func (c *Client) CallExtension(ctx context.Context, method string, params any,
 }
 
 var errNotExtension = errors.New("the method is not one of an extension")
-
-// CallExtension sends a request of an extension, as [Client.CallExtension] does, and decodes
-// its result into Out.
-func CallExtension[Out any](ctx context.Context, c *Client, method string, params any,
-	options ...CallOption) (Out, error) {
-	var out Out
-	raw, err := c.CallExtension(ctx, method, params, options...)
-	if err != nil {
-		return out, err
-	}
-	if err := schema.Decode(raw, &out); err != nil {
-		return out, fmt.Errorf("%w: %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, method, out,
-			err)
-	}
-	return out, nil
-}
 
 // NotifyExtension sends a notification of an extension. method begins with "notifications/";
 // params are as for [Client.CallExtension]. It returns when the notification is sent. Servers

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -138,11 +139,42 @@ func asking(n int) string {
 		strings.Join(questions, ",") + `}}`
 }
 
+// links has functions of package client that are not exported.
+var links = link.Get[link.Client[client.Client, client.CallOption]]()
+
 // drain returns the last error of a list or of a watch.
 func drain[E any](all iter.Seq2[E, error]) (err error) {
 	for _, err = range all {
 	}
 	return err
+}
+
+// An option that does not apply to a request is an error, and the request is not sent.
+func TestOptionsApplyToTheirRequests(t *testing.T) {
+	s := modernServer()
+	c, rec := dial(t, s)
+	ctx := t.Context()
+	for name, request := range map[string]func() error{
+		"WithRefresh":  func() error { _, err := c.CallTool(ctx, "t", nil, client.WithRefresh()); return err },
+		"WithLogLevel": func() error { return drain(c.Tools(ctx, client.WithLogLevel(mcp.LevelInfo))) },
+		"WithSource": func() error {
+			_, err := c.CallExtension(ctx, "com.example/do", nil, client.WithSource())
+			return err
+		},
+		"WithProgress": func() error {
+			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithProgress(func(float64, float64, string) {})))
+		},
+		"UndecodedText":    func() error { _, err := c.ReadResource(ctx, "x://a", links.UndecodedText()); return err },
+		"WithoutReconnect": func() error { _, err := c.GetPrompt(ctx, "p", nil, links.WithoutReconnect()); return err },
+	} {
+		if err := request(); err == nil || !strings.Contains(err.Error(), "the option "+name+" does not apply") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.Close()
+	if received := rec.methods(); received != probed {
+		t.Errorf("the server received %s", received)
+	}
 }
 
 // Only tools/call, prompts/get and resources/read may require input (2026-07-28,
@@ -165,10 +197,10 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 		},
 		"server/discover": func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
 		"subscriptions/listen": func(ctx context.Context, c *client.Client) error {
-			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithoutReconnect()))
+			return drain(c.Watch(ctx, client.WatchFilter{}, links.WithoutReconnect()))
 		},
 		"com.example/do": func(ctx context.Context, c *client.Client) error {
-			_, err := client.CallExtension[map[string]any](ctx, c, "com.example/do", nil)
+			_, err := c.CallExtension(ctx, "com.example/do", nil)
 			return err
 		},
 	} {

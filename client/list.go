@@ -85,7 +85,7 @@ func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*
 func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method, member string,
 	split func(*Page, []json.RawMessage) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
 	return func(yield func(*E, error) bool) {
-		o, err := optionsOf(options, c.dialer.Timeouts.Read)
+		o, err := optionsOf(options, listRequest, c.dialer.Timeouts.Read)
 		if err != nil {
 			yield(nil, fmt.Errorf("%s: %w", method, err))
 			return

@@ -5,16 +5,33 @@ import (
 	"fmt"
 	"time"
 
+	internal "github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
-// CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings
-// of all requests are fields of [Dialer]. Of two options of a kind the last one counts. An
-// option that does not apply to a request is ignored. A list applies its options to the
-// request of each page.
-type CallOption func(*callOptions)
+// CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings of all requests are fields
+// of [Dialer]. Of two options of a kind the last one counts. A request with an option that does not apply to it fails,
+// and is not sent. A list applies its options to the request of each page.
+type CallOption struct {
+	name    string
+	applies requestKind
+	set     func(*callOptions)
+}
+
+// requestKind is a set of kinds of requests, which have different options.
+type requestKind uint8
+
+const (
+	toolRequest requestKind = 1 << iota // also for tasks
+	readRequest
+	promptRequest
+	listRequest
+	watchRequest
+	otherRequest             // completions and extensions
+	anyRequest   requestKind = 1<<iota - 1
+)
 
 type callOptions struct {
 	onProgress  func(done, total float64, message string)
@@ -25,7 +42,7 @@ type callOptions struct {
 	noReconnect bool
 	keepSource  bool
 
-	undecodedText bool // see WithUndecodedText
+	undecodedText bool // see undecodedText
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -38,7 +55,7 @@ type callOptions struct {
 // 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has
 // created it. Without them, and in another session, f receives the status messages.
 func WithProgress(f func(done, total float64, message string)) CallOption {
-	return func(o *callOptions) { o.onProgress = f }
+	return CallOption{"WithProgress", anyRequest &^ watchRequest, func(o *callOptions) { o.onProgress = f }}
 }
 
 // WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and
@@ -46,14 +63,14 @@ func WithProgress(f func(done, total float64, message string)) CallOption {
 // limits the whole. A negative d means no limit but Timeouts.Max. For a call that the server runs
 // as a task, d then limits how long the requests about the task may fail.
 func WithTimeout(d time.Duration) CallOption {
-	return func(o *callOptions) { o.timeout = d }
+	return CallOption{"WithTimeout", anyRequest, func(o *callOptions) { o.timeout = d }}
 }
 
 // WithMeta adds members to _meta of the request. Their names must satisfy
 // mcp.CheckMetaKey. Names that the protocol reserves are an error, except for those of trace
 // context.
 func WithMeta(meta mcp.Meta) CallOption {
-	return func(o *callOptions) { o.meta = meta }
+	return CallOption{"WithMeta", anyRequest, func(o *callOptions) { o.meta = meta }}
 }
 
 // WithLogLevel asks for the log messages of a call, read or prompt of level and above; see
@@ -63,41 +80,54 @@ func WithMeta(meta mcp.Meta) CallOption {
 // Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard error; see
 // transport.CommandOptions.
 func WithLogLevel(level mcp.LoggingLevel) CallOption {
-	return func(o *callOptions) { o.logLevel = level }
+	return CallOption{"WithLogLevel", toolRequest | readRequest | promptRequest,
+		func(o *callOptions) { o.logLevel = level }}
 }
 
 // WithRefresh sends the request even if the client has cached a fresh result, for as long as the
 // server allows (2026-07-28, server/utilities/caching). The new result replaces the cached one.
 func WithRefresh() CallOption {
-	return func(o *callOptions) { o.refresh = true }
+	return CallOption{"WithRefresh", readRequest | listRequest, func(o *callOptions) { o.refresh = true }}
 }
 
 // WithSource sets the Source of results and of listed definitions, so that a program can forward
 // them unchanged.
 func WithSource() CallOption {
-	return func(o *callOptions) { o.keepSource = true }
+	return CallOption{"WithSource", toolRequest | readRequest | promptRequest | listRequest,
+		func(o *callOptions) { o.keepSource = true }}
 }
 
-// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
+// undecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
 // of texts and images without annotations, which takes time if they are long, and does not check the encoding of the
 // images. Then Content, Meta and ResultType are not set, and StructuredContent must not be modified because it is part
 // of Source.
-func WithUndecodedText() CallOption {
-	return func(o *callOptions) { o.keepSource, o.undecodedText = true, true }
+func undecodedText() CallOption {
+	return CallOption{"UndecodedText", toolRequest, func(o *callOptions) { o.keepSource, o.undecodedText = true, true }}
 }
 
-// WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting
-// again. The last error is then call.ErrConnectionLost, or the error with which the server
-// ended the subscription.
-func WithoutReconnect() CallOption {
-	return func(o *callOptions) { o.noReconnect = true }
+// withoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting again. The last error is
+// then call.ErrConnectionLost, or the error with which the server ended the subscription.
+func withoutReconnect() CallOption {
+	return CallOption{"WithoutReconnect", watchRequest, func(o *callOptions) { o.noReconnect = true }}
 }
 
-// optionsOf applies options. The time-out is def if no option sets one.
-func optionsOf(options []CallOption, def time.Duration) (callOptions, error) {
+// The functions of package link for hosts and gateways.
+func init() {
+	internal.Set(internal.Client[Client, CallOption]{
+		KeepsSession:     (*Client).keepsSession,
+		UndecodedText:    undecodedText,
+		WithoutReconnect: withoutReconnect,
+	})
+}
+
+// optionsOf applies the options of a request. The time-out is def if no option sets one.
+func optionsOf(options []CallOption, kind requestKind, def time.Duration) (callOptions, error) {
 	var o callOptions
 	for _, option := range options {
-		option(&o)
+		if option.applies&kind == 0 {
+			return o, fmt.Errorf("the option %s does not apply to this request", option.name)
+		}
+		option.set(&o)
 	}
 	if o.timeout == 0 {
 		o.timeout = def

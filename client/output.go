@@ -98,7 +98,7 @@ const maxOutputAge = time.Minute
 
 // checkOutput validates the result of a tool against its output schema, if the tool was listed.
 func (c *Client) checkOutput(ctx context.Context, tool string, result *mcp.CallToolResult) error {
-	if c.dialer.SkipOutputValidation || result.IsError {
+	if result.IsError {
 		return nil
 	}
 	known := c.outputs.of(tool)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -13,22 +14,18 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ErrResourceNotFound is in the errors of [Client.ReadResource] if the server reports that
-// the resource does not exist. Revisions of the protocol use different codes for it.
-var ErrResourceNotFound = errors.New("resource not found")
-
 // ReadResource reads a resource. It takes a fresh result from the [Cache]; see
 // [WithRefresh]. The time-out is Timeouts.Read.
 //
 // An error that the server reports is a *jsonrpc.Error; if the resource does not exist, it
-// is also an [ErrResourceNotFound]. If the connection is lost, ReadResource reconnects and
+// is also a call.ErrResourceNotFound. If the connection is lost, ReadResource reconnects and
 // sends the request once more.
 func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOption) (*mcp.ReadResourceResult, error) {
 	params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 	result, err := get[mcp.ReadResourceResult](ctx, c, outbound.Request{Method: mcp.MethodReadResource, Name: uri,
 		Params: params}, options)
 	if isResourceNotFound(err) {
-		return nil, fmt.Errorf("%w: %w", ErrResourceNotFound, err)
+		return nil, fmt.Errorf("%w: %w", call.ErrResourceNotFound, err)
 	}
 	return result, err
 }
@@ -53,7 +50,11 @@ func isResourceNotFound(err error) bool {
 
 // get sends a request without side effects and decodes its result.
 func get[Result any](ctx context.Context, c *Client, req outbound.Request, options []CallOption) (*Result, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Read)
+	kind := readRequest
+	if req.Method == mcp.MethodGetPrompt {
+		kind = promptRequest
+	}
+	o, err := optionsOf(options, kind, c.dialer.Timeouts.Read)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", req.Method, err)
 	}
@@ -151,7 +152,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
 	options ...CallOption) (*mcp.Completion, error) {
 	meta := params.Meta
 	params.Meta = nil
-	o, err := optionsOf(append([]CallOption{WithMeta(meta)}, options...), c.dialer.Timeouts.Read)
+	o, err := optionsOf(append([]CallOption{WithMeta(meta)}, options...), otherRequest, c.dialer.Timeouts.Read)
 	if err != nil {
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}

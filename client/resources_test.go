@@ -53,7 +53,7 @@ func TestMissingResourceIsATypedError(t *testing.T) {
 			c, _ := dial(t, s)
 			result, err := c.ReadResource(t.Context(), "note://a")
 			var reported *jsonrpc.Error
-			if errors.Is(err, client.ErrResourceNotFound) != want || !errors.As(err, &reported) || result != nil {
+			if errors.Is(err, call.ErrResourceNotFound) != want || !errors.As(err, &reported) || result != nil {
 				t.Errorf("%s: %v, %v", answer, result, err)
 			}
 		}

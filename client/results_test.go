@@ -79,23 +79,6 @@ func TestResultsAreValidated(t *testing.T) {
 	}
 }
 
-func TestSkipOutputValidation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		to, _ := target(withTool(modernServer(), []string{listedWith(numberSchema)}, structured(`{"n":"one"}`)))
-		d := quiet()
-		d.SkipOutputValidation = true
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		names(t, c)
-		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // A tool may have changed since it was listed. The client lists it again before it rejects a result.
 func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,8 +258,7 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 					t.Fatal(err)
 				}
 				check("link of a prompt", prompt.Messages[0].Content.(*mcp.ResourceLink).Icons, nil)
-				found, err := c.Discover(t.Context(), client.WithRefresh())
-				check("discovery", found.Server.Info.Icons, err)
+				check("server", c.Server().Info.Icons, nil)
 			})
 		}
 	}
@@ -414,7 +396,7 @@ func TestTextIsNotDecodedOnRequest(t *testing.T) {
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for name, decoded := range map[string]bool{"text": false, "image": false, "note": true} {
-			result, err := c.CallTool(t.Context(), name, nil, client.WithUndecodedText())
+			result, err := c.CallTool(t.Context(), name, nil, links.UndecodedText())
 			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError ||
 				(string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
 				t.Errorf("%s: %+v, %v", name, result, err)

@@ -84,7 +84,7 @@ type TaskRecord struct {
 // for the response, whose task it cancels. The options apply to the later requests about
 // the task, too.
 func (c *Client) StartTool(ctx context.Context, name string, arguments any, options ...CallOption) (*Task, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
+	o, err := optionsOf(options, toolRequest, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
@@ -101,7 +101,7 @@ func (c *Client) StartTool(ctx context.Context, name string, arguments any, opti
 // Task returns the task with an id, which an earlier client may have started. It sends nothing.
 // Wait does not validate the result against the output schema of the tool, which is not known.
 func (c *Client) Task(id string, options ...CallOption) (*Task, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
+	o, err := optionsOf(options, toolRequest, c.dialer.Timeouts.Tool)
 	if err == nil {
 		err = checkTaskID(id)
 	}

@@ -43,10 +43,10 @@ import (
 // output schema; see [Client.Tools]. If they do not match, the error is an *[OutputError],
 // which has the result. Before that, it lists the tools again if the last list is older than
 // a minute. It logs a schema that is invalid or takes too long, and then does not check the
-// result. Dialer.SkipOutputValidation turns the validation off.
+// result.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any,
 	options ...CallOption) (*mcp.CallToolResult, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Tool)
+	o, err := optionsOf(options, toolRequest, c.dialer.Timeouts.Tool)
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
@@ -303,7 +303,7 @@ func (c *Client) mirrors() bool {
 // learnTools records the output schemas, marked parameters and task support of listed tools. It returns
 // the tools without those that the protocol forbids to use because their marks are invalid.
 func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
-	if !c.dialer.SkipOutputValidation && c.Revision() >= mcp.V20250618 {
+	if c.Revision() >= mcp.V20250618 {
 		for i := range tools {
 			c.outputs.learn(tools[i].Name, tools[i].OutputSchema)
 		}

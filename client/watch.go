@@ -99,7 +99,7 @@ type watch struct {
 }
 
 func (c *Client) newWatch(filter WatchFilter, options []CallOption) (*watch, error) {
-	o, err := optionsOf(options, c.dialer.Timeouts.Read)
+	o, err := optionsOf(options, watchRequest, c.dialer.Timeouts.Read)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -356,7 +357,7 @@ func TestLibrary(t *testing.T) {
 	}
 	for _, uri := range []string{"library://notes/eve/1", "library://notes/ada/4", "library://notes/ada/10",
 		"file:///books/../secret"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%s: error %v, want ErrResourceNotFound", uri, err)
 		}
 	}

@@ -149,7 +149,7 @@ func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMe
 			return nil, err
 		}
 		result, err := g.host.CallExtension(ctx, to, method, revision.WithoutMembers(params, "_meta"),
-			g.callOptions(ctx)...)
+			extensionOptions(ctx, g.options().extension)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
 		}

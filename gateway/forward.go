@@ -35,7 +35,7 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 			})
 		}
 		forwarding := &rpc.Forwarding{Context: sending}
-		result, err := g.host.CallTool(forwarding, serverName, tool, arguments, g.callOptions(ctx)...)
+		result, err := g.host.CallTool(forwarding, serverName, tool, arguments, callOptions(ctx, g.options().tool)...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
 			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
@@ -57,17 +57,27 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 	}
 }
 
-// callOptions returns the options of a forwarded request: those of all requests, the
-// members of _meta that the client has set for the server, the log level of the client, and a
-// function that forwards progress to the client if the client wants it.
-func (g *Gateway) callOptions(ctx context.Context) []client.CallOption {
-	c, options := rpc.From(ctx), g.options()
+// requestOptions are the options of all forwarded requests of a kind: calls of tools, reads of resources and prompts,
+// and requests of extensions.
+type requestOptions struct{ tool, content, extension []client.CallOption }
+
+// callOptions returns the options of a forwarded request: those of all requests, the members of _meta that the client
+// has set for the server, the log level of the client, and a function that forwards progress to the client if the
+// client wants it.
+func callOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
+	options = extensionOptions(ctx, options)
+	if level := rpc.From(ctx).LogLevel; level != "" {
+		//lint:ignore SA1019 logging is deprecated, but still supported
+		options = append(options, client.WithLogLevel(level))
+	}
+	return options
+}
+
+// extensionOptions is callOptions without the log level, which a request of an extension cannot have.
+func extensionOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
+	c := rpc.From(ctx)
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
-	}
-	if c.LogLevel != "" {
-		//lint:ignore SA1019 logging is deprecated, but still supported
-		options = append(options, client.WithLogLevel(c.LogLevel))
 	}
 	if !c.ProgressToken.IsZero() || c.AsTask().Detach != nil { // the status of a task has the progress, too
 		options = append(options, client.WithProgress(func(done, total float64, message string) {
@@ -142,7 +152,7 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool {
 		return s.Name == serverName && s.MaxResult > 0
 	}) {
-		return nil, server.ErrResourceNotFound
+		return nil, call.ErrResourceNotFound
 	}
 	result, err := g.host.ReadResource(ctx, serverName, uri)
 	if err != nil {
@@ -225,8 +235,8 @@ const (
 // completion. It converts the result of toolError to a *jsonrpc.Error, because the
 // client does not receive the text of other errors.
 func (g *Gateway) protocolError(ctx context.Context, serverName string, err error) error {
-	if errors.Is(err, client.ErrResourceNotFound) {
-		return server.ErrResourceNotFound
+	if errors.Is(err, call.ErrResourceNotFound) {
+		return call.ErrResourceNotFound
 	}
 	var data json.RawMessage
 	if reported := new(jsonrpc.Error); errors.As(err, &reported) {

@@ -54,8 +54,8 @@ type Gateway struct {
 
 	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
 
-	options  func() []client.CallOption // of all forwarded requests
-	notAdded error                      // of the extensions that New could not register; may be nil
+	options  func() requestOptions
+	notAdded error // of the extensions that New could not register; may be nil
 
 	extensions extensions
 	discovery  discovery
@@ -78,6 +78,9 @@ type Gateway struct {
 	resources    registrations[mcp.Resource]
 	templates    registrations[mcp.ResourceTemplate]
 }
+
+// dialled has the functions of a client that only hosts and gateways need.
+var dialled = link.Get[link.Client[client.Client, client.CallOption]]()
 
 // upstream has the functions of a host that only gateways need.
 var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
@@ -117,8 +120,13 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 		s.RootsChanged = h.NotifyRootsChanged
 	}
 	s.Personal, s.WhileListening, s.PersonalOutdated = g.offerPersonal, g.watchPersonal, g.outdatePersonal
-	g.options = sync.OnceValue(func() []client.CallOption { // Timeout may be set after New
-		return []client.CallOption{client.WithTimeout(g.timeout()), client.WithUndecodedText()}
+	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New
+		timeout := client.WithTimeout(g.timeout())
+		return requestOptions{
+			tool:      []client.CallOption{timeout, dialled.UndecodedText()},
+			content:   []client.CallOption{timeout, client.WithSource()},
+			extension: []client.CallOption{timeout},
+		}
 	})
 	g.notAdded = g.addExtensions()
 	g.init()

@@ -21,7 +21,8 @@ func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) 
 	prompt.Arguments = usable(logger, prompt.Arguments)
 	err := g.server.RegisterPrompt(prompt, func(ctx context.Context,
 		arguments map[string]string) (*mcp.GetPromptResult, error) {
-		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments, g.callOptions(ctx)...)
+		result, err := g.host.GetPrompt(ctx, serverName, upstreamName, arguments,
+			callOptions(ctx, g.options().content)...)
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -87,7 +88,8 @@ func (g *Gateway) registerURI(logger *slog.Logger, serverName, uri, want string,
 // have the prefix.
 func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix), g.callOptions(ctx)...)
+		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix),
+			callOptions(ctx, g.options().content)...)
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
 		}
@@ -111,7 +113,7 @@ func (g *Gateway) readUnlisted(serverName, prefix string) server.ResourceHandler
 	read := g.read(serverName, prefix)
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		if !g.currentRoutes().has(serverName, prefix, uri) {
-			return nil, server.ErrResourceNotFound
+			return nil, call.ErrResourceNotFound
 		}
 		return read(ctx, uri)
 	}

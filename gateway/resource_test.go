@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
@@ -33,7 +34,7 @@ func library(name string) *server.Server {
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "books"},
 		func(_ context.Context, in book) (string, error) {
 			if in.Title == "lost" {
-				return "", server.ErrResourceNotFound
+				return "", call.ErrResourceNotFound
 			}
 			return in.Title + " in " + name, nil
 		})
@@ -73,7 +74,7 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 			}
 		}
 		_, err := c.ReadResource(t.Context(), "lib://one/lost")
-		if !errors.Is(err, client.ErrResourceNotFound) {
+		if !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("reading a missing resource: %v, want ErrResourceNotFound", err)
 		}
 	})
@@ -99,7 +100,7 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 			t.Errorf("%s has the contents %+v, want %s", uri, got, want)
 		}
 	}
-	if _, err := c.ReadResource(t.Context(), "lib://shared"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(t.Context(), "lib://shared"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("the URI that two servers list: %v", err)
 	}
 }
@@ -169,7 +170,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 				got = result.Contents[0].Text
 			case strings.Contains(err.Error(), "is denied: rule 1"):
 				got = "denied"
-			case !errors.Is(err, client.ErrResourceNotFound):
+			case !errors.Is(err, call.ErrResourceNotFound):
 				got = err.Error()
 			}
 			if got != want {
@@ -202,7 +203,7 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{"crm://other/7", "docs:///your docs/a", "report 2026.pdf"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}

@@ -100,7 +100,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 					t.Errorf("%s, %s: %s: %+v, %v", r, tool, uri, read, err)
 				}
 			}
-			if _, err := bob.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+			if _, err := bob.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 				t.Errorf("%s, %s: another principal reads the result: %v", r, tool, err)
 			}
 		}
@@ -110,7 +110,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 	}
 	for _, uri := range []string{"parley:result/up/x", "parley:result/other/x", "parley:result/up/"} {
 		if _, err := dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri); !errors.Is(err,
-			client.ErrResourceNotFound) {
+			call.ErrResourceNotFound) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}

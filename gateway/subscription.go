@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -22,12 +23,12 @@ const startTime = 5 * time.Second
 func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOption {
 	return server.BeforeSubscribe(func(ctx context.Context, uri string) error {
 		if !g.currentRoutes().has(serverName, prefix, uri) { // see readUnlisted
-			return server.ErrResourceNotFound
+			return call.ErrResourceNotFound
 		}
 		err := upstream.PermitSubscription(g.host, ctx, serverName, strings.TrimPrefix(uri, prefix))
 		switch {
 		case errors.Is(err, host.ErrUnknownServer): // the resource is about to be removed
-			return server.ErrResourceNotFound
+			return call.ErrResourceNotFound
 		case err != nil:
 			return g.protocolError(ctx, serverName, err)
 		}
@@ -47,7 +48,7 @@ func (g *Gateway) admitUnknown(ctx context.Context, _ string) error {
 	waiting, cancel := context.WithDeadline(ctx, g.firstUnknown.Load().Add(startTime))
 	defer cancel()
 	_ = g.WaitReady(waiting) // the server looks for the resource again
-	return server.ErrResourceNotFound
+	return call.ErrResourceNotFound
 }
 
 // watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -185,7 +186,7 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 			s := gatewayTo(t, textUpstream(`{`+result+`}`).at(from).start(t, "up"))
 			for _, to := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil,
-					client.WithUndecodedText())
+					link.Get[link.Client[client.Client, client.CallOption]]().UndecodedText())
 				if err != nil {
 					t.Errorf("%s from %s to %s: %v", result, from, to, err)
 					continue
@@ -347,31 +348,27 @@ func TestMiddlewareOfTheHostReceivesForwardedText(t *testing.T) {
 	}
 }
 
-// Structured content is validated against the output schema that the client sees, whether or not the host validates it.
+// Structured content is validated against the output schema that the client sees.
 func TestForwardedStructuredContentIsValidated(t *testing.T) {
-	for _, skip := range []bool{false, true} {
-		for members, valid := range map[string]bool{
-			`,"structuredContent":{"n":1}`:   true,
-			`,"structuredContent":{"n":"1"}`: false,
-			`,"structuredContent":{}`:        false,
-			``:                               false,
-			`,"isError":true`:                true,
-			`,"structuredContent":{"m":1},"isError":true`:  true,
-			`,"structuredContent":{"m":1},"isError":false`: false,
-		} {
-			up := textUpstream(`{` + textBlocks + members + `}`)
-			up[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"},` +
-				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}}]}`
-			h := &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}
-			h.Dialer.SkipOutputValidation = skip
-			s := &server.Server{Name: "gateway", Version: "1"}
-			gatewaytest.Run(t, h, s)
-			for _, to := range mcp.Revisions() {
-				result, err := calledAt(t, s, to)
-				if err != nil || strings.Contains(string(result.Source), textBlocks) != valid ||
-					!valid && !result.IsError {
-					t.Errorf("%s to %s, skip %v: %+v, %v", members, to, skip, result, err)
-				}
+	for members, valid := range map[string]bool{
+		`,"structuredContent":{"n":1}`:   true,
+		`,"structuredContent":{"n":"1"}`: false,
+		`,"structuredContent":{}`:        false,
+		``:                               false,
+		`,"isError":true`:                true,
+		`,"structuredContent":{"m":1},"isError":true`:  true,
+		`,"structuredContent":{"m":1},"isError":false`: false,
+	} {
+		up := textUpstream(`{` + textBlocks + members + `}`)
+		up[mcp.MethodListTools] = `{"tools":[{"name":"t","inputSchema":{"type":"object"},` +
+			`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"number"}}}}]}`
+		h := &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}
+		s := &server.Server{Name: "gateway", Version: "1"}
+		gatewaytest.Run(t, h, s)
+		for _, to := range mcp.Revisions() {
+			result, err := calledAt(t, s, to)
+			if err != nil || strings.Contains(string(result.Source), textBlocks) != valid || !valid && !result.IsError {
+				t.Errorf("%s to %s: %+v, %v", members, to, result, err)
 			}
 		}
 	}

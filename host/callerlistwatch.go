@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -172,7 +171,7 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 			}
 		}
 	}()
-	for _, err := range c.Watch(watching, filter, client.WithoutReconnect()) {
+	for _, err := range c.Watch(watching, filter, clients.WithoutReconnect()) {
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -177,6 +178,9 @@ func forwardedLog(server string, message *mcp.LoggingMessageParams) (name string
 	}
 	return name, message.Data
 }
+
+// clients has functions of package client that are not exported.
+var clients = link.Get[link.Client[client.Client, client.CallOption]]()
 
 // The functions of package link for the gateway.
 func init() {

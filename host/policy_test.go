@@ -498,7 +498,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	if asked.Load() != 1 {
 		t.Errorf("the user was asked %d times", asked.Load())
 	}
-	if _, err := h.ReadResource(bob, "up", link.URI); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := h.ReadResource(bob, "up", link.URI); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("another principal: %v", err)
 	}
 	audit.want(t, "done "+link.URI+", error, other")

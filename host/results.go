@@ -71,7 +71,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 		return result, nil
 	}
 	whole := result
-	if whole.Content == nil { // see client.WithUndecodedText
+	if whole.Content == nil { // see link.Client.UndecodedText
 		whole = new(mcp.CallToolResult)
 		if _, _, err := contain.Decode(result.Source, whole); err != nil {
 			return nil, fmt.Errorf("%w: tools/call %s: %w", call.ErrInvalidResponse, tool, err)
@@ -185,13 +185,13 @@ func (r *results) evict(ctx context.Context, principal string, size int) error {
 	return nil
 }
 
-// get returns the result with a URI. The error wraps client.ErrResourceNotFound if the principal has no such result.
+// get returns the result with a URI. The error wraps call.ErrResourceNotFound if the principal has no such result.
 func (r *results) get(ctx context.Context, server, principal, uri string) (*storedResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
 	key := resultKey(principal, server, strings.TrimPrefix(uri, ResultURI+server+"/"))
 	if store.CheckKey(key) != nil {
-		return nil, client.ErrResourceNotFound
+		return nil, call.ErrResourceNotFound
 	}
 	item, err := r.kv.Get(ctx, key)
 	value := item.Value
@@ -200,7 +200,7 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, seal.ErrInvalid):
-		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", client.ErrResourceNotFound)
+		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", call.ErrResourceNotFound)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read a stored result: %w", err)
 	}

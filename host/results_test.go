@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -28,7 +28,7 @@ func newResults(t *testing.T, keys ...[]byte) *results {
 func (r *results) has(t *testing.T, principal, uri string) bool {
 	t.Helper()
 	_, err := r.get(t.Context(), "s", principal, uri)
-	if err != nil && !errors.Is(err, client.ErrResourceNotFound) {
+	if err != nil && !errors.Is(err, call.ErrResourceNotFound) {
 		t.Fatal(err)
 	}
 	return err == nil

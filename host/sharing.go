@@ -61,7 +61,7 @@ func (s *supervisor) sharing(c *client.Client) Sharing {
 		return PerCaller
 	case s.config.Sharing != ShareAutomatically:
 		return s.config.Sharing
-	case isHTTP && c.KeepsSession():
+	case isHTTP && clients.KeepsSession(c):
 		return PerCaller
 	}
 	return Shared

@@ -93,7 +93,7 @@ func (w *watcher) watchLists(ctx context.Context) {
 		return
 	}
 	for first := true; ; first = false {
-		for change, err := range w.client.Watch(ctx, filter, client.WithoutReconnect()) {
+		for change, err := range w.client.Watch(ctx, filter, clients.WithoutReconnect()) {
 			if err != nil && w.unsupported(err) {
 				return
 			}
@@ -212,7 +212,7 @@ func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris 
 		case <-watching.Done():
 		}
 	}()
-	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
+	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, clients.WithoutReconnect()) {
 		if err != nil {
 			return err
 		}

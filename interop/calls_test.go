@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -90,11 +91,9 @@ func useCalls(t *testing.T, p *peer) {
 		}
 	}
 
-	shouted, err := client.CallExtension[struct {
-		Shouted string `json:"shouted"`
-	}](t.Context(), p.Client, shoutMethod, map[string]string{"text": "hey"})
-	if err != nil || shouted.Shouted != "HEY" {
-		t.Errorf("a method of an extension: %+v, %v", shouted, err)
+	result, err := p.CallExtension(t.Context(), shoutMethod, map[string]string{"text": "hey"})
+	if shouted, _ := jsonrpc.Get(result, "shouted"); err != nil || string(shouted) != `"HEY"` {
+		t.Errorf("a method of an extension: %s, %v", result, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -113,7 +114,7 @@ func useData(t *testing.T, p *peer) {
 		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
 			t.Errorf("a missing resource: %v", err)
 		}
-	} else if !errors.Is(err, client.ErrResourceNotFound) {
+	} else if !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("a missing resource: %v", err)
 	}
 

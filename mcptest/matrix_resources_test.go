@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -65,7 +66,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 				}, nil
 			})
 		server.AddResource(s, mcp.Resource{URI: "note://gone", Name: "gone"}, func(context.Context) (string, error) {
-			return "", fmt.Errorf("deleted: %w", server.ErrResourceNotFound)
+			return "", fmt.Errorf("deleted: %w", call.ErrResourceNotFound)
 		})
 		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"},
 			func(context.Context) ([]mcp.ResourceContents, error) {
@@ -279,7 +280,7 @@ func TestMissingResourceIsNotFound(t *testing.T) {
 		} {
 			result, err := c.ReadResource(t.Context(), uri)
 			var reported *jsonrpc.Error
-			if !errors.Is(err, client.ErrResourceNotFound) || !errors.As(err, &reported) {
+			if !errors.Is(err, call.ErrResourceNotFound) || !errors.As(err, &reported) {
 				t.Errorf("%q: %+v, %v", uri, result, err)
 				continue
 			}
@@ -307,7 +308,7 @@ func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 				Message: "params.uri has 8194 bytes, the limit is 8192"},
 		} {
 			_, err := c.ReadResource(t.Context(), uri)
-			if !errors.Is(err, &want) || errors.Is(err, client.ErrResourceNotFound) {
+			if !errors.Is(err, &want) || errors.Is(err, call.ErrResourceNotFound) {
 				t.Errorf("%.40s: %v", uri, err)
 			}
 		}

@@ -187,7 +187,7 @@ func uses(t *testing.T, c *client.Client, name string) (missing []string) {
 		"completion": completion} {
 		rejected := new(jsonrpc.Error)
 		switch {
-		case errors.Is(err, client.ErrResourceNotFound), errors.As(err, &rejected) &&
+		case errors.Is(err, call.ErrResourceNotFound), errors.As(err, &rejected) &&
 			strings.HasPrefix(rejected.Message, "unknown "):
 			missing = append(missing, kind)
 		case err != nil:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -57,7 +58,7 @@ func ExampleAddTemplate() {
 		MimeType: "text/plain"},
 		func(_ context.Context, in issue) (string, error) {
 			if in.Number > 100 {
-				return "", server.ErrResourceNotFound
+				return "", call.ErrResourceNotFound
 			}
 			return fmt.Sprintf("issue %d of %s, labels %q", in.Number, in.Repo, in.Labels), nil
 		})

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -118,7 +119,7 @@ func addFS(c *Catalog, prefix string, root *os.Root, options FSOptions, more []R
 // open implements templateEntry.open.
 func (t *fileTree) open(_ string, values map[string][]string) (readFunc, error) {
 	if len(values["path"]) == 0 || !t.serves(values["path"][0]) {
-		return nil, ErrResourceNotFound
+		return nil, call.ErrResourceNotFound
 	}
 	name := values["path"][0]
 	return func(ctx context.Context) (*mcp.ReadResourceResult, error) { return t.read(ctx, name) }, nil
@@ -212,7 +213,7 @@ func (t *fileTree) notFound(ctx context.Context, name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.logger().DebugContext(ctx, "cannot serve a file", "name", name, "error", err)
 	}
-	return ErrResourceNotFound
+	return call.ErrResourceNotFound
 }
 
 // typeByName returns the MIME type of a file name extension, or "" if it is unknown.

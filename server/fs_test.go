@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -128,7 +129,7 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 	for _, path := range paths {
 		uri := "file:///d/" + path
 		result, err := c.ReadResource(t.Context(), uri)
-		if !errors.Is(err, client.ErrResourceNotFound) {
+		if !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%q: %+v, %v", path, result, err)
 		}
 		if strings.Contains(fmt.Sprint(result, err), secretText) {
@@ -137,7 +138,7 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 	}
 	for _, uri := range []string{"file:///", "file:///d", "file:///d2/secret.txt", "file://localhost/d/ok.txt",
 		"FILE:///d/ok.txt", "file:/d/ok.txt", "file:///D/ok.txt"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}
@@ -344,7 +345,7 @@ func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
 	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("listed: %q", got)
 	}
-	if _, err := c.ReadResource(t.Context(), "file:///d/a"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(t.Context(), "file:///d/a"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Error(err)
 	}
 }
@@ -382,7 +383,7 @@ func TestUnreadableFilesAreNotFound(t *testing.T) {
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)
 	for _, name := range []string{"closed", "shut/a"} {
-		if _, err := c.ReadResource(t.Context(), "file:///d/"+name); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := c.ReadResource(t.Context(), "file:///d/"+name); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
@@ -28,7 +28,7 @@ func TestPipesAreNotRead(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := c.ReadResource(ctx, "file:///d/pipe"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(ctx, "file:///d/pipe"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("pipe: %v", err)
 	}
 	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"file"}) {

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -18,12 +19,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ErrResourceNotFound is returned by the handler of a resource, wrapped or not, if the resource
-// does not exist. The client receives the protocol's error for a missing resource.
-var ErrResourceNotFound = errors.New("resource not found")
-
 // ResourceHandler is the handler of an untyped resource or template. A nil result and a result
-// without contents mean [ErrResourceNotFound]. If URIs, MIME types or caching hints are missing
+// without contents mean [call.ErrResourceNotFound]. If URIs, MIME types or caching hints are missing
 // in the result, the client receives a copy that has them. For other errors and panics, see the
 // package documentation.
 type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error)
@@ -36,7 +33,7 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 //   - any other value becomes its JSON encoding as text, with the MIME type application/json
 //     unless r has one.
 //
-// A nil pointer or map and an empty slice of contents mean [ErrResourceNotFound]. The server
+// A nil pointer or map and an empty slice of contents mean [call.ErrResourceNotFound]. The server
 // does not modify the returned value. The handler must not modify it later. For errors and
 // panics of the handler, see the package documentation.
 //
@@ -204,7 +201,7 @@ func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, e
 		case err != nil:
 			return nil, fmt.Errorf("cannot encode the contents: %w", err)
 		case string(raw) == "null":
-			return nil, ErrResourceNotFound
+			return nil, call.ErrResourceNotFound
 		}
 		return one(mcp.ResourceContents{Text: string(raw)})
 	}
@@ -297,7 +294,7 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 	uri := found.uri
 	result, err := found.read(ctx)
 	switch {
-	case errors.Is(err, ErrResourceNotFound):
+	case errors.Is(err, call.ErrResourceNotFound):
 		return nil, resourceNotFound(uri)
 	case err != nil:
 		return nil, fmt.Errorf("resource %.256q: %w", uri, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -126,7 +127,7 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 	if shared.Contents[0].URI != "" || shared.TTLMs != nil {
 		t.Errorf("the handler's own result was changed: %+v", shared)
 	}
-	if _, err := c.ReadResource(t.Context(), "note://b"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(t.Context(), "note://b"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("no result: %v", err)
 	}
 }
@@ -145,7 +146,7 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 	if !s.RemoveResource("note://a") || s.RemoveResource("note://a") {
 		t.Error("one resource was there to be removed")
 	}
-	if _, err := c.ReadResource(t.Context(), "note://a"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(t.Context(), "note://a"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("%v", err)
 	}
 	for r := range c.Resources(t.Context()) {
@@ -178,7 +179,7 @@ func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 				}
 				for _, uri := range []string{fmt.Sprintf("note://%d", i), fmt.Sprintf("note%d://7", i)} {
 					if _, err := c.ReadResource(t.Context(), uri); err != nil &&
-						!errors.Is(err, client.ErrResourceNotFound) {
+						!errors.Is(err, call.ErrResourceNotFound) {
 						t.Error(err)
 					}
 				}
@@ -276,7 +277,7 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 		"all://t/9223372036854775808/1/true", "all://t/1/1/true?ints=a", "all://t/1/1/true?for=long",
 		"all://t/1/1/true?when=now", "all://t/1/1/%22true%22",
 	} {
-		if result, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if result, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%s: %+v, %v", uri, result, err)
 		}
 	}
@@ -347,7 +348,7 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 	if !s.RemoveTemplate(text) || s.RemoveTemplate(text) {
 		t.Error("one template was there to be removed")
 	}
-	if _, err := c.ReadResource(t.Context(), "x://h/1"); !errors.Is(err, client.ErrResourceNotFound) {
+	if _, err := c.ReadResource(t.Context(), "x://h/1"); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("%v", err)
 	}
 }
@@ -361,7 +362,7 @@ func TestInvalidURIsAreRejected(t *testing.T) {
 		})
 	c := mcptest.Dial(t, s)
 	for _, uri := range []string{" ", "a b", "x:\n", "x:<>", "x:\u00e9", "x:%", "x:%0g", "x:\\"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, client.ErrResourceNotFound) {
+		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%q: %v", uri, err)
 		}
 	}

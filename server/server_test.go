@@ -327,11 +327,9 @@ func ExampleAddExtension() {
 		panic(err)
 	}
 	defer c.Close()
-	type paper struct {
-		Sheets int `json:"sheets"`
-	}
-	left, err := client.CallExtension[paper](ctx, c, "paper/left", nil)
-	fmt.Println(left.Sheets, err)
+	left, err := c.CallExtension(ctx, "paper/left", nil)
+	sheets, _ := jsonrpc.Get(left, "sheets")
+	fmt.Println(string(sheets), err)
 	// Output: 12 <nil>
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -185,7 +186,7 @@ func (s *Server) authorizedWatch(ctx context.Context, c *rpc.Call, uri string) (
 func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
 	err := s.checkSubscription(ctx, c, uri, offer)
 	switch {
-	case errors.Is(err, ErrResourceNotFound):
+	case errors.Is(err, call.ErrResourceNotFound):
 		return resourceNotFound(uri)
 	case err != nil:
 		return fmt.Errorf("subscription to %.256q: %w", uri, err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -34,7 +35,7 @@ func newServer(root *os.Root) *server.Server {
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "library://notes/{author}/{number}", Name: "notes"},
 		func(_ context.Context, in note) (page, error) {
 			if in.Number > 3 {
-				return page{}, server.ErrResourceNotFound
+				return page{}, call.ErrResourceNotFound
 			}
 			return page(in), nil
 		})

@@ -14,11 +14,15 @@ import (
 
 var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 
-// apiBudgets are the largest numbers of package-level exported names (functions, types, constants and variables).
+// apiBudgets are the largest numbers of recorded symbols. Where a comment has a smaller number, the package is to
+// shrink to it: when symbols are removed, the number is lowered, too.
 var apiBudgets = map[string]int{
-	"call":   40,
-	"client": 70,
-	"server": 75,
+	"call":    97, // 90
+	"client":  150,
+	"gateway": 21,
+	"host":    244, // 130
+	"server":  169, // 130
+	"store":   82,  // 50
 }
 
 // TestAPIIsRecorded compares the exported API of each public package with its file in api. A deliberate change updates
@@ -39,10 +43,8 @@ func TestAPIIsRecorded(t *testing.T) {
 		}
 	}
 	for _, a := range apis {
-		if budget, limited := apiBudgets[a.dir]; limited && len(a.names) > budget {
-			t.Errorf("package %s exports %d names, the budget is %d", a.dir, len(a.names), budget)
-		} else {
-			t.Logf("package %s exports %d names", a.dir, len(a.names))
+		if budget, limited := apiBudgets[a.dir]; limited && len(a.lines) > budget {
+			t.Errorf("package %s exports %d symbols, the budget is %d", a.dir, len(a.lines), budget)
 		}
 	}
 	recorded, err := readRecords(directory)

@@ -17,7 +17,6 @@ import (
 // api is the exported API of one package.
 type api struct {
 	dir   string
-	names []string // the package-level exported names
 	lines []string // one for each exported symbol, sorted
 
 	types   map[string]ast.Expr // the declarations of types, exported or not
@@ -52,15 +51,12 @@ func newAPI(tree fs.FS, dir string, files []string) (api, error) {
 			a.addMethods(name, name, false)
 		}
 	}
-	slices.Sort(a.names)
-	a.names = slices.Compact(a.names)
 	slices.Sort(a.lines)
 	a.lines = slices.Compact(a.lines)
 	return a, nil
 }
 
-func (a *api) add(name, format string, args ...any) {
-	a.names = append(a.names, name)
+func (a *api) add(format string, args ...any) {
 	a.lines = append(a.lines, fmt.Sprintf(format, args...))
 }
 
@@ -72,7 +68,7 @@ func (a *api) declare(d ast.Decl) {
 			a.methods[receiver] = append(a.methods[receiver],
 				method{pointer, d.Name.Name, d.Name.Name + signature(d.Type)})
 		} else if d.Name.IsExported() {
-			a.add(d.Name.Name, "func %s%s", d.Name.Name, signature(d.Type))
+			a.add("func %s%s", d.Name.Name, signature(d.Type))
 		}
 	case *ast.GenDecl:
 		var inherited ast.Expr // the type of a constant without a type and a value of its own
@@ -98,14 +94,14 @@ func (a *api) declareType(spec *ast.TypeSpec) {
 	name := spec.Name.Name + parameters(spec.TypeParams, true)
 	switch declared := spec.Type.(type) {
 	case *ast.StructType:
-		a.add(spec.Name.Name, "type %s struct", name)
+		a.add("type %s struct", name)
 	case *ast.InterfaceType:
-		a.add(spec.Name.Name, "type %s interface", name)
+		a.add("type %s interface", name)
 	default:
 		if spec.Assign.IsValid() {
 			name += " ="
 		}
-		a.add(spec.Name.Name, "type %s %s", name, text(declared))
+		a.add("type %s %s", name, text(declared))
 	}
 }
 
@@ -121,7 +117,7 @@ func (a *api) declareValues(tok token.Token, spec *ast.ValueSpec, declared ast.E
 		if tok == token.CONST && i < len(spec.Values) {
 			line += " = " + text(spec.Values[i])
 		}
-		a.add(name.Name, "%s", line)
+		a.add("%s", line)
 	}
 }
 
@@ -327,9 +323,6 @@ var ErrClosed`
 	slices.Sort(sorted)
 	if got := strings.Join(apis[1].lines, "\n"); got != strings.Join(sorted, "\n") {
 		t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(sorted, "\n"))
-	}
-	if got := strings.Join(apis[1].names, " "); got != "A AddTool B Code Conn ErrClosed Handler Kind Server Text" {
-		t.Errorf("the names are %s", got)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package link has functions of public packages that other packages of this module use, but programs do not: those of a
-// Host and a Server that a gateway needs.
+// Package link has functions of public packages that other packages of this module use, but programs do not: those of
+// a Client that a Host needs, and those of a Host and a Server that a gateway needs.
 //
 // A package sets its functions when it is initialized, and its importers get them. The types of the package are type
 // parameters, because this package cannot import it. The functions are methods that are not exported, so the compiler
@@ -40,6 +40,18 @@ type Host[H, Status, Request any] struct {
 	ToolsVersion func(h *H, ctx context.Context) string
 	// Attribute returns a message of a server for a user, with the name of the server.
 	Attribute func(h *H, server, message string) string
+}
+
+// Client has methods of a *client.Client, and options of its requests.
+type Client[C, Option any] struct {
+	// KeepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a session
+	// id, or one of HTTP+SSE. What callers do in it may affect each other. It is false before the first request if
+	// Dialer.Discovery was used.
+	KeepsSession func(*C) bool
+	// UndecodedText leaves the texts of the result of a tool undecoded; it is also client.WithSource.
+	UndecodedText func() Option
+	// WithoutReconnect ends a watch when the connection is lost.
+	WithoutReconnect func() Option
 }
 
 // Server has methods of a *server.Server.

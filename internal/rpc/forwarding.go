@@ -14,7 +14,7 @@ import (
 type Forwarding struct {
 	context.Context
 	// Result is the result of the tool, if its Source is sent instead of its other fields, except that only the members
-	// of _meta in Meta are sent. Content need not be set; see client.WithUndecodedText. The handler sets it.
+	// of _meta in Meta are sent. Content need not be set; see link.Client.UndecodedText. The handler sets it.
 	Result *mcp.CallToolResult
 
 	buffer *[]byte // the response that Received has taken, or empty; nil before Reserve

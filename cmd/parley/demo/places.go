@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -74,7 +75,7 @@ func readCity(_ context.Context, in struct {
 			return c, nil
 		}
 	}
-	return cityFacts{}, server.ErrResourceNotFound
+	return cityFacts{}, call.ErrResourceNotFound
 }
 
 func postcard(_ context.Context, in card) (string, error) {

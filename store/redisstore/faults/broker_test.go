@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/faulttest"
@@ -163,7 +164,7 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 				if name == "ada" {
 					continue
 				}
-				if _, err := c.ReadResource(t.Context(), results["ada"]); !errors.Is(err, client.ErrResourceNotFound) {
+				if _, err := c.ReadResource(t.Context(), results["ada"]); !errors.Is(err, call.ErrResourceNotFound) {
 					t.Errorf("%s reads the result of ada: %v", name, err)
 				}
 				if body, err := browser.Open(t.Context(), http.MethodPost, b.proxy.url+"/login/end/up"); err != nil ||

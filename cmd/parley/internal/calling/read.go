@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
@@ -53,7 +54,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	result, err := c.ReadResource(cmd.Context(), uri, c.onProgress())
 	c.progress.Done()
 	switch {
-	case errors.Is(err, client.ErrResourceNotFound):
+	case errors.Is(err, call.ErrResourceNotFound):
 		return unknownResource(cmd.Context(), c.Client, uri)
 	case err != nil:
 		return err

@@ -227,7 +227,7 @@ func (w *watcher) reportUpdate(ctx context.Context, change client.Change) error 
 	if w.read {
 		result, err := w.client.ReadResource(ctx, change.URI)
 		switch {
-		case errors.Is(err, client.ErrResourceNotFound):
+		case errors.Is(err, call.ErrResourceNotFound):
 			e.Error = "the resource does not exist any more"
 		case w.isTransient(ctx, err), ctx.Err() != nil:
 			return err
