@@ -119,7 +119,7 @@ func printServers(w io.Writer, all []*listing.Server, status, sources bool) erro
 // addStatus starts the servers and adds their states.
 func addStatus(cmd *cobra.Command, files *dialing.ConfigFlags, loaded *config.Config, all []*listing.Server,
 	timeout time.Duration) error {
-	h, failed, err := dialing.StartServers(cmd, files, loaded, timeout)
+	h, failed, err := dialing.StartServers(cmd, files, loaded, timeout, nil)
 	if err != nil {
 		return err
 	}

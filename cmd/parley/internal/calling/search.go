@@ -65,7 +65,7 @@ func search(cmd *cobra.Command, files *dialing.ConfigFlags, query string, limit 
 	if len(loaded.Servers) == 0 {
 		return errors.New("your configuration has no servers; add one with parley add, or with parley import")
 	}
-	h, failed, err := dialing.StartServers(cmd, files, loaded, timeout)
+	h, failed, err := dialing.StartServers(cmd, files, loaded, timeout, nil)
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,14 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // StartServers starts the enabled servers of files, and waits until each is ready or has failed. The caller closes the
-// host. failed has the errors of servers that cannot be started, for example because a variable is missing.
-func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config, timeout time.Duration) (h *host.Host,
-	failed map[string]error, err error) {
+// host. failed has the errors of servers that cannot be started, for example because a variable is missing. review is
+// that of the host; it can be nil.
+func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config, timeout time.Duration,
+	review func(host.Definition) error) (h *host.Host, failed map[string]error, err error) {
 	if timeout <= 0 {
 		return nil, nil, errors.New("--timeout must be positive")
 	}
@@ -41,12 +43,16 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 		if errors.Is(err, form.ErrInterrupted) { // the user has cancelled the question for an input
 			return nil, nil, err
 		}
+		var roots []mcp.Root
+		if err == nil {
+			roots, err = RootsOf(s, values)
+		}
 		if err != nil {
 			failed[s.Name] = err
 			continue
 		}
 		settings := s.Settings()
-		settings.Target, settings.Lazy, settings.Idle = target, false, 0
+		settings.Target, settings.Roots, settings.Lazy, settings.Idle = target, roots, false, 0
 		servers, targets = append(servers, *settings), append(targets, target)
 	}
 	auth := new(credstore.Authorizer)
@@ -55,7 +61,7 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	h = &host.Host{
-		Servers: servers, Logger: quiet,
+		Servers: servers, Logger: quiet, Review: review,
 		Dialer: client.Dialer{Name: "parley", Version: program.Version(), Auth: auth, Logger: quiet},
 	}
 	if err := h.Start(); err != nil {

@@ -1,11 +1,8 @@
 package serving
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,10 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
@@ -111,7 +106,6 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 	if len(f.files.Paths) == 0 {
 		return nil, errors.New("no configuration file; add --config FILE")
 	}
-	u := &upstreams{cmd: cmd, files: &f.files, status: endpoint.NewStatus(io.Discard)}
 	loaded, err := f.files.Load(cmd)
 	if err != nil {
 		return nil, err
@@ -123,48 +117,18 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 		}
 		loaded = &config.Config{Servers: []config.Server{*s}}
 	}
-	if u.values, err = f.files.Values(cmd); err != nil {
-		return nil, err
-	}
-	servers, err := u.targets(loaded)
-	if err != nil {
-		return nil, err
-	}
-	all, err := f.definitions(cmd, &u.authorizer, servers)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range loaded.Problems {
-		all.missing = append(all.missing, p.Err)
-	}
-	return all, nil
-}
-
-// definitions starts servers and returns their definitions.
-func (f *lockFlags) definitions(cmd *cobra.Command, authorizer client.Authorizer, servers []host.ServerConfig) (*listed,
-	error) {
-	quiet := slog.New(slog.DiscardHandler)
-	all := &listed{byName: make(map[string][]host.Definition)}
 	var mu sync.Mutex
 	seen := make(map[string]host.Definition)
-	for i := range servers {
-		servers[i].Lazy, servers[i].Idle = false, 0
-	}
-	h := &host.Host{
-		Servers: servers,
-		Dialer:  client.Dialer{Name: "parley", Version: program.Version(), Auth: authorizer, Logger: quiet},
-		Logger:  quiet,
-		Review: func(d host.Definition) error {
-			mu.Lock()
-			defer mu.Unlock()
-			seen[d.Server+" "+d.Kind+" "+d.Name] = d
-			return nil
-		},
-	}
-	if err := h.Start(); err != nil {
+	h, failed, err := dialing.StartServers(cmd, &f.files, loaded, f.timeout, func(d host.Definition) error {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[d.Server+" "+d.Kind+" "+d.Name] = d
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	dialing.WaitReady(cmd, h, f.timeout)
+	all := &listed{byName: make(map[string][]host.Definition)}
 	for _, s := range h.Status() {
 		if err := f.missing(&s); err != nil {
 			all.missing = append(all.missing, err)
@@ -173,8 +137,11 @@ func (f *lockFlags) definitions(cmd *cobra.Command, authorizer client.Authorizer
 		}
 	}
 	_ = h.Close() // a server that does not end well has no effect
-	if ctx := cmd.Context(); ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		all.missing = append(all.missing, fmt.Errorf("server %q: %w", name, failed[name]))
+	}
+	for _, p := range loaded.Problems {
+		all.missing = append(all.missing, p.Err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		d := seen[key]
