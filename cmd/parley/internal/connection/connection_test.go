@@ -168,7 +168,7 @@ func TestAClientOfAnotherUserIsNotServed(t *testing.T) {
 	run(t, d, &Server{
 		Info: Info{Name: "a"}, Idle: time.Hour,
 		Serve: func(context.Context, net.Conn) { t.Error("the client is served") },
-		Check: func(net.Conn) error { return errors.New("another user") },
+		check: func(net.Conn) error { return errors.New("another user") },
 	})
 	conn, err := d.Dial(t.Context(), "a")
 	if err != nil {
@@ -226,7 +226,7 @@ func (p *pipes) dial() net.Conn {
 // served starts a server of pipes.
 func served() (clients *pipes, ended chan error) {
 	clients, ended = newPipes(), make(chan error, 1)
-	s := &Server{Idle: time.Minute, Serve: echo, Check: func(net.Conn) error { return nil }}
+	s := &Server{Idle: time.Minute, Serve: echo, check: func(net.Conn) error { return nil }}
 	go func() { ended <- s.Run(context.Background(), clients) }()
 	return clients, ended
 }

@@ -5,14 +5,10 @@ package connection
 import (
 	"context"
 	"io/fs"
-	"net"
 )
 
 // checkOwner returns nil: the access control list of the user's profile protects the directory.
 func checkOwner(string, fs.FileInfo) error { return nil }
-
-// checkPeer returns nil: the system does not tell the user of the other process.
-func checkPeer(*net.UnixConn) error { return nil }
 
 // lock does nothing. Of two processes that serve a name at the same time, the second one cannot create the socket.
 func lock(context.Context, string) (unlock func(), err error) { return func() {}, nil }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -24,18 +23,6 @@ func checkOwner(path string, info fs.FileInfo) error {
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("the directory %s must be accessible by you only; run: chmod 700 %s", path,
 			quoting.OfUser().Quote(path))
-	}
-	return nil
-}
-
-// checkPeer returns an error if the process at the other end is another user's.
-func checkPeer(conn *net.UnixConn) error {
-	uid, known, err := peerUser(conn)
-	if err != nil {
-		return err
-	}
-	if known && int(uid) != os.Getuid() {
-		return fmt.Errorf("the process at the other end is of the user %d", uid)
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ type Server struct {
 	Idle time.Duration
 	// Serve serves one client until conn is closed or ctx ends.
 	Serve func(ctx context.Context, conn net.Conn)
-	// Check returns an error for a client that must not be served. Nil means CheckPeer.
-	Check func(conn net.Conn) error
+
+	check func(conn net.Conn) error // nil means checkPeer; for tests
 
 	mu      sync.Mutex
 	clients int
@@ -123,9 +123,9 @@ func (s *Server) awaitIdle(ctx context.Context) {
 
 // client serves one client: messages of the protocol, or a command.
 func (s *Server) client(ctx context.Context, stop func(), conn net.Conn) {
-	check := s.Check
+	check := s.check
 	if check == nil {
-		check = CheckPeer
+		check = checkPeer
 	}
 	if check(conn) != nil {
 		conn.Close()
@@ -186,13 +186,27 @@ type bufferedConn struct {
 // Read implements io.Reader.
 func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
-// CheckPeer returns an error if the process at the other end of a Unix socket is another user's.
-func CheckPeer(conn net.Conn) error {
+// checkPeer returns an error if the process at the other end of a Unix socket is known to be another user's. Where the
+// system does not tell the user, the directory of the sockets protects them.
+func checkPeer(conn net.Conn) error {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return errors.New("the connection must be a Unix socket")
 	}
-	return checkPeer(socket)
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	uid, known := 0, false
+	err = raw.Control(func(fd uintptr) { uid, known, failed = peerUser(int(fd)) })
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	if known && uid != os.Getuid() {
+		return fmt.Errorf("the process at the other end is of the user %d", uid)
+	}
+	return nil
 }
 
 // readyLine is what a background process writes to stdout when it serves its name.

@@ -188,7 +188,7 @@ func (s *Store) key(tokens string) ([]byte, error) {
 		ringErr = err
 	}
 	switch _, err := os.Stat(tokens); {
-	case err == nil && ringErr != nil && !errors.Is(ringErr, ErrNotFound):
+	case err == nil && ringErr != nil && !errors.Is(ringErr, keyring.ErrNotFound):
 		return nil, fmt.Errorf("cannot read the key from the system's keyring: %w", ringErr)
 	case err == nil:
 		return nil, fmt.Errorf("the key is neither in %s nor in the system's keyring; remove %s and log in again",
@@ -199,7 +199,7 @@ func (s *Store) key(tokens string) ([]byte, error) {
 	key := make([]byte, keySize)
 	rand.Read(key)
 	text := base64.StdEncoding.EncodeToString(key)
-	if errors.Is(ringErr, ErrNotFound) && s.ring.Set(tokens, text) == nil {
+	if errors.Is(ringErr, keyring.ErrNotFound) && s.ring.Set(tokens, text) == nil {
 		if stored, err := s.ring.Get(tokens); err == nil && stored == text {
 			return key, nil
 		}
@@ -242,14 +242,11 @@ func (s *Store) readKeyFile() ([]byte, error) {
 
 // Keyring stores small secrets by name.
 type Keyring interface {
-	// Get returns a secret. The error is ErrNotFound if there is none.
+	// Get returns a secret. The error is [keyring.ErrNotFound] if there is none.
 	Get(name string) (string, error)
 	// Set stores a secret, and replaces one with the same name.
 	Set(name, secret string) error
 }
-
-// ErrNotFound is the error if a keyring is available and has no secret with the name.
-var ErrNotFound = errors.New("not in the keyring")
 
 // System returns the keyring of the user's session. It returns nil if there is none, or if
 // PARLEY_NO_KEYRING is not empty.
@@ -283,12 +280,6 @@ const service = "parley"
 
 type system struct{}
 
-func (system) Get(name string) (string, error) {
-	secret, err := keyring.Get(service, name)
-	if errors.Is(err, keyring.ErrNotFound) {
-		err = ErrNotFound
-	}
-	return secret, err
-}
+func (system) Get(name string) (string, error) { return keyring.Get(service, name) }
 
 func (system) Set(name, secret string) error { return keyring.Set(service, name, secret) }

@@ -32,7 +32,7 @@ func (r *ring) Get(name string) (string, error) {
 	}
 	secret, found := r.secrets[name]
 	if !found {
-		return "", ErrNotFound
+		return "", keyring.ErrNotFound
 	}
 	return secret, nil
 }
@@ -205,7 +205,7 @@ func TestKeyringIsUsedOnlyWithinASession(t *testing.T) {
 
 func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
 	keyring.MockInit() // do not use the user's keyring
-	if secret, err := (system{}).Get("x"); !errors.Is(err, ErrNotFound) || secret != "" {
+	if secret, err := (system{}).Get("x"); !errors.Is(err, keyring.ErrNotFound) || secret != "" {
 		t.Errorf("Get() = %q, %v", secret, err)
 	}
 	if err := (system{}).Set("x", "planted"); err != nil {
@@ -215,7 +215,7 @@ func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
 		t.Errorf("Get() = %q, %v", secret, err)
 	}
 	keyring.MockInitWithError(errors.New("locked"))
-	if _, err := (system{}).Get("x"); err == nil || errors.Is(err, ErrNotFound) {
+	if _, err := (system{}).Get("x"); err == nil || errors.Is(err, keyring.ErrNotFound) {
 		t.Errorf("Get() with a locked keyring: %v", err)
 	}
 }

@@ -42,9 +42,9 @@ func (l *Logins) Client(ctx context.Context, logger *slog.Logger) (*oauth.Client
 	}, nil
 }
 
-// RegistrationsKey is the key of the clients that the user has registered. Package oauth
+// registrationsKey is the key of the clients that the user has registered. Package oauth
 // stores the clients that it registers.
-const RegistrationsKey = "registrations"
+const registrationsKey = "registrations"
 
 // Registration is a client that the user has registered, as it is stored.
 type Registration struct {
@@ -77,7 +77,7 @@ func (l *Logins) registrations(ctx context.Context) ([]oauth.Registration, error
 }
 
 func (l *Logins) storedRegistrations(ctx context.Context) (all []Registration, err error) {
-	raw, err := l.Store.Load(ctx, RegistrationsKey)
+	raw, err := l.Store.Load(ctx, registrationsKey)
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (l *Logins) RedirectURI(ctx context.Context, server string) (string, error)
 
 // SaveRegistration stores a registration. It replaces one for the same server.
 func (l *Logins) SaveRegistration(ctx context.Context, r Registration) error {
-	unlock, err := l.Store.Lock(ctx, RegistrationsKey)
+	unlock, err := l.Store.Lock(ctx, registrationsKey)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (l *Logins) SaveRegistration(ctx context.Context, r Registration) error {
 	if err != nil {
 		return err
 	}
-	return l.Store.Save(ctx, RegistrationsKey, raw)
+	return l.Store.Save(ctx, registrationsKey, raw)
 }
 
 // Authorizer adds stored logins to requests. Its errors tell the user how to log in. Without SetTargets

@@ -90,9 +90,6 @@ func (f *File) Path() string { return f.path }
 // Exists reports whether the file existed when it was opened.
 func (f *File) Exists() bool { return f.old != nil }
 
-// Old returns the content when the file was opened. The caller must not modify it.
-func (f *File) Old() []byte { return f.old }
-
 // Bytes returns the content with all changes.
 func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()...) }
 
@@ -301,8 +298,8 @@ func cutLine(extra hujson.Extra) (line, rest string) {
 	return text[:at], text[at:]
 }
 
-// ErrChanged is the error of Save if another program has changed the file since it was opened.
-var ErrChanged = errors.New("the file was changed by another program; try again")
+// errChanged is the error of Save if another program has changed the file since it was opened.
+var errChanged = errors.New("the file was changed by another program; try again")
 
 // Save replaces the file atomically. Missing directories are created for the user only. A file that exists keeps its
 // mode; a new one is readable by the user only.
@@ -312,7 +309,7 @@ func (f *File) Save() error {
 		return err
 	}
 	if !bytes.Equal(now, f.old) {
-		return fmt.Errorf("%s: %w", f.path, ErrChanged)
+		return fmt.Errorf("%s: %w", f.path, errChanged)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return err

@@ -239,8 +239,8 @@ func TestSaveDoesNotOverwriteAChangeOfAnotherProgram(t *testing.T) {
 	if err := os.WriteFile(f.Path(), []byte(`{"b": 1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Save(); !errors.Is(err, ErrChanged) {
-		t.Errorf("error %v, want ErrChanged", err)
+	if err := f.Save(); !errors.Is(err, errChanged) {
+		t.Errorf("error %v, want errChanged", err)
 	}
 	if content, _ := os.ReadFile(f.Path()); string(content) != `{"b": 1}` {
 		t.Errorf("content %s", content)

@@ -14,7 +14,7 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stored.Store.Save(t.Context(), credstore.RegistrationsKey,
+	if err := stored.Store.Save(t.Context(), "registrations",
 		[]byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
 		t.Fatal(err)
 	}
