@@ -126,12 +126,8 @@ func breaks(kind string, c jsondiff.Change) string {
 		return ""
 	case kind == Prompt && place[0] == "arguments":
 		return breaksArgument(place, before, after)
-	case kind != Tool:
-		return ""
-	case place[0] == "outputSchema":
-		return breaksOutput(place, before, after)
-	case place[0] == "inputSchema":
-		return breaksInput(place, before, after)
+	case kind == Tool && (place[0] == "inputSchema" || place[0] == "outputSchema"):
+		return breaksSchema(place, before, after)
 	}
 	return ""
 }
@@ -160,106 +156,72 @@ func isCertain(place []string) bool {
 	return true
 }
 
-// isProperty reports whether a place is a property of an object schema.
-func isProperty(place []string) bool {
-	n := len(place)
-	return n >= 3 && place[n-2] == "properties" && place[n-3] != "properties"
+// breaksSchema is breaks for the schemas of a tool: the server accepts less than before, or results can be other than
+// before.
+func breaksSchema(place []string, before, after jsontext.Value) string {
+	input, n := place[0] == "inputSchema", len(place)
+	if n == 1 && !input && after == nil {
+		return "there is no structured content anymore"
+	}
+	if n == 1 || !isCertain(place) {
+		return ""
+	}
+	last := place[n-1]
+	switch isProperty := place[n-2] == "properties"; {
+	case isProperty && (after != nil || place[n-3] == "properties"): // or a keyword of a property of this name
+		return ""
+	case isProperty && input:
+		return fmt.Sprintf("the argument %s is removed", last)
+	case isProperty:
+		return fmt.Sprintf("the member %s of the result is removed", last)
+	case input:
+		return narrower(last, before, after)
+	case narrower(last, after, before) == "":
+		return ""
+	case last == "required":
+		return strings.Join(without(textsOf(before), textsOf(after)), ", ") + " can be missing now"
+	}
+	return map[string]string{"type": "results can have other types", "enum": "results can have other values"}[last]
 }
 
-// isKeyword reports whether the last name of a place is a keyword and not the name of a property.
-func isKeyword(place []string) bool { return place[len(place)-2] != "properties" }
-
-// breaksInput is breaks for input schemas: the server accepts less than before.
-func breaksInput(place []string, before, after jsontext.Value) string {
-	if len(place) < 2 || !isCertain(place) {
-		return ""
-	}
-	last := place[len(place)-1]
-	if isProperty(place) {
-		if after == nil {
-			return fmt.Sprintf("the argument %s is removed", last)
-		}
-		return ""
-	}
-	if !isKeyword(place) {
-		return ""
-	}
-	switch last {
+// narrower says why a keyword accepts less with the value to than with the value from; empty if it does not.
+func narrower(keyword string, from, to jsontext.Value) string {
+	isNew := from == nil
+	switch keyword {
 	case "required":
-		if more := without(textsOf(after), textsOf(before)); len(more) > 0 {
-			return strings.Join(more, ", ") + " " + isOrAre(more) + " required now"
+		switch more := without(textsOf(to), textsOf(from)); len(more) {
+		case 0:
+		case 1:
+			return more[0] + " is required now"
+		default:
+			return strings.Join(more, ", ") + " are required now"
 		}
 	case "type":
-		if less := lostTypes(textsOf(before), textsOf(after)); len(less) > 0 && after != nil {
-			return "the type " + strings.Join(less, ", ") + " is not accepted anymore"
+		if to != nil && (isNew || len(lostTypes(textsOf(from), textsOf(to))) > 0) {
+			return "fewer types are accepted"
 		}
 	case "enum", "const":
-		if after != nil && (before == nil || last == "const" || len(without(values(before), values(after))) > 0) {
+		if to != nil && (isNew || keyword == "const" || len(without(values(from), values(to))) > 0) {
 			return "fewer values are accepted"
 		}
 	case "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties":
-		if after != nil && (before == nil || number(after) > number(before)) {
+		if to != nil && (isNew || number(to) > number(from)) {
 			return "the lower limit is higher"
 		}
 	case "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties":
-		if after != nil && (before == nil || number(after) < number(before)) {
+		if to != nil && (isNew || number(to) < number(from)) {
 			return "the upper limit is lower"
 		}
 	case "pattern", "uniqueItems":
-		if before == nil && string(after) != "false" {
+		if isNew && string(to) != "false" {
 			return "fewer values are accepted"
 		}
 	case "additionalProperties":
-		if string(after) == "false" {
+		if string(to) == "false" {
 			return "unknown arguments are rejected now"
 		}
 	}
 	return ""
-}
-
-// breaksOutput is breaks for output schemas: results can be other than before.
-func breaksOutput(place []string, before, after jsontext.Value) string {
-	if len(place) == 1 {
-		if after == nil {
-			return "there is no structured content anymore"
-		}
-		return ""
-	}
-	if !isCertain(place) {
-		return ""
-	}
-	last := place[len(place)-1]
-	if isProperty(place) {
-		if after == nil {
-			return fmt.Sprintf("the member %s of the result is removed", last)
-		}
-		return ""
-	}
-	if !isKeyword(place) {
-		return ""
-	}
-	switch last {
-	case "required":
-		if less := without(textsOf(before), textsOf(after)); len(less) > 0 {
-			return strings.Join(less, ", ") + " can be missing now"
-		}
-	case "type":
-		if more := lostTypes(textsOf(after), textsOf(before)); len(more) > 0 && before != nil || after == nil {
-			return "results can have other types"
-		}
-	case "enum":
-		if before != nil && (after == nil || len(without(values(after), values(before))) > 0) {
-			return "results can have other values"
-		}
-	}
-	return ""
-}
-
-func isOrAre(words []string) string {
-	if len(words) == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // textsOf returns the strings in an array, or a string alone.
