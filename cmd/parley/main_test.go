@@ -23,7 +23,11 @@ import (
 // The scripts run the test binary as parley.
 func TestMain(m *testing.M) {
 	testscript.Main(withCache{m}, map[string]func(){"parley": func() {
-		os.Exit(runMain(completion.WithPatience(program.NotifyContext(), 10*time.Second), os.Args[1:]))
+		patience, err := time.ParseDuration(os.Getenv("PATIENCE"))
+		if err != nil {
+			patience = 10 * time.Second
+		}
+		os.Exit(runMain(completion.WithPatience(program.NotifyContext(), patience), os.Args[1:]))
 	}})
 }
 
