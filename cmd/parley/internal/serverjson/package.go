@@ -5,16 +5,21 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // packageRegistries are the types of registries whose packages have a name and a version.
 var packageRegistries = []string{"npm", "pypi", "nuget", "cargo", "go"}
 
-// imageRegistries are the hosts of OCI images that the official registry accepts. An entry that begins with a dot means
-// all subdomains.
-var imageRegistries = []string{"docker.io", "registry-1.docker.io", "index.docker.io", "ghcr.io", "mcr.microsoft.com",
-	".pkg.dev", ".azurecr.io"}
+var (
+	// imageHost matches the registries of OCI images that the official registry accepts.
+	imageHost = regexp.MustCompile(`^(docker\.io|registry-1\.docker\.io|index\.docker\.io|ghcr\.io|` +
+		`mcr\.microsoft\.com|.*\.pkg\.dev|.*\.azurecr\.io)$`)
+	// releaseForm matches the URL of a file of a release.
+	releaseForm = regexp.MustCompile(`(?i:^https://(www\.)?(github\.com/[^/]+/[^/]+/releases/download/[^/]+/[^/]+|` +
+		`gitlab\.com/[^/]+(/[^/]+)*/-/(releases/[^/]+/downloads/[^/]+|package_files/[^/]+/download))$)`)
+	// inBraces matches the variables of a URL.
+	inBraces = regexp.MustCompile(`\{([^}]+)\}`)
+)
 
 func (p place) checkPackage() {
 	p.only("registryType", "registryBaseUrl", "identifier", "version", "fileSha256", "runtimeHint", "transport",
@@ -35,10 +40,6 @@ func (p place) checkPackage() {
 		kind.problem("the official registry does not accept packages of this type", fixes["registryType"])
 	}
 	variables := p.checkArguments()
-	if len(p.member("runtimeArguments").elements()) > 0 && p.member("runtimeHint").text() == "" {
-		p.member("runtimeHint").warning("package has runtimeArguments, but no runtimeHint",
-			"name the program that receives them, such as npx or docker")
-	}
 	p.member("transport").checkTransport(variables)
 }
 
@@ -46,10 +47,6 @@ func (p place) checkPackage() {
 func (p place) checkVersioned() {
 	if version := p.member("version"); !version.exists() {
 		version.problem("required member is missing", "add the version of the package, such as 1.0.2")
-	}
-	if base := p.member("registryBaseUrl"); base.exists() {
-		base.warning("the official registry accepts only the public registry of the type, which it adds itself",
-			"remove it")
 	}
 	p.without("fileSha256", "is only for MCP bundles")
 }
@@ -64,14 +61,11 @@ func (p place) checkImage() {
 	if !found || !strings.ContainsAny(host, ".:") && host != "localhost" {
 		host, path = "docker.io", identifier.text()
 	}
-	known := func(registry string) bool {
-		return host == registry || registry[0] == '.' && strings.HasSuffix(host, registry)
-	}
 	switch {
 	case path == "" || strings.Contains(path, "://"):
 		identifier.problem("identifier must be a reference to an image",
 			"write a reference such as docker.io/OWNER/IMAGE:1.0.2")
-	case !slices.ContainsFunc(imageRegistries, known):
+	case !imageHost.MatchString(host):
 		identifier.problem("the official registry does not accept images of "+host,
 			"publish the image at docker.io, ghcr.io, *.pkg.dev, *.azurecr.io or mcr.microsoft.com")
 	case !strings.ContainsAny(path[strings.LastIndexByte(path, '/')+1:], ":@"):
@@ -86,38 +80,14 @@ func (p place) checkBundle() {
 	}
 	p.without("registryBaseUrl", "has no meaning for an MCP bundle, whose identifier is a URL")
 	identifier := p.member("identifier")
-	u, err := url.Parse(identifier.text())
-	if identifier.text() == "" {
-		return
-	}
-	if err != nil || u.Scheme != "https" ||
-		!isRelease(strings.TrimPrefix(strings.ToLower(u.Host), "www."), strings.Split(u.Path, "/")) {
+	switch {
+	case identifier.text() == "":
+	case !releaseForm.MatchString(identifier.text()):
 		identifier.problem("identifier must be the https URL of a file of a release at github.com or gitlab.com",
 			"write a URL such as https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE.mcpb")
-	} else if !strings.Contains(strings.ToLower(identifier.text()), "mcp") {
+	case !strings.Contains(strings.ToLower(identifier.text()), "mcp"):
 		identifier.problem(`URL must contain "mcp"`, "name the file so that it ends with .mcpb")
 	}
-}
-
-// isRelease reports whether the parts of the path of a URL, which begins with a slash, are those of a file of a
-// release.
-func isRelease(host string, parts []string) bool {
-	if slices.Contains(parts[1:], "") {
-		return false
-	}
-	switch host {
-	case "github.com":
-		return len(parts) == 7 && parts[3] == "releases" && parts[4] == "download"
-	case "gitlab.com":
-		at := slices.Index(parts, "-")
-		if at < 2 {
-			return false
-		}
-		rest := parts[at+1:]
-		return len(rest) == 4 && rest[0] == "releases" && rest[2] == "downloads" || len(rest) == 3 &&
-			rest[0] == "package_files" && rest[2] == "download"
-	}
-	return false
 }
 
 // without checks that a package does not have a member.
@@ -174,18 +144,9 @@ func (p place) checkArgument() {
 func (p place) checkInput(others ...string) {
 	p.only(append([]string{"description", "isRequired", "isSecret", "format", "value", "default", "placeholder",
 		"choices"}, others...)...)
-	choices := p.member("choices").elements()
 	for _, name := range []string{"value", "default"} {
-		m := p.member(name)
-		if m.text() == "" {
-			continue
-		}
-		if p.member("isSecret").isTrue() && !strings.Contains(m.text(), "{") {
+		if m := p.member(name); m.text() != "" && p.member("isSecret").isTrue() && !strings.Contains(m.text(), "{") {
 			m.warning("secret is published with the file", "remove it; clients ask the user for the value")
-		}
-		if len(choices) > 0 && name == "default" &&
-			!slices.ContainsFunc(choices, func(c place) bool { return c.text() == m.text() }) {
-			m.warning("default is not one of the choices", "")
 		}
 	}
 	for _, name := range p.member("variables").names() {
@@ -237,9 +198,6 @@ func (p place) checkHeaders() {
 	}
 }
 
-// inBraces matches the variables of a URL.
-var inBraces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^}]+)\}`) })
-
 // checkURL checks a URL in which the names of variables are in braces. what describes a variable. It returns the URL
 // with a digit for each variable, or nil if it is invalid.
 func (p place) checkURL(variables []string, what string) *url.URL {
@@ -249,13 +207,13 @@ func (p place) checkURL(variables []string, what string) *url.URL {
 		}
 		return nil
 	}
-	u, err := url.Parse(inBraces().ReplaceAllString(p.text(), "1"))
+	u, err := url.Parse(inBraces.ReplaceAllString(p.text(), "1"))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
 		strings.ContainsAny(p.text(), " \t\r\n") {
 		p.problem("URL must begin with https:// or http:// and have a host", "")
 		return nil
 	}
-	for _, match := range inBraces().FindAllStringSubmatch(p.text(), -1) {
+	for _, match := range inBraces.FindAllStringSubmatch(p.text(), -1) {
 		if !slices.Contains(variables, match[1]) {
 			p.problem("variable {"+match[1]+"} is not "+what, "describe the variable, or write its value")
 		}

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -224,14 +226,8 @@ const (
 	current      = "2025-12-11"
 )
 
-// changes are the versions of the schema before the current one, with what the next version has changed.
-var changes = []struct{ version, next string }{
-	{"2025-07-09", "write the names of members in camel case, such as registryType"},
-	{"2025-09-16", "remove status, which the registry manages"},
-	{"2025-09-29", "write the version of an OCI image in its identifier, and remove its registryBaseUrl"},
-	{"2025-10-11", ""},
-	{"2025-10-17", ""},
-}
+// versions are those of the schema before the current one.
+var versions = []string{"2025-07-09", "2025-09-16", "2025-09-29", "2025-10-11", "2025-10-17"}
 
 const (
 	publisherKey = "io.modelcontextprotocol.registry/publisher-provided"
@@ -270,53 +266,42 @@ func (p place) checkServer() {
 // checkSchema checks the version of the schema.
 func (p place) checkSchema() {
 	id := p.text()
-	use := `write "` + SchemaID + `"`
-	at := slices.IndexFunc(changes,
-		func(c struct{ version, next string }) bool { return id == schemaPrefix+c.version+schemaSuffix })
+	version := strings.TrimSuffix(strings.TrimPrefix(id, schemaPrefix), schemaSuffix)
 	switch {
 	case id == "" || id == SchemaID:
-	case at >= 0:
-		for _, c := range changes[at:] {
-			use += strings.TrimSuffix("; "+c.next, "; ")
-		}
-		p.warning("schema "+changes[at].version+" is old; the current one is "+current, use)
+	case id == schemaPrefix+version+schemaSuffix && slices.Contains(versions, version):
+		p.warning("schema "+version+" is old; the current one is "+current, fixes["$schema"])
 	case strings.HasPrefix(id, schemaPrefix) && id > SchemaID:
 		p.warning("schema is newer than "+current+", which parley knows, so that findings can be missing or wrong",
 			"use a newer version of parley")
 	default:
-		p.problem("schema is unknown", use)
+		p.problem("schema is unknown", fixes["$schema"])
 	}
 }
+
+// The forms of texts.
+var (
+	nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	// rangeForm matches ^1.2, 1 - 2, 1.2 || 1.3 and 1.x.
+	rangeForm      = regexp.MustCompile(`^[\^~<>= ]*[\^~<>=] *v?\d|\|\|| - |^v?\d+(\.v?\d+)?\.[xX*](-|\.|$)`)
+	repositoryForm = map[string]*regexp.Regexp{
+		"github": regexp.MustCompile(`^https?://(www\.)?github\.com/[\w.-]+/[\w.-]+/?$`),
+		"gitlab": regexp.MustCompile(`^https?://(www\.)?gitlab\.com(/[\w.-]+){2,}/?$`),
+	}
+	pathForm = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*$`)
+)
 
 // checkName checks the name of the server: a namespace in reverse-DNS form, a slash and a name.
 func (p place) checkName() {
-	if p.text() == "" {
-		return
-	}
-	namespace, name, _ := strings.Cut(p.text(), "/")
-	fix := fixes["name"]
+	namespace, _, _ := strings.Cut(p.text(), "/")
 	switch {
-	case strings.Count(p.text(), "/") != 1:
-		p.problem("name must have exactly one slash", fix)
-	case !isLabel(namespace, ".-"):
-		p.problem("namespace must have two or more letters, digits, dots and hyphens, and begin and end with a "+
-			"letter or "+
-			"digit", fix)
-	case !isLabel(name, "._-"):
-		p.problem("name after the slash must have two or more letters, digits, dots, underscores and hyphens, and "+
-			"begin "+
-			"and end with a letter or digit", fix)
+	case p.text() == "":
+	case !nameForm.MatchString(p.text()):
+		p.problem("name must be a namespace, one slash and a name, each of two or more letters, digits, dots and "+
+			"hyphens that begin and end with a letter or digit", fixes["name"])
 	case !strings.Contains(namespace, "."):
-		p.warning("namespace is not a domain in reverse order, so that no user can prove to own it", fix)
+		p.warning("namespace is not a domain in reverse order, so that no user can prove to own it", fixes["name"])
 	}
-}
-
-// isLabel reports whether a text has two or more letters, digits and other characters, which are not at its ends.
-func isLabel(text, others string) bool {
-	return len(text) >= 2 && strings.Trim(text, others) == text && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
-			strings.ContainsRune(others, r))
-	})
 }
 
 // checkVersion checks that a version is a single one.
@@ -324,34 +309,9 @@ func (p place) checkVersion() {
 	switch {
 	case p.text() == "latest":
 		p.problem(`version must not be "latest"`, fixes["version"])
-	case isRange(p.text()):
+	case rangeForm.MatchString(p.text()):
 		p.problem("version must not be a range", fixes["version"])
 	}
-}
-
-// isRange reports whether a version is a range, such as ^1.2, 1 - 2, 1.2 || 1.3 or 1.x.
-func isRange(version string) bool {
-	version = strings.TrimSpace(version)
-	if rest := strings.TrimLeft(version, "^~<>= "); rest != version {
-		return rest != "" && (rest[0] == 'v' || '0' <= rest[0] && rest[0] <= '9')
-	}
-	if strings.Contains(version, "||") || strings.Contains(version, " - ") {
-		return true
-	}
-	release, _, _ := strings.Cut(version, "-")
-	parts := strings.Split(release, ".")
-	if len(parts) < 2 || len(parts) > 3 {
-		return false
-	}
-	placeholder := false
-	for _, part := range parts {
-		if part == "x" || part == "X" || part == "*" {
-			placeholder = true
-		} else if _, err := strconv.ParseUint(strings.TrimPrefix(part, "v"), 10, 64); err != nil {
-			return false
-		}
-	}
-	return placeholder
 }
 
 // checkHTTPS checks an absolute URL.
@@ -364,46 +324,23 @@ func (p place) checkHTTPS() {
 	}
 }
 
-// hosts are the hosts of the sources of a repository.
-var hosts = map[string]string{"github": "github.com", "gitlab": "gitlab.com"}
-
 func (p place) checkRepository() {
 	p.only("url", "source", "id", "subfolder")
-	source, address := p.member("source"), p.member("url")
-	host := hosts[source.text()]
+	source, address, folder := p.member("source"), p.member("url"), p.member("subfolder")
+	form := repositoryForm[source.text()]
 	switch {
 	case source.text() == "" || address.text() == "":
-	case host == "":
+	case form == nil:
 		source.problem("source must be github or gitlab", "leave the repository out if its source code is elsewhere")
-	case !isRepository(address.text(), host):
-		address.problem(fmt.Sprintf("URL must be that of a repository at %s", host), "write https://"+host+
-			"/OWNER/REPOSITORY")
+	case !form.MatchString(address.text()):
+		address.problem("URL must be that of a repository at "+source.text()+".com",
+			"write https://"+source.text()+".com/OWNER/REPOSITORY")
 	}
-	folder := p.member("subfolder")
-	for _, part := range strings.Split(folder.text(), "/") {
-		if folder.text() != "" && (part == "" || part == "." || part == ".." || !isPath(part)) {
-			folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, "+
-				"without . "+
-				"and .. in it", "write a path such as src/server")
-			break
-		}
+	if text := folder.text(); text != "" && (text == "." || !fs.ValidPath(text) || !pathForm.MatchString(text)) {
+		folder.problem("subfolder must be a relative path of letters, digits, dots, hyphens and underscores, "+
+			"without . and .. in it", "write a path such as src/server")
 	}
 }
-
-// isRepository reports whether a URL is that of a repository: an owner and a name, or several groups at gitlab.com.
-func isRepository(address, host string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.TrimPrefix(u.Host, "www.") != host ||
-		u.RawQuery != "" || u.Fragment != "" {
-		return false
-	}
-	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	return len(parts) >= 2 && (len(parts) == 2 || host == "gitlab.com") &&
-		!slices.ContainsFunc(parts, func(part string) bool { return !isPath(part) })
-}
-
-// isPath reports whether a text is a part of a path of letters, digits, dots, hyphens and underscores.
-func isPath(part string) bool { return isLabel("a"+part+"a", "._-") && part != "" }
 
 // checkMeta checks the metadata of the publisher.
 func (p place) checkMeta() {
@@ -419,21 +356,14 @@ func (p place) checkMeta() {
 	}
 }
 
-// oldMembers are members of earlier schemas whose names have not only another spelling.
-var oldMembers = map[string]string{
-	"status":         "remove it; the registry manages the status",
-	"version_detail": "write its version as the member version",
-	"transport_type": "rename it to type",
-}
-
 // only warns of members other than those that are known.
 func (p place) only(known ...string) {
 	for _, name := range p.names() {
 		if slices.Contains(known, name) {
 			continue
 		}
-		fix := oldMembers[name]
-		if near := nearest.Name(strings.ReplaceAll(name, "_", ""), known); fix == "" && near != "" {
+		fix := ""
+		if near := nearest.Name(strings.ReplaceAll(name, "_", ""), known); near != "" {
 			fix = "rename it to " + near
 		}
 		p.member(name).warning("member has no effect", fix)

@@ -19,7 +19,7 @@ func check(t *testing.T, file string) []string {
 	for _, f := range findings {
 		all = append(all, fmt.Sprintf("%d %s %s: %s", f.Line, f.Level, f.Path, f.Text))
 		if f.Fix == "" && !strings.Contains(f.Text, "must ") && !strings.HasPrefix(f.Text, "expected ") &&
-			f.Text != "member has no effect" && !strings.Contains(f.Text, "choices") {
+			f.Text != "member has no effect" {
 			t.Errorf("%s: no fix", all[len(all)-1])
 		}
 	}
@@ -72,10 +72,10 @@ func TestFindingsNameTheLineThePlaceAndTheFault(t *testing.T) {
 			"2 warning /$schema: schema is newer than 2025-12-11, which parley knows"},
 		{"schemas/2025-12-11/", "schemas/2025-01-01/", "2 problem /$schema: schema is unknown"},
 		// Names and versions.
-		{"io.github.example/weather", "weather", "3 problem /name: name must have exactly one slash"},
-		{"io.github.example/weather", "a.b/c/d", "3 problem /name: name must have exactly one slash"},
-		{"io.github.example/weather", "-io.github/weather", "3 problem /name: namespace must have"},
-		{"io.github.example/weather", "io.github/w", "3 problem /name: name after the slash must have"},
+		{"io.github.example/weather", "weather", "3 problem /name: name must be a namespace, one slash and a name"},
+		{"io.github.example/weather", "a.b/c/d", "3 problem /name: name must be a namespace, one slash and a name"},
+		{"io.github.example/weather", "-io.github/weather", "3 problem /name: name must be a namespace, one slash and a name"},
+		{"io.github.example/weather", "io.github/w", "3 problem /name: name must be a namespace, one slash and a name"},
 		{"io.github.example/weather", "example/weather", "3 warning /name: namespace is not a domain in reverse order"},
 		{`"version": "1.0.2",`, `"version": "latest",`, `5 problem /version: version must not be "latest"`},
 		{`"version": "1.0.3"`, `"version": "^1.0.3"`, "14 problem /packages/0/version: version must not be a range"},
@@ -95,15 +95,11 @@ func TestFindingsNameTheLineThePlaceAndTheFault(t *testing.T) {
 		// Packages.
 		{`"registryType": "npm"`, `"registryType": "maven"`,
 			"13 problem /packages/0/registryType: the official registry does not accept packages of this type"},
-		{`"registryType": "npm"`, `"registryType": "npm", "registryBaseUrl": "https://npm.example.com"`,
-			"13 warning /packages/0/registryBaseUrl: the official registry accepts only the public registry"},
 		{`, "version": "1.0.3"`, ``, "12 problem /packages/0/version: required member is missing"},
 		{`"@example/weather"`, `"@example/the weather"`,
 			"14 problem /packages/0/identifier: identifier must not have spaces"},
 		{`"version": "1.0.3"`, `"version": "1.0.3", "fileSha256": "` + strings.Repeat("0", 64) + `"`,
 			"14 problem /packages/0/fileSha256: member must be absent"},
-		{`"runtimeHint": "npx",`, ``,
-			"12 warning /packages/0/runtimeHint: package has runtimeArguments, but no runtimeHint"},
 		{`docker.io/example/weather:1.0.2`, `docker.io/example/weather`,
 			"24 warning /packages/1/identifier: image has no tag"},
 		{`docker.io/example/weather:1.0.2`, `registry.example.com/weather:1`,
@@ -125,8 +121,6 @@ func TestFindingsNameTheLineThePlaceAndTheFault(t *testing.T) {
 			"17 problem /packages/0/packageArguments/0/default: value must not begin with the name"},
 		{`"isSecret": true`, `"isSecret": true, "default": "abc"`,
 			"18 warning /packages/0/environmentVariables/0/default: secret is published"},
-		{`"default": "eu"`, `"default": "us"`,
-			"33 warning /remotes/0/variables/region/default: default is not one of the choices"},
 		// Transports.
 		{`"type": "stdio"`, `"type": "stdio", "url": "https://example.com"`,
 			"19 problem /packages/0/transport/url: the transport stdio has no URL"},
@@ -163,40 +157,16 @@ func TestFindingsNameTheLineThePlaceAndTheFault(t *testing.T) {
 	}
 }
 
-func TestOldFilesAreToldWhatToChange(t *testing.T) {
-	findings, err := Check([]byte(`{"$schema": "https://static.modelcontextprotocol.io/schemas/2025-07-09/server.schema.json", "name": "com.example/x", "description": "x",
-		"version_detail": {"version": "1"}, "remotes": [{"transport_type": "sse", "url": "https://example.com/sse"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixes := make(map[string]string)
-	for _, f := range findings {
-		fixes[f.Path] = f.Fix
-	}
-	for path, want := range map[string]string{
-		"/$schema": `write "` + SchemaID +
-			`"; write the names of members in camel case, such as registryType; remove status, which the registry ` +
-			`manages; write the version of an OCI image in its identifier, and remove its registryBaseUrl`,
-		"/version_detail":           "write its version as the member version",
-		"/remotes/0/transport_type": "rename it to type",
-		"/version":                  "add it; write one version, such as 1.0.2",
-	} {
-		if fixes[path] != want {
-			t.Errorf("%s: fix %q, want %q", path, fixes[path], want)
-		}
-	}
-}
-
 func TestRangesAreNoVersions(t *testing.T) {
 	for _, version := range []string{"^1.2.3", "~1.2", ">=1.0.0", "<2", "=1.0", ">= 1.0", "1.x", "1.2.*", "1.X",
 		"1.2.x-beta", "1.0 - 2.0", "1.2 || 1.3"} {
-		if !isRange(version) {
+		if !rangeForm.MatchString(version) {
 			t.Errorf("%s is no range", version)
 		}
 	}
 	for _, version := range []string{"1.2.3", "v1", "2025.11.03", "1.0.0-rc.1+x", "latest-ish", "1.2.3.4", "abc", "",
 		"1.0-x", "^", "nightly.x"} {
-		if isRange(version) {
+		if rangeForm.MatchString(version) {
 			t.Errorf("%s is a range", version)
 		}
 	}
