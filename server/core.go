@@ -121,7 +121,7 @@ func (s *Server) build() error {
 	c.seals, c.cursors = seals, cursors{seals}
 	c.engine = rpc.NewEngine(newFeatures(s), logger, s.middleware()...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
-	c.engine.Store, c.engine.Auth = kv, s.Auth
+	c.engine.Store, c.engine.Auth, c.engine.Identity = kv, s.Auth, identity
 	s.followers.start(s)
 	s.attach(s)
 	if s.Catalogs != nil {
@@ -136,15 +136,15 @@ func (s *Server) build() error {
 	s.buildTasks(plain, memory, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
-	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Identity: identity, Seals: seals,
-		WatchTasks: s.watchTasks, Rechecks: s.rechecks.wait}
+	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Seals: seals, WatchTasks: s.watchTasks,
+		Rechecks: s.rechecks.wait}
 	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
 		modernEra.Store = plain
 	}
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe,
 		Changes: &s.changes, MaxInflight: inflight}
 	c.http = httpserver.Server{
-		Modern: modernEra,
+		Modern: &modern.Peer{Server: modernEra},
 		Legacy: legacyEra,
 		Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
 			Idle:       s.Limits.SessionIdle,

@@ -146,7 +146,7 @@ func (s *Server) forwarded(r mcp.Revision, f *rpc.Forwarding) (any, error) {
 		return decodeForwarded(f.Result)
 	}
 	return &rpc.Encoded{
-		Append: func(dst []byte) []byte { return f.Append(dst, r, s.core.http.Modern.Identity) },
+		Append: func(dst []byte) []byte { return f.Append(dst, r, s.core.engine.Identity) },
 		Result: func() any {
 			decoded, _ := decodeForwarded(f.Result) // it is an object with a list of blocks
 			return decoded

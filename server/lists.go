@@ -176,7 +176,7 @@ func encodePage[E entry](
 	if err != nil {
 		return nil, err
 	}
-	empty, err := revision.AppendResult(nil, c.Revision(), k.result(nil, info, hints), s.core.http.Modern.Identity)
+	empty, err := revision.AppendResult(nil, c.Revision(), k.result(nil, info, hints), s.core.engine.Identity)
 	if err != nil {
 		return nil, err
 	}

@@ -39,14 +39,17 @@ func (parked) ofTool(e *toolEntry) { e.parked = true }
 var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
 	"invalid requestState: the call has ended or expired: send the request again without it")
 
+// mayPark reports whether a call is parked, or the handler can ask for something, so that it may be.
+func mayPark(c *rpc.Call, parker rpc.Parker, entry *toolEntry) bool {
+	id, _ := parker.Parked()
+	return id != "" || c.InputKinds() != 0 || canDetach(c, entry)
+}
+
 // callParked serves one request of a call that can be parked.
 func (s *Server) callParked(
 	ctx context.Context, c *rpc.Call, parker rpc.Parker, entry *toolEntry, arguments json.RawMessage,
 ) (any, error) {
 	id, answers := parker.Parked()
-	if id == "" && c.InputKinds() == 0 && !canDetach(c, entry) { // the handler cannot ask
-		return s.callAtOnce(ctx, c, entry, arguments)
-	}
 	if id == "" {
 		h := s.newParkable(ctx, c, entry)
 		go h.run(arguments)

@@ -154,15 +154,9 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 			return result, err
 		}
 	}
-	if parker, ok := c.InputRequester.(rpc.Parker); ok && entry.parked {
+	if parker, ok := c.InputRequester.(rpc.Parker); ok && entry.parked && mayPark(c, parker, entry) {
 		return s.callParked(ctx, c, parker, entry, arguments)
 	}
-	return s.callAtOnce(ctx, c, entry, arguments)
-}
-
-// callAtOnce serves a call that is neither a task nor parked.
-func (s *Server) callAtOnce(ctx context.Context, c *rpc.Call, entry *toolEntry,
-	arguments json.RawMessage) (any, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
 	switch {
 	case err != nil:
@@ -195,10 +189,28 @@ func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry,
 	return result, err
 }
 
-// undecodedResult is as result, but does not decode the result of c.Forwarded.
-func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEntry,
-	arguments json.RawMessage) (*mcp.CallToolResult, error) {
-	result, err := s.run(ctx, c, entry, arguments)
+// undecodedResult is as result, but does not decode the result of c.Forwarded. A panic of the handler becomes an error
+// without details, and so does runtime.Goexit.
+func (s *Server) undecodedResult(
+	ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
+) (result *mcp.CallToolResult, err error) {
+	returned := false
+	defer func() {
+		if v := recover(); v != nil {
+			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v,
+				"stack", string(debug.Stack()))
+			result, err = errorResult(errFailedUnexpectedly.Error()), nil
+		} else if !returned {
+			s.logger().ErrorContext(ctx, "runtime.Goexit in the handler of a tool", "tool", entry.tool.Name,
+				"stack", string(debug.Stack()))
+			c.ExitResult = errorResult(errFailedUnexpectedly.Error())
+		}
+	}()
+	result, err = entry.handle(ctx, arguments)
+	returned = true
+	if err == nil && result == nil {
+		err = errNoResult
+	}
 	if err != nil {
 		if c.IsProtocolError(err) {
 			return nil, err
@@ -217,29 +229,6 @@ func (s *Server) undecodedResult(ctx context.Context, c *rpc.Call, entry *toolEn
 }
 
 var errFailedUnexpectedly = errors.New("the tool failed unexpectedly")
-
-// run runs the handler. A panic becomes an error without details, and so does runtime.Goexit.
-func (s *Server) run(ctx context.Context, c *rpc.Call, entry *toolEntry,
-	arguments json.RawMessage) (result *mcp.CallToolResult, err error) {
-	returned := false
-	defer func() {
-		if v := recover(); v != nil {
-			s.logger().ErrorContext(ctx, "panic in the handler of a tool", "tool", entry.tool.Name, "panic", v, "stack",
-				string(debug.Stack()))
-			result, err = nil, errFailedUnexpectedly
-		} else if !returned {
-			s.logger().ErrorContext(ctx, "runtime.Goexit in the handler of a tool", "tool", entry.tool.Name, "stack",
-				string(debug.Stack()))
-			c.ExitResult = errorResult(errFailedUnexpectedly.Error())
-		}
-	}()
-	result, err = entry.handle(ctx, arguments)
-	returned = true
-	if err == nil && result == nil {
-		err = errNoResult
-	}
-	return result, err
-}
 
 func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 	if e.output == nil || result.IsError {

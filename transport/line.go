@@ -291,8 +291,9 @@ func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	if len(w.pending) < w.maxPending {
 		notify(w.space) // another writer may be waiting
 	}
-	if !buffer || len(w.pending) >= w.maxPending {
-		w.startFlush()
+	if !w.flushing && (!buffer || len(w.pending) >= w.maxPending) {
+		w.flushing, w.used = true, true
+		go w.start()
 	}
 	return nil
 }
@@ -334,14 +335,6 @@ func (w *lineWriter) isUsed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
-}
-
-// startFlush starts a flush unless one is running. The caller holds mu.
-func (w *lineWriter) startFlush() {
-	if !w.flushing {
-		w.flushing, w.used = true, true
-		go w.start()
-	}
 }
 
 // flushBuffered writes the buffered messages, unless a flush is running, which writes them.
@@ -410,8 +403,9 @@ func (w *lineWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	if len(w.pending) > 0 { // buffered
-		w.startFlush()
+	if len(w.pending) > 0 && !w.flushing { // buffered
+		w.flushing, w.used = true, true
+		go w.start()
 	}
 	w.stop()
 }

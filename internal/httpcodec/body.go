@@ -16,11 +16,6 @@ const (
 	MaxInitialResponse = 256 << 10
 )
 
-// ReadBody reads a whole body; see AppendBody.
-func ReadBody(r io.Reader, length, limit, initial int64) ([]byte, error) {
-	return AppendBody(nil, r, length, limit, initial)
-}
-
 // AppendBody appends a whole body of at most limit bytes to dst. length is the declared length, or negative if that is
 // unknown. Dst gets space for at most initial bytes at first and grows with the bytes that arrive, to at most four
 // times as many. The error is ErrBodyTooLarge, io.ErrUnexpectedEOF or that of r.

@@ -346,7 +346,7 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 				"whole": func(r io.Reader) io.Reader { return r }, "in halves": iotest.HalfReader,
 				"with the error": iotest.DataErrReader,
 			} {
-				got, err := ReadBody(wrap(bytes.NewReader(want)), length, limit, MaxInitialRead)
+				got, err := AppendBody(nil, wrap(bytes.NewReader(want)), length, limit, MaxInitialRead)
 				if size > limit {
 					if !errors.Is(err, ErrBodyTooLarge) {
 						t.Errorf("%d of %d bytes, %s: %v", size, length, how, err)
@@ -362,22 +362,23 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 }
 
 func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
-	if got, err := ReadBody(strings.NewReader("abc"), 4, 100, MaxInitialRead); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if got, err := AppendBody(nil, strings.NewReader("abc"), 4, 100, MaxInitialRead); !errors.Is(err,
+		io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if got, err := ReadBody(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
+	if got, err := AppendBody(nil, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
 		MaxInitialRead); !errors.Is(err, broken) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 // A peer that declares a large body and sends nothing does not cause a large allocation.
-func TestReadBodyAllocatesForReceivedBytesOnly(t *testing.T) {
+func TestAppendBodyAllocatesForReceivedBytesOnly(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		if _, err := ReadBody(strings.NewReader("{"), 4<<20, 4<<20, MaxInitialRead); err == nil {
+		if _, err := AppendBody(nil, strings.NewReader("{"), 4<<20, 4<<20, MaxInitialRead); err == nil {
 			t.Fatal("accepted")
 		}
 	}

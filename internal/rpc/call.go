@@ -50,7 +50,8 @@ type Call struct {
 	Overload *call.OverloadError
 
 	handlerContext handlerContext
-	handed         *Handed // the result that middleware received, if the handler returned an Encoded
+	inflight       *Inflight // the call is in flight there; nil if it was not accepted
+	handed         *Handed   // the result that middleware received, if the handler returned an Encoded
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed

@@ -88,7 +88,7 @@ func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	})
 	c := newCall(1)
 	c.Stream = s
-	if reply := appendReply(t.Context(), nil, &inflight, e, c, nil); len(reply) > 0 {
+	if reply := appendReply(t.Context(), nil, &inflight, e, c); len(reply) > 0 {
 		t.Errorf("response to a cancelled request: %s", reply)
 	}
 	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,` +

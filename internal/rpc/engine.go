@@ -27,6 +27,8 @@ type Engine struct {
 	// Auth has the scopes that all requests, and those of a method, need; nil for none.
 	Auth   *auth.ProtectedResource
 	Logger *slog.Logger // nil means slog.Default()
+	// Identity is the server's mcp.Implementation as JSON, which is sent with every result of 2026-07-28; nil for none.
+	Identity []byte
 	// Opaque means that the middleware does not look at results: it receives an *Encoded
 	// itself. NewEngine sets it if there is no middleware.
 	Opaque bool
@@ -132,39 +134,41 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (result any, e
 	return result, err
 }
 
-// AppendReply runs the call and appends its response to *dst, on one line. If the response
-// reports an error, AppendReply returns that error too. Identity describes the server in each
-// result of 2026-07-28; see revision.AppendResult.
+// AppendReply runs a call that is in flight, or at least bound to a context, and appends its response to *dst, on one
+// line. If the response reports an error, AppendReply returns that error too. It appends nothing if the peer has
+// cancelled the request.
 //
 // If a handler calls runtime.Goexit, AppendReply appends the response as for a panic but does
 // not return, because the goroutine ends. The caller sends *dst in a deferred function.
-func (e *Engine) AppendReply(ctx context.Context, dst *[]byte, c *Call, identity []byte) (reported *jsonrpc.Error) {
-	served := false
+func (e *Engine) AppendReply(dst *[]byte, c *Call) (reported *jsonrpc.Error) {
+	start, served := len(*dst), false
 	defer func() {
 		switch {
 		case served:
 		case c.ExitResult != nil:
-			e.appendOutcome(ctx, dst, c, c.ExitResult, nil, identity)
+			e.appendOutcome(dst, c, c.ExitResult, nil)
 		default:
-			e.appendOutcome(ctx, dst, c, nil, errInternal, identity)
+			e.appendOutcome(dst, c, nil, errInternal)
+		}
+		if c.inflight != nil && !c.inflight.End(c.ID()) {
+			*dst = (*dst)[:start]
 		}
 	}()
-	result, err := e.Serve(ctx, c)
-	reported = e.appendOutcome(ctx, dst, c, result, err, identity)
+	result, err := e.Serve(c.handlerContext.Context, c)
+	reported = e.appendOutcome(dst, c, result, err)
 	served = true
 	return reported
 }
 
 // appendOutcome appends the response with a result or, if err is not nil, with an error.
-func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result any, err error,
-	identity []byte) (reported *jsonrpc.Error) {
+func (e *Engine) appendOutcome(dst *[]byte, c *Call, result any, err error) (reported *jsonrpc.Error) {
 	if err == nil {
 		var reply []byte
-		if reply, err = appendResult(*dst, c, result, identity); err == nil {
+		if reply, err = e.appendResult(*dst, c, result); err == nil {
 			*dst = reply
 			return nil
 		}
-		err = e.errorResponse(ctx, c, err)
+		err = e.errorResponse(c.handlerContext.Context, c, err)
 	}
 	reported = revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
 	start := len(*dst)
@@ -174,7 +178,7 @@ func (e *Engine) appendOutcome(ctx context.Context, dst *[]byte, c *Call, result
 }
 
 // appendResult appends the response with result. The encoding of a handler's result may panic.
-func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byte, err error) {
+func (e *Engine) appendResult(dst []byte, c *Call, result any) (reply []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			reply, err = nil, fmt.Errorf("cannot encode the result: panic: %v\n%s", v, debug.Stack())
@@ -184,13 +188,13 @@ func appendResult(dst []byte, c *Call, result any, identity []byte) (reply []byt
 		return nil, errors.New("the handler must return a result or an error")
 	}
 	dst = jsonrpc.AppendResultHead(dst, c.ID())
-	e, ok := result.(*Encoded)
+	encoded, ok := result.(*Encoded)
 	if !ok {
-		e, ok = c.handed.Unchanged(result)
+		encoded, ok = c.handed.Unchanged(result)
 	}
 	if ok {
-		return append(e.Append(dst), '}'), nil
+		return append(encoded.Append(dst), '}'), nil
 	}
-	reply, err = revision.AppendResult(dst, c.Revision(), result, identity)
+	reply, err = revision.AppendResult(dst, c.Revision(), result, e.Identity)
 	return append(reply, '}'), err
 }

@@ -141,7 +141,7 @@ func TestPanicBecomesInternalError(t *testing.T) {
 			l := new(log)
 			e := serving(l, func(context.Context, *rpc.Call) (any, error) { panic(value) })
 			c := newCall(7)
-			reply, reported := engineReply(t.Context(), nil, e, c, nil)
+			reply, reported := engineReply(t.Context(), nil, e, c)
 			want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`
 			if string(reply) != want || reported == nil {
 				t.Errorf("got %s, want %s", reply, want)
@@ -161,7 +161,7 @@ func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
 	e := serving(l, func(context.Context, *rpc.Call) (any, error) {
 		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
 	})
-	reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
+	reply, _ := engineReply(t.Context(), nil, e, newCall(1))
 	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`; string(reply) != want {
 		t.Errorf("got %s, want %s", reply, want)
 	}
@@ -180,7 +180,7 @@ func TestAFullStoreIsLoggedOnce(t *testing.T) {
 		e := serving(l, func(context.Context, *rpc.Call) (any, error) {
 			return nil, fmt.Errorf("cannot write: %w", c.err)
 		})
-		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
 		if n := strings.Count(l.String(), "the store is full"); n != c.want ||
 			!strings.Contains(string(reply), "try again later") {
 			t.Errorf("%v: %d lines, %s", c.err, n, reply)
@@ -194,7 +194,7 @@ func TestProtocolErrorsOfHandlersReachThePeer(t *testing.T) {
 		fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
 	} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
 		if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{"a":1}}}`; string(reply) != want {
 			t.Errorf("%v: got %s, want %s", err, reply, want)
 		}
@@ -206,7 +206,7 @@ func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
 	var missing *jsonrpc.Error
 	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, reported := engineReply(t.Context(), nil, e, newCall(1), nil)
+		reply, reported := engineReply(t.Context(), nil, e, newCall(1))
 		if reported == nil || !strings.Contains(string(reply), `"code":-32603`) {
 			t.Errorf("got %s", reply)
 		}
@@ -223,7 +223,7 @@ func TestErrorDataIsSanitized(t *testing.T) {
 	} {
 		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })
-		reply, _ := engineReply(t.Context(), nil, e, newCall(1), nil)
+		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
 		if string(reply) != test.want {
 			t.Errorf("%q: got %s, want %s", test.data, reply, test.want)
 		}
@@ -245,7 +245,7 @@ func TestInvalidResultIsAnInternalError(t *testing.T) {
 		for _, r := range mcp.Revisions() {
 			e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return result, nil })
 			c := callOf(1, mcp.MethodCallTool, r)
-			reply, reported := engineReply(t.Context(), []byte("kept"), e, c, nil)
+			reply, reported := engineReply(t.Context(), []byte("kept"), e, c)
 			want := `kept{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`
 			if string(reply) != want || reported == nil {
 				t.Errorf("%s in %s: got %s, want %s", name, r, reply, want)
@@ -261,7 +261,7 @@ func TestInvalidStructuredContentDoesNotReachThePeer(t *testing.T) {
 	})
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
-		reply, reported := engineReply(t.Context(), nil, e, c, nil)
+		reply, reported := engineReply(t.Context(), nil, e, c)
 		if jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || bytes.ContainsAny(reply, "\r\n") {
 			t.Errorf("%s: %q", r, reply)
 		}
@@ -285,7 +285,7 @@ func TestResultsHaveNoLineBreaks(t *testing.T) {
 	})
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
-		reply, reported := engineReply(t.Context(), nil, e, c, nil)
+		reply, reported := engineReply(t.Context(), nil, e, c)
 		if reported != nil || bytes.ContainsAny(reply, "\r\n") || jsonrpc.Check(reply, jsonrpc.Limits{}) != nil {
 			t.Errorf("%s: %q", r, reply)
 		}
@@ -302,7 +302,7 @@ func TestHandlerThatCallsGoexitIsNotInFlight(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		appendReply(t.Context(), nil, &inflight, e, c, nil)
+		appendReply(t.Context(), nil, &inflight, e, c)
 		t.Error("AppendReply returned")
 	}()
 	<-ended
@@ -515,17 +515,17 @@ func TestEachInputRequestOfAHandlerOfABatchHasItsOwnAnswer(t *testing.T) {
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // engineReply runs a call and appends its response to dst.
-func engineReply(ctx context.Context, dst []byte, e *rpc.Engine, c *rpc.Call, identity []byte) ([]byte,
-	*jsonrpc.Error) {
-	reported := e.AppendReply(ctx, &dst, c, identity)
+func engineReply(ctx context.Context, dst []byte, e *rpc.Engine, c *rpc.Call) ([]byte, *jsonrpc.Error) {
+	c.Bind(ctx)
+	reported := e.AppendReply(&dst, c)
 	return dst, reported
 }
 
 // appendReply runs a call as a request in flight and appends its response to dst.
-func appendReply(ctx context.Context, dst []byte, f *rpc.Inflight, e *rpc.Engine, c *rpc.Call, identity []byte) []byte {
+func appendReply(ctx context.Context, dst []byte, f *rpc.Inflight, e *rpc.Engine, c *rpc.Call) []byte {
 	if err := f.Accept(ctx, e, c); err != nil {
 		return jsonrpc.AppendError(dst, c.ID(), err, false)
 	}
-	f.AppendReply(&dst, e, c, identity)
+	e.AppendReply(&dst, c)
 	return dst
 }

@@ -78,6 +78,7 @@ func (e *Engine) ErrorOf(ctx context.Context, c *Call, err error) *jsonrpc.Error
 // rejection returns the response to a call that an Inflight does not accept because of err.
 func (e *Engine) rejection(ctx context.Context, c *Call, err error) *jsonrpc.Error {
 	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+		c.Overload = overload
 		return e.Overloaded(ctx, c.Method(), overload)
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()}

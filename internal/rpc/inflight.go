@@ -36,7 +36,6 @@ type Inflight struct {
 	Closing <-chan struct{}
 
 	mu       sync.Mutex
-	reserved int // see Reserve
 	requests map[jsonrpc.ID]accepted
 	// longLived is the number of requests for which IsLongLived is true, and active the number of
 	// those that are not cancelled.
@@ -60,34 +59,9 @@ func (f cancelFunc) Cancel(cause error) { f(cause) }
 // have a limit of their own, so that they do not use up that of other requests.
 func IsLongLived(method string) bool { return method == mcp.MethodListen }
 
-// Reserve reserves n of Max places for requests, all or none, and reports whether it did. A transport that reserves a
-// place for each request can reject a request before it is served; AppendReply then does not return ErrTooManyInFlight.
-// More than Max places count as Max. Release must follow.
-func (f *Inflight) Reserve(n int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n = f.limited(n)
-	if f.Max > 0 && f.reserved+n > f.Max {
-		return false
-	}
-	f.reserved += n
-	return true
-}
-
-// Release releases n reserved places.
-func (f *Inflight) Release(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reserved -= f.limited(n)
-}
-
-// limited returns the number of places for n requests.
-func (f *Inflight) limited(n int) int {
-	if f.Max > 0 {
-		return min(n, f.Max)
-	}
-	return n
-}
+// Admits reports whether there is place for n more requests, where more than Max count as Max. A transport that rejects
+// a batch as a whole asks before it accepts the requests, each of which is held against the limit again.
+func (f *Inflight) Admits(n int) bool { return f.Max <= 0 || f.Len()+min(n, f.Max) <= f.Max }
 
 // Begin adds a request, and returns a context that ends when the peer cancels it. End must follow.
 func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, error) {
@@ -189,26 +163,15 @@ func (f *Inflight) CancelAll(cause error) {
 // Accept puts c in flight: its id is in use, and Cancel ends its context, which Accept derives
 // from ctx. A transport calls Accept in the order in which it reads requests, so that a
 // cancellation finds the request before it and the second of two equal ids is rejected. The
-// error is the response; the engine logs a limit that is reached. After Accept, AppendReply or End must be called once.
+// error is the response; the engine logs a limit that is reached. After Accept, [Engine.AppendReply] or End must be
+// called once.
 func (f *Inflight) Accept(ctx context.Context, e *Engine, c *Call) *jsonrpc.Error {
 	c.Bind(ctx)
 	if err := f.add(c, c.ID(), IsLongLived(c.Method())); err != nil {
 		return e.rejection(ctx, c, err)
 	}
-	c.Closing = f.Closing
+	c.Closing, c.inflight = f.Closing, f
 	return nil
-}
-
-// AppendReply runs an accepted call like [Engine.AppendReply]. It appends nothing if the peer
-// has cancelled the request.
-func (f *Inflight) AppendReply(dst *[]byte, e *Engine, c *Call, identity []byte) {
-	start := len(*dst)
-	defer func() {
-		if !f.End(c.ID()) {
-			*dst = (*dst)[:start]
-		}
-	}()
-	e.AppendReply(c.handlerContext.Context, dst, c, identity)
 }
 
 // Len returns the number of requests in flight, without long-lived ones.

@@ -23,7 +23,7 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 	var e *rpc.Engine
 	e = serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		served++
-		second := string(appendReply(t.Context(), nil, &inflight, e, newCall(1), nil))
+		second := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
 		if !strings.Contains(second, `"id":1,"error":{"code":-32600`) {
 			t.Errorf("response to the second request: %s", second)
 		}
@@ -32,14 +32,14 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 		}
 		return done("first")
 	})
-	first := string(appendReply(t.Context(), nil, &inflight, e, newCall(1), nil))
+	first := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
 	if !strings.Contains(first, `"first"`) || served != 1 {
 		t.Errorf("%d requests served, response to the first: %s", served, first)
 	}
 	if again := string(appendReply(t.Context(), nil, &inflight,
 		serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 			return done("again")
-		}), newCall(1), nil)); !strings.Contains(again, `"again"`) {
+		}), newCall(1))); !strings.Contains(again, `"again"`) {
 		t.Errorf("response to a request that uses the id again: %s", again)
 	}
 }
@@ -117,7 +117,7 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 		var reply []byte
 		c := newCall(i)
 		wg.Go(func() { inflight.Cancel(c.ID(), call.ErrCancelled) })
-		wg.Go(func() { reply = appendReply(t.Context(), nil, &inflight, e, c, nil) })
+		wg.Go(func() { reply = appendReply(t.Context(), nil, &inflight, e, c) })
 		wg.Wait()
 		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil ||
 			!strings.HasSuffix(string(reply), "}}")) {
@@ -143,7 +143,7 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range int64(10) {
 			wg.Go(func() {
-				if reply := appendReply(t.Context(), []byte("x"), &inflight, e, newCall(i), nil); string(reply) != "x" {
+				if reply := appendReply(t.Context(), []byte("x"), &inflight, e, newCall(i)); string(reply) != "x" {
 					t.Errorf("response to a cancelled request: %s", reply)
 				}
 			})
@@ -170,7 +170,7 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	listen := func(i int) {
 		wg.Go(func() {
 			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
-			if out := appendReply(t.Context(), nil, f, listening, c, nil); len(out) > 0 {
+			if out := appendReply(t.Context(), nil, f, listening, c); len(out) > 0 {
 				t.Errorf("response to a cancelled subscription: %s", out)
 			}
 		})
@@ -189,7 +189,7 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 		t.Errorf("the second request: %v", err)
 	}
 	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := appendReply(t.Context(), nil, f, listening, beyond, nil); !strings.Contains(string(out),
+	if out := appendReply(t.Context(), nil, f, listening, beyond); !strings.Contains(string(out),
 		rpc.ErrTooManySubscriptions.Error()) {
 		t.Errorf("a subscription above the limit: %s", out)
 	}

@@ -100,7 +100,7 @@ const (
 func (o *Options) failureOf(resp *http.Response) []byte {
 	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
 	defer timer.Stop()
-	body, err := httpcodec.ReadBody(resp.Body, resp.ContentLength, maxErrorBody, httpcodec.MaxInitialRead)
+	body, err := httpcodec.AppendBody(nil, resp.Body, resp.ContentLength, maxErrorBody, httpcodec.MaxInitialRead)
 	if err != nil {
 		return nil
 	}

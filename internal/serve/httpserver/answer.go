@@ -1,12 +1,13 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -14,12 +15,12 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// answerStream is the response to a request of a session. When it becomes an event stream,
+// answerStream is the response to a request. When it becomes an event stream in a session,
 // it also becomes a stream of the session, which is logged and outlives its connection. A
 // JSON response is not logged. An answerStream is safe for concurrent use.
 type answerStream struct {
 	server *Server
-	live   *legacy.StoredSession
+	live   *legacy.StoredSession         // nil without a session
 	x      *exchange                     // has the request and its connection
 	batch  *legacy.Batch                 // instead of x.message
 	stream atomic.Pointer[sessionStream] // nil until ensureStream makes it
@@ -29,12 +30,6 @@ var (
 	_ rpc.Stream       = (*answerStream)(nil)
 	_ rpc.StreamCloser = (*answerStream)(nil)
 )
-
-// begin makes x.stream the connection of the answer to x.message, or to a batch if it is not nil.
-func (a *answerStream) begin(s *Server, live *legacy.StoredSession, x *exchange, batch *legacy.Batch) {
-	a.server, a.live, a.x, a.batch = s, live, x, batch
-	x.stream.answer = a
-}
 
 // origin returns the origin of the stream; see entry.
 func (a *answerStream) origin(replica string) []byte {
@@ -50,7 +45,7 @@ func (a *answerStream) ensureStream() *sessionStream {
 	if s := a.stream.Load(); s != nil {
 		return s
 	}
-	if !revision.ResumableStreams.In(a.live.Revision) || a.x.stream.ctx.Err() != nil {
+	if !a.isResumable() || a.x.stream.ctx.Err() != nil {
 		return nil
 	}
 	s := a.server.Streams.add(a.live.Key(), &a.x.stream)
@@ -165,22 +160,52 @@ const (
 	maxRetryHint = 2 * time.Minute // limit of the reconnection delay, well below logTTL
 )
 
-// respond sends the response as JSON, or as an event if the event stream has begun or the
-// client accepts only an event stream. Overload is as for Server.respond.
-func (a *answerStream) respond(out []byte, overload *call.OverloadError) {
-	r := a.x.context.request
-	if a.server.respondJSON(r, &a.x.stream, accepts(r.Header, "application/json"), http.StatusOK, out, overload) {
-		return
+// respond sends the response as JSON, or as an event if the event stream has begun or the client accepts only an event
+// stream. If a handler requires scopes that the token does not grant, the response is JSON, and a challenge. It sends
+// nothing if the client has disconnected and cannot resume the stream.
+func (a *answerStream) respond(out []byte, o outcome) {
+	s, r, e := a.server, a.x.context.request, &a.x.stream
+	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
+	started := false
+	switch isJSON := o.json || missing || accepts(r.Header, "application/json"); {
+	case isJSON || a.stream.Load() == nil:
+		if started = e.claim(); !started && isJSON {
+			a.respondJSON(out, o, missing)
+			return
+		}
+	default:
+		started = true
 	}
-	if a.stream.Load() == nil && !a.x.stream.claim() {
+	if !started {
 		a.respondOnly(out)
-		return
-	}
-	if s := a.ensureStream(); s != nil {
+	} else if s := a.ensureStream(); s != nil {
 		_ = s.send(context.Background(), out, entryFinal) // waits for a slow reader
-		return
+	} else {
+		_ = e.Write(e.ctx, out)
 	}
-	_ = a.x.stream.Write(a.x.stream.ctx, out)
+}
+
+// respondJSON sends the response as JSON. The caller has claimed the stream.
+func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {
+	e := &a.x.stream
+	status := cmp.Or(o.status, http.StatusOK)
+	switch {
+	case e.ctx.Err() != nil:
+		return
+	case missing:
+		status = a.server.challenge(e.w, a.x.context.request)
+	case o.overload != nil:
+		if status = http.StatusTooManyRequests; o.overload == rpc.ErrStoreUnavailable {
+			status = http.StatusServiceUnavailable
+		}
+		setRetryAfter(e.w, o.overload.RetryAfter)
+	}
+	if e.exited {
+		setLength(e.w, out)
+		e.w.Header()["Connection"] = []string{"close"}
+		defer http.NewResponseController(e.w).Flush()
+	}
+	reply(e.w, status, out)
 }
 
 // respondOnly sends the response as the only event of the stream, which the caller has
@@ -191,7 +216,7 @@ func (a *answerStream) respondOnly(out []byte) {
 	}
 	buf := rpc.NewBuffer()
 	defer rpc.FreeBuffer(buf)
-	if !revision.ResumableStreams.In(a.live.Revision) {
+	if !a.isResumable() {
 		*buf = httpcodec.AppendEvent(*buf, "", out)
 	} else if stream, ok := a.server.Streams.logOnly(a.live.Key(), out); ok {
 		if revision.StreamPolling.In(a.live.Revision) {
@@ -205,6 +230,11 @@ func (a *answerStream) respondOnly(out []byte) {
 		*buf = httpcodec.AppendEvent(*buf, "", out)
 	}
 	a.x.stream.sendOnly(*buf)
+}
+
+// isResumable reports whether the client can resume the stream.
+func (a *answerStream) isResumable() bool {
+	return a.live != nil && revision.ResumableStreams.In(a.live.Revision)
 }
 
 // end ends the stream of the session, if there is one.

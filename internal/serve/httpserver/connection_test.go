@@ -113,8 +113,8 @@ func TestNoStreamBeginsAfterDisconnect(t *testing.T) {
 	}
 }
 
-// outcome returns how onOtherStack ends: the result, the value of the panic, or neither after runtime.Goexit.
-func outcome(f func() bool) (result, returned bool, panicked any) {
+// endOf returns how onOtherStack ends: the result, the value of the panic, or neither after runtime.Goexit.
+func endOf(f func() bool) (result, returned bool, panicked any) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -132,19 +132,19 @@ func panicHere() bool { panic(errBroken) }
 
 func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 	for _, want := range []bool{true, false} {
-		if result, returned, panicked := outcome(func() bool { return want }); !returned || result != want {
+		if result, returned, panicked := endOf(func() bool { return want }); !returned || result != want {
 			t.Errorf("returned %v, result %v, panic %v; want the result %v", returned, result, panicked, want)
 		}
 	}
-	_, _, panicked := outcome(panicHere)
+	_, _, panicked := endOf(panicHere)
 	if err, _ := panicked.(error); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "broken\n") ||
 		!strings.Contains(err.Error(), "httpserver.panicHere") {
 		t.Errorf("panic %v; want the value and the stack of the function", panicked)
 	}
-	if _, _, panicked := outcome(func() bool { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {
+	if _, _, panicked := endOf(func() bool { panic(http.ErrAbortHandler) }); panicked != http.ErrAbortHandler {
 		t.Errorf("panic %v; want http.ErrAbortHandler", panicked)
 	}
-	if _, returned, panicked := outcome(func() bool { runtime.Goexit(); return true }); returned || panicked != nil {
+	if _, returned, panicked := endOf(func() bool { runtime.Goexit(); return true }); returned || panicked != nil {
 		t.Errorf("returned %v, panic %v; want runtime.Goexit", returned, panicked)
 	}
 }

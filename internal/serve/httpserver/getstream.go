@@ -53,7 +53,7 @@ type servedStream struct {
 // open makes conn the connection of a stream. If that is not possible, open rejects the request and reports false.
 func (c *servedStream) open(w http.ResponseWriter, r *http.Request, id string) bool {
 	s := c.server
-	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	live, ok := s.use(w, r, id, jsonrpc.ID{})
 	if !ok {
 		return false
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/serve/modern"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -16,9 +16,9 @@ import (
 // binding compares the headers of a modern request with its body.
 type binding http.Header
 
-var _ modern.Binding = binding(nil)
+var _ rpc.Binding = binding(nil)
 
-// Check implements modern.Binding. It compares the method and the name.
+// Check implements rpc.Binding. It compares the method and the name.
 func (b binding) Check(m *jsonrpc.Message) *jsonrpc.Error {
 	method, fault := b.single(httpcodec.HeaderMethod)
 	if fault != nil {

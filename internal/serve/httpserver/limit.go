@@ -21,97 +21,66 @@ const maxListensPerAddress = 1_000
 // clients, by address. Limits on requests without a session apply per owner.
 type owner struct {
 	who     principal.Principal
-	address string
+	address string // empty unless who is anonymous
 }
 
-func (s *Server) ownerOf(r *http.Request) owner {
-	return owner{s.principalOf(r), addressOf(r)}
-}
-
-// key returns o without the address if the client is authenticated.
-func (o owner) key() owner {
-	if o.who != principal.Anonymous {
-		o.address = ""
+// ownerOf returns the owner of a request.
+func ownerOf(from rpc.Sender) owner {
+	if from.Who != principal.Anonymous {
+		return owner{who: from.Who}
 	}
-	return o
+	return owner{from.Who, from.Source}
 }
 
 // limiter is an in-flight limit: it counts requests by owner. The zero limiter is ready
 // for use. It is safe for concurrent use.
 type limiter struct {
 	mu     sync.Mutex
-	usages map[owner]*usage
-	// idle is the usage that most recently dropped to 0. It remains in the map, because
-	// the next request often has the same owner. All other usages in the map are positive.
-	idle *usage
-}
-
-// usage is the count of one owner.
-type usage struct {
-	limiter *limiter
-	owner   owner
-	n       int // guarded by limiter.mu
+	counts map[owner]int
 }
 
 // acquire adds one to the count of o. It reports false if the count has reached limit; 0
-// means no limit. If it succeeds, the caller must release h.
-func (t *limiter) acquire(o owner, limit int) (h *usage, ok bool) {
-	o = o.key()
+// means no limit. If it succeeds, the caller must call release.
+func (t *limiter) acquire(o owner, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h = t.usages[o]; h == nil {
-		if t.usages == nil {
-			t.usages = make(map[owner]*usage)
-		}
-		h = &usage{limiter: t, owner: o}
-		t.usages[o] = h
+	if limit > 0 && t.counts[o] >= limit {
+		return false
 	}
-	if limit > 0 && h.n >= limit {
-		return nil, false
+	if t.counts == nil {
+		t.counts = make(map[owner]int)
 	}
-	h.n++
-	return h, true
+	t.counts[o]++
+	return true
 }
 
 // release subtracts one from the count.
-func (h *usage) release() {
-	t := h.limiter
+func (t *limiter) release(o owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h.n--; h.n > 0 {
-		return
+	if t.counts[o]--; t.counts[o] == 0 {
+		delete(t.counts, o)
 	}
-	if last := t.idle; last != nil && last != h && last.n == 0 {
-		delete(t.usages, last.owner)
-	}
-	t.idle = h
 }
 
-// limiterFor returns the limiter for requests of a method and the limit for the owner. Subscriptions, which are
-// long-lived, have a limiter of their own so that they do not use up the limit of other requests.
-func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int) {
+// limiterFor returns the limiter for requests of a method, the limit for the owner, and the error above it.
+// Subscriptions, which are long-lived, have a limiter of their own so that they do not use up the limit of other
+// requests.
+func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int, above *call.OverloadError) {
 	anonymous := o.who == principal.Anonymous
 	switch stays := rpc.IsLongLived(method); {
 	case stays && anonymous:
-		return &s.listens, maxListensPerAddress
+		return &s.listens, maxListensPerAddress, rpc.ErrTooManySubscriptions
 	case stays:
-		return &s.listens, rpc.MaxSubscriptions
+		return &s.listens, rpc.MaxSubscriptions, rpc.ErrTooManySubscriptions
 	case anonymous:
-		return &s.stateless, s.PerAddress
+		return &s.stateless, s.PerAddress, rpc.ErrTooManyInFlight
 	}
-	return &s.stateless, s.PerOwner
+	return &s.stateless, s.PerOwner, rpc.ErrTooManyInFlight
 }
 
 // errTooManyRequests is the error when the limit of requests in flight on the server is reached.
 var errTooManyRequests = &call.OverloadError{Limit: "requests in flight on this server", RetryAfter: time.Second}
-
-// overloadOf returns the error for a request whose owner has reached its limit.
-func overloadOf(m *jsonrpc.Message) *call.OverloadError {
-	if rpc.IsLongLived(m.Method) {
-		return rpc.ErrTooManySubscriptions
-	}
-	return rpc.ErrTooManyInFlight
-}
 
 // rejectOverload rejects a request because of a limit, and logs the limit. The status is 429
 // for a limit of the client and 503 for one of the server.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 )
 
 // openModern opens and serves a message of 2026-07-28 as postModern does.
@@ -33,7 +34,11 @@ func openModern(t *testing.T, body string, h http.Header) (*rpc.Call, *jsonrpc.E
 		Peers: &rpc.PeerCache{},
 	}
 	m := parseMessage(t, body)
-	c, fault := s.Open(t.Context(), m, classifyMessage(m, h), principal.Anonymous, "", binding(h))
+	p := &modern.Peer{Server: s}
+	c, fault := p.NewCall(rpc.Sender{Binding: binding(h)}, m, classifyMessage(m, h))
+	if fault == nil {
+		fault = p.Begin(t.Context(), c, nil)
+	}
 	if fault != nil {
 		return nil, fault
 	}
@@ -272,38 +277,30 @@ func TestAcceptHeaderFollowsRFC9110(t *testing.T) {
 	}
 }
 
-// An owner without requests uses no memory, since a client can have any number of
-// addresses. The owner that became idle last is the exception.
-func TestLimiterForgetsIdleOwnersExceptTheLast(t *testing.T) {
+// An owner without requests uses no memory, since a client can have any number of addresses.
+func TestLimiterForgetsIdleOwners(t *testing.T) {
 	var requests limiter
-	var usages []*usage
-	has := make(map[string]int)
+	var busy []owner
+	has := make(map[owner]int)
 	for range 10_000 {
-		if len(usages) > 0 && rand.IntN(2) == 0 {
-			i := rand.IntN(len(usages))
-			has[usages[i].owner.address]--
-			usages[i].release()
-			usages[i] = usages[len(usages)-1]
-			usages = usages[:len(usages)-1]
+		if len(busy) > 0 && rand.IntN(2) == 0 {
+			i := rand.IntN(len(busy))
+			requests.release(busy[i])
+			if has[busy[i]]--; has[busy[i]] == 0 {
+				delete(has, busy[i])
+			}
+			busy = slices.Delete(busy, i, i+1)
 		} else {
-			address := strconv.Itoa(rand.IntN(20))
-			h, ok := requests.acquire(owner{address: address}, 3)
-			if ok != (has[address] < 3) {
-				t.Fatalf("acquire for %s, which has %d, returned %v", address, has[address], ok)
-			}
-			if ok {
-				has[address]++
-				usages = append(usages, h)
+			o := owner{address: strconv.Itoa(rand.IntN(20))}
+			if ok := requests.acquire(o, 3); ok != (has[o] < 3) {
+				t.Fatalf("acquire for %v, which has %d, returned %v", o, has[o], ok)
+			} else if ok {
+				has[o]++
+				busy = append(busy, o)
 			}
 		}
-		busy := 0
-		for _, n := range has {
-			if n > 0 {
-				busy++
-			}
-		}
-		if n := len(requests.usages); n < busy || n > busy+1 {
-			t.Fatalf("%d owners are in memory, %d have requests", n, busy)
+		if !maps.Equal(requests.counts, has) {
+			t.Fatalf("the limiter has %v, want %v", requests.counts, has)
 		}
 	}
 }

@@ -286,14 +286,14 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	case jsonrpc.Notification:
 		x.notify(m)
 		if x.ready.Load() {
-			x.session.ServeNotification(r.Context(), m, revision.Class{})
+			x.session.ServeNotification(r.Context(), rpc.Sender{}, m, revision.Class{})
 		}
 	case jsonrpc.Response:
 		x.session.ReceiveResponse(m)
 	case jsonrpc.Request:
 		var c *rpc.Call
 		if !x.inOrder(m) {
-			c, _ = x.session.NewCall(m, revision.Class{}) // startOnPair reports the error
+			c, _ = x.session.NewCall(rpc.Sender{}, m, revision.Class{}) // startOnPair reports the error
 		}
 		if !s.authorize(w, r, m.ID, cmp.Or(c, callOnPair(x.who, id, m))) {
 			return
@@ -358,7 +358,7 @@ func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message, c
 	// Before the client receives the status of this request and sends the next: a cancellation must find the request.
 	var fault *jsonrpc.Error
 	if c == nil {
-		c, fault = x.session.NewCall(m, revision.Class{})
+		c, fault = x.session.NewCall(rpc.Sender{}, m, revision.Class{})
 	}
 	if fault == nil {
 		fault = x.session.Begin(ctx, c, x.stream)

@@ -249,7 +249,7 @@ func (s *Server) serveRouted(x *pair, c routedCall) {
 		}
 		select {
 		case x.slots <- struct{}{}:
-			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, m, revision.Class{}) })
+			go x.serve(func(*[]byte) { x.session.ServeNotification(c.ctx, rpc.Sender{}, m, revision.Class{}) })
 		default:
 			x.running.Done()
 		}

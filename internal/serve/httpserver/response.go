@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -22,20 +22,8 @@ type response struct {
 type exchange struct {
 	response
 	message jsonrpc.Message
-	context detachedContext // has the request, if it is one of a session
-	answer  answerStream    // for requests of a session
-}
-
-// begin makes x.stream the response to r. It reports whether the client accepts event
-// streams; if so, the stream is kept alive. The caller must call x.stream.end.
-func (s *Server) begin(x *exchange, r *http.Request, cancel canceler) (streams bool) {
-	x.stream.ctx, x.stream.broken = r.Context(), cancel
-	var alive *eventStream
-	if streams = accepts(r.Header, "text/event-stream"); streams {
-		alive = &x.stream
-	}
-	s.calls.watch(&x.tracked, cancel, alive)
-	return streams
+	context detachedContext // has the request
+	answer  answerStream
 }
 
 // detachedContext has the values of the context of a request and the lifetime of the server.
@@ -53,51 +41,105 @@ func (d *detachedContext) Value(key any) any {
 	return d.request.Context().Value(key)
 }
 
-// respond sends the response as JSON, or as an event if e has begun or the client accepts only an event stream. The
-// response to an unknown method is JSON even for such a client, so that the status says it. It sends nothing if the
-// client has disconnected. Overload is the limit that has rejected the request, or nil.
-func (s *Server) respond(r *http.Request, e *eventStream, status int, out []byte, overload *call.OverloadError) {
-	accepted := status == http.StatusNotFound || accepts(r.Header, "application/json")
+// open makes the response to r a stream for the handler, or returns nil if the client does not accept event streams. It
+// is also a stream of the session, if x.answer has one.
+func (s *Server) open(r *http.Request, x *exchange) rpc.Stream {
+	x.answer.server, x.answer.x, x.context.request, x.stream.ctx = s, x, r, r.Context()
 	switch {
-	case s.respondJSON(r, e, accepted, status, out, overload):
-	case e.ctx.Err() != nil:
-	case e.claim(): // the stream has started
-		_ = e.write(e.ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", out) })
-	default:
-		buf := rpc.NewBuffer()
-		*buf = httpcodec.AppendEvent(*buf, "", out)
-		e.sendOnly(*buf)
-		rpc.FreeBuffer(buf)
+	case x.answer.live != nil:
+		x.stream.answer = &x.answer
+		if accepts(r.Header, "text/event-stream") {
+			return &x.answer
+		}
+	case accepts(r.Header, "text/event-stream"):
+		return &x.stream
 	}
+	return nil
 }
 
-// respondJSON sends the response as JSON, which keeps e from starting, if accepted is set or if a handler requires
-// scopes that the token does not grant: the response is then a challenge. It reports false if the response must be an
-// event, because e has started or JSON is not accepted. It sends nothing if the client has disconnected.
-func (s *Server) respondJSON(r *http.Request, e *eventStream, accepted bool, status int, out []byte,
-	overload *call.OverloadError) bool {
-	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
+// serve serves a request by the rules of its era, p, and sends the response. Ctx is the parent of the handler's
+// context. Without a session, the client cancels the request by closing its connection.
+func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.Protocol, from rpc.Sender,
+	class revision.Class) {
+	stream := s.open(r, x)
+	c, fault := p.NewCall(from, &x.message, class)
+	if fault == nil {
+		fault = p.Begin(ctx, c, stream)
+	}
+	if fault == nil && x.answer.live == nil {
+		x.stream.broken = c
+		if rpc.IsLongLived(c.Method()) {
+			c.Closing = s.calls.closingSignal()
+			expiry := s.expiryOf(r)
+			defer expiry.stop()
+			c.Expired = expiry.expired()
+		}
+	}
+	s.respond(x, stream, func(dst *[]byte) outcome {
+		if fault != nil {
+			*dst = jsonrpc.AppendError(*dst, x.message.ID, fault, false)
+			return outcomeOf(class.Era, c, fault, true)
+		}
+		return outcomeOf(class.Era, c, p.AppendReply(dst, c), false)
+	})
+}
+
+// outcome is how a response is sent.
+type outcome struct {
+	status   int                 // if it is JSON; 0 means 200
+	json     bool                // it is JSON, so that the status says what is wrong
+	overload *call.OverloadError // the limit that has rejected the request, or nil
+}
+
+// outcomeOf returns the outcome of a call whose response reports an error, or nil. Rejected means that the call was not
+// served; it may be nil then.
+func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error, rejected bool) (o outcome) {
+	if c != nil {
+		o.overload = c.Overload
+	}
 	switch {
-	case !accepted && !missing || e.claim():
-		return false
-	case e.ctx.Err() != nil:
-		return true
-	case missing:
-		status = s.challenge(e.w, r)
-	case overload == rpc.ErrStoreUnavailable:
-		status = http.StatusServiceUnavailable
-		setRetryAfter(e.w, overload.RetryAfter)
-	case overload != nil:
-		status = http.StatusTooManyRequests
-		setRetryAfter(e.w, overload.RetryAfter)
+	case reported == nil:
+	case reported == rpc.StoreFailure:
+		o.overload = rpc.ErrStoreUnavailable
+	case era == revision.Modern:
+		if o.status = modernStatus(reported.Code); rejected {
+			o.status = max(o.status, http.StatusBadRequest)
+		}
+		o.json = rejected || o.status == http.StatusNotFound
 	}
-	if e.exited {
-		setLength(e.w, out)
-		e.w.Header()["Connection"] = []string{"close"}
-		defer http.NewResponseController(e.w).Flush()
+	o.json = o.json || rejected && o.overload != nil
+	return o
+}
+
+// respond calls serve, which serves a request and appends its response, and sends that. It is empty if the client has
+// cancelled the request. The stream is what open has returned.
+func (s *Server) respond(x *exchange, stream rpc.Stream, serve func(dst *[]byte) outcome) {
+	a, e := &x.answer, &x.stream
+	if stream != nil {
+		s.calls.watch(&x.tracked, e.broken, e)
+	} else {
+		s.calls.watch(&x.tracked, e.broken, nil)
 	}
-	reply(e.w, status, out)
-	return true
+	defer e.end()
+	defer a.end()
+	buf := rpc.NewBuffer()
+	var o outcome
+	e.exited = true // unless serve returns
+	defer func() {
+		switch {
+		case len(*buf) > 0:
+			a.respond(*buf, o)
+		case stream != nil: // it ends without a response
+			e.open()
+		case !e.claim():
+			respondEmpty(e.w, http.StatusAccepted)
+		}
+		a.end()
+		e.end()
+		rpc.FreeBuffer(buf)
+	}()
+	o = serve(buf)
+	e.exited = false
 }
 
 // knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.

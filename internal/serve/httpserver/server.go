@@ -24,7 +24,7 @@ import (
 // Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
 // before it serves and not change afterwards. Its methods are safe for concurrent use.
 type Server struct {
-	Modern   *modern.Server
+	Modern   *modern.Peer // without Inflight
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
 	Streams  *Streams // of Sessions
@@ -72,10 +72,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &response{stream: eventStream{w: w}}
 	defer s.calls.leave(&x.tracked)
-	if _, ok := s.receive(w, r, x); !ok {
-		return
-	}
-	if !s.authorize(w, r, jsonrpc.ID{}) {
+	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
 		return
 	}
 	class := classify(r, nil)
@@ -89,14 +86,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.get(w, r, x, id)
 	default:
 		s.delete(w, r, id)
-	}
-}
-
-func (s *Server) post(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{response: response{stream: eventStream{w: w}}}
-	defer s.calls.leave(&x.tracked)
-	if body, ok := s.receive(w, r, &x.response); ok {
-		s.dispatch(w, r, x, body)
 	}
 }
 
@@ -178,7 +167,7 @@ func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
 // receive answers the request and reports false. The caller must call leave in any case.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (body []byte, ok bool) {
 	s.calls.begin(&x.tracked, &x.stream, s.KeepAlive)
-	body, err := httpcodec.ReadBody(r.Body, r.ContentLength, s.MaxBody, httpcodec.MaxInitialRead)
+	body, err := httpcodec.AppendBody(nil, r.Body, r.ContentLength, s.MaxBody, httpcodec.MaxInitialRead)
 	// Count the request after reading: a client that sends its body slowly must neither
 	// use up the limit nor delay Shutdown.
 	switch entered := s.calls.enter(&x.tracked); {
@@ -205,8 +194,14 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 	return nil, false
 }
 
-// dispatch serves the body of a POST request by era and kind.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, x *exchange, body []byte) {
+// post serves a POST request by the era and the kind of its message.
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{response: response{stream: eventStream{w: w}}}
+	defer s.calls.leave(&x.tracked)
+	body, ok := s.receive(w, r, &x.response)
+	if !ok {
+		return
+	}
 	m, isBatch, inSession := &x.message, jsonrpc.IsBatch(body), r.Header[httpcodec.HeaderSession] != nil
 	var class revision.Class
 	if isBatch {

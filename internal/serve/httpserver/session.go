@@ -84,7 +84,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 			rejectUndelivered(w)
 			return
 		}
-		live.ServeNotification(r.Context(), m, class)
+		live.ServeNotification(r.Context(), rpc.Sender{}, m, class)
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Response:
 		if !live.ReceiveResponse(m) && s.forward(r.Context(), live, m) != nil {
@@ -93,15 +93,17 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		}
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
-		if !live.Inflight().Reserve(1) {
-			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
-			return
-		}
-		s.serveLegacy(w, r, x, live, nil, func(ctx context.Context, dst *[]byte,
-			stream rpc.Stream) *call.OverloadError {
-			return live.Serve(ctx, dst, m, stream)
-		})
+		x.answer.live = live
+		s.serve(s.detach(x), r, x, live.Session, rpc.Sender{}, class)
 	}
+}
+
+// detach returns a context for the handlers of a session's request. A disconnect is not a cancellation (2025-11-25,
+// basic/transports, Sending Messages to the Server, 6), so it has the values of the request's context, but ends when
+// the server does.
+func (s *Server) detach(x *exchange) context.Context {
+	x.context.Context = s.calls.lifetime()
+	return &x.context
 }
 
 // forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the
@@ -145,7 +147,7 @@ func (s *Server) Deliver(ctx context.Context, session *legacy.Session, message [
 		session.ReceiveResponse(&m)
 	case m.Kind == jsonrpc.Notification:
 		if !session.ReceiveNotification(&m) && m.Method == mcp.NotificationRootsListChanged {
-			session.ServeNotification(ctx, &m, revision.Class{})
+			session.ServeNotification(ctx, rpc.Sender{}, &m, revision.Class{})
 		}
 	}
 }
@@ -180,7 +182,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		return
 	}
 	received := context.WithoutCancel(r.Context()) // as in postLegacy
-	live, ok := s.open(w, r.WithContext(received), id, jsonrpc.ID{})
+	live, ok := s.use(w, r.WithContext(received), id, jsonrpc.ID{})
 	if !ok {
 		return
 	}
@@ -208,63 +210,18 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		respondEmpty(w, http.StatusAccepted)
 		return
 	}
-	if !live.Inflight().Reserve(batch.Requests()) {
+	if !live.Inflight().Admits(batch.Requests()) {
 		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
 		return
 	}
-	s.serveLegacy(w, r, x, live, batch, func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError {
-		ctx = s.withoutChallenge(ctx)
+	x.answer.live, x.answer.batch = live, batch
+	stream := s.open(r, x)
+	ctx := s.withoutChallenge(s.detach(x))
+	s.respond(x, stream, func(dst *[]byte) outcome {
 		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
 		*dst = batch.AppendReply(ctx, *dst)
-		return nil // each request of the batch has its own error
+		return outcome{} // each request of the batch has its own error
 	})
-}
-
-// serveLegacy calls serve and sends the response that serve appends to dst. The stream is
-// nil if the client does not accept event streams. Serve returns the limit that has rejected
-// the request, or nil. ServeLegacy releases the reserved requests: those of the batch, or one if it is nil.
-func (s *Server) serveLegacy(w http.ResponseWriter, r *http.Request, x *exchange, live *legacy.StoredSession,
-	batch *legacy.Batch, serve func(ctx context.Context, dst *[]byte, stream rpc.Stream) *call.OverloadError) {
-	// A disconnect is not a cancellation (Sending Messages, 6), so the handler's context
-	// has the values of the request's context but not its cancellation.
-	x.context = detachedContext{s.calls.lifetime(), r}
-	reserved := 1
-	if batch != nil {
-		reserved = batch.Requests()
-	}
-	a := &x.answer
-	a.begin(s, live, x, batch)
-	streams := s.begin(x, r, nil)
-	defer x.stream.end()
-	defer a.end()
-	buf := rpc.NewBuffer()
-	var overload *call.OverloadError
-	x.stream.exited = true // unless serve returns
-	defer func() {
-		// the response is flushed before the handler ends, and the client may send its next request
-		if x.stream.exited {
-			live.Inflight().Release(reserved)
-		} else {
-			defer live.Inflight().Release(reserved)
-		}
-		switch {
-		case len(*buf) > 0:
-			a.respond(*buf, overload)
-		case streams: // cancelled: the stream ends without a response
-			x.stream.open()
-		case !x.stream.claim():
-			respondEmpty(w, http.StatusAccepted)
-		}
-		a.end()
-		x.stream.end()
-		rpc.FreeBuffer(buf)
-	}()
-	var stream rpc.Stream
-	if streams {
-		stream = a
-	}
-	overload = serve(&x.context, buf, stream)
-	x.stream.exited = false
 }
 
 // initialize serves the handshake of a new session.
@@ -281,14 +238,14 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 		}
 		w.Header()[httpcodec.HeaderSession] = []string{id}
 	}
-	x.stream.ctx = r.Context()
+	s.open(r, x)
 	defer x.stream.end()
-	s.respond(r, &x.stream, http.StatusOK, out, nil)
+	x.answer.respond(out, outcome{})
 }
 
-// open returns the session of a request and extends its lifetime. If it fails, open
+// use returns the session of a request and extends its lifetime. If it fails, use
 // answers the request and reports false. The caller must release the session.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession,
+func (s *Server) use(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession,
 	bool) {
 	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
 	if err != nil {
@@ -338,7 +295,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
 		rejectInvalid(w, jsonrpc.ID{}, missingSession)
 		return
 	}
-	live, ok := s.open(w, r, id, jsonrpc.ID{})
+	live, ok := s.use(w, r, id, jsonrpc.ID{})
 	if !ok {
 		return
 	}

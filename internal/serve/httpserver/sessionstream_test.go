@@ -170,7 +170,7 @@ func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 		context:  detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
 	}
 	conn, a := &x.stream, &x.answer
-	a.begin(s, live, x, nil)
+	a.server, a.live, a.x, x.stream.answer = s, live, x, a
 	if a.ensureStream() == nil {
 		t.Fatal("the response has no stream")
 	}
@@ -349,14 +349,14 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}},
 			context: detachedContext{t.Context(), r}}
 		conn, a := &x.stream, &x.answer
-		a.begin(s, live, x, nil)
+		a.server, a.live, a.x, x.stream.answer = s, live, x, a
 		if deleted {
 			if err := s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID); err != nil {
 				t.Fatal(err)
 			}
 			s.Streams.endSession(live.Key())
 		}
-		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), outcome{})
 		a.end()
 		conn.end()
 

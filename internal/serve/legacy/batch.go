@@ -144,7 +144,7 @@ func (b *Batch) Calls() []*rpc.Call {
 	for i := range b.messages {
 		m := &b.messages[i]
 		if m.Kind == jsonrpc.Request && m.fault == nil && m.call == nil {
-			m.call, m.fault = b.session.NewCall(&m.Message, revision.Class{})
+			m.call, m.fault = b.session.NewCall(rpc.Sender{}, &m.Message, revision.Class{})
 		}
 		if m.call != nil {
 			all = append(all, m.call)
@@ -224,7 +224,7 @@ func (b *Batch) AppendReply(ctx context.Context, dst []byte) []byte {
 		case m.Kind == jsonrpc.Request:
 			serving.Go(func() { b.session.AppendReply(&replies[i], m.call) })
 		case m.Kind == jsonrpc.Notification:
-			b.session.ServeNotification(ctx, &m.Message, revision.Class{})
+			b.session.ServeNotification(ctx, rpc.Sender{}, &m.Message, revision.Class{})
 		}
 	}
 	serving.Wait()

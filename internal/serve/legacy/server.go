@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
@@ -46,6 +47,7 @@ type Session struct {
 	deferred      deferredNotifications
 	received      atomic.Uint64  // number of messages received
 	lastPing      atomic.Int64   // the id of the last ping; 0: none
+	pings         atomic.Int32   // of the client, being served
 	stored        *StoredSession // nil unless the session is stored
 	initialized   bool
 }
@@ -77,20 +79,22 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 
 var _ rpc.Protocol = (*Session)(nil)
 
-// Serve serves one request and appends the response to *dst, as AppendReply does. It returns the limit that has
-// rejected the request, or nil. It is safe for concurrent use after the handshake.
-func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) *call.OverloadError {
-	c, fault := rpc.Accept(ctx, s, m, revision.Class{}, stream)
+// Serve serves one request and appends the response to *dst, as AppendReply does. It is safe for concurrent use after
+// the handshake.
+func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
+	c, fault := s.NewCall(rpc.Sender{}, m, revision.Class{})
+	if fault == nil {
+		fault = s.Begin(ctx, c, stream)
+	}
 	if fault != nil {
 		*dst = jsonrpc.AppendError(*dst, m.ID, fault, false)
-		return nil
+		return
 	}
 	s.AppendReply(dst, c)
-	return c.Overload
 }
 
 // NewCall implements rpc.Protocol.
-func (s *Session) NewCall(m *jsonrpc.Message, _ revision.Class) (*rpc.Call, *jsonrpc.Error) {
+func (s *Session) NewCall(_ rpc.Sender, m *jsonrpc.Message, _ revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	s.received.Add(1)
 	switch {
 	case m.Method == mcp.MethodInitialize:
@@ -112,12 +116,22 @@ func (s *Session) NewCall(m *jsonrpc.Message, _ revision.Class) (*rpc.Call, *jso
 	return c, nil
 }
 
-// isOwn reports whether a method belongs to the session, not to the engine. Its calls have no place in flight.
-func isOwn(method string) bool { return method == mcp.MethodInitialize || method == mcp.MethodPing }
+// maxPings limits the concurrent pings of a session.
+const maxPings = 128
 
-// Begin implements rpc.Protocol.
+var errTooManyPings = &call.OverloadError{Limit: "concurrent pings", RetryAfter: time.Second}
+
+// Begin implements rpc.Protocol. The handshake and pings have no place in flight: they cannot be cancelled.
 func (s *Session) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
-	if isOwn(c.Method()) {
+	switch c.Method() {
+	case mcp.MethodPing:
+		if s.pings.Add(1) > maxPings {
+			s.pings.Add(-1)
+			c.Overload = errTooManyPings
+			return s.server.Engine.Overloaded(ctx, c.Method(), errTooManyPings)
+		}
+		fallthrough
+	case mcp.MethodInitialize:
 		c.Bind(ctx)
 		return nil
 	}
@@ -128,17 +142,27 @@ func (s *Session) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *js
 }
 
 // AppendReply implements rpc.Protocol.
-func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) {
-	if !isOwn(c.Method()) {
-		s.inflight.AppendReply(dst, s.server.Engine, c, nil)
-		return
+func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
+	if c.Method() == mcp.MethodInitialize || c.Method() == mcp.MethodPing {
+		return s.appendOwn(dst, c)
 	}
-	// Until the handshake is over, this goroutine reads from the connection, and middleware must not end it.
+	return s.server.Engine.AppendReply(dst, c)
+}
+
+// appendOwn is AppendReply for the methods of the session itself. Until the handshake is over, this goroutine reads
+// from the connection, and middleware must not end it.
+func (s *Session) appendOwn(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
 	served := false
-	rpc.Isolate(func() { served = s.server.Engine.AppendReply(c.Context(), dst, c, nil) == nil })
+	rpc.Isolate(func() {
+		reported = s.server.Engine.AppendReply(dst, c)
+		served = reported == nil
+	})
 	if c.Method() == mcp.MethodInitialize {
 		s.begin(served)
+	} else {
+		s.pings.Add(-1)
 	}
+	return reported
 }
 
 // InOrder implements rpc.Protocol: the handshake decides how to read the next message.
@@ -166,7 +190,7 @@ func (s *Session) ReceiveNotification(m *jsonrpc.Message) (found bool) {
 }
 
 // ServeNotification implements rpc.Protocol. Call it after ReceiveNotification.
-func (s *Session) ServeNotification(ctx context.Context, m *jsonrpc.Message, _ revision.Class) {
+func (s *Session) ServeNotification(ctx context.Context, _ rpc.Sender, m *jsonrpc.Message, _ revision.Class) {
 	if !s.initialized || !s.server.Engine.AcceptsNotification(m.Method, s.Revision) {
 		return
 	}

@@ -196,7 +196,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	done := make(chan []byte)
 	var active []handling
 	for i := range 3 {
-		if !s.Inflight().Reserve(1) {
+		if !s.Inflight().Admits(3 - i) {
 			t.Errorf("limit reached with %d requests", i)
 		}
 		id := string(rune('1' + i))
@@ -205,7 +205,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 		}()
 		active = append(active, <-calls)
 	}
-	if s.Inflight().Reserve(1) {
+	if s.Inflight().Admits(1) {
 		t.Error("limit not reached")
 	}
 	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t,
@@ -219,8 +219,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 			t.Errorf("answered: %s", out)
 		}
 	}
-	s.Inflight().Release(3)
-	if !s.Inflight().Reserve(3) {
+	if !s.Inflight().Admits(4) { // more than the limit count as the limit
 		t.Error("limit reached without requests")
 	}
 }
@@ -247,4 +246,47 @@ func TestProgressTokenMustBeAnID(t *testing.T) {
 	}
 	close(h.release)
 	<-done
+}
+
+// Middleware may keep pings waiting, so a session has a limit of them, too.
+func TestSessionLimitsPings(t *testing.T) {
+	server, _ := newServer()
+	waiting, release := make(chan struct{}), make(chan struct{})
+	server.Engine = rpc.NewEngine(rpc.Handlers{}, server.Logger, func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == "ping" {
+				select {
+				case waiting <- struct{}{}:
+					<-release
+				case <-release:
+				}
+			}
+			return next(ctx, c)
+		}
+	})
+	s := newSession(t, server, "2025-11-25")
+	replies := make(chan []byte)
+	ping := func() []byte { return serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), nil) }
+	for range maxPings {
+		go func() { replies <- ping() }()
+		<-waiting
+	}
+	go func() { replies <- ping() }()
+	select {
+	case out := <-replies:
+		if codeOf(t, out) != jsonrpc.CodeInternalError {
+			t.Errorf("one ping more: %s", out)
+		}
+	case <-waiting:
+		t.Fatal("one ping more is served")
+	}
+	close(release)
+	for range maxPings {
+		if out := <-replies; string(out) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+			t.Errorf("%s", out)
+		}
+	}
+	if out := ping(); codeOf(t, out) != 0 {
+		t.Errorf("a ping after the others: %s", out)
+	}
 }

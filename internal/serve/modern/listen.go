@@ -102,9 +102,9 @@ func (s *Server) endListen(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 	result := []byte(`{"resultType":"complete",`)
 	result = changes.AppendSubscription(result, c.ID())
-	if s.Identity != nil {
+	if s.Engine.Identity != nil {
 		result = append(result[:len(result)-1], `,"`+mcp.MetaServerInfo+`":`...)
-		result = append(append(result, s.Identity...), '}')
+		result = append(append(result, s.Engine.Identity...), '}')
 	}
 	// JSON repeats the id byte for byte; an encoder could change it.
 	typed := &mcp.ListenResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{mcp.MetaSubscriptionID: c.ID().Append(nil)}}}

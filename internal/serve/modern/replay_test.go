@@ -46,8 +46,8 @@ func askingServer(t testing.TB, questions ...rpc.InputRequest) *Server {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(strings.Join(all, " "))}}, nil
 	}
 	engine := rpc.NewEngine(rpc.Handlers{mcp.MethodCallTool: handler}, slog.New(slog.DiscardHandler))
-	return &Server{Engine: engine, Peers: &rpc.PeerCache{}, Identity: []byte(`{"name":"s","version":"1"}`),
-		Seals: seals}
+	engine.Identity = []byte(`{"name":"s","version":"1"}`)
+	return &Server{Engine: engine, Peers: &rpc.PeerCache{}, Seals: seals}
 }
 
 func ask(key string) rpc.InputRequest {

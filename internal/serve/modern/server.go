@@ -11,16 +11,14 @@ import (
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
 // Server turns messages of this era into calls. Set its fields before it serves.
 type Server struct {
-	Engine   *rpc.Engine
-	Peers    *rpc.PeerCache
-	Identity []byte     // the server's mcp.Implementation as JSON, sent with every result
-	Seals    *seal.Keys // seal the states of calls that wait for input
+	Engine *rpc.Engine
+	Peers  *rpc.PeerCache
+	Seals  *seal.Keys // seal the states of calls that wait for input
 	// Store holds states that are too large for clients. If it is nil, such calls fail. Its
 	// operations must not block for ever.
 	Store store.KV
@@ -42,54 +40,43 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Binding gives access to the parts of a request that a wire repeats outside of the body, as HTTP does in headers.
-type Binding interface {
-	rpc.Mirror
-	// Check compares the repeated parts with m.
-	Check(m *jsonrpc.Message) *jsonrpc.Error
+// Peer is the client of a connection, or any client of HTTP, where each request stands alone.
+type Peer struct {
+	*Server
+	// Inflight has the requests of a connection, whose ids are unique there. It is nil for HTTP.
+	Inflight *rpc.Inflight
 }
 
-// Open validates a request's metadata and returns its call, without a stream. The error, if
-// any, is the response (2026-07-28, basic, _meta; basic/versioning). Source distinguishes
-// anonymous callers. B is nil on wires that repeat nothing.
+var _ rpc.Protocol = (*Peer)(nil)
+
+// NewCall implements rpc.Protocol. It validates the metadata of a request (2026-07-28, basic, _meta; basic/versioning).
 //
-// If a request has several faults, Open reports the first in this order: the version header is missing or repeated,
+// If a request has several faults, NewCall reports the first in this order: the version header is missing or repeated,
 // _meta is incomplete, header and _meta declare different versions, the version is unsupported, other headers differ
 // from the body. The engine rejects an unknown method, so that middleware sees the call.
-func (s *Server) Open(ctx context.Context, m *jsonrpc.Message, class revision.Class, who principal.Principal,
-	source string, b Binding) (*rpc.Call, *jsonrpc.Error) {
-	c, err := s.open(m, class, who, source, b)
-	if err == nil {
-		err = restore(ctx, c)
-	}
-	return c, err
-}
-
-// open is Open without the restoration of the previous round, which may read from the store.
-func (s *Server) open(m *jsonrpc.Message, class revision.Class, who principal.Principal, source string,
-	b Binding) (*rpc.Call, *jsonrpc.Error) {
+func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
 		return nil, fault.Wire()
 	}
 	both := new(served)
 	c := &both.call
-	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
-	if err := s.metadata(c, &d, m, &class.Metadata); err != nil {
+	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
+	if err := p.metadata(c, &d, m, &class.Metadata); err != nil {
 		return nil, err
 	}
 	if fault != nil {
 		return nil, fault.Wire()
 	}
-	if b != nil {
-		if err := b.Check(m); err != nil {
+	if from.Binding != nil {
+		if err := from.Binding.Check(m); err != nil {
 			return nil, err
 		}
-		c.Mirror = b
+		c.Mirror = from.Binding
 	}
 	c.Call = *call.New(d)
 	if rpc.MayRequestInput(m.Method) {
-		both.replay.server, both.replay.call = s, c
+		both.replay.server, both.replay.call = p.Server, c
 		c.InputRequester = &both.replay
 	}
 	return c, nil
@@ -158,58 +145,44 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 	}
 }
 
-// Peer is a client whose requests have ids of their own for each connection, as on a byte stream.
-type Peer struct {
-	*Server
-	Who      principal.Principal
-	Inflight *rpc.Inflight // the requests of the connection
-}
-
-var _ rpc.Protocol = (*Peer)(nil)
-
-// NewCall implements rpc.Protocol. It does not restore the previous round of the request, which may read from the
-// store.
-func (p *Peer) NewCall(m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
-	return p.open(m, class, p.Who, "", nil)
-}
-
-// Begin implements rpc.Protocol.
+// Begin implements rpc.Protocol. Over HTTP it restores the previous round of the request, which may read from the
+// store. On a connection, AppendReply does that, because Begin must not wait.
 func (p *Peer) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
 	c.Stream = stream
+	if p.Inflight == nil {
+		c.Bind(ctx)
+		return restore(ctx, c)
+	}
 	return p.Inflight.Accept(ctx, p.Engine, c)
 }
 
 // AppendReply implements rpc.Protocol.
-func (p *Peer) AppendReply(dst *[]byte, c *rpc.Call) {
-	if err := restore(c.Context(), c); err != nil {
-		if p.Inflight.End(c.ID()) {
-			*dst = jsonrpc.AppendError(*dst, c.ID(), err, false)
+func (p *Peer) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
+	if p.Inflight != nil {
+		if reported = restore(c.Context(), c); reported != nil {
+			if p.Inflight.End(c.ID()) {
+				*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
+			}
+			return reported
 		}
-		return
 	}
-	p.Inflight.AppendReply(dst, p.Engine, c, p.Identity)
+	return p.Engine.AppendReply(dst, c)
 }
 
 // InOrder implements rpc.Protocol: no message of this era depends on another.
 func (p *Peer) InOrder(*jsonrpc.Message) bool { return false }
 
-// ServeNotification implements rpc.Protocol.
-func (p *Peer) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
-	p.Server.ServeNotification(ctx, m, class, p.Who, "")
-}
-
-// ServeNotification runs the handler of an extension's notification and returns when it returns. Like a request, a
-// notification must declare the client's capabilities in _meta. ServeNotification ignores other notifications.
-func (s *Server) ServeNotification(ctx context.Context, m *jsonrpc.Message, class revision.Class,
-	who principal.Principal, source string) {
-	if class.Fault != nil || !s.Engine.AcceptsNotification(m.Method, class.Revision) {
+// ServeNotification implements rpc.Protocol. Like a request, a notification must declare the client's capabilities in
+// _meta.
+func (p *Peer) ServeNotification(ctx context.Context, from rpc.Sender, m *jsonrpc.Message, class revision.Class) {
+	if class.Fault != nil || !p.Engine.AcceptsNotification(m.Method, class.Revision) {
 		return
 	}
 	c := new(rpc.Call)
-	d := call.Description{Revision: class.Revision, Principal: who, Source: source}
-	if s.metadata(c, &d, m, &class.Metadata) != nil {
+	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
+	if p.metadata(c, &d, m, &class.Metadata) != nil {
 		return
 	}
 	c.Call = *call.New(d)
-	s.Engine.ServeNotification(ctx, c)
+	p.Engine.ServeNotification(ctx, c)
 }

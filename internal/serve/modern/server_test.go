@@ -20,16 +20,14 @@ import (
 
 func newServer() *Server {
 	ok := func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil }
-	return &Server{
-		Engine: rpc.NewEngine(rpc.Handlers{
-			mcp.MethodListTools:    ok,
-			mcp.MethodCallTool:     ok,
-			mcp.MethodReadResource: ok,
-			mcp.MethodPing:         ok, // has a handler, but is not in this revision
-		}, slog.New(slog.DiscardHandler)),
-		Peers:    &rpc.PeerCache{},
-		Identity: []byte(`{"name":"s","version":"1"}`),
-	}
+	engine := rpc.NewEngine(rpc.Handlers{
+		mcp.MethodListTools:    ok,
+		mcp.MethodCallTool:     ok,
+		mcp.MethodReadResource: ok,
+		mcp.MethodPing:         ok, // has a handler, but is not in this revision
+	}, slog.New(slog.DiscardHandler))
+	engine.Identity = []byte(`{"name":"s","version":"1"}`)
+	return &Server{Engine: engine, Peers: &rpc.PeerCache{}}
 }
 
 func parse(t *testing.T, raw string) *jsonrpc.Message {
@@ -61,7 +59,12 @@ func classify(m *jsonrpc.Message) revision.Class {
 
 func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	return s.Open(t.Context(), m, classify(m), who, "", nil)
+	p := &Peer{Server: s}
+	c, err := p.NewCall(rpc.Sender{Who: who}, m, classify(m))
+	if err == nil {
+		err = p.Begin(t.Context(), c, nil)
+	}
+	return c, err
 }
 
 func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {

@@ -33,23 +33,33 @@ func (t *turn) enqueue(ctx context.Context, j job) {
 	case j.slots <- struct{}{}:
 		if j.pace.isQuick() {
 			t.serve(j)
-		} else {
-			c.start(j)
+			return
 		}
-		return
 	default:
+		if !c.awaitSlot(ctx, j) {
+			return
+		}
 	}
+	select {
+	case c.jobs <- j:
+	default:
+		c.goroutines.Go(func() { c.work(j) })
+	}
+}
+
+// awaitSlot waits for a slot for an accepted request, or queues the request or rejects it and reports false.
+func (c *connection) awaitSlot(ctx context.Context, j job) bool {
 	select {
 	case c.queueSlots <- struct{}{}:
 		go c.wait(j)
-		return
+		return false
 	default:
 	}
 	c.paused.Store(true)
 	defer c.paused.Store(false)
 	select {
 	case j.slots <- struct{}{}:
-		c.start(j)
+		return true
 	case c.queueSlots <- struct{}{}:
 		go c.wait(j)
 	case <-c.session.AwaitingInput():
@@ -59,23 +69,15 @@ func (t *turn) enqueue(ctx context.Context, j job) {
 		c.session.Inflight().End(j.call.ID())
 		c.running.Done()
 	}
+	return false
 }
 
 // idleTime is the time after which an idle worker ends.
 const idleTime = time.Second
 
-// start serves an accepted request in a worker: a goroutine that, when it has served a request, waits some time for
-// another. Its stack has the size that handlers need. With a new goroutine for each request, whose small stack grows
-// while it serves, a call through a gateway over stdio takes a quarter more of the processor.
-func (c *connection) start(j job) {
-	select {
-	case c.jobs <- j:
-	default:
-		c.goroutines.Go(func() { c.work(j) })
-	}
-}
-
-// work serves a request, and then others until there is none for idleTime.
+// work serves a request, and then others until there is none for idleTime. The stack of such a worker has the size that
+// handlers need. With a new goroutine for each request, whose small stack grows while it serves, a call through a
+// gateway over stdio takes a quarter more of the processor.
 func (c *connection) work(j job) {
 	timer := time.NewTimer(idleTime)
 	defer timer.Stop()
@@ -128,9 +130,11 @@ func (c *connection) serve(j job) {
 	buf := rpc.NewBuffer()
 	start := time.Now()
 	defer func() {
-		if len(*buf) < large {
-			c.write(c.ctx, *buf)
-		} else { // without a copy
+		switch n := len(*buf); {
+		case n == 0: // cancelled
+		case n < large:
+			c.written(c.ctx, c.conn.Write(c.ctx, *buf))
+		default: // without a copy
 			c.written(c.ctx, c.conn.WriteBuffered(c.ctx, *buf))
 			c.conn.Flush()
 		}

@@ -2,44 +2,12 @@ package streamserver
 
 import (
 	"context"
-	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// maxPings limits the concurrent pings.
-const maxPings = 16
-
-var errTooManyPings = &call.OverloadError{Limit: "concurrent pings", RetryAfter: time.Second}
-
-// request serves or queues a request.
-func (t *turn) request(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
-	c := t.c
-	c.modernPeer = c.modernPeer || class.Era == revision.Modern
-	p := c.protocol(class.Era)
-	inOrder, isPing := p.InOrder(m), m.Method == mcp.MethodPing
-	if isPing && !inOrder && c.pings.Load() >= maxPings { // only this goroutine adds to it
-		c.writeError(ctx, m.ID, c.Legacy.Engine.Overloaded(ctx, m.Method, errTooManyPings))
-		return
-	}
-	accepted, fault := rpc.Accept(ctx, p, m, class, c.conn)
-	switch {
-	case fault != nil:
-		c.writeError(ctx, m.ID, fault)
-	case inOrder:
-		var reply []byte
-		p.AppendReply(&reply, accepted)
-		c.write(ctx, reply)
-	case isPing:
-		c.ping(ctx, p, accepted)
-	default:
-		t.enqueue(ctx, job{p, accepted, c.paces.of(m), c.slotsOf(m.Method)})
-	}
-}
 
 // protocol returns what accepts the messages of an era.
 func (c *connection) protocol(era revision.Era) rpc.Protocol {
@@ -52,13 +20,11 @@ func (c *connection) protocol(era revision.Era) rpc.Protocol {
 // ping serves a ping in another goroutine, because middleware may block and may wait for the next message. A ping is
 // not queued: the client wants to know whether the server is alive.
 func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Call) {
-	c.pings.Add(1)
 	counted := c.begin() // false during a shutdown, which still answers pings
 	go func() {
 		var reply []byte
 		p.AppendReply(&reply, accepted)
 		c.write(ctx, reply)
-		c.pings.Add(-1)
 		if counted {
 			c.running.Done()
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -71,7 +72,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	defer c.stopAccepting()
 	defer c.session.Close()
 	// the requests of both share one set of ids
-	c.modern = modern.Peer{Server: s.Modern, Who: who, Inflight: c.session.Inflight()}
+	c.modern, c.from = modern.Peer{Server: s.Modern, Inflight: c.session.Inflight()}, rpc.Sender{Who: who}
 	c.session.Inflight().Closing = closing.Done()
 	c.session.Inflight().Max = 0 // slots and queueSlots are the limits
 	defer context.AfterFunc(drain, func() {
@@ -127,6 +128,7 @@ type connection struct {
 	conn    batcher
 	session *legacy.Session         // for the legacy messages of this connection
 	modern  modern.Peer             // for the modern ones
+	from    rpc.Sender              // of all messages
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
 
@@ -145,7 +147,6 @@ type connection struct {
 	slots             chan struct{} // semaphore of concurrent requests
 	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
 	queueSlots        chan struct{} // semaphore of queued requests
-	pings             atomic.Int32  // pings being served
 	paused            atomic.Bool   // reading waits for a slot or for the handler of a notification
 
 	mu           sync.Mutex // guards the order of running.Add and endAccepting
@@ -185,13 +186,32 @@ func (t *turn) receive(ctx context.Context, data []byte) {
 		return
 	}
 	class := revision.Classify(revision.Input{Message: m, Agreed: c.session.Revision})
-	switch {
-	case m.Kind == jsonrpc.Notification:
+	switch m.Kind {
+	case jsonrpc.Notification:
 		c.notified(ctx, m, class)
-	case m.Kind == jsonrpc.Response:
+		return
+	case jsonrpc.Response:
 		c.session.ReceiveResponse(m)
+		return
+	}
+	c.modernPeer = c.modernPeer || class.Era == revision.Modern
+	p := c.protocol(class.Era)
+	inOrder := p.InOrder(m)
+	accepted, fault := p.NewCall(c.from, m, class)
+	if fault == nil {
+		fault = p.Begin(ctx, accepted, c.conn)
+	}
+	switch {
+	case fault != nil:
+		c.writeError(ctx, m.ID, fault)
+	case inOrder:
+		var reply []byte
+		p.AppendReply(&reply, accepted)
+		c.write(ctx, reply)
+	case m.Method == mcp.MethodPing && class.Era == revision.Legacy:
+		c.ping(ctx, p, accepted)
 	default:
-		t.request(ctx, m, class)
+		t.enqueue(ctx, job{p, accepted, c.paces.of(m), c.slotsOf(m.Method)})
 	}
 }
 
@@ -249,6 +269,6 @@ func (c *connection) notified(ctx context.Context, m *jsonrpc.Message, class rev
 		c.startNotifications(ctx)
 	}
 	c.paused.Store(true)
-	c.protocol(class.Era).ServeNotification(ctx, m, class)
+	c.protocol(class.Era).ServeNotification(ctx, c.from, m, class)
 	c.paused.Store(false)
 }
