@@ -9,7 +9,7 @@ import (
 )
 
 // compiler turns an indexed document into a program. It rejects what the
-// meta-schema of the dialect rejects.
+// meta-schema of the draft rejects.
 type compiler struct {
 	*index
 	unchecked []Unchecked
@@ -58,7 +58,7 @@ func (c *compiler) node(at uint32) (*node, error) {
 		return n, c.schema(n, at, p.resource)
 	case c.Tokens[at].Kind != kindBoolean:
 		return nil, c.malformed(at, "must be an object or a boolean")
-	case p.resource.dialect.draft == draft4:
+	case p.resource.draft == draft4:
 		return nil, c.malformed(at, "must be an object")
 	}
 	n.always = c.isTrue(at)
@@ -81,7 +81,7 @@ type subschema struct {
 	*node
 	at       uint32
 	resource *resource
-	dialect  dialect
+	draft    draft
 	extra    extra
 
 	cond, then, otherwise              *node
@@ -99,7 +99,7 @@ type subschema struct {
 
 // schema compiles a subschema that is an object, keyword by keyword.
 func (c *compiler) schema(n *node, at uint32, r *resource) error {
-	s := subschema{node: n, at: at, resource: r, dialect: r.dialect, minContains: 1, maxContains: unbounded}
+	s := subschema{node: n, at: at, resource: r, draft: r.draft, minContains: 1, maxContains: unbounded}
 	t := c.Tokens[at]
 	reference := false
 	for i := at + 1; i < t.Next; i = c.Tokens[i+1].Next {
@@ -111,9 +111,9 @@ func (c *compiler) schema(n *node, at uint32, r *resource) error {
 			return err
 		}
 	}
-	if reference && s.dialect.draft <= draft7 {
+	if reference && s.draft <= draft7 {
 		*n = node{ref: n.ref} // up to draft 7, $ref makes its siblings meaningless
-		s = subschema{node: n, at: at, resource: r, dialect: r.dialect, minContains: 1, maxContains: unbounded}
+		s = subschema{node: n, at: at, resource: r, draft: r.draft, minContains: 1, maxContains: unbounded}
 	}
 	if err := c.finish(&s); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *subschema) finishArray() {
 	if s.contains != nil {
 		a := s.arrayRules()
 		a.contains, a.minContained, a.maxContained = s.contains, s.minContains, s.maxContains
-		a.containsEvaluates = s.dialect.draft >= draft2020
+		a.containsEvaluates = s.draft >= draft2020
 	}
 }
 

@@ -342,9 +342,6 @@ const maxIntegerDigits = 20
 // plainInteger spells an integral number without fraction and exponent. It fails for
 // numbers with more digits than a Go integer can have.
 func plainInteger(literal []byte) ([]byte, bool) {
-	if _, ok := smallInteger(literal); ok && literal[0] != '-' {
-		return literal, true
-	}
 	d := parseDecimal(literal)
 	if !d.isInteger() || d.point > maxIntegerDigits {
 		return nil, false

@@ -36,9 +36,9 @@
 // # From a document
 //
 // [Compile] accepts a schema of draft 4, 6, 7, 2019-09 or 2020-12, which is the
-// default, and keeps its bytes. It never fetches anything. The schema becomes a
-// program that checks the bytes of an instance in one pass, without decoding them
-// and mostly without allocating.
+// default, and keeps its bytes. It never fetches anything, and "format" is an annotation in every draft. The schema
+// becomes a program that checks the bytes of an instance in one pass, without decoding them and mostly without
+// allocating.
 //
 // Compile rejects what the meta-schema of the draft rejects. It accepts keywords
 // that it cannot check, such as a regular expression with a look-ahead; Validate

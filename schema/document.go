@@ -42,18 +42,13 @@ type document struct{ jsonscan.Document }
 func (d *document) scan(raw []byte) error {
 	d.Reset()
 	d.Raw = raw
-	return d.scanFrom(0)
-}
-
-// scanFrom scans the bytes from an offset as one more value.
-func (d *document) scanFrom(offset int) error {
 	if len(d.Raw) > maxBytes {
 		return tooMany("bytes of JSON", maxBytes)
 	}
 	s := jsonscan.Scanner{
 		MaxDepth: maxDepth, MaxMembers: maxTokens, MaxTokens: maxTokens, MaxExponent: maxExponentDigits,
 	}
-	if !d.Scan(&s, offset) {
+	if !d.Scan(&s, 0) {
 		return d.scanError(s.Err())
 	}
 	return nil
@@ -287,7 +282,6 @@ type arrayRules struct {
 type textRules struct {
 	minimum, maximum int
 	pattern          *pattern
-	format           *format
 }
 
 // pattern is a compiled regular expression. size is the number of its

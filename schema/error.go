@@ -224,17 +224,11 @@ func (r *run) note(expected, got string, name ...string) bool {
 // The fail methods note a mistake if there is a report, and return false.
 
 func (r *run) failType(n *node, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(n.types.String(), r.describe(at))
+	return r.report != nil && r.note(n.types.String(), r.describe(at))
 }
 
 func (r *run) failNever(at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("nothing", r.describe(at))
+	return r.report != nil && r.note("nothing", r.describe(at))
 }
 
 func (r *run) failValue(n *node, at uint32) bool {
@@ -257,59 +251,33 @@ func (r *run) failValue(n *node, at uint32) bool {
 }
 
 func (r *run) failTextLength(at uint32, relation string, limit, got int) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(relation+" "+count(limit, "character"), strconv.Itoa(got)+" in "+r.describe(at))
+	return r.report != nil && r.note(relation+" "+count(limit, "character"), strconv.Itoa(got)+" in "+r.describe(at))
 }
 
 func (r *run) failPattern(p *pattern, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("string matching "+quote(p.expression.String()), r.describe(at))
-}
-
-func (r *run) failFormat(f *format, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("string of format "+quote(f.name), r.describe(at))
+	return r.report != nil && r.note("string matching "+quote(p.expression.String()), r.describe(at))
 }
 
 func (r *run) failBound(relation string, b *bound, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(relation+" "+truncate(b.text, maxQuoted), r.describe(at))
+	return r.report != nil && r.note(relation+" "+truncate(b.text, maxQuoted), r.describe(at))
 }
 
 func (r *run) failMultiple(rules *numberRules, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("multiple of "+truncate(rules.multipleOfSpelling, maxQuoted), r.describe(at))
+	return r.report != nil && r.note("multiple of "+truncate(rules.multipleOfSpelling, maxQuoted), r.describe(at))
 }
 
 func (r *run) failSize(relation string, limit int, noun string, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(relation+" "+count(limit, noun), r.describe(at))
+	return r.report != nil && r.note(relation+" "+count(limit, noun), r.describe(at))
 }
 
 func (r *run) failUnique(i, j int, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("different items", "equal items "+strconv.Itoa(i)+" and "+strconv.Itoa(j)+" in "+r.describe(at))
+	return r.report != nil && r.note("different items", "equal items "+strconv.Itoa(i)+" and "+strconv.Itoa(j)+" in "+
+		r.describe(at))
 }
 
 func (r *run) failContains(relation string, limit, found int, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(relation+" "+count(limit, "item")+` matching "contains"`, strconv.Itoa(found)+" in "+r.describe(at))
+	return r.report != nil && r.note(relation+" "+count(limit, "item")+` matching "contains"`,
+		strconv.Itoa(found)+" in "+r.describe(at))
 }
 
 // failUnknown is about a member that additionalProperties false excludes.
@@ -366,24 +334,15 @@ func (r *run) failMissing(o *objectRules, at uint32) bool {
 }
 
 func (r *run) failDependent(because, name string, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("a value, required by the member "+quote(because), "nothing", name)
+	return r.report != nil && r.note("a value, required by the member "+quote(because), "nothing", name)
 }
 
 func (r *run) failNot(at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note(`a value that does not match "not"`, r.describe(at))
+	return r.report != nil && r.note(`a value that does not match "not"`, r.describe(at))
 }
 
 func (r *run) failOneOf(first, second, of int, at uint32) bool {
-	if r.report == nil {
-		return false
-	}
-	return r.note("a value that matches exactly one of "+count(of, "alternative"),
+	return r.report != nil && r.note("a value that matches exactly one of "+count(of, "alternative"),
 		r.describe(at)+" that matches numbers "+strconv.Itoa(first+1)+" and "+strconv.Itoa(second+1))
 }
 

@@ -11,9 +11,6 @@ import (
 type index struct {
 	*document
 	limits limits
-	// load returns a document that is not part of the schema, or nil. Only tests set
-	// it: the package itself never fetches anything.
-	load func(uri string) []byte
 
 	entries   []entry              // by token
 	resources map[string]*resource // by absolute URI
@@ -41,7 +38,7 @@ type resource struct {
 	root    uint32
 	uri     string // absolute, without fragment
 	base    *url.URL
-	dialect dialect
+	draft   draft
 	anchors map[string]uint32
 	// dynamic are the anchors that $dynamicRef looks up in the dynamic scope.
 	// $recursiveAnchor is the one without a name.
@@ -70,41 +67,36 @@ const (
 	rootURI = "parley:///schema"
 )
 
-// newIndex indexes the document from its root.
-func newIndex(d *document, l limits, load func(uri string) []byte) (*index, error) {
+// newIndex indexes the document, and resolves its references.
+func newIndex(d *document, l limits) (*index, error) {
 	x := &index{
-		document: d, limits: l, load: load,
+		document: d, limits: l,
 		entries:   make([]entry, len(d.Tokens)),
 		resources: make(map[string]*resource, 2),
 		patterns:  patterns{limit: l.MaxRegexp},
 	}
-	return x, x.root(0, rootURI, dialect{draft: draft2020})
-}
-
-// root indexes a document whose root is a token, and resolves its references.
-func (x *index) root(at uint32, uri string, inherited dialect) error {
-	own, err := x.dialectAt(at, inherited)
+	own, err := x.draftAt(0, draft2020)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &resource{root: at, uri: uri, dialect: own}
-	x.resources[uri] = r
-	if err := x.walk(at, 1, r); err != nil {
-		return err
+	r := &resource{uri: rootURI, draft: own}
+	x.resources[rootURI] = r
+	if err := x.walk(0, 1, r); err != nil {
+		return nil, err
 	}
 	for len(x.refs) > 0 { // resolving a reference may find more of them
 		ref := x.refs[len(x.refs)-1]
 		x.refs = x.refs[:len(x.refs)-1]
 		if err := x.resolve(ref); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return x, nil
 }
 
-// dialectAt returns the dialect that the $schema of an object names, or inherited
+// draftAt returns the draft that the $schema of an object names, or inherited
 // if there is none.
-func (x *index) dialectAt(at uint32, inherited dialect) (dialect, error) {
+func (x *index) draftAt(at uint32, inherited draft) (draft, error) {
 	if x.Tokens[at].Kind != kindObject {
 		return inherited, nil
 	}
@@ -112,12 +104,7 @@ func (x *index) dialectAt(at uint32, inherited dialect) (dialect, error) {
 	if !ok || x.Tokens[value].Kind != kindString {
 		return inherited, nil
 	}
-	uri := x.Text(value)
-	d, err := dialectOf(uri)
-	if err != nil && x.load != nil {
-		return x.loadDialect(uri)
-	}
-	return d, err
+	return draftOf(x.Text(value))
 }
 
 // walk indexes the subschema at a token.
@@ -143,7 +130,7 @@ func (x *index) walk(at uint32, depth int, within *resource) error {
 	x.entries[at].resource = r
 	for i := at + 1; i < t.Next; i = x.Tokens[i+1].Next {
 		name, value := x.Text(i), i+1
-		k := r.dialect.keyword(name)
+		k := r.draft.keyword(name)
 		if k.content == isUnknown || k.content == isData {
 			continue
 		}
@@ -169,22 +156,22 @@ func (x *index) walk(at uint32, depth int, within *resource) error {
 // identify returns the resource of the schema at a token: a new one if the schema
 // has an identifier, else the one that it is within.
 func (x *index) identify(at uint32, within *resource) (*resource, error) {
-	own := within.dialect
+	own := within.draft
 	if at != within.root {
 		var err error
-		if own, err = x.dialectAt(at, own); err != nil {
+		if own, err = x.draftAt(at, own); err != nil {
 			return nil, err
 		}
 	}
 	name := "$id"
-	if own.draft == draft4 {
+	if own == draft4 {
 		name = "id"
 	}
 	value, ok := x.member(at, name)
 	if !ok || x.Tokens[value].Kind != kindString {
 		return within, nil
 	}
-	if own.draft <= draft7 {
+	if own <= draft7 {
 		if _, ok := x.member(at, "$ref"); ok {
 			return within, nil // $ref makes its siblings meaningless
 		}
@@ -207,7 +194,7 @@ func (x *index) identify(at uint32, within *resource) (*resource, error) {
 	}
 	switch {
 	case anchor == "":
-	case own.draft <= draft7:
+	case own <= draft7:
 		return r, x.addAnchor(r, anchor, value, at)
 	default:
 		return nil, x.malformed(value, "must have no fragment")
@@ -216,7 +203,7 @@ func (x *index) identify(at uint32, within *resource) (*resource, error) {
 }
 
 // newResource returns the resource that begins at a token and has an identifier.
-func (x *index) newResource(at uint32, within *resource, own dialect, id *url.URL) (*resource, error) {
+func (x *index) newResource(at uint32, within *resource, own draft, id *url.URL) (*resource, error) {
 	base, err := within.baseURL()
 	if err != nil {
 		return nil, err
@@ -231,7 +218,7 @@ func (x *index) newResource(at uint32, within *resource, own dialect, id *url.UR
 	}
 	r := within
 	if at != within.root {
-		r = &resource{root: at, dialect: own}
+		r = &resource{root: at, draft: own}
 	}
 	if other := x.resources[uri]; other != nil && other != r {
 		return nil, &InvalidSchemaError{Reason: "two subschemas have the identifier " + quote(uri)}
@@ -279,7 +266,7 @@ func (x *index) keyword(name string, owner, value uint32, r *resource) error {
 	t := &x.Tokens[value]
 	switch name {
 	case "$ref", "$dynamicRef", "$recursiveRef":
-		if t.Kind != kindString || name == "$recursiveRef" && r.dialect.draft != draft2019 {
+		if t.Kind != kindString || name == "$recursiveRef" && r.draft != draft2019 {
 			return nil
 		}
 		if t.End-t.Start > maxURI {
@@ -295,7 +282,7 @@ func (x *index) keyword(name string, owner, value uint32, r *resource) error {
 		}
 		return x.addAnchor(r, x.Text(value), value, owner)
 	case "$recursiveAnchor":
-		if r.dialect.draft == draft2019 && owner == r.root && t.Kind == kindBoolean && x.isTrue(value) {
+		if r.draft == draft2019 && owner == r.root && t.Kind == kindBoolean && x.isTrue(value) {
 			r.addDynamic("", owner)
 		}
 	case "pattern":

@@ -64,7 +64,7 @@ func infer(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, c, err := limits{}.compile(b, nil)
+	s, c, err := limits{}.compile(b)
 	if err != nil {
 		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
 	}

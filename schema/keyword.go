@@ -1,20 +1,18 @@
 package schema
 
 import (
-	"strings"
-
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // keyword compiles one keyword of a subschema. at is the token of its value.
 func (c *compiler) keyword(s *subschema, name string, at uint32) error {
-	if s.dialect.keyword(name).content == isUnknown {
+	if s.draft.keyword(name).content == isUnknown {
 		return nil // an annotation
 	}
 	is := c.Tokens[at].Kind
 	var err error
 	switch name {
-	case "$schema", "$id", "id", "$comment", "title", "description", "contentEncoding", "contentMediaType":
+	case "$schema", "$id", "id", "$comment", "title", "description", "format", "contentEncoding", "contentMediaType":
 		return c.must(is == kindString, at, "must be a string")
 	case "default":
 		return nil
@@ -30,9 +28,9 @@ func (c *compiler) keyword(s *subschema, name string, at uint32) error {
 	case "$vocabulary":
 		return c.vocabulary(at)
 	case "$anchor", "$dynamicAnchor":
-		return c.must(is == kindString && isAnchor(c.Text(at), s.dialect.draft), at, "must be the name of an anchor")
+		return c.must(is == kindString && isAnchor(c.Text(at), s.draft), at, "must be the name of an anchor")
 	case "$recursiveAnchor":
-		if s.dialect.draft == draft2020 {
+		if s.draft == draft2020 {
 			return c.must(is == kindString && isAnchor(c.Text(at), draft2020), at, "must be the name of an anchor")
 		}
 		return c.must(is == kindBoolean, at, "must be a boolean")
@@ -117,7 +115,7 @@ func (c *compiler) valueKeyword(s *subschema, name string, at uint32) (known boo
 		s.types, err = c.types(at)
 	case "enum":
 		t := c.Tokens[at]
-		if t.Kind != kindArray || t.Count == 0 && s.dialect.draft == draft4 {
+		if t.Kind != kindArray || t.Count == 0 && s.draft == draft4 {
 			return true, c.malformed(at, "must be an array of values")
 		}
 		values := make([]uint32, 0, t.Count)
@@ -125,7 +123,7 @@ func (c *compiler) valueKeyword(s *subschema, name string, at uint32) (known boo
 			values = append(values, i)
 		}
 		s.enum = newValueSet(c.document, values)
-		if s.dialect.draft == draft4 && len(s.enum.canonical) < len(values) {
+		if s.draft == draft4 && len(s.enum.canonical) < len(values) {
 			return true, c.malformed(at, "must not contain a value twice")
 		}
 	case "const":
@@ -212,7 +210,7 @@ func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bo
 	case "propertyNames":
 		s.objectRules().names, err = c.node(at)
 	case "required":
-		s.required, err = c.strings(at, s.dialect.draft)
+		s.required, err = c.strings(at, s.draft)
 	case "minProperties":
 		s.objectRules().minimum, err = c.size(at)
 	case "maxProperties":
@@ -227,7 +225,7 @@ func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bo
 
 // nodeOrBoolean compiles a subschema that can be a boolean in draft 4 too.
 func (c *compiler) nodeOrBoolean(s *subschema, at uint32) (*node, error) {
-	if s.dialect.draft == draft4 && c.Tokens[at].Kind == kindBoolean {
+	if s.draft == draft4 && c.Tokens[at].Kind == kindBoolean {
 		return &node{always: c.isTrue(at), never: !c.isTrue(at)}, nil
 	}
 	return c.node(at)
@@ -243,7 +241,7 @@ func (c *compiler) dependents(s *subschema, keyword string, at uint32) error {
 		d := dependent{name: c.Text(i)}
 		var err error
 		if keyword == "dependentRequired" || keyword == "dependencies" && c.Tokens[i+1].Kind == kindArray {
-			d.requires, err = c.strings(i+1, s.dialect.draft)
+			d.requires, err = c.strings(i+1, s.draft)
 		} else {
 			d.node, err = c.node(i + 1)
 		}
@@ -258,7 +256,7 @@ func (c *compiler) dependents(s *subschema, keyword string, at uint32) error {
 func (c *compiler) arrayKeyword(s *subschema, name string, at uint32) (known bool, err error) {
 	switch name {
 	case "items":
-		if c.Tokens[at].Kind == kindArray && s.dialect.draft < draft2020 {
+		if c.Tokens[at].Kind == kindArray && s.draft < draft2020 {
 			s.hasItemsList = true
 			s.itemsList, err = c.schemas(at)
 			break
@@ -307,23 +305,6 @@ func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool
 			break
 		}
 		s.textRules().pattern = p
-	case "format":
-		if c.Tokens[at].Kind != kindString {
-			return true, c.malformed(at, "must be a string")
-		}
-		if !s.dialect.assertsFormat() {
-			break
-		}
-		name := c.Text(at)
-		if check := formatNamed(name, c.limits.MaxRegexp); check != nil {
-			f := &format{name: strings.Clone(name), check: check}
-			if name == "regex" {
-				f.units = refuelUnits // a short expression can have thousands of instructions
-			}
-			s.textRules().format = f
-		} else if name == "idn-hostname" {
-			c.skip(s, at, "the format idn-hostname cannot be checked")
-		}
 	default:
 		return false, nil
 	}
@@ -365,7 +346,7 @@ func (c *compiler) exclusive(s *subschema, name string, at uint32) (err error) {
 	if name == "exclusiveMaximum" {
 		inclusive = "maximum"
 	}
-	if s.dialect.draft > draft4 {
+	if s.draft > draft4 {
 		b, err := c.bound(at)
 		if inclusive == "minimum" {
 			s.numberRules().exclusive.minimum = b

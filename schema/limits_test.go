@@ -145,8 +145,6 @@ func hostileKeywords() []hostile {
 			`{` + escaped + `:1}`, false},
 		{"maxLength", many(9_000, `"maxLength":4194303`), `"` + strings.Repeat("ü", 2<<20) + `"`, false},
 		{"minLength of escapes", many(9_000, `"minLength":1`), escaped, false},
-		{"format", `{"$schema":"http://json-schema.org/draft-07/schema#",` +
-			many(9_000, `"format":"uri-reference"`)[1:], long, false},
 		{"type of a long number", many(9_000, `"type":"integer"`), `1.` + strings.Repeat("0", 4<<20), false},
 		{"multipleOf", many(9_000, `"multipleOf":1`), strings.Repeat("7", 4<<20), false},
 		{"const", `{"not":{"anyOf":[` + repeated(4_900, `{"const":%d}`) + `]}}`, members, false},
@@ -301,7 +299,7 @@ func TestRemoteRefIsNeverFetched(t *testing.T) {
 		`{"$ref":"` + local + `"}`,
 		`{"$ref":"other.json"}`,
 		`{"$id":"urn:example:root","$ref":"other.json"}`,
-		`{"$ref":"https://json-schema.org/draft/2020-12/unheard-of"}`,
+		`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`,
 	} {
 		s, err := Compile([]byte(schema))
 		var ref *RefError
@@ -440,11 +438,6 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 		{"expression on names",
 			`{"unevaluatedItems":false,"patternProperties":{"(x+x+)+y(a|b|c|d|e.*f.*g){900}":true}}`,
 			`{"` + long + `":1}`},
-		{"format regex", `{"$schema":"http://json-schema.org/draft-07/schema","items":{"format":"regex"}}`,
-			`[` + repeated(2_000, `"(a{30}){30}%d"`) + `]`},
-		{"format email", `{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"` + long + `@x"`},
-		{"format uri-template", `{"$schema":"http://json-schema.org/draft-07/schema","format":"uri-template"}`,
-			`"` + strings.Repeat("{a,", 1<<20) + `"`},
 		{"number", `{"multipleOf":7,"minimum":3}`, `1e10000000000000000`},
 		{"number and unevaluatedItems", `{"unevaluatedItems":false,"multipleOf":7,"minimum":3}`, `1e1000000000`},
 		{"digits", `{"multipleOf":0.0000007,"minimum":3}`, strings.Repeat("7", 4<<20)},
@@ -544,8 +537,6 @@ func TestCompilingEndsInTime(t *testing.T) {
 		{"paths", `{"unevaluatedItems":false,"properties":{"` + strings.Repeat("x", 1<<20) + `":{"anyOf":[` +
 			repeated(100, `{"const":%d}`) + `]}}}`},
 		{"required", `{"required":[` + repeated(50_000, `"a%d"`) + `]}`},
-		{"meta-schema", `{"anyOf":[` +
-			repeated(4_000, `{"$ref":"https://json-schema.org/draft/2020-12/schema","title":"%d"}`) + `]}`},
 	} {
 		start := time.Now()
 		if _, err := Compile([]byte(bomb.schema)); err != nil {

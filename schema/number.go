@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"math/big"
-	"math/bits"
 	"strconv"
 )
 
@@ -99,55 +98,16 @@ func (d *decimal) cmpMagnitude(e *decimal) int {
 	return m - n
 }
 
-// bound is a limit with which numbers are compared. Small integers, the usual
-// case, are compared as integers.
+// bound is a limit with which numbers are compared.
 type bound struct {
-	exact   decimal
-	integer int64
-	small   bool
-	text    string // as the schema spells it
+	exact decimal
+	text  string // as the schema spells it
 }
 
-func newBound(literal []byte) *bound {
-	b := &bound{exact: parseDecimal(literal), text: string(literal)}
-	b.integer, b.small = smallInteger(literal)
-	return b
-}
-
-// smallInteger returns the value of a plain integer literal of at most 18 digits.
-func smallInteger(literal []byte) (n int64, ok bool) {
-	if len(literal) > 18 {
-		return 0, false
-	}
-	i := 0
-	if literal[0] == '-' {
-		i++
-	}
-	for _, c := range literal[i:] {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	if i == 1 {
-		n = -n
-	}
-	return n, true
-}
+func newBound(literal []byte) *bound { return &bound{parseDecimal(literal), string(literal)} }
 
 // cmp compares the number literal with the bound.
 func (b *bound) cmp(literal []byte) int {
-	if b.small {
-		if n, ok := smallInteger(literal); ok {
-			switch {
-			case n < b.integer:
-				return -1
-			case n > b.integer:
-				return 1
-			}
-			return 0
-		}
-	}
 	d := parseDecimal(literal)
 	return d.cmp(&b.exact)
 }
@@ -155,8 +115,7 @@ func (b *bound) cmp(literal []byte) int {
 // divisor is a positive number for multipleOf: unit × 10^exponent, where the unit
 // is an integer that is no multiple of ten.
 type divisor struct {
-	unit     uint64
-	large    *big.Int // the unit if it does not fit into 64 bits
+	unit     *big.Int
 	exponent int64
 }
 
@@ -166,21 +125,11 @@ const maxDivisorDigits = 1000
 // newDivisor returns the divisor d, which must be positive. It fails if d has more
 // than maxDivisorDigits digits.
 func newDivisor(d *decimal) (*divisor, bool) {
-	n := d.len()
-	if n > maxDivisorDigits {
+	if d.len() > maxDivisorDigits {
 		return nil, false
 	}
-	v := &divisor{exponent: d.point - int64(n)}
-	for i := range n {
-		high, low := bits.Mul64(v.unit, 10)
-		sum, carry := bits.Add64(low, uint64(d.digit(i)-'0'), 0)
-		if high != 0 || carry != 0 {
-			v.large, _ = new(big.Int).SetString(string(d.head)+string(d.tail), 10)
-			return v, v.large != nil
-		}
-		v.unit = sum
-	}
-	return v, true
+	unit, ok := new(big.Int).SetString(string(d.head)+string(d.tail), 10)
+	return &divisor{unit, d.point - int64(d.len())}, ok
 }
 
 // chunk is the number of decimal digits that are reduced at a time: as many as
@@ -188,53 +137,19 @@ func newDivisor(d *decimal) (*divisor, bool) {
 const chunk = 18
 
 // divides reports whether d is an integral multiple of the divisor. It calls spend
-// for work that depends on the length of d, and returns false if spend does.
+// for its work, and returns false if spend does.
 //
 // The digits of d as an integer are no multiple of ten, so that they cannot make
 // up for a negative power of ten.
 func (v *divisor) divides(d *decimal, spend func(units int) bool) bool {
 	n := d.len()
-	if n == 0 {
-		return true
-	}
 	power := d.point - int64(n) - v.exponent
-	if power < 0 {
-		return false
+	if n == 0 || power < 0 {
+		return n == 0
 	}
-	if v.large != nil {
-		return v.dividesLarge(d, power, spend)
-	}
-	var rest uint64
-	for i := 0; i < n; {
-		digits, shift := uint64(0), uint64(1)
-		for end := min(i+chunk, n); i < end; i++ {
-			digits = digits*10 + uint64(d.digit(i)-'0')
-			shift *= 10
-		}
-		sum, carry := bits.Add64(v.mulMod(rest, shift), digits%v.unit, 0)
-		_, rest = bits.Div64(carry, sum, v.unit)
-	}
-	for square := 10 % v.unit; power > 0 && rest != 0; power >>= 1 {
-		if power&1 == 1 {
-			rest = v.mulMod(rest, square)
-		}
-		square = v.mulMod(square, square)
-	}
-	return rest == 0
-}
-
-// mulMod returns a×b modulo the unit. One of them must be less than the unit.
-func (v *divisor) mulMod(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	_, rest := bits.Div64(high, low, v.unit)
-	return rest
-}
-
-// dividesLarge is divides for a unit that does not fit into 64 bits.
-func (v *divisor) dividesLarge(d *decimal, power int64, spend func(units int) bool) bool {
-	work := 4 + len(v.large.Bits())/2
+	work := 4 + len(v.unit.Bits())/2
 	rest, factor, digits := new(big.Int), new(big.Int), new(big.Int)
-	for i, n := 0, d.len(); i < n; {
+	for i := 0; i < n; {
 		value, shift := uint64(0), uint64(1)
 		for end := min(i+chunk, n); i < end; i++ {
 			value = value*10 + uint64(d.digit(i)-'0')
@@ -242,7 +157,7 @@ func (v *divisor) dividesLarge(d *decimal, power int64, spend func(units int) bo
 		}
 		rest.Mul(rest, factor.SetUint64(shift))
 		rest.Add(rest, digits.SetUint64(value))
-		rest.Rem(rest, v.large)
+		rest.Rem(rest, v.unit)
 		if !spend(work) {
 			return false
 		}
@@ -253,7 +168,7 @@ func (v *divisor) dividesLarge(d *decimal, power int64, spend func(units int) bo
 	if !spend(64 * work) {
 		return false
 	}
-	factor.Exp(big.NewInt(10), big.NewInt(power), v.large)
+	factor.Exp(big.NewInt(10), big.NewInt(power), v.unit)
 	rest.Mul(rest, factor)
-	return rest.Rem(rest, v.large).Sign() == 0
+	return rest.Rem(rest, v.unit).Sign() == 0
 }

@@ -171,7 +171,7 @@ func (g *schemaGenerator) keyword(s map[string]any, keyword string, depth int, i
 	case "pattern":
 		s[keyword] = drawRegexp(t)
 	case "format":
-		s[keyword] = rapid.SampledFrom([]string{"date", "email", "odd", "regex"}).Draw(t, "format")
+		s[keyword] = rapid.SampledFrom([]string{"date", "email", "odd", "uri"}).Draw(t, "format")
 	case "properties":
 		s[keyword] = g.named(depth, false, drawName)
 	case "patternProperties":
@@ -268,8 +268,7 @@ var draftURIs = map[draft]string{
 //   - the oracle rejects an empty enum and one with equal values in drafts 6 and 7,
 //     whose specifications only advise against them;
 //   - the oracle follows $recursiveRef in draft 2020-12, which does not have it;
-//   - the oracle checks the formats period and semver, which no draft defines, and
-//     is more lenient about URIs and host names;
+//   - the oracle checks formats up to draft 7, those that the function oracle does not replace;
 //   - the oracle ignores references in the siblings of a $ref up to draft 7, which
 //     have to lead somewhere here;
 //   - the oracle rejects a dynamic reference in propertyNames as a cycle;
@@ -416,7 +415,7 @@ var probes = []struct {
 		instances: []string{`"nope"`, `"a@b.example"`, `1`}},
 	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","format":"unheard-of"}`,
 		instances: []string{`"nope"`}},
-	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"regex"},` +
+	{schema: `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"uri"},` +
 		`"b":{"format":"date-time"}}}`,
 		instances: []string{`{"a":"("}`, `{"a":"(a)"}`, `{"b":"2020-01-01T00:00:00Z"}`, `{"b":"yesterday"}`,
 			`{"a":3}`}},
@@ -506,9 +505,6 @@ var probes = []struct {
 	{schema: `{"dependencies":{"a":["b"]}}`, instances: []string{`{"a":1}`, `{"a":1,"b":1}`}},
 	{schema: `{"$dynamicAnchor":"node","type":"object","properties":{"kids":{"type":"array",` +
 		`"items":{"$dynamicRef":"#node"}}}}`, instances: []string{`{"kids":[{"kids":[]}]}`, `{"kids":[{"kids":[1]}]}`}},
-	{schema: `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`,
-		instances: []string{`{"type":"object","properties":{"a":{"type":"string"}}}`, `{"type":"objekt"}`,
-			`{"properties":{"a":{"minimum":"1"}}}`}},
 	{schema: fixture2020, instances: []string{`{"phone":"1","contactMethod":"phone"}`, `{"email":"x"}`, `{"phone":"1"}`,
 		`{"contactMethod":"phone","email":"x"}`, `{"email":"x","address":{"street":"s","city":1}}`,
 		`{"email":"x","other":1}`, `{}`, `{"email":"x","contactMethod":"fax"}`}},
@@ -530,6 +526,9 @@ func oracle(schema []byte) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noDocuments{})
+	for _, format := range []string{"date", "date-time", "email", "regex", "uri", "uri-reference"} {
+		c.RegisterFormat(&jsonschema.Format{Name: format, Validate: func(any) error { return nil }})
+	}
 	if err := c.AddResource(rootURI, doc); err != nil {
 		return nil, err
 	}

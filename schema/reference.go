@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"net/url"
 	"strconv"
 	"strings"
@@ -87,18 +86,10 @@ func (x *index) resolveResource(ref reference, text string) (*resource, string, 
 	if err != nil {
 		return nil, "", &RefError{Ref: text, Reason: "has a base that is not a URI"}
 	}
-	uri := canonicalURI(resolveURL(base, target).String())
-	if r := x.resources[uri]; r != nil && (target.IsAbs() || base.Opaque == "") {
+	if r := x.resources[resolveURL(base, target).String()]; r != nil && (target.IsAbs() || base.Opaque == "") {
 		return r, fragment, nil
 	}
-	ok, err := x.loadDocument(uri, ref.from.dialect)
-	if err != nil {
-		return nil, "", err
-	}
-	if !ok {
-		return nil, "", &RefError{Ref: text, Reason: "leads outside of the schema document; put its target under $defs"}
-	}
-	return x.resources[uri], fragment, nil
+	return nil, "", &RefError{Ref: text, Reason: "leads outside of the schema document; put its target under $defs"}
 }
 
 // follow follows a JSON Pointer from the root of a resource. It returns the token
@@ -154,74 +145,6 @@ func (x *index) step(at uint32, name string) (uint32, bool) {
 		x.elements[at] = elements
 	}
 	return elements[index], true
-}
-
-// loadDocument appends a document that is not part of the schema, and indexes it.
-// It reports whether there is such a document.
-func (x *index) loadDocument(uri string, inherited dialect) (ok bool, err error) {
-	raw, official := []byte(nil), false
-	if name, ok := metaschemaName(uri); ok {
-		raw = []byte(metaschema(name))
-		official = len(raw) > 0
-	}
-	if !official && x.load != nil {
-		raw = x.load(uri)
-	}
-	if len(raw) == 0 {
-		return false, nil
-	}
-	from := len(x.Raw)
-	x.Raw = bytes.Join([][]byte{x.Raw, raw}, []byte("\n"))
-	at := uint32(len(x.Tokens))
-	if err := x.scanFrom(from); err != nil {
-		return false, err
-	}
-	x.entries = append(x.entries, make([]entry, len(x.Tokens)-len(x.entries))...)
-	pending, count := x.refs, x.count
-	x.refs = nil
-	if err := x.root(at, uri, inherited); err != nil {
-		return false, err
-	}
-	x.refs = pending
-	if official {
-		x.count = count // the bounds are those of the schema's author
-	}
-	return true, nil
-}
-
-// loadDialect returns the dialect that a meta-schema describes which is not
-// official.
-func (x *index) loadDialect(uri string) (dialect, error) {
-	raw := x.load(strings.TrimSuffix(uri, "#"))
-	d := &document{}
-	if raw == nil || d.scan(raw) != nil || d.Tokens[0].Kind != kindObject {
-		return dialect{}, &DialectError{Dialect: uri}
-	}
-	value, ok := d.member(0, "$schema")
-	if !ok || d.Tokens[value].Kind != kindString {
-		return dialect{}, &DialectError{Dialect: uri}
-	}
-	own, err := dialectOf(d.Text(value))
-	if err != nil {
-		return dialect{}, err
-	}
-	list, ok := d.member(0, "$vocabulary")
-	if !ok || d.Tokens[list].Kind != kindObject || own.draft < draft2019 {
-		return own, nil
-	}
-	own.disabled = applicators | unevaluated | validation
-	prefix := own.draft.vocabularyURI()
-	for i := list + 1; i < d.Tokens[list].Next; i = d.Tokens[i+1].Next {
-		name, known := strings.CutPrefix(d.Text(i), prefix)
-		if !known && d.Tokens[i+1].Kind == kindBoolean && d.isTrue(i+1) {
-			return dialect{}, &DialectError{Dialect: uri}
-		}
-		own.disabled &^= own.draft.vocabularyNamed(name)
-		if name == "format-assertion" || name == "format" && own.draft == draft2019 {
-			own.assertFormat = true
-		}
-	}
-	return own, nil
 }
 
 // at follows a JSON Pointer from the root.
@@ -320,9 +243,6 @@ func cutPointer(path []byte) string {
 
 // pointerTo returns the JSON Pointer of the value or member name at a token.
 func (d *document) pointerTo(at uint32) string {
-	if at >= d.Tokens[0].Next {
-		return "" // in a document that was loaded later
-	}
 	var path []step
 	for here := uint32(0); here != at; {
 		child, index := here+1, 0

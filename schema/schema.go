@@ -61,9 +61,8 @@ type Unchecked struct {
 // Compile compiles a schema document. The document may
 // be of draft 4, 6, 7, 2019-09 or 2020-12; without $schema it is of 2020-12.
 //
-// Compile never fetches anything: references lead to places in the document, or to
-// the meta-schemas of the drafts. A keyword that cannot be checked is no error;
-// see [Schema.Unchecked].
+// Compile never fetches anything: references lead to places in the document. A
+// keyword that cannot be checked is no error; see [Schema.Unchecked].
 //
 // The error is a [*DialectError], [*RefError], [*LimitError],
 // [*InvalidSchemaError], or a [*ValidationError] if raw is not strict JSON.
@@ -71,13 +70,13 @@ func Compile(raw []byte) (*Schema, error) { return limits{}.Compile(raw) }
 
 // Compile is the function Compile with other limits.
 func (l limits) Compile(raw []byte) (*Schema, error) {
-	s, _, err := l.compile(raw, nil)
+	s, _, err := l.compile(raw)
 	return s, err
 }
 
 // compile also returns the compiler, which knows the nodes of the program by their
 // places in the document.
-func (l limits) compile(raw []byte, load func(uri string) []byte) (*Schema, *compiler, error) {
+func (l limits) compile(raw []byte) (*Schema, *compiler, error) {
 	l = l.withDefaults()
 	s := &Schema{raw: slices.Clone(json.RawMessage(raw)), limits: l}
 	d := &document{}
@@ -89,7 +88,7 @@ func (l limits) compile(raw []byte, load func(uri string) []byte) (*Schema, *com
 			s.object = d.Tokens[at].Kind == kindString && d.Text(at) == "object"
 		}
 	}
-	x, err := newIndex(d, l, load)
+	x, err := newIndex(d, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,8 +118,7 @@ func (s *Schema) Unchecked() []Unchecked { return slices.Clone(s.unchecked) }
 // check takes too long. It keeps nothing of raw, and is safe for concurrent use.
 //
 // Input that is not strict JSON (UTF-8, no duplicate member names, nothing after
-// the value) is a ValidationError. "format" is checked up to draft 7; in later
-// drafts it is an annotation.
+// the value) is a ValidationError. "format" is an annotation in every draft.
 func (s *Schema) Validate(raw []byte) error {
 	r := newRun(s.limits.MaxTime)
 	err := r.validate(s.program, raw)
@@ -139,70 +137,26 @@ const (
 	draft2020
 )
 
-// dialect is the set of keywords of a schema resource.
-type dialect struct {
-	draft draft
-	// disabled are vocabularies whose keywords have no meaning. A meta-schema that
-	// is not official can disable them.
-	disabled vocabulary
-	// assertFormat makes "format" an assertion. It always is one up to draft 7.
-	assertFormat bool
-}
-
-func (d dialect) assertsFormat() bool { return d.draft <= draft7 || d.assertFormat }
-
-// vocabulary is a set of the vocabularies of draft 2019-09 and later.
-type vocabulary uint8
-
-const (
-	applicators vocabulary = 1 << iota
-	unevaluated
-	validation
-)
-
-// dialectOf returns the dialect that a $schema names. Either scheme will do, and
-// an empty fragment.
-func dialectOf(uri string) (dialect, error) {
-	switch name, ok := metaschemaName(strings.TrimSuffix(uri, "#")); {
+// draftOf returns the draft that a $schema names. Either scheme will do, and an empty fragment.
+func draftOf(uri string) (draft, error) {
+	name, ok := strings.CutPrefix(strings.TrimSuffix(uri, "#"), "http://json-schema.org/")
+	if !ok {
+		name, ok = strings.CutPrefix(strings.TrimSuffix(uri, "#"), "https://json-schema.org/")
+	}
+	switch {
 	case !ok:
-	case name == "draft/2020-12/schema":
-		return dialect{draft: draft2020}, nil
+	case name == "draft/2020-12/schema", name == "schema":
+		return draft2020, nil
 	case name == "draft/2019-09/schema":
-		return dialect{draft: draft2019}, nil
+		return draft2019, nil
 	case name == "draft-07/schema":
-		return dialect{draft: draft7}, nil
+		return draft7, nil
 	case name == "draft-06/schema":
-		return dialect{draft: draft6}, nil
+		return draft6, nil
 	case name == "draft-04/schema":
-		return dialect{draft: draft4}, nil
+		return draft4, nil
 	}
-	return dialect{}, &DialectError{Dialect: uri}
-}
-
-// vocabularyURI is the beginning of the URIs that identify the vocabularies of a
-// draft.
-func (d draft) vocabularyURI() string {
-	if d == draft2019 {
-		return "https://json-schema.org/draft/2019-09/vocab/"
-	}
-	return "https://json-schema.org/draft/2020-12/vocab/"
-}
-
-// vocabularyNamed returns the vocabulary that a draft calls name, if its keywords
-// can be disabled.
-func (d draft) vocabularyNamed(name string) vocabulary {
-	switch name {
-	case "applicator":
-		if d == draft2019 {
-			return applicators | unevaluated
-		}
-		return applicators
-	case "unevaluated":
-		return unevaluated
-	case "validation":
-		return validation
-	}
-	return 0
+	return 0, &DialectError{Dialect: uri}
 }
 
 // content describes where the value of a keyword contains subschemas.
@@ -223,77 +177,76 @@ const (
 type keyword struct {
 	content      content
 	since, until draft
-	vocabulary   vocabulary // 0 if it cannot be disabled
 }
 
 // keywordNamed returns the keyword of any draft that is called name.
 func keywordNamed(name string) keyword {
 	switch name {
 	case "allOf", "anyOf", "oneOf":
-		return keyword{schemaList, draft4, draft2020, applicators}
+		return keyword{schemaList, draft4, draft2020}
 	case "not", "additionalProperties":
-		return keyword{oneSchema, draft4, draft2020, applicators}
+		return keyword{oneSchema, draft4, draft2020}
 	case "properties", "patternProperties":
-		return keyword{schemaMap, draft4, draft2020, applicators}
+		return keyword{schemaMap, draft4, draft2020}
 	case "items":
-		return keyword{schemaOrList, draft4, draft2020, applicators}
+		return keyword{schemaOrList, draft4, draft2020}
 	case "additionalItems":
-		return keyword{oneSchema, draft4, draft2019, applicators}
+		return keyword{oneSchema, draft4, draft2019}
 	case "dependencies":
-		return keyword{schemaOrNamesMap, draft4, draft2020, applicators}
+		return keyword{schemaOrNamesMap, draft4, draft2020}
 	case "contains", "propertyNames":
-		return keyword{oneSchema, draft6, draft2020, applicators}
+		return keyword{oneSchema, draft6, draft2020}
 	case "if", "then", "else":
-		return keyword{oneSchema, draft7, draft2020, applicators}
+		return keyword{oneSchema, draft7, draft2020}
 	case "dependentSchemas":
-		return keyword{schemaMap, draft2019, draft2020, applicators}
+		return keyword{schemaMap, draft2019, draft2020}
 	case "prefixItems":
-		return keyword{schemaList, draft2020, draft2020, applicators}
+		return keyword{schemaList, draft2020, draft2020}
 	case "unevaluatedItems", "unevaluatedProperties":
-		return keyword{oneSchema, draft2019, draft2020, unevaluated}
+		return keyword{oneSchema, draft2019, draft2020}
 	case "contentSchema":
-		return keyword{oneSchema, draft2019, draft2020, 0}
+		return keyword{oneSchema, draft2019, draft2020}
 	case "definitions":
-		return keyword{schemaMap, draft4, draft2020, 0}
+		return keyword{schemaMap, draft4, draft2020}
 	case "$defs":
-		return keyword{schemaMap, draft2019, draft2020, 0}
+		return keyword{schemaMap, draft2019, draft2020}
 	case "enum":
-		return keyword{isData, draft4, draft2020, validation}
+		return keyword{isData, draft4, draft2020}
 	case "const":
-		return keyword{isData, draft6, draft2020, validation}
+		return keyword{isData, draft6, draft2020}
 	case "default":
-		return keyword{isData, draft4, draft2020, 0}
+		return keyword{isData, draft4, draft2020}
 	case "examples":
-		return keyword{isData, draft6, draft2020, 0}
+		return keyword{isData, draft6, draft2020}
 	case "type", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
 		"pattern",
 		"maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties", "required":
-		return keyword{noSchema, draft4, draft2020, validation}
+		return keyword{noSchema, draft4, draft2020}
 	case "maxContains", "minContains", "dependentRequired":
-		return keyword{noSchema, draft2019, draft2020, validation}
+		return keyword{noSchema, draft2019, draft2020}
 	case "$schema", "$ref", "title", "description", "format":
-		return keyword{noSchema, draft4, draft2020, 0}
+		return keyword{noSchema, draft4, draft2020}
 	case "id":
-		return keyword{noSchema, draft4, draft4, 0}
+		return keyword{noSchema, draft4, draft4}
 	case "$id":
-		return keyword{noSchema, draft6, draft2020, 0}
+		return keyword{noSchema, draft6, draft2020}
 	case "$comment", "contentEncoding", "contentMediaType", "readOnly", "writeOnly":
-		return keyword{noSchema, draft7, draft2020, 0}
+		return keyword{noSchema, draft7, draft2020}
 	case "$anchor", "$vocabulary", "deprecated":
-		return keyword{noSchema, draft2019, draft2020, 0}
+		return keyword{noSchema, draft2019, draft2020}
 	case "$recursiveRef", "$recursiveAnchor": // draft 2020-12 only restricts their values
-		return keyword{noSchema, draft2019, draft2020, 0}
+		return keyword{noSchema, draft2019, draft2020}
 	case "$dynamicRef", "$dynamicAnchor":
-		return keyword{noSchema, draft2020, draft2020, 0}
+		return keyword{noSchema, draft2020, draft2020}
 	}
 	return keyword{content: isUnknown}
 }
 
-// keyword returns the keyword called name. In a dialect that does not have it,
+// keyword returns the keyword called name. In a draft that does not have it,
 // its value contains no subschemas.
-func (d dialect) keyword(name string) keyword {
+func (d draft) keyword(name string) keyword {
 	k := keywordNamed(name)
-	if d.draft < k.since || d.draft > k.until || d.disabled&k.vocabulary != 0 {
+	if d < k.since || d > k.until {
 		return keyword{content: isUnknown}
 	}
 	return k

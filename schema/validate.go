@@ -186,14 +186,6 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 	if rules.pattern != nil && r.goesOn(ok) && !r.match(rules.pattern, s) {
 		ok = r.failPattern(rules.pattern, at)
 	}
-	if rules.format != nil && r.goesOn(ok) {
-		if !r.spend(rules.format.units) {
-			return false
-		}
-		if !rules.format.check(string(s)) {
-			ok = r.failFormat(rules.format, at)
-		}
-	}
 	return ok
 }
 

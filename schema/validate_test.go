@@ -65,8 +65,6 @@ func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`,
 			`arguments/ab: expected at most 1 character, got 2 in string "ab"`},
 		{`false`, `1`, `arguments: expected nothing, got number 1`},
-		{`{"$schema":"http://json-schema.org/draft-07/schema","format":"email"}`, `"x"`,
-			`arguments: expected string of format "email", got string "x"`},
 		{`true`, `{"a":1,"a":2}`, `arguments/a: expected each member once, got the member "a" twice`},
 		{`true`, `{"a":[1,{"b":1,"\u0062":2}]}`,
 			`arguments/a/1/b: expected each member once, got the member "b" twice`},
@@ -187,7 +185,7 @@ func TestInvalidSchemasAreRejected(t *testing.T) {
 func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
 	fast := compile(t, fixture2020)
 	slow := compile(t,
-		`{"$schema":"http://json-schema.org/draft-06/schema","properties":{"a":{"format":"regex"},`+
+		`{"$schema":"http://json-schema.org/draft-06/schema","properties":{"a":{"pattern":"^\\(.+\\)$"},`+
 			`"b":{"pattern":"^x"}}}`)
 	var wg sync.WaitGroup
 	for range 8 {
