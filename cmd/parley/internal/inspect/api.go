@@ -168,7 +168,7 @@ func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	entries, err := s.list(r.Context(), c, r.PathValue("list"), r.URL.Query().Has("refresh"))
+	entries, err := list(r.Context(), c, r.PathValue("list"), r.URL.Query().Has("refresh"))
 	if err != nil && len(entries) == 0 {
 		writeError(w, s.explained(err))
 		return
@@ -183,46 +183,23 @@ func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// keptList is a complete list, and the version of the server's list when it was requested.
-type keptList struct {
-	version int
-	entries []any
-}
-
-// list returns what the server lists. It asks once for each version of a list, unless refresh is set.
-func (s *server) list(ctx context.Context, c *client.Client, kind string, refresh bool) ([]any, error) {
-	var index int // in s.lists
-	var ask func(...client.CallOption) ([]any, error)
+// list returns what the server lists.
+func list(ctx context.Context, c *client.Client, kind string, refresh bool) ([]any, error) {
+	var options []client.CallOption
+	if refresh {
+		options = append(options, client.WithRefresh())
+	}
 	switch kind {
 	case "tools":
-		index, ask = 0, func(o ...client.CallOption) ([]any, error) { return collect(c.Tools(ctx, o...)) }
+		return collect(c.Tools(ctx, options...))
 	case "prompts":
-		index, ask = 1, func(o ...client.CallOption) ([]any, error) { return collect(c.Prompts(ctx, o...)) }
+		return collect(c.Prompts(ctx, options...))
 	case "resources":
-		index, ask = 2, func(o ...client.CallOption) ([]any, error) { return collect(c.Resources(ctx, o...)) }
+		return collect(c.Resources(ctx, options...))
 	case "templates":
-		index, ask = 2, func(o ...client.CallOption) ([]any, error) { return collect(c.ResourceTemplates(ctx, o...)) }
-	default:
-		return nil, errNotFound
+		return collect(c.ResourceTemplates(ctx, options...))
 	}
-	s.mu.Lock()
-	version := s.lists[index]
-	kept, ok := s.kept[kind]
-	s.mu.Unlock()
-	var options []client.CallOption
-	switch {
-	case refresh:
-		options = append(options, client.WithRefresh())
-	case ok && kept.version == version:
-		return kept.entries, nil
-	}
-	entries, err := ask(options...)
-	if err == nil {
-		s.mu.Lock()
-		s.kept[kind] = keptList{version, entries}
-		s.mu.Unlock()
-	}
-	return entries, err
+	return nil, errNotFound
 }
 
 // collect returns the entries of a list until an error.
@@ -325,5 +302,6 @@ func (h *hub) serveSearch(w http.ResponseWriter, r *http.Request) {
 
 func (h *hub) postClear(*http.Request, none) (none, error) {
 	h.log.clear()
+	h.recent.clear()
 	return none{}, nil
 }

@@ -123,6 +123,8 @@ type hub struct {
 	transport  http.RoundTripper
 	exchanges  atomic.Int64 // of all connections over HTTP
 	record     func(server string, e traffic.Event)
+	recent     recent          // lines of recording
+	recording  *traffic.Writer // for exports
 	background sync.WaitGroup
 	hello      hello
 	revision   mcp.Revision // of connections, unless the page chooses another one
@@ -146,6 +148,8 @@ func newHub(ctx context.Context, now func() time.Time) *hub {
 		listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	h.transport = httpclient.NewTransport()
+	h.recording, _ = traffic.NewWriter(&h.recent, traffic.WriterOptions{Now: now}) // to memory
+	h.recent.clear()                                                               // an export has its own header
 	return h
 }
 

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"mime"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
@@ -22,10 +22,66 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// serveExport serves the log as a recording, or as a HTTP archive. Neither has credentials.
+// recent has the latest lines of a recording of all servers. It is the io.Writer of its traffic.Writer, which writes
+// each line with one call, the header first.
+type recent struct {
+	mu    sync.Mutex
+	lines [][]byte
+	bytes int
+}
+
+// Write implements io.Writer.
+func (r *recent) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, bytes.Clone(line))
+	r.bytes += len(line)
+	for len(r.lines) > maxMessages || r.bytes > maxTexts {
+		r.bytes -= len(r.lines[0])
+		r.lines[0] = nil
+		r.lines = r.lines[1:]
+	}
+	return len(line), nil
+}
+
+func (r *recent) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines, r.bytes = nil, 0
+}
+
+// recorded records an event of a server. Headers with credentials are not recorded.
+func (h *hub) recorded(s *server, e traffic.Event) {
+	h.record(s.Name, e)
+	e.Peer = s.Name
+	if t, ok := s.Target.(*client.HTTPTarget); ok {
+		secret := secretNames(t.Header)
+		if e.Request != nil {
+			e.Request = &traffic.Request{Method: e.Request.Method, URL: withoutUser(e.Request.URL),
+				Header: redacted(e.Request.Header, secret)}
+		}
+		if e.Response != nil {
+			e.Response = &traffic.Response{Status: e.Response.Status, Header: redacted(e.Response.Header, secret)}
+		}
+	}
+	_ = h.recording.Write(e) // to memory
+}
+
+// serveExport serves the latest traffic as a recording, or as a HTTP archive. Neither has credentials.
 func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
+	target := ""
+	if servers := h.allServers(); len(servers) == 1 {
+		target = servers[0].Target.String()
+		if at, ok := servers[0].Target.(*client.HTTPTarget); ok {
+			target = withoutUser(at.URL)
+		}
+	}
 	var b bytes.Buffer
-	err := h.writeRecording(&b)
+	_, err := traffic.NewWriter(&b, traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target,
+		Now: h.now})
+	h.recent.mu.Lock()
+	b.Write(bytes.Join(h.recent.lines, nil))
+	h.recent.mu.Unlock()
 	name, kind := "recording.jsonl", "application/x-ndjson"
 	if err == nil && r.URL.Query().Get("format") == "har" {
 		name, kind = "recording.har", "application/json"
@@ -46,103 +102,6 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	_, _ = w.Write(b.Bytes())
-}
-
-// writeRecording writes the log as a recording.
-func (h *hub) writeRecording(b *bytes.Buffer) error {
-	entries, exchanges := h.log.all()
-	target := ""
-	if servers := h.allServers(); len(servers) == 1 {
-		target = servers[0].Target.String()
-		if at, ok := servers[0].Target.(*client.HTTPTarget); ok {
-			target = withoutUser(at.URL)
-		}
-	}
-	out, err := traffic.NewWriter(b,
-		traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target, Now: h.now})
-	if err != nil {
-		return err
-	}
-	named := target == ""
-	responded := make(map[int]bool) // exchanges whose response has an entry
-	for i := range entries {
-		if !entries[i].Sent {
-			responded[exchanges[i]] = true
-		}
-	}
-	numbers := make(map[int]int64) // of the exchanges in the recording
-	begun := make(map[int]bool)    // exchanges whose response is in the recording
-	for i := range entries {
-		e := &entries[i]
-		if e.Kind == kindProgram {
-			continue
-		}
-		event := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.Stdio, Message: e.text,
-			Truncated: len(e.text) < e.Size}
-		if e.Sent {
-			event.From = traffic.Client
-		}
-		if named {
-			event.Peer = e.Server
-		}
-		x := e.exchange
-		if x == nil {
-			if err := out.Write(event); err != nil {
-				return err
-			}
-			continue
-		}
-		key := exchanges[i]
-		first := numbers[key] == 0
-		if first {
-			numbers[key] = int64(len(numbers) + 1)
-		}
-		event.Wire, event.Exchange = traffic.HTTP, numbers[key]
-		response := traffic.Event{Time: e.Time, From: traffic.Server, Wire: traffic.HTTP, Peer: event.Peer,
-			Exchange: event.Exchange}
-		if x.Status != 0 {
-			response.Response = &traffic.Response{Status: x.Status, Header: x.ResponseHeader}
-		}
-		media, _, _ := mime.ParseMediaType(x.ResponseHeader.Get("Content-Type"))
-		switch {
-		case e.Sent:
-			if first {
-				event.Request = &traffic.Request{Method: x.Method, URL: x.URL, Header: x.RequestHeader}
-			}
-			err = out.Write(event)
-			if err == nil && !responded[key] && x.Status != 0 && !begun[key] { // a response without a body
-				begun[key] = true
-				response.End = true
-				err = out.Write(response)
-			}
-		case media == "text/event-stream":
-			if !begun[key] {
-				err = out.Write(response)
-			}
-			begun[key] = true
-			event.Stream = &traffic.StreamPart{}
-			if e.Kind == kindHTTP && e.Method == "event endpoint" {
-				event.Stream.Name = "endpoint"
-			}
-			if err == nil {
-				err = out.Write(event)
-			}
-		case x.Status == 0:
-			event.Error, event.Message, event.End = string(e.text), nil, true
-			err = out.Write(event)
-		default:
-			if !begun[key] {
-				event.Response = response.Response
-			}
-			begun[key] = true
-			event.End = true
-			err = out.Write(event)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // errNoCopy is the error of a copy of a message that is not a request, or that the other form cannot express.

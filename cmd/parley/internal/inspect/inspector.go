@@ -199,7 +199,7 @@ func (h *hub) addOne(s Server) *server {
 		recorded.Stderr = func(line string) { record.note(kindProgram, false, "stderr", []byte(line), nil) }
 		s.Target = &recorded
 	}
-	added := &server{Server: s, hub: h, state: stateIdle, kept: make(map[string]keptList),
+	added := &server{Server: s, hub: h, state: stateIdle,
 		settings: defaultSettings(h.revision)}
 	h.servers = append(h.servers, added)
 	return added

@@ -210,28 +210,6 @@ func (l *log) find(number uint64) (e entry, x *exchange, ok bool) {
 	return *found, x, true
 }
 
-// all returns copies of all entries and of their exchanges. Entries of the same exchange have the same number, which is
-// 0 without an exchange.
-func (l *log) all() (entries []entry, exchanges []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	numbers := make(map[*exchange]int)
-	copies := make(map[*exchange]*exchange)
-	for _, e := range l.entries {
-		copied := *e
-		if x := e.exchange; x != nil {
-			if numbers[x] == 0 {
-				kept := *x
-				numbers[x], copies[x] = len(numbers)+1, &kept
-			}
-			copied.exchange = copies[x]
-		}
-		entries = append(entries, copied)
-		exchanges = append(exchanges, numbers[e.exchange])
-	}
-	return entries, exchanges
-}
-
 // search returns the numbers of the entries whose text or headers contain words, without regard to case.
 func (l *log) search(words string) []uint64 {
 	l.mu.Lock()

@@ -252,7 +252,8 @@ func TestCopiesAsGoAreFormattedPrograms(t *testing.T) {
 func TestExportIsARecording(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} {
 		one := demoServer(t)
-		one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"}}
+		one.Target.(*client.HTTPTarget).Header = http.Header{"Authorization": {"Bearer secret-1"},
+			"X-Tenant": {"secret-2"}}
 		p := start(t, one)
 		p.connect(func(s *Settings) { s.Revision = revision })
 		p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "count",
@@ -284,8 +285,13 @@ func TestExportIsARecording(t *testing.T) {
 		if status != http.StatusOK || !strings.Contains(string(har), `"version": "1.2"`) {
 			t.Errorf("%s: HAR: %d %.200s", revision, status, har)
 		}
-		if bytes.Contains(body, []byte("secret-1")) || bytes.Contains(har, []byte("secret-1")) {
+		if bytes.Contains(body, []byte("secret-")) || bytes.Contains(har, []byte("secret-")) {
 			t.Errorf("%s: the export has credentials", revision)
+		}
+		p.post("/api/servers/demo/disconnect", none{}, nil)
+		p.post("/api/clear", none{}, nil)
+		if _, body := p.do(http.MethodGet, "/api/export", nil); bytes.Count(body, []byte("\n")) != 1 {
+			t.Errorf("%s: after Clear, the export is %s", revision, body)
 		}
 	}
 }

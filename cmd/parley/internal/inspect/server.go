@@ -75,7 +75,6 @@ type server struct {
 	done     chan struct{}      // closed when that goroutine has ended; nil if there is none
 	opened   time.Time          // when the client was connected
 	lists    [3]int             // versions of the lists of tools, prompts and resources
-	kept     map[string]keptList
 	changes  []change
 	watched  []string           // URIs of the watched resources
 	roots    []mcp.Root         // the previous answer of the user
@@ -169,12 +168,12 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
 		d.HTTPClient = &http.Client{Transport: &traffic.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges,
 			Report: func(e traffic.Event) {
-				s.hub.record(s.Name, e)
+				s.hub.recorded(s, e)
 				exchanges.report(e)
 			}}}
 	} else {
 		d.Trace = func(sent bool, text []byte) {
-			s.hub.record(s.Name, traffic.StdioMessage(sent, text))
+			s.hub.recorded(s, traffic.StdioMessage(sent, text))
 			record.message(sent, text, nil)
 		}
 	}
