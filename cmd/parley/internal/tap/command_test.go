@@ -80,7 +80,7 @@ type closer struct{ io.Writer }
 
 func (closer) Close() error { return nil }
 
-func TestEachByteIsForwardedAtOnce(t *testing.T) {
+func TestEachLineIsForwardedAtOnceAndUnchanged(t *testing.T) {
 	t.Setenv("TAP_SERVER", "echo")
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
@@ -96,15 +96,18 @@ func TestEachByteIsForwardedAtOnce(t *testing.T) {
 		ended <- code
 	}()
 	long := strings.Repeat("x", 200_000)
-	for _, part := range []string{"{\"a\":", "1}", "\n", "\r\n", "\xff\n\n", long, "\n[", "]"} {
-		go func() { _, _ = io.WriteString(client, part) }()
-		got := make([]byte, len(part))
-		if _, err := io.ReadFull(answers, got); err != nil || string(got) != part {
-			t.Fatalf("%.50q, %v, want %.50q", got, err, part)
+	for _, lines := range []string{"{\"a\":1}\n", "\r\n", "\xff\n\n", long + "\n"} {
+		go func() { _, _ = io.WriteString(client, lines) }()
+		got := make([]byte, len(lines))
+		if _, err := io.ReadFull(answers, got); err != nil || string(got) != lines {
+			t.Fatalf("%.50q, %v, want %.50q", got, err, lines)
 		}
 	}
-	client.Close()
-	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
+	go func() { // a line without an end
+		_, _ = io.WriteString(client, "[]")
+		client.Close()
+	}()
+	if rest, err := io.ReadAll(answers); err != nil || string(rest) != "[]" {
 		t.Errorf("%q, %v", rest, err)
 	}
 	if code := <-ended; code != 0 {

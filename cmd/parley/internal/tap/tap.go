@@ -2,6 +2,7 @@
 package tap
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -116,60 +117,31 @@ func exitCode(state *os.ProcessState, err error) (int, error) {
 	return state.ExitCode(), nil
 }
 
-// forward copies from r to w until one of them ends, and reports the lines. It reports whether r has ended.
+// forward copies lines from r to w until one of them ends, and reports them. It reports whether r has ended.
 func (c *Command) forward(w io.Writer, r io.Reader, from traffic.Side) (readAll bool) {
-	lines := lineSplitter{emit: func(line []byte) {
-		c.Report(traffic.Event{From: from, Wire: traffic.Stdio, Message: line})
-	}}
-	buffer := make([]byte, 64<<10)
+	in := bufio.NewReaderSize(r, 64<<10)
+	var line []byte
 	for {
-		n, err := r.Read(buffer)
-		lines.write(buffer[:n])
-		if err != nil {
-			lines.end()
+		part, err := in.ReadSlice('\n')
+		line = append(line, part[:min(len(part), traffic.MaxMessage+1-len(line))]...)
+		ended := !errors.Is(err, bufio.ErrBufferFull)
+		if message := bytes.TrimSuffix(line, []byte("\n")); ended && len(message) > 0 {
+			c.Report(traffic.Event{From: from, Wire: traffic.Stdio, Message: message})
+		}
+		if ended {
+			line = line[:0]
+		}
+		if ended && err != nil {
 			c.Report(traffic.Event{From: from, Wire: traffic.Stdio, End: true})
 		}
-		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
+		if len(part) > 0 {
+			if _, err := w.Write(part); err != nil {
 				return false
 			}
 		}
-		if err != nil {
+		if ended && err != nil {
 			return true
 		}
-	}
-}
-
-// lineSplitter finds the lines in a stream of bytes.
-type lineSplitter struct {
-	emit func(line []byte) // owns nothing of line
-	line []byte
-}
-
-func (s *lineSplitter) write(b []byte) {
-	for len(b) > 0 {
-		part, rest, ended := bytes.Cut(b, []byte{'\n'})
-		b = rest
-		if ended && len(s.line) == 0 {
-			s.emitLine(part)
-			continue
-		}
-		s.line = append(s.line, part[:min(len(part), traffic.MaxMessage+1-len(s.line))]...)
-		if ended {
-			s.end()
-		}
-	}
-}
-
-// end emits a line that does not end with a line feed.
-func (s *lineSplitter) end() {
-	s.emitLine(s.line)
-	s.line = s.line[:0]
-}
-
-func (s *lineSplitter) emitLine(line []byte) {
-	if len(line) > 0 {
-		s.emit(line)
 	}
 }
 
@@ -267,7 +239,8 @@ func nameProxy(resp *http.Response, target string) error {
 	}
 	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "text/event-stream" &&
 		resp.Request.Method == http.MethodGet {
-		resp.Body = &endpointReader{ReadCloser: resp.Body, target: target, proxy: proxy}
+		resp.Body = &endpointReader{Closer: resp.Body, in: bufio.NewReaderSize(resp.Body, maxEndpoint), target: target,
+			proxy: proxy}
 	}
 	return nil
 }
@@ -281,12 +254,12 @@ func cutOrigin(text, origin string) (path string, ok bool) {
 // endpointReader reads an event stream. It changes the URL in the endpoint event, which is the first event with
 // data. The rest is unchanged.
 type endpointReader struct {
-	io.ReadCloser
+	io.Closer
+	in            *bufio.Reader
 	target, proxy string // origins
 
 	passed     bool // the first event
 	isEndpoint bool
-	line       []byte // the beginning of a line
 	ready      []byte // to be returned
 }
 
@@ -295,40 +268,20 @@ const maxEndpoint = 8 << 10
 
 // Read implements io.Reader.
 func (r *endpointReader) Read(p []byte) (int, error) {
-	for len(r.ready) == 0 {
-		n, err := r.ReadCloser.Read(p)
-		if r.passed && len(r.line) == 0 {
-			return n, err
+	if len(r.ready) == 0 && !r.passed {
+		line, err := r.in.ReadSlice('\n')
+		r.passed = err != nil
+		r.ready = []byte(r.changed(string(line)))
+		if len(line) == 0 {
+			return 0, err
 		}
-		r.add(p[:n])
-		if err != nil {
-			r.ready, r.line = append(r.ready, r.line...), nil
-			r.passed = true
-			if len(r.ready) == 0 {
-				return 0, err
-			}
-		}
+	}
+	if len(r.ready) == 0 {
+		return r.in.Read(p)
 	}
 	n := copy(p, r.ready)
 	r.ready = r.ready[n:]
 	return n, nil
-}
-
-// add appends bytes of the stream to ready, except for the beginning of a line.
-func (r *endpointReader) add(b []byte) {
-	r.line = append(r.line, b...)
-	for !r.passed {
-		i := bytes.IndexByte(r.line, '\n')
-		if i < 0 {
-			r.passed = len(r.line) > maxEndpoint
-			break
-		}
-		r.ready = append(r.ready, r.changed(string(r.line[:i+1]))...)
-		r.line = r.line[i+1:]
-	}
-	if r.passed {
-		r.ready, r.line = append(r.ready, r.line...), nil
-	}
 }
 
 // changed returns a line, with its end, in which the URL of an endpoint names the proxy.
@@ -338,7 +291,7 @@ func (r *endpointReader) changed(line string) string {
 	switch field {
 	case "event":
 		r.isEndpoint = value == "endpoint"
-		r.passed = !r.isEndpoint
+		r.passed = r.passed || !r.isEndpoint
 	case "data":
 		r.passed = true
 		if path, ok := cutOrigin(value, r.target); ok && r.isEndpoint {
