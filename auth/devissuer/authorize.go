@@ -43,7 +43,7 @@ func (i *Issuer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// Before the client and its redirect URI are verified, errors must not redirect.
-	c, failed := i.client(r, query.Get("client_id"))
+	c, failed := i.client(query.Get("client_id"))
 	if failed != nil {
 		i.showError(w, failed.Description)
 		return
@@ -79,28 +79,23 @@ func (i *Issuer) readParameters(a *authorizationRequest, query url.Values) *fail
 		return fail("invalid_request", "code_challenge must be a SHA-256 digest in base64url")
 	}
 	var failed *failure
-	if a.resource, failed = i.resource(query["resource"]); failed != nil {
+	if a.resource, failed = resourceOf(query["resource"]); failed != nil {
 		return failed
 	}
 	a.scopes, failed = i.scopes(query.Get("scope"))
 	return failed
 }
 
-// resource returns the resource of a request (RFC 8707).
-func (i *Issuer) resource(requested []string) (string, *failure) {
+// resourceOf returns the resource of a request (RFC 8707).
+func resourceOf(requested []string) (string, *failure) {
 	switch {
 	case len(requested) > 1:
 		return "", fail("invalid_target", "resource must not be repeated")
-	case len(requested) == 0 && len(i.config.Resources) == 1:
-		return i.config.Resources[0], nil
 	case len(requested) == 0:
 		return "", fail("invalid_target", "resource is missing: it must name the server that the token is for")
 	}
 	if err := checkResource(requested[0]); err != nil {
 		return "", fail("invalid_target", err.Error())
-	}
-	if len(i.config.Resources) > 0 && !slices.Contains(i.config.Resources, requested[0]) {
-		return "", fail("invalid_target", "this authorization server issues no tokens for that resource")
 	}
 	return requested[0], nil
 }
@@ -208,7 +203,7 @@ func (i *Issuer) showConsent(w http.ResponseWriter, a authorizationRequest) {
 		name = a.client.ID
 	}
 	page := consentPage{
-		Issuer: i.url, ID: id, Client: name, ClientID: a.client.ID, Document: a.client.document,
+		Issuer: i.url, ID: id, Client: name, ClientID: a.client.ID,
 		Resource: a.resource, Redirect: a.redirectURI, RedirectHost: target.Host,
 		RedirectsToThisMachine: httpurl.IsLoopback(target.Hostname()),
 		Users:                  i.config.Users, Scopes: a.scopes,
@@ -289,7 +284,6 @@ func markup(format string, values ...string) string {
 type consentPage struct {
 	Issuer, ID             string
 	Client, ClientID       string
-	Document               bool // the name of the client comes from the document at its id
 	Resource               string
 	Redirect, RedirectHost string
 	RedirectsToThisMachine bool
@@ -304,11 +298,7 @@ func (p *consentPage) html() string {
 	add("<h1>Allow <q>%s</q>?</h1>\n", p.Client)
 	add("<form method=\"post\" action=\"/authorize\">\n<input type=\"hidden\" name=\"id\" value=\"%s\">\n", p.ID)
 	add("<dl>\n<dt>Server</dt>\n<dd><code>%s</code></dd>\n", p.Resource)
-	origin := "its name is not verified"
-	if p.Document {
-		origin = "its name comes from the document at this address"
-	}
-	add("<dt>Client</dt>\n<dd><code>%s</code> (%s)</dd>\n", p.ClientID, origin)
+	add("<dt>Client</dt>\n<dd><code>%s</code> (its name is not verified)</dd>\n", p.ClientID)
 	add("<dt>Redirect to</dt>\n<dd><strong>%s</strong>", p.RedirectHost)
 	if p.RedirectsToThisMachine {
 		add(", a program on this machine. Any program on this machine can use this address.")

@@ -26,7 +26,6 @@ func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
 		{"web", "http://localhost:3001/x"}, // a name, not an address: the port counts
 		{"unknown", redirectURI},
 		{"", redirectURI},
-		{"https://app.example/client.json", redirectURI}, // documents are not supported
 	} {
 		location, err := new(Browser).Authorize(t.Context(),
 			page(i, "client_id", test.client, "redirect_uri", test.redirectURI))
@@ -45,8 +44,7 @@ func TestPortOfLoopbackRedirectURIsIsIgnored(t *testing.T) {
 }
 
 func TestErrorsAreReportedToTheClient(t *testing.T) {
-	i := start(t, Config{Clients: []Client{public}, Scopes: []string{"read", "write"},
-		Resources: []string{resource, resource + "2"}})
+	i := start(t, Config{Clients: []Client{public}, Scopes: []string{"read", "write"}})
 	for name, test := range map[string]struct {
 		changes []string
 		code    string
@@ -59,7 +57,6 @@ func TestErrorsAreReportedToTheClient(t *testing.T) {
 		"unknown scope":          {[]string{"scope", "read admin"}, "invalid_scope"},
 		"quoted scope":           {[]string{"scope", `a"b`}, "invalid_scope"},
 		"no resource":            {[]string{"resource", ""}, "invalid_target"},
-		"another resource":       {[]string{"resource", "https://other.example/mcp"}, "invalid_target"},
 		"resource with fragment": {[]string{"resource", resource + "#x"}, "invalid_target"},
 	} {
 		params := authorize(t, new(Browser), page(i, test.changes...))
@@ -83,18 +80,9 @@ func TestUserDeniesAccess(t *testing.T) {
 
 func TestUserDeselectsAScope(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	params := authorize(t, &Browser{Without: []string{"write"}}, page(i))
+	params := authorize(t, &Browser{without: []string{"write"}}, page(i))
 	if issued := redeem(t, i, params.Get("code")); issued.Scope != "read" {
 		t.Errorf("issued %+v", issued)
-	}
-}
-
-func TestOnlyResourceIsTheDefault(t *testing.T) {
-	i := start(t, Config{Clients: []Client{public}, Resources: []string{resource}})
-	params := authorize(t, new(Browser), page(i, "resource", ""))
-	claims, err := verify(t, i, redeem(t, i, params.Get("code")).Access)
-	if err != nil || claims.Audience != resource {
-		t.Errorf("claims %+v, %v", claims, err)
 	}
 }
 
@@ -117,7 +105,7 @@ func openPage(t *testing.T, b *Browser, page string) string {
 func TestConsentIsAcceptedOnceFromTheSameBrowser(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	form := func(id string) url.Values {
-		return url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}, "scope": {"read"}}
+		return url.Values{"id": {id}, "user": {defaultUser}, "decision": {"allow"}, "scope": {"read"}}
 	}
 	victim, attacker := new(Browser), new(Browser)
 	id := openPage(t, victim, page(i))
@@ -143,7 +131,7 @@ func TestTwoConsentPagesInOneBrowser(t *testing.T) {
 	b := new(Browser)
 	for _, id := range []string{openPage(t, b, page(i)), openPage(t, b, page(i))} {
 		_, location, err := b.do(t.Context(), http.MethodPost, i.URL()+"/authorize",
-			url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}})
+			url.Values{"id": {id}, "user": {defaultUser}, "decision": {"allow"}})
 		if err != nil || !strings.Contains(location, "code=") {
 			t.Errorf("redirect to %q, %v", location, err)
 		}
@@ -158,7 +146,7 @@ func TestOtherSitesCannotSubmitTheForm(t *testing.T) {
 	b := new(Browser)
 	id := openPage(t, b, page(i))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL()+"/authorize",
-		strings.NewReader(url.Values{"id": {id}, "user": {DefaultUser}, "decision": {"allow"}}.Encode()))
+		strings.NewReader(url.Values{"id": {id}, "user": {defaultUser}, "decision": {"allow"}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +203,8 @@ func TestExpiringMap(t *testing.T) {
 		for n := range 5 {
 			entries.put(string(rune('a'+n)), n, time.Now().Add(time.Minute))
 		}
-		if _, found := entries.get("b"); found || len(entries.entries) != 3 || entries.order.Len() != 3 {
-			t.Errorf("%d entries, %d in order", len(entries.entries), entries.order.Len())
+		if _, found := entries.get("b"); found || len(entries.entries) != 3 || len(entries.order) != 3 {
+			t.Errorf("%d entries, %d in order", len(entries.entries), len(entries.order))
 		}
 		if n, found := entries.get("e"); !found || n != 4 {
 			t.Error("the newest entry is missing")

@@ -25,13 +25,11 @@ type Browser struct {
 	// Deny denies access.
 	Deny bool
 
-	// Without are the scopes to deselect.
-	Without []string
-
 	// Transport sends the requests; nil: http.DefaultTransport.
 	Transport http.RoundTripper
 
-	jar http.CookieJar
+	without []string // scopes to deselect
+	jar     http.CookieJar
 }
 
 var (
@@ -63,7 +61,7 @@ func (b *Browser) Authorize(ctx context.Context, page string) (redirect string, 
 	if b.User != "" {
 		form.Set("user", b.User)
 	}
-	for _, scope := range b.Without {
+	for _, scope := range b.without {
 		form["scope"] = slices.DeleteFunc(form["scope"], func(selected string) bool { return selected == scope })
 	}
 	target, err := url.Parse(page)

@@ -23,14 +23,14 @@ import (
 
 // Defaults of [Config], and limits.
 const (
-	DefaultUser                 = "developer"
-	defaultAccessTokenLifetime  = 5 * time.Minute
-	defaultRefreshTokenLifetime = 24 * time.Hour
+	defaultUser                = "developer"
+	defaultAccessTokenLifetime = 5 * time.Minute
+	refreshTokenLifetime       = 24 * time.Hour
 
 	consentLifetime = 10 * time.Minute
 	codeLifetime    = time.Minute
 
-	maxClients   = 1000  // registered and fetched
+	maxClients   = 1000  // registered
 	maxConsents  = 1000  // open consent pages
 	maxCodes     = 1000  // authorization codes
 	maxRefreshes = 10000 // refresh tokens, including used ones
@@ -40,31 +40,17 @@ const (
 // Config configures an [Issuer]. With the zero value, the issuer grants any scope for any
 // resource to the user "developer".
 type Config struct {
-	// Address is the address to listen on; empty means "127.0.0.1:0". It must be a loopback
-	// address.
-	Address string
-
-	// Users are the users on the consent page; nil means [DefaultUser].
+	// Users are the users on the consent page; nil means "developer".
 	Users []string
 
 	// Scopes are the supported scopes; nil means that all scopes are supported.
 	Scopes []string
 
-	// Resources are the servers that the issuer issues tokens for (RFC 8707); nil means all
-	// servers. If there is exactly one, it is the default of requests that name none.
-	Resources []string
-
 	// Clients are registered clients.
 	Clients []Client
 
-	// AccessTokenLifetime and RefreshTokenLifetime are the lifetimes of tokens; zero means
-	// five minutes and 24 hours.
-	AccessTokenLifetime  time.Duration
-	RefreshTokenLifetime time.Duration
-
-	// Documents fetches client ID metadata documents. Callers choose the URLs, so the client
-	// must restrict the addresses that it dials. Nil: such documents are not supported.
-	Documents *http.Client
+	// AccessTokenLifetime is the lifetime of access tokens; zero means five minutes.
+	AccessTokenLifetime time.Duration
 
 	// Logger receives issued tokens and failed requests, without secrets; nil disables logging.
 	Logger *slog.Logger
@@ -81,32 +67,21 @@ type Issuer struct {
 	conns  sync.WaitGroup
 	mux    *http.ServeMux
 	proofs jwt.ProofVerifier
+	key    jose.JSONWebKey // published
+	signer jose.Signer
+	static map[string]*Client // of Config
 
 	mu        sync.Mutex
-	keys      []*signingKey       // the last one signs
-	static    map[string]*Client  // of Config
-	clients   *expiring[*Client]  // by ID: registered and fetched
+	clients   *expiring[*Client]  // registered, by ID
 	consents  *expiring[*consent] // by ID
 	codes     *expiring[*code]    // by digest
 	refreshes *expiring[*refresh] // by digest
 }
 
-// Start returns an issuer that serves until [Issuer.Close]. It fails if the address is not a
-// loopback address, or if the configuration is invalid.
+// Start returns an issuer that serves on a free port of 127.0.0.1 until [Issuer.Close]. It fails if the configuration
+// is invalid.
 func Start(config Config) (*Issuer, error) {
-	if config.Address == "" {
-		config.Address = "127.0.0.1:0"
-	}
-	host, _, err := net.SplitHostPort(config.Address)
-	if err != nil {
-		return nil, fmt.Errorf("devissuer: address %q: %w", config.Address, err)
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil,
-			fmt.Errorf("devissuer: address %q must be a loopback address, 127.0.0.1 or [::1]: the issuer has no "+
-				"passwords", config.Address)
-	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", config.Address)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0") // it has no passwords
 	if err != nil {
 		return nil, fmt.Errorf("devissuer: %w", err)
 	}
@@ -115,7 +90,7 @@ func Start(config Config) (*Issuer, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	i.server = &http.Server{
-		Handler:           i,
+		Handler:           http.HandlerFunc(i.serve),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -134,18 +109,10 @@ func Start(config Config) (*Issuer, error) {
 // newIssuer returns an issuer with the given host, which does not listen.
 func newIssuer(config Config, host string) (*Issuer, error) {
 	if len(config.Users) == 0 {
-		config.Users = []string{DefaultUser}
+		config.Users = []string{defaultUser}
 	}
 	if config.AccessTokenLifetime <= 0 {
 		config.AccessTokenLifetime = defaultAccessTokenLifetime
-	}
-	if config.RefreshTokenLifetime <= 0 {
-		config.RefreshTokenLifetime = defaultRefreshTokenLifetime
-	}
-	for _, resource := range config.Resources {
-		if err := checkResource(resource); err != nil {
-			return nil, fmt.Errorf("devissuer: Config.Resources: %w", err)
-		}
 	}
 	for _, scope := range config.Scopes {
 		if !isScope(scope) {
@@ -177,7 +144,7 @@ func newIssuer(config Config, host string) (*Issuer, error) {
 		i.static[c.ID] = &c
 	}
 	i.mux = i.routes()
-	return i, i.RotateKey()
+	return i, i.makeKey()
 }
 
 // URL returns the issuer identifier, which is also its base URL, such as
@@ -202,9 +169,9 @@ func (i *Issuer) countConns(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// ServeHTTP implements [http.Handler]. It rejects requests whose Host header is not the
-// issuer's address: a web page could send them through a name that resolves to it.
-func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve rejects requests whose Host header is not the issuer's address: a web page could send them through a name that
+// resolves to it.
+func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -245,8 +212,7 @@ func (i *Issuer) routes() *http.ServeMux {
 
 const metadataPath = "/.well-known/oauth-authorization-server"
 
-// metadata is the metadata document of RFC 8414, with the members of RFC 9207, RFC 9449 and
-// client ID metadata documents.
+// metadata is the metadata document of RFC 8414, with the members of RFC 9207 and RFC 9449.
 type metadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`
@@ -261,7 +227,6 @@ type metadata struct {
 	AuthMethods           []string `json:"token_endpoint_auth_methods_supported"`
 	ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
-	ClientDocuments       bool     `json:"client_id_metadata_document_supported"`
 	ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
 }
 
@@ -280,7 +245,6 @@ func (i *Issuer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		AuthMethods:           []string{authNone, authBasic, authPost},
 		ChallengeMethods:      []string{"S256"},
 		IssParameter:          true,
-		ClientDocuments:       i.config.Documents != nil,
 		ProofAlgorithms:       i.proofs.Algorithms(),
 	})
 }
@@ -292,32 +256,18 @@ func writeJSON(w http.ResponseWriter, status int, document any) {
 	_ = json.NewEncoder(w).Encode(document)
 }
 
-// maxKeys is the maximum number of published keys, including the signing key.
-const maxKeys = 4
-
-type signingKey struct {
-	public jose.JSONWebKey
-	signer jose.Signer
-}
-
-// RotateKey replaces the signing key. The three previous keys remain published, so that
-// tokens signed with them can be verified.
-func (i *Issuer) RotateKey() error {
+// makeKey makes the signing key.
+func (i *Issuer) makeKey() error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("devissuer: %w", err)
 	}
 	key := jose.JSONWebKey{Key: private, KeyID: secret(), Algorithm: string(jose.ES256), Use: "sig"}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
+	i.key = key.Public()
+	i.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
 		new(jose.SignerOptions).WithType("at+jwt")) // RFC 9068, section 2.1
 	if err != nil {
 		return fmt.Errorf("devissuer: %w", err)
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.keys = append(i.keys, &signingKey{public: key.Public(), signer: signer})
-	if len(i.keys) > maxKeys {
-		i.keys = i.keys[len(i.keys)-maxKeys:]
 	}
 	return nil
 }
@@ -328,25 +278,16 @@ func (i *Issuer) sign(claims any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	i.mu.Lock()
-	signer := i.keys[len(i.keys)-1].signer
-	i.mu.Unlock()
-	signed, err := signer.Sign(payload)
+	signed, err := i.signer.Sign(payload)
 	if err != nil {
 		return "", err
 	}
 	return signed.CompactSerialize()
 }
 
-// serveKeys serves the public keys (RFC 7517).
+// serveKeys serves the public key (RFC 7517).
 func (i *Issuer) serveKeys(w http.ResponseWriter, r *http.Request) {
-	var set jose.JSONWebKeySet
-	i.mu.Lock()
-	for _, key := range i.keys {
-		set.Keys = append(set.Keys, key.public)
-	}
-	i.mu.Unlock()
-	writeJSON(w, http.StatusOK, set)
+	writeJSON(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key}})
 }
 
 // crossOrigin allows pages of all origins to read the response. It is for endpoints that use

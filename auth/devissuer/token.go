@@ -1,7 +1,6 @@
 package devissuer
 
 import (
-	"container/list"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
@@ -187,7 +186,7 @@ func (i *Issuer) clientCredentials(r *http.Request, c *Client, thumbprint string
 	if c.Secret == "" {
 		return tokens{}, fail("unauthorized_client", "a public client cannot use client_credentials")
 	}
-	resource, failed := i.resource(r.PostForm["resource"])
+	resource, failed := resourceOf(r.PostForm["resource"])
 	if failed != nil {
 		return tokens{}, failed
 	}
@@ -324,7 +323,7 @@ func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, erro
 	if renewable {
 		issued.Refresh = secret()
 		i.mu.Lock()
-		i.refreshes.put(digest.Of(issued.Refresh), &refresh{grant: g}, time.Now().Add(i.config.RefreshTokenLifetime))
+		i.refreshes.put(digest.Of(issued.Refresh), &refresh{grant: g}, time.Now().Add(refreshTokenLifetime))
 		i.mu.Unlock()
 	}
 	return issued, nil
@@ -335,47 +334,39 @@ func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, erro
 // that the time of a lookup does not depend on the secret.
 type expiring[T any] struct {
 	max     int
-	entries map[string]*list.Element
-	order   *list.List // of entry[T], oldest first
+	entries map[string]entry[T]
+	order   []string // keys, oldest first; those that were removed remain until they are the oldest
 }
 
 type entry[T any] struct {
-	key   string
 	value T
 	until time.Time // zero: no expiry
 }
 
 func newExpiring[T any](limit int) *expiring[T] {
-	return &expiring[T]{max: limit, entries: make(map[string]*list.Element), order: list.New()}
+	return &expiring[T]{max: limit, entries: make(map[string]entry[T])}
 }
 
+// put adds an entry with a new key.
 func (x *expiring[T]) put(key string, value T, until time.Time) {
-	x.remove(key)
-	for x.order.Len() >= x.max {
-		x.remove(x.order.Front().Value.(entry[T]).key)
+	for len(x.order) >= x.max {
+		delete(x.entries, x.order[0])
+		x.order = x.order[1:]
 	}
-	x.entries[key] = x.order.PushBack(entry[T]{key, value, until})
+	x.entries[key] = entry[T]{value, until}
+	x.order = append(x.order, key)
 }
 
 func (x *expiring[T]) get(key string) (value T, found bool) {
-	e, found := x.entries[key]
-	if !found {
+	stored, found := x.entries[key]
+	if found && !stored.until.IsZero() && !time.Now().Before(stored.until) {
+		delete(x.entries, key)
 		return value, false
 	}
-	stored := e.Value.(entry[T])
-	if !stored.until.IsZero() && !time.Now().Before(stored.until) {
-		x.remove(key)
-		return value, false
-	}
-	return stored.value, true
+	return stored.value, found
 }
 
-func (x *expiring[T]) remove(key string) {
-	if e, found := x.entries[key]; found {
-		x.order.Remove(e)
-		delete(x.entries, key)
-	}
-}
+func (x *expiring[T]) remove(key string) { delete(x.entries, key) }
 
 // secret returns a random text with at least 128 bits.
 func secret() string { return rand.Text() }

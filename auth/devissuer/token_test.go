@@ -7,9 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -227,52 +225,6 @@ func TestInvalidRegistrationsAreRejected(t *testing.T) {
 		if got := register(t, i, body); got.Status != 400 || got.Error != code {
 			t.Errorf("%.60s: %+v", body, got)
 		}
-	}
-}
-
-func TestClientMetadataDocuments(t *testing.T) {
-	var host *httptest.Server
-	host = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := host.URL + r.URL.Path
-		w.Header().Set("Content-Type", "application/json")
-		body := `{"client_id":%q,"client_name":"An app","redirect_uris":["` + redirectURI + `"]%s}`
-		switch r.URL.Path {
-		case "/good.json":
-			fmt.Fprintf(w, body, id, "")
-		case "/other.json":
-			fmt.Fprintf(w, body, host.URL+"/good.json", "")
-		case "/secret.json":
-			fmt.Fprintf(w, body, id, `,"client_secret":"x"`)
-		case "/long.json":
-			fmt.Fprintf(w, body, id, `,"x":"`+strings.Repeat("x", maxDocument)+`"`)
-		case "/moved.json":
-			http.Redirect(w, r, "/good.json", http.StatusFound)
-		case "/page.json":
-			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprintf(w, body, id, "")
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	defer host.Close()
-	i := start(t, Config{Documents: host.Client()})
-
-	id := host.URL + "/good.json"
-	params := authorize(t, new(Browser), page(i, "client_id", id))
-	issued := token(t, i, "grant_type", "authorization_code", "client_id", id, "code", params.Get("code"),
-		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
-	if claims, err := verify(t, i, issued.Access); err != nil || claims.Client != id {
-		t.Errorf("%+v, %+v, %v", issued, claims, err)
-	}
-	for _, path := range []string{"/other.json", "/secret.json", "/long.json", "/moved.json", "/page.json",
-		"/missing.json", "/", "/good.json#x"} {
-		if location, err := new(Browser).Authorize(t.Context(), page(i, "client_id", host.URL+path)); err == nil {
-			t.Errorf("%s: redirect to %s", path, location)
-		}
-	}
-	if location, err := new(Browser).Authorize(t.Context(),
-		page(i, "client_id", id, "redirect_uri", "https://evil.example/")); err == nil {
-		t.Errorf("redirect to %s", location)
 	}
 }
 
