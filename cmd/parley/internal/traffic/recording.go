@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Version is the version of the format that [NewWriter] writes. [NewReader] rejects higher versions.
+// Version is the version of the format that [NewWriter] writes. [ReadAll] rejects higher versions.
 const Version = 1
 
 // Bounds of a recording.
@@ -121,32 +121,29 @@ type line struct {
 	Base64 []byte          `json:"base64,omitzero"`
 }
 
-// Reader reads a recording. It is not safe for concurrent use.
-type Reader struct {
-	header Header
+// reader reads the lines of a recording.
+type reader struct {
 	r      *bufio.Reader
 	number int // of the last line
 	buffer []byte
 }
 
-// NewReader reads the header of a recording. The error says what is wrong if r has no recording.
-func NewReader(r io.Reader) (*Reader, error) {
-	in := &Reader{r: bufio.NewReaderSize(r, 64<<10)}
-	text, err := in.line()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the recording is empty")
+// header reads the first line. The error says what is wrong if the file is no recording.
+func (r *reader) header() (h Header, err error) {
+	text, err := r.line()
+	switch {
+	case errors.Is(err, io.EOF):
+		return h, errors.New("the recording is empty")
+	case err != nil:
+		return h, err
+	case decode(text, &h) != nil || h.Version == 0:
+		return h, errors.New("line 1: not a recording: the first line must be an object with parleyRecording")
+	case h.Version > Version:
+		return h,
+			fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a newer "+
+				"parley", h.Version, Version)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := decode(text, &in.header); err != nil || in.header.Version == 0 {
-		return nil, errors.New("line 1: not a recording: the first line must be an object with parleyRecording")
-	}
-	if in.header.Version > Version {
-		return nil, fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a "+
-			"newer parley", in.header.Version, Version)
-	}
-	return in, nil
+	return h, nil
 }
 
 // IsRecording reports whether r begins like a recording of any version: with an object of one line that has
@@ -159,14 +156,8 @@ func IsRecording(r io.Reader) bool {
 	return (err == nil || errors.Is(err, io.EOF)) && decode(line, &h) == nil && h.Version != nil
 }
 
-// Header returns the first line.
-func (r *Reader) Header() Header { return r.header }
-
-// Line returns the number of the line of the last event.
-func (r *Reader) Line() int { return r.number }
-
-// Next returns the next event, or io.EOF at the end. Other errors name the line. The caller owns the event.
-func (r *Reader) Next() (Event, error) {
+// next returns the next event, or io.EOF at the end. Other errors name the line. The caller owns the event.
+func (r *reader) next() (Event, error) {
 	for {
 		text, err := r.line()
 		if err != nil {
@@ -208,7 +199,7 @@ func (e *Event) check() error {
 }
 
 // line returns the next line without its end. It is valid until the next call.
-func (r *Reader) line() ([]byte, error) {
+func (r *reader) line() ([]byte, error) {
 	r.number++
 	r.buffer = r.buffer[:0]
 	for {
@@ -255,16 +246,17 @@ func ReadFile(path string) (Header, []Entry, error) {
 
 // ReadAll reads a whole recording, of at most MaxFile bytes of messages.
 func ReadAll(r io.Reader) (Header, []Entry, error) {
-	in, err := NewReader(r)
+	in := &reader{r: bufio.NewReaderSize(r, 64<<10)}
+	h, err := in.header()
 	if err != nil {
 		return Header{}, nil, err
 	}
 	var entries []Entry
 	size := 0
 	for {
-		e, err := in.Next()
+		e, err := in.next()
 		if errors.Is(err, io.EOF) {
-			return in.header, entries, nil
+			return h, entries, nil
 		}
 		if err != nil {
 			return Header{}, nil, err
