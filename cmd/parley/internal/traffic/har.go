@@ -19,165 +19,106 @@ var ErrNoHTTP = errors.New("the recording has no HTTP traffic")
 // WriteHAR writes the HTTP traffic of a recording as a HTTP Archive (HAR 1.2), which browsers and other tools
 // read. The events of an event stream become the text of its response.
 func WriteHAR(w io.Writer, h Header, entries []Entry) error {
-	name, version, _ := strings.Cut(h.Program, " ")
-	doc := har{Log: harLog{Version: "1.2", Creator: harCreator{name, version}, Entries: []*harEntry{}}}
-	exchanges := make(map[exchangeKey]*harEntry)
-	for _, e := range entries {
-		if e.Wire != HTTP {
-			continue
-		}
-		key := exchangeKey{e.Peer, e.Exchange}
-		x := exchanges[key]
-		if x == nil {
-			if e.Request == nil {
-				continue // the recording began later
-			}
-			x = newHAREntry(&e.Event)
-			exchanges[key] = x
-			doc.Log.Entries = append(doc.Log.Entries, x)
-		}
-		x.add(&e.Event)
+	type key struct { // of an exchange in a recording of several servers
+		peer   string
+		number int64
 	}
-	if len(doc.Log.Entries) == 0 {
+	var all []*exchange
+	exchanges := make(map[key]*exchange)
+	for i := range entries {
+		e := &entries[i].Event
+		x := exchanges[key{e.Peer, e.Exchange}]
+		switch {
+		case e.Wire != HTTP:
+		case x != nil:
+			x.add(e)
+		case e.Request != nil: // otherwise the recording began later
+			x = &exchange{request: e, comment: e.Error}
+			exchanges[key{e.Peer, e.Exchange}] = x
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
 		return ErrNoHTTP
 	}
+	var archived []object
+	for _, x := range all {
+		archived = append(archived, x.archived())
+	}
+	name, version, _ := strings.Cut(h.Program, " ")
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", " ")
-	return out.Encode(doc)
+	return out.Encode(object{"log": object{"version": "1.2", "creator": object{"name": name, "version": version},
+		"entries": archived}})
 }
 
-// exchangeKey identifies an exchange in a recording of several servers.
-type exchangeKey struct {
-	peer   string
-	number int64
+// object is a JSON object.
+type object = map[string]any
+
+// exchange is an HTTP request and its response.
+type exchange struct {
+	request     *Event
+	response    Response // its status is 0 if there is none
+	body        []byte
+	wait, total time.Duration // until the response, and until its end
+	comment     string
 }
 
-type har struct {
-	Log harLog `json:"log"`
-}
-
-type harLog struct {
-	Version string      `json:"version"`
-	Creator harCreator  `json:"creator"`
-	Entries []*harEntry `json:"entries"`
-}
-
-type harCreator struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-type harEntry struct {
-	Started  time.Time   `json:"startedDateTime"`
-	Time     float64     `json:"time"` // in milliseconds
-	Request  harRequest  `json:"request"`
-	Response harResponse `json:"response"`
-	Cache    struct{}    `json:"cache"`
-	Timings  harTimings  `json:"timings"`
-	Comment  string      `json:"comment,omitempty"`
-}
-
-type harTimings struct {
-	Send    float64 `json:"send"`
-	Wait    float64 `json:"wait"`
-	Receive float64 `json:"receive"`
-}
-
-type harRequest struct {
-	Method      string    `json:"method"`
-	URL         string    `json:"url"`
-	HTTPVersion string    `json:"httpVersion"`
-	Cookies     []harPair `json:"cookies"`
-	Headers     []harPair `json:"headers"`
-	Query       []harPair `json:"queryString"`
-	Body        *harBody  `json:"postData,omitempty"`
-	HeadersSize int       `json:"headersSize"` // -1: unknown
-	BodySize    int       `json:"bodySize"`
-}
-
-type harBody struct {
-	Type string `json:"mimeType"`
-	Text string `json:"text"`
-}
-
-type harResponse struct {
-	Status      int        `json:"status"` // 0: no response
-	StatusText  string     `json:"statusText"`
-	HTTPVersion string     `json:"httpVersion"`
-	Cookies     []harPair  `json:"cookies"`
-	Headers     []harPair  `json:"headers"`
-	Content     harContent `json:"content"`
-	Redirect    string     `json:"redirectURL"`
-	HeadersSize int        `json:"headersSize"`
-	BodySize    int        `json:"bodySize"`
-}
-
-type harContent struct {
-	Size     int    `json:"size"`
-	Type     string `json:"mimeType"`
-	Text     string `json:"text,omitempty"`
-	Encoding string `json:"encoding,omitempty"`
-}
-
-type harPair struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-func newHAREntry(e *Event) *harEntry {
-	return &harEntry{
-		Started: e.Time,
-		Request: harRequest{HTTPVersion: "HTTP/1.1", Cookies: []harPair{}, Headers: []harPair{}, Query: []harPair{},
-			HeadersSize: -1},
-		Response: harResponse{HTTPVersion: "HTTP/1.1", Cookies: []harPair{}, Headers: []harPair{}, HeadersSize: -1},
-	}
-}
-
-// add adds an event of the exchange.
-func (x *harEntry) add(e *Event) {
-	elapsed := float64(e.Time.Sub(x.Started)) / float64(time.Millisecond)
-	x.Time = max(x.Time, elapsed)
+// add adds an event after the request.
+func (x *exchange) add(e *Event) {
+	x.total = max(x.total, e.Time.Sub(x.request.Time))
 	if e.Error != "" {
-		x.Comment = e.Error
+		x.comment = e.Error
 	}
-	if e.Request != nil {
-		x.Request.Method, x.Request.URL = e.Request.Method, e.Request.URL
-		x.Request.Headers = pairs(e.Request.Header)
-		if u, err := url.Parse(e.Request.URL); err == nil {
-			x.Request.Query = pairs(u.Query())
-		}
-		if x.Request.BodySize = len(e.Message); len(e.Message) > 0 {
-			x.Request.Body = &harBody{e.Request.Header.Get("Content-Type"), string(e.Message)}
-		}
-		return
-	}
-	content := &x.Response.Content
 	if e.Response != nil {
-		x.Timings.Wait = elapsed
-		x.Response.Status, x.Response.StatusText = e.Response.Status, http.StatusText(e.Response.Status)
-		x.Response.Headers, x.Response.Redirect = pairs(e.Response.Header), e.Response.Header.Get("Location")
-		content.Type = e.Response.Header.Get("Content-Type")
+		x.response, x.wait = *e.Response, x.total
 	}
-	x.Timings.Receive = max(0, x.Time-x.Timings.Wait)
-	switch {
-	case e.Stream != nil:
-		content.Text += e.text()
-	case utf8.Valid(e.Message):
-		content.Text += string(e.Message)
-	default:
-		content.Text, content.Encoding = base64.StdEncoding.EncodeToString(e.Message), "base64"
+	if e.Stream != nil {
+		x.body = append(x.body, e.text()...)
+	} else {
+		x.body = append(x.body, e.Message...)
 	}
-	content.Size += len(e.Message)
-	x.Response.BodySize = content.Size
 }
+
+func (x *exchange) archived() object {
+	message := func(header http.Header, bodySize int) object {
+		return object{"httpVersion": "HTTP/1.1", "cookies": []object{}, "headers": pairs(header), "headersSize": -1,
+			"bodySize": bodySize}
+	}
+	request := message(x.request.Request.Header, len(x.request.Message))
+	request["method"], request["url"], request["queryString"] = x.request.Request.Method, x.request.Request.URL,
+		[]object{}
+	if u, err := url.Parse(x.request.Request.URL); err == nil {
+		request["queryString"] = pairs(u.Query())
+	}
+	if len(x.request.Message) > 0 {
+		request["postData"] = object{"mimeType": x.request.Request.Header.Get("Content-Type"),
+			"text": string(x.request.Message)}
+	}
+	content := object{"size": len(x.body), "mimeType": x.response.Header.Get("Content-Type"), "text": string(x.body)}
+	if !utf8.Valid(x.body) {
+		content["text"], content["encoding"] = base64.StdEncoding.EncodeToString(x.body), "base64"
+	}
+	response := message(x.response.Header, len(x.body))
+	response["status"], response["statusText"] = x.response.Status, http.StatusText(x.response.Status)
+	response["content"], response["redirectURL"] = content, x.response.Header.Get("Location")
+	return object{
+		"startedDateTime": x.request.Time, "time": milliseconds(x.total), "request": request, "response": response,
+		"cache":   object{},
+		"timings": object{"send": 0, "wait": milliseconds(x.wait), "receive": milliseconds(x.total - x.wait)},
+		"comment": x.comment,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // text returns an event as its stream has it.
 func (e *Event) text() string {
 	var b strings.Builder
-	for _, f := range []harPair{{"id", e.Stream.ID}, {"event", e.Stream.Name}, {"retry", e.Stream.Retry}} {
-		if f.Value != "" {
-			b.WriteString(f.Name + ": " + f.Value + "\n")
+	for _, f := range [][2]string{{"id", e.Stream.ID}, {"event", e.Stream.Name}, {"retry", e.Stream.Retry}} {
+		if f[1] != "" {
+			b.WriteString(f[0] + ": " + f[1] + "\n")
 		}
 	}
 	if len(e.Message) > 0 {
@@ -187,13 +128,13 @@ func (e *Event) text() string {
 }
 
 // pairs returns the values of a header or query, sorted by name.
-func pairs(values map[string][]string) []harPair {
-	out := []harPair{}
+func pairs(values map[string][]string) []object {
+	out := []object{}
 	for name, list := range values {
 		for _, value := range list {
-			out = append(out, harPair{name, value})
+			out = append(out, object{"name": name, "value": value})
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	sort.SliceStable(out, func(i, j int) bool { return out[i]["name"].(string) < out[j]["name"].(string) })
 	return out
 }
