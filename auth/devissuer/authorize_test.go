@@ -170,16 +170,6 @@ func TestUnknownUserCannotLogIn(t *testing.T) {
 	}
 }
 
-func TestClientNamesAreEscaped(t *testing.T) {
-	i := start(t, Config{Clients: []Client{{ID: "editor", Name: `<script>alert(1)</script>`,
-		RedirectURIs: []string{redirectURI}}}})
-	b := new(Browser)
-	body, _, err := b.do(t.Context(), http.MethodGet, page(i), nil)
-	if err != nil || strings.Contains(body, "<script") || !strings.Contains(body, "&lt;script&gt;") {
-		t.Errorf("%s, %v", body, err)
-	}
-}
-
 // Every value of the consent page can come from a client.
 func TestValuesOfTheConsentPageAreEscaped(t *testing.T) {
 	const value, escaped = `"'<&>`, "&#34;&#39;&lt;&amp;&gt;"
