@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,9 +182,8 @@ func (b *builder) tool(place jsontext.Pointer, tool mcp.Tool, e *entry) {
 		options = append(options, server.AsTask(server.TaskOptions{Support: e.Task}))
 	}
 	s := b.script("tools/call "+tool.Name, place, e.Responses,
-		func(place jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
-			return b.toolResult(place, r, output)
-		})
+		[]string{"text", "content", "structuredContent", "isError"},
+		func(r *responseEntry) (json.RawMessage, error) { return toolResult(r, output) })
 	if len(e.Responses) == 0 {
 		s.responses = []*response{{echo: true}}
 	}
@@ -201,10 +201,7 @@ func (b *builder) checkSchema(place jsontext.Pointer, text json.RawMessage) *sch
 }
 
 // toolResult returns the result of a tool, or nil if the response has none.
-func (b *builder) toolResult(place jsontext.Pointer, r *responseEntry, output *schema.Schema) (json.RawMessage, error) {
-	if err := r.only("text", "content", "structuredContent", "isError"); err != nil {
-		return nil, err
-	}
+func toolResult(r *responseEntry, output *schema.Schema) (json.RawMessage, error) {
 	if r.Text == nil && r.Content == nil && r.StructuredContent == nil {
 		if r.IsError {
 			return nil, errors.New("isError needs a text")
@@ -258,11 +255,8 @@ func (b *builder) template(place jsontext.Pointer, t mcp.ResourceTemplate, e *en
 
 // contents returns the script of a resource or template.
 func (b *builder) contents(subject string, place jsontext.Pointer, e *entry) *script {
-	return b.script(subject, place, b.responses(place, e),
-		func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
-			if err := r.only("text", "blob"); err != nil {
-				return nil, err
-			}
+	return b.script(subject, place, b.responses(place, e), []string{"text", "blob"},
+		func(r *responseEntry) (json.RawMessage, error) {
 			member, value := "text", r.Text
 			if r.Blob != nil {
 				member, value = "blob", r.Blob
@@ -278,11 +272,8 @@ func (b *builder) contents(subject string, place jsontext.Pointer, e *entry) *sc
 }
 
 func (b *builder) prompt(place jsontext.Pointer, p mcp.Prompt, e *entry) {
-	s := b.script("prompts/get "+p.Name, place, b.responses(place, e),
-		func(_ jsontext.Pointer, r *responseEntry) (json.RawMessage, error) {
-			if err := r.only("text", "messages"); err != nil {
-				return nil, err
-			}
+	s := b.script("prompts/get "+p.Name, place, b.responses(place, e), []string{"text", "messages"},
+		func(r *responseEntry) (json.RawMessage, error) {
 			messages := r.Messages
 			if r.Text != nil {
 				text, err := json.Marshal(*r.Text)
@@ -329,9 +320,10 @@ func (b *builder) responses(place jsontext.Pointer, e *entry) []responseEntry {
 	return e.Responses
 }
 
-// script returns the script of some responses. result returns the result of one, or nil if it has none.
-func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry,
-	result func(jsontext.Pointer, *responseEntry) (json.RawMessage, error)) *script {
+// script returns the script of some responses. Members are those that a result of this kind has, and result returns the
+// result of a response, or nil if it has none.
+func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry, members []string,
+	result func(*responseEntry) (json.RawMessage, error)) *script {
 	s := &script{subject: subject}
 	for i := range entries {
 		e, place := &entries[i], place+at("responses", i)
@@ -340,34 +332,23 @@ func (b *builder) script(subject string, place jsontext.Pointer, entries []respo
 			r.steps = append(r.steps, b.step(place+at("steps", j), &e.Steps[j]))
 		}
 		var err error
-		if r.outcome, err = e.outcome(); err != nil {
-			b.fail(place, err)
+		r.outcome, err = e.outcome()
+		b.fail(place, err)
+		if err = e.only(members); err == nil {
+			r.result, err = result(e)
 		}
-		if r.result, err = result(place, e); err != nil {
-			b.fail(place, err)
-		}
+		b.fail(place, err)
 		if n := r.outcome.ends(); n != 1 {
-			b.fail(place, fmt.Errorf("the response must have one of text, %sresult, error, fault and status, not %d",
-				e.kinds(subject), n))
+			b.fail(place, fmt.Errorf("the response must have one of %s, result, error, fault and status, not %d",
+				strings.TrimSuffix(strings.Join(members, ", "), ", isError"), n))
 		}
 		s.responses = append(s.responses, r)
 	}
 	return s
 }
 
-// kinds returns the members with results of a kind of request, for errors.
-func (e *responseEntry) kinds(subject string) string {
-	switch {
-	case strings.HasPrefix(subject, mcp.MethodCallTool):
-		return "content, structuredContent, "
-	case strings.HasPrefix(subject, mcp.MethodGetPrompt):
-		return "messages, "
-	}
-	return "blob, "
-}
-
 // only returns an error if a response has a member for the results of another kind of request.
-func (e *responseEntry) only(allowed ...string) error {
+func (e *responseEntry) only(allowed []string) error {
 	for _, m := range []struct {
 		name string
 		set  bool
@@ -375,7 +356,7 @@ func (e *responseEntry) only(allowed ...string) error {
 		{"content", e.Content != nil}, {"structuredContent", e.StructuredContent != nil}, {"isError", e.IsError},
 		{"blob", e.Blob != nil}, {"messages", e.Messages != nil},
 	} {
-		if m.set && !strings.Contains(" "+strings.Join(allowed, " ")+" ", " "+m.name+" ") {
+		if m.set && !slices.Contains(allowed, m.name) {
 			return fmt.Errorf("%s has no effect here; use %s", m.name, strings.Join(allowed, ", "))
 		}
 	}
