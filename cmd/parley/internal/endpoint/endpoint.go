@@ -304,8 +304,8 @@ func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.List
 
 // observer prints and records what clients send to a server of this program, and what it sends to them.
 type observer struct {
-	tracer   *traffic.Tracer   // nil without --trace
-	recorder *traffic.Recorder // nil without --record
+	tracer   *traffic.Tracer // nil without --trace
+	recorder *traffic.Writer // nil without --record
 }
 
 // observer returns the observer for the flags --trace and --record. Target names the server in a recording.

@@ -102,7 +102,7 @@ func tapServer(cmd *cobra.Command, flags *tapFlags, name string) error {
 }
 
 // reporter returns a function that prints and records events.
-func (f *tapFlags) reporter(cmd *cobra.Command, r *traffic.Recorder) func(traffic.Event) {
+func (f *tapFlags) reporter(cmd *cobra.Command, r *traffic.Writer) func(traffic.Event) {
 	t := traffic.NewTracer(cmd.ErrOrStderr())
 	return func(e traffic.Event) {
 		r.Report(e)

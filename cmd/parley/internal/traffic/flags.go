@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ import (
 type Flags struct {
 	path     string
 	NoRedact bool
-	open     *Recorder // nil: not yet, or no recording
+	open     *Writer // nil: not yet, or no recording
 }
 
 // Add adds the flags to a command. The recording ends with the command.
@@ -30,53 +29,23 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := run(cmd, args)
-		if incomplete := f.open.close(); incomplete != nil {
-			cmd.PrintErrln("parley: warning: " + incomplete.Error())
+		if f.open != nil {
+			if incomplete := f.open.Close(); incomplete != nil {
+				cmd.PrintErrln("parley: warning: the recording is incomplete: " + incomplete.Error())
+			}
 		}
 		return err
 	}
 }
 
-// Recorder writes a recording. A nil recorder writes nothing.
-type Recorder struct {
-	*Writer
-	file *os.File
-}
-
-// Start creates the file of --record, if there is one.
-func (f *Flags) Start(target string) (*Recorder, error) {
-	if f.path == "" {
-		return nil, nil
+// Start creates the file of --record, if there is one. Otherwise the Writer is nil.
+func (f *Flags) Start(target string) (w *Writer, err error) {
+	if f.path != "" {
+		w, err = Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target,
+			KeepSecrets: f.NoRedact})
+		f.open = w
 	}
-	w, file, err := Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target,
-		KeepSecrets: f.NoRedact})
-	if err != nil {
-		return nil, err
-	}
-	f.open = &Recorder{w, file}
-	return f.open, nil
-}
-
-// Report writes an event. The method close returns the error of a write that fails.
-func (r *Recorder) Report(e Event) {
-	if r != nil {
-		_ = r.Write(e)
-	}
-}
-
-// close closes the file. It returns an error if the recording is incomplete.
-func (r *Recorder) close() error {
-	if r == nil {
-		return nil
-	}
-	err := r.Err()
-	if closed := r.file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("the recording is incomplete: %w", err)
-	}
-	return nil
+	return w, err
 }
 
 // RecordedTarget returns the target in the header of a recording. A URL is complete, so that parley replay finds the

@@ -5,6 +5,7 @@ package traffic
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -273,9 +274,10 @@ type Writer struct {
 	now    func() time.Time
 	redact *redactor // nil: secrets are kept
 
-	mu  sync.Mutex
-	w   io.Writer
-	err error // of the first write that has failed
+	mu   sync.Mutex
+	w    io.Writer
+	file *os.File // of Create
+	err  error    // of the first write that has failed
 }
 
 // WriterOptions change what a Writer writes. The zero value is the default.
@@ -308,19 +310,34 @@ func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
 }
 
 // Create creates the file of a recording, which only its owner can read. An existing file is an error.
-func Create(path string, o WriterOptions) (*Writer, *os.File, error) {
+func Create(path string, o WriterOptions) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, nil, fmt.Errorf("cannot record: %w; remove the file, or choose another name", err)
+		return nil, fmt.Errorf("cannot record: %w; remove the file, or choose another name", err)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot record: %w", err)
+		return nil, fmt.Errorf("cannot record: %w", err)
 	}
 	w, err := NewWriter(f, o)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("cannot record: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("cannot record: %w", err), f.Close())
 	}
-	return w, f, nil
+	w.file = f
+	return w, nil
+}
+
+// Report writes an event, unless the Writer is nil. [Writer.Close] returns the error of a write that fails.
+func (w *Writer) Report(e Event) {
+	if w != nil {
+		_ = w.Write(e)
+	}
+}
+
+// Close closes the file of [Create]. It returns the error of the first write that has failed.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(w.err, w.file.Close())
 }
 
 // Write writes an event. It sets the time if there is none. Write keeps and changes nothing of e. After a
@@ -347,13 +364,6 @@ func (w *Writer) Write(e Event) error {
 	}
 	w.err = err
 	return err
-}
-
-// Err returns the error of the first write that has failed.
-func (w *Writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
 }
 
 // appendEvent returns the line of an event. A message that is JSON without line feeds becomes a member without a

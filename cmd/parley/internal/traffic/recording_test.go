@@ -183,27 +183,27 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if f.writes != 2 || w.Err() != os.ErrClosed {
-		t.Errorf("%d writes, %v", f.writes, w.Err())
+	if f.writes != 2 {
+		t.Errorf("%d writes", f.writes)
 	}
 }
 
 func TestCreateKeepsAnExistingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
-	w, f, err := Create(path, WriterOptions{})
+	w, err := Create(path, WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Write(Event{From: Client, Wire: Stdio}); err != nil {
 		t.Error(err)
 	}
-	if err := f.Close(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
 		t.Error(entries, err)
 	}
-	if _, _, err := Create(path, WriterOptions{}); err == nil ||
+	if _, err := Create(path, WriterOptions{}); err == nil ||
 		!strings.HasSuffix(err.Error(), "file exists; remove the file, or choose another name") {
 		t.Error(err)
 	}
