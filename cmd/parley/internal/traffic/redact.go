@@ -255,19 +255,24 @@ func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacem
 	var out []byte
 	copied := 0
 	for {
-		kind, length := d.StackIndex(d.StackDepth())
-		isName := kind == '{' && length%2 == 0
-		token, err := d.ReadToken()
-		if err != nil {
-			break // the end
-		}
-		if isName || token.Kind() != '"' && token.Kind() != '0' {
+		parent, length := d.StackIndex(d.StackDepth())
+		kind := d.PeekKind()
+		if parent == '{' && length%2 == 0 || kind != '"' && kind != '0' { // the name of a member, or no text or number
+			if _, err := d.ReadToken(); err != nil {
+				break // the end
+			}
 			continue
 		}
-		end := int(d.InputOffset())
-		start := startOf(text, end, token.Kind() == '"')
-		if replacement, ok := edit(d.StackPointer(), token.String()); ok {
-			out = append(append(out, text[copied:start]...), replacement...)
+		raw, err := d.ReadValue()
+		if err != nil {
+			break
+		}
+		end, value := int(d.InputOffset()), []byte(raw)
+		if kind == '"' {
+			value, _ = jsontext.AppendUnquote(nil, raw) // invalid UTF-8 is replaced
+		}
+		if replacement, ok := edit(d.StackPointer(), string(value)); ok {
+			out = append(append(out, text[copied:end-len(raw)]...), replacement...)
 			copied = end
 		}
 	}
@@ -275,27 +280,4 @@ func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacem
 		return text
 	}
 	return append(out, text[copied:]...)
-}
-
-// startOf returns where the string or number before end starts.
-func startOf(text []byte, end int, isString bool) int {
-	start := end - 1
-	if isString {
-		for start--; text[start] != '"' || escaped(text[:start]); start-- {
-		}
-		return start
-	}
-	for start > 0 && !strings.ContainsRune("[:, \t\r\n", rune(text[start-1])) {
-		start--
-	}
-	return start
-}
-
-// escaped reports whether the character after text is escaped in a JSON string.
-func escaped(text []byte) bool {
-	n := 0
-	for n < len(text) && text[len(text)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
 }
