@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -23,49 +24,57 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 // Approve asks the user of the client whose request is being served, with a form. It is for
 // [host.Host.Approve]. An approval is used once: in 2026-07-28, a repetition of the client's last request is
 // not approved again. The user can allow the tool for the session, where that is possible; see
-// [host.Approval.AllowSession]. Approve returns [host.ErrDeclined] if the user declines or dismisses the form,
-// [ErrCannotAsk] if there is no client or it does not support forms, an error that wraps context.DeadlineExceeded
-// after a.Timeout, and the errors of server.Ask.
+// [host.Approval.AllowSession]. Approve returns false if the user declines or dismisses the form. The errors are
+// [ErrCannotAsk] if there is no client or it does not support forms, one that wraps context.DeadlineExceeded if the
+// answer takes longer than the time between the call of Approve and the deadline of ctx, and the errors of server.Ask.
 //
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
 // have been sent, and the user has approved it once.
-func Approve(ctx context.Context, a *host.Approval) error {
+func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil ||
 		!c.Peer().Capabilities.Elicitation.SupportsForm() {
-		return ErrCannotAsk
+		return false, ErrCannotAsk
 	}
+	timeout := forever
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	sum := approvals.Digest(a)
 	// The key is not that of another request, so that an answer to its question does not count.
-	key := "approve/" + digest.Join([]byte(rpc.From(ctx).Key()), []byte(a.Digest))
-	asked, err := timeOf(ctx, "ask/"+a.Digest)
+	key := "approve/" + digest.Join([]byte(rpc.From(ctx).Key()), []byte(sum))
+	asked, err := timeOf(ctx, "ask/"+sum)
 	if err != nil {
-		return err
+		return false, err
 	}
 	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Key(key))
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
-		return fmt.Errorf("%w: %w", host.ErrDeclined, err)
+		return false, nil
 	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, errors.ErrUnsupported),
 		errors.Is(err, server.ErrCannotAsk):
-		return fmt.Errorf("%w: %w", ErrCannotAsk, err)
+		return false, fmt.Errorf("%w: %w", ErrCannotAsk, err)
 	case err != nil:
-		return err
+		return false, err
 	}
 	switch answer, _ := jsonrpc.Get(content, approvalField); string(answer) {
 	case `"` + allowOnce + `"`:
 	case `"` + allowSession + `"`:
 		a.AllowSession()
 	default:
-		return host.ErrDeclined
+		return false, nil
 	}
-	answered, err := timeOf(ctx, "answer/"+a.Digest)
+	answered, err := timeOf(ctx, "answer/"+sum)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if answered.Sub(asked) > a.Timeout {
-		return fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
+	if answered.Sub(asked) > timeout {
+		return false, fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
 	}
-	return useOnce(ctx, key)
+	err = useOnce(ctx, key)
+	return err == nil, err
 }
+
+const forever = time.Duration(math.MaxInt64)
 
 // timeOf returns the time of its first call with the key, in all rounds of the request.
 func timeOf(ctx context.Context, key string) (time.Time, error) {

@@ -181,7 +181,7 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 			t.Errorf("%s: audit log: %s; paid %d times", r, got, p.paid.Load())
 		}
 	}
-	if err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err,
+	if _, err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err,
 		gateway.ErrCannotAsk) {
 		t.Errorf("outside of a call: %v", err)
 	}

@@ -78,7 +78,7 @@ func (g *Gateway) referToUIs() {
 }
 
 // uiOf returns the URI of the user interface of a tool at the gateway, or "".
-func uiOf(t *host.MergedTool, uri func(string) string) string {
+func uiOf(t *host.Merged[mcp.Tool], uri func(string) string) string {
 	if t.Definition.Meta == nil {
 		return ""
 	}

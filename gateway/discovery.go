@@ -56,7 +56,7 @@ type discovery struct {
 // names that they are to have. Only the list of one server, if any, has changed since the last call.
 func (g *Gateway) discover(changed string) Catalog {
 	g.discovery.setTools(changed, slices.DeleteFunc(slices.Clone(g.tools.byServer[changed]),
-		func(t *registration[host.MergedTool]) bool {
+		func(t *registration[host.Merged[mcp.Tool]]) bool {
 			return g.isDiscovery(t.want) // it is not registered
 		}))
 	var now Catalog
@@ -94,7 +94,7 @@ func (d *discovery) exceeds(budget int, views []*callerView) bool {
 }
 
 // sizeOf returns the number of tools, and the size of their definitions.
-func sizeOf(tools []*registration[host.MergedTool]) Catalog {
+func sizeOf(tools []*registration[host.Merged[mcp.Tool]]) Catalog {
 	size := Catalog{Tools: len(tools)}
 	for _, t := range tools {
 		size.Bytes += len(t.definition)
@@ -103,7 +103,7 @@ func sizeOf(tools []*registration[host.MergedTool]) Catalog {
 }
 
 // setTools replaces the tools of a server.
-func (d *discovery) setTools(server string, tools []*registration[host.MergedTool]) {
+func (d *discovery) setTools(server string, tools []*registration[host.Merged[mcp.Tool]]) {
 	all := make(map[string]map[string]string)
 	if before := d.names.Load(); before != nil {
 		maps.Copy(all, *before)

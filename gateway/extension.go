@@ -82,14 +82,14 @@ func (g *Gateway) addExtensions() error {
 	all := g.host.Status()
 	if len(all) == 0 { // it has not been started
 		for _, config := range g.host.Servers {
-			all = append(all, host.ServerStatus{Name: config.Name, Extensions: config.Extensions})
+			all = append(all, host.ServerStatus{Name: config.Name, Config: &config})
 		}
 	}
 	g.extensions.byServer, g.extensions.registered = make(map[string][]host.Extension), make(map[string]host.Extension)
 	var order []string
 	for _, status := range all {
 		order = append(order, status.Name)
-		g.extensions.byServer[status.Name] = status.Extensions
+		g.extensions.byServer[status.Name] = status.Config.Extensions
 	}
 	return g.registerExtensions(order)
 }
@@ -97,8 +97,8 @@ func (g *Gateway) addExtensions() error {
 // updateExtensions makes the registered extensions match the status of a server.
 func (g *Gateway) updateExtensions(status host.ServerStatus) {
 	x := &g.extensions
-	same := reflect.DeepEqual(x.byServer[status.Name], status.Extensions)
-	if x.byServer[status.Name] = status.Extensions; status.State == host.Removed {
+	same := reflect.DeepEqual(x.byServer[status.Name], status.Config.Extensions)
+	if x.byServer[status.Name] = status.Config.Extensions; status.State == host.Removed {
 		delete(x.byServer, status.Name)
 	}
 	if same {
@@ -148,7 +148,7 @@ func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMe
 		if err != nil {
 			return nil, err
 		}
-		result, err := g.host.CallExtension(ctx, to, method, revision.WithoutMembers(params, "_meta"),
+		result, err := extending.Call(g.host, ctx, to, method, revision.WithoutMembers(params, "_meta"),
 			extensionOptions(ctx, g.options().extension)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
@@ -164,7 +164,7 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, notifyTimeout)
 			defer cancel()
-			err = g.host.NotifyExtension(limited, to, method, revision.WithoutMembers(params, "_meta"))
+			err = extending.Notify(g.host, limited, to, method, revision.WithoutMembers(params, "_meta"))
 		}
 		if err != nil {
 			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method),
@@ -178,7 +178,7 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 func (g *Gateway) extensionError(ctx context.Context, serverName string, err error) error {
 	reported, ok := errors.AsType[*jsonrpc.Error](err)
 	switch {
-	case errors.Is(err, host.ErrUnknownMethod), errors.Is(err, host.ErrUnknownServer):
+	case errors.Is(err, host.ErrUnknown):
 		return jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "%s", err)
 	case ok && reported.Code == jsonrpc.CodeMethodNotFound:
 		return jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "server %q: %s", serverName, reported.Message)

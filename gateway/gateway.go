@@ -73,8 +73,8 @@ type Gateway struct {
 	missing      map[string]string       // the servers whose lists are not known, as the instructions name them
 	capabilities map[string]mcp.ServerCapabilities
 	callers      map[string]bool // the servers with CallerAuth
-	tools        registrations[host.MergedTool]
-	prompts      registrations[host.MergedPrompt]
+	tools        registrations[host.Merged[mcp.Tool]]
+	prompts      registrations[host.Merged[mcp.Prompt]]
 	resources    registrations[mcp.Resource]
 	templates    registrations[mcp.ResourceTemplate]
 }
@@ -82,8 +82,13 @@ type Gateway struct {
 // dialled has the functions of a client that only hosts and gateways need.
 var dialled = link.Get[link.Client[client.Client, client.CallOption]]()
 
-// upstream has the functions of a host that only gateways need.
-var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
+// upstream, extending, approvals and configs have the functions of a host that only gateways need.
+var (
+	upstream  = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
+	extending = link.Get[link.Extensions[host.Host, client.CallOption]]()
+	approvals = link.Get[link.Approval[host.Approval]]()
+	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
+)
 
 // downstream has the functions of a server that only gateways need.
 var downstream = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
@@ -136,13 +141,13 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 // init sets the functions that register with g.server.
 func (g *Gateway) init() {
 	s := g.server
-	g.tools = registrations[host.MergedTool]{
-		kind: "tool", key: func(t *host.MergedTool) string { return t.Name },
+	g.tools = registrations[host.Merged[mcp.Tool]]{
+		kind: "tool", key: func(t *host.Merged[mcp.Tool]) string { return t.Name },
 		register:   g.registerTool,
 		unregister: func(name string) { s.RemoveTool(name); g.removeOrigin(mcp.MethodListTools, name) },
 	}
-	g.prompts = registrations[host.MergedPrompt]{
-		kind: "prompt", key: func(p *host.MergedPrompt) string { return p.Name },
+	g.prompts = registrations[host.Merged[mcp.Prompt]]{
+		kind: "prompt", key: func(p *host.Merged[mcp.Prompt]) string { return p.Name },
 		register:   g.registerPrompt,
 		unregister: func(name string) { s.RemovePrompt(name); g.removeOrigin(mcp.MethodListPrompts, name) },
 	}
@@ -197,7 +202,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		defer g.forget(status.Name)
 	}
 	defer g.setCallerServer(g.servers, status)
-	if status.CallerAuth { // each caller has lists of its own
+	if status.Config.CallerAuth != nil { // each caller has lists of its own
 		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
 		g.callers[status.Name] = true
 	} else {
@@ -260,7 +265,7 @@ func (g *Gateway) present() (servers []string) {
 }
 
 // registerTool registers a tool and returns its name, or "" if it cannot be registered.
-func (g *Gateway) registerTool(serverName, name string, t *host.MergedTool) string {
+func (g *Gateway) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) string {
 	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if g.isDiscovery(name) {
@@ -330,7 +335,8 @@ func (t *Toolset) mayHave(s *host.ServerStatus) bool {
 		if i := strings.IndexAny(pattern, "*?"); i >= 0 {
 			literal = pattern[:i]
 		}
-		return strings.HasPrefix(literal, s.Prefix) || literal != pattern && strings.HasPrefix(s.Prefix, literal)
+		prefix := configs.Prefix(s.Config)
+		return strings.HasPrefix(literal, prefix) || literal != pattern && strings.HasPrefix(prefix, literal)
 	})
 }
 
@@ -345,9 +351,9 @@ func (t *Toolset) filter(status host.ServerStatus) host.ServerStatus {
 		return (all || glob.Any(patterns, name)) && !glob.Any(t.Hide, name)
 	}
 	status.Tools = slices.DeleteFunc(slices.Clone(status.Tools),
-		func(m host.MergedTool) bool { return !selects(t.Tools, m.Name) })
+		func(m host.Merged[mcp.Tool]) bool { return !selects(t.Tools, m.Name) })
 	status.Prompts = slices.DeleteFunc(slices.Clone(status.Prompts),
-		func(m host.MergedPrompt) bool { return !selects(t.Prompts, m.Name) })
+		func(m host.Merged[mcp.Prompt]) bool { return !selects(t.Prompts, m.Name) })
 	if !all {
 		status.Resources, status.Templates = nil, nil
 		if len(status.Tools)+len(status.Prompts) == 0 {

@@ -17,7 +17,7 @@ type instructions struct{ text, prefix string }
 // updateInstructions sets the instructions of the gateway's server: its own, followed by
 // those of the servers in their order and by the servers that are missing.
 func (g *Gateway) updateInstructions(of host.ServerStatus) {
-	now := instructions{of.Server.Instructions, of.Prefix}
+	now := instructions{of.Server.Instructions, configs.Prefix(of.Config)}
 	if now.text == "" {
 		now = instructions{}
 	}

@@ -34,7 +34,7 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 		now = make(map[string]string)
 	}
 	if delete(now, status.Name); waits {
-		now[status.Name] = status.Prefix
+		now[status.Name] = configs.Prefix(status.Config)
 	}
 	g.lazy.Store(&now)
 }

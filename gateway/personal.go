@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -118,7 +119,7 @@ func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
 	}
 	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
-		return strings.HasPrefix(c.Name(), s.status.Prefix) || g.isDiscovery(c.Name())
+		return strings.HasPrefix(c.Name(), configs.Prefix(s.status.Config)) || g.isDiscovery(c.Name())
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
 		return strings.HasPrefix(c.Name(), prefixOf(s.status.Name))
 	}
@@ -142,7 +143,7 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	case errors.As(err, new(*call.URLRequiredError)):
 		g.show(ctx, s.status.Name, 0)
 		return []*callerView{s.view, s.login}
-	case !errors.Is(err, host.ErrAnonymousCaller):
+	case !errors.Is(err, link.ErrAnonymousCaller):
 		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn,
 			"cannot list what a server has for a caller: using the lists without a caller",
 			slog.String("server", s.status.Name), slog.Any("error", err))
@@ -245,7 +246,7 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 		before = *p
 	}
 	i := slices.IndexFunc(before, func(s callerServer) bool { return s.status.Name == status.Name })
-	isPresent := status.CallerAuth && status.State != host.Removed
+	isPresent := status.Config.CallerAuth != nil && status.State != host.Removed
 	if i < 0 && !isPresent {
 		return
 	}
@@ -271,8 +272,8 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 }
 
 func sameLists(a, b *host.ServerStatus) bool {
-	return a.Prefix == b.Prefix && reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) &&
-		reflect.DeepEqual(a.Tools, b.Tools) &&
+	return configs.Prefix(a.Config) == configs.Prefix(b.Config) &&
+		reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) && reflect.DeepEqual(a.Tools, b.Tools) &&
 		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) &&
 		reflect.DeepEqual(a.Templates, b.Templates)
 }
@@ -286,7 +287,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	if !g.Toolset.mayHave(&status) {
 		return &callerView{server: s}
 	}
-	prefix := status.Prefix
+	prefix := configs.Prefix(status.Config)
 	if prefix == "" {
 		prefix = status.Name + "__"
 	}

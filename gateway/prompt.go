@@ -12,7 +12,7 @@ import (
 
 // registerPrompt registers a prompt and returns its name, or "" if it cannot be
 // registered.
-func (g *Gateway) registerPrompt(serverName, name string, p *host.MergedPrompt) string {
+func (g *Gateway) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt]) string {
 	logger := g.logger().With("server", serverName, "prompt", p.Definition.Name)
 	upstreamName := p.Definition.Name
 	prompt := p.Definition

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
 )
 
@@ -134,7 +135,7 @@ func (g *Gateway) WaitReady(ctx context.Context) error {
 
 // Await waits until the gateway has registered what a status of its host lists, or a later status of the same server.
 // It returns at once if the host no longer has the server. The error is context.Cause(ctx) if ctx ends first, and
-// [host.ErrClosed] if Run has ended.
+// call.ErrClosed if Run has ended.
 func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 	for {
 		version, changed := g.registered.version(status.Name)
@@ -183,14 +184,14 @@ func (r *registered) version(server string) (version uint64, changed <-chan stru
 	return r.versions[server], r.changed
 }
 
-// wait waits until changed is closed. The error is context.Cause(ctx) if ctx ends first, and host.ErrClosed if Run has
+// wait waits until changed is closed. The error is context.Cause(ctx) if ctx ends first, and call.ErrClosed if Run has
 // ended.
 func (r *registered) wait(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-changed:
 		return nil
 	case <-r.ended:
-		return host.ErrClosed
+		return call.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

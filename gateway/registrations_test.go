@@ -142,9 +142,10 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 
 // statusOf returns the status of a server with these tools.
 func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
-	status := host.ServerStatus{Name: name, State: host.Ready}
+	status := host.ServerStatus{Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name}}
 	for _, d := range definitions {
-		status.Tools = append(status.Tools, host.MergedTool{Name: name + "__" + d.Name, Server: name, Definition: d})
+		status.Tools = append(status.Tools, host.Merged[mcp.Tool]{Name: name + "__" + d.Name, Server: name,
+			Definition: d})
 	}
 	return status
 }
@@ -188,7 +189,7 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	lists := func(name string) host.ServerStatus {
 		return host.ServerStatus{
-			Name: name, State: host.Ready,
+			Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name},
 			Resources: []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}},
 			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name},
 				{URITemplate: "own://" + name + "/{x}", Name: name}},
@@ -233,8 +234,8 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	g.Logger = s.Logger
 	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
 	for _, name := range []string{"c", "a"} {
-		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready, Prefix: name + "__",
-			Server: client.ServerDetails{Instructions: instructions[name]}})
+		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready,
+			Config: &host.ServerConfig{Name: name}, Server: client.ServerDetails{Instructions: instructions[name]}})
 	}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
@@ -244,7 +245,7 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 		}
 	}
 	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready,
-		Server: client.ServerDetails{Instructions: instructions["b"]}})
+		Config: &host.ServerConfig{Name: "b"}, Server: client.ServerDetails{Instructions: instructions["b"]}})
 	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions ||
 		!strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
 		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
@@ -257,7 +258,7 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	g, _ := New(&host.Host{}, s) // fails only after Start
 	g.Logger = s.Logger
 	status := func(name string) host.ServerStatus {
-		return host.ServerStatus{Name: name, State: host.Ready,
+		return host.ServerStatus{Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name, Prefix: new("")},
 			Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
 	}
 	for _, step := range []struct{ name, want string }{
@@ -269,7 +270,7 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 			t.Errorf("%q, want %q", got, step.want)
 		}
 	}
-	g.update([]string{"a"}, host.ServerStatus{Name: "b", State: host.Removed})
+	g.update([]string{"a"}, host.ServerStatus{Name: "b", State: host.Removed, Config: &host.ServerConfig{Name: "b"}})
 	if got := mcptest.Dial(t, s).Server().Instructions; got != "Text of a." {
 		t.Errorf("%q", got)
 	}
@@ -297,11 +298,11 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 		case 2:
 			g.update(servers, lists("a"))
 		case 3:
-			g.update(servers, host.ServerStatus{Name: "b", State: host.Removed})
+			g.update(servers, host.ServerStatus{Name: "b", State: host.Removed, Config: &host.ServerConfig{Name: "b"}})
 		case 4:
 			g.update(servers, lists("e"))
 		case 5:
-			g.update(servers, host.ServerStatus{Name: "f", State: host.Removed})
+			g.update(servers, host.ServerStatus{Name: "f", State: host.Removed, Config: &host.ServerConfig{Name: "f"}})
 		}
 	}
 	seen := make(map[string]int)
@@ -314,7 +315,7 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	}
 	step = 1
 	for _, name := range []string{"a", "e"} {
-		g.update(servers, host.ServerStatus{Name: name, State: host.Removed})
+		g.update(servers, host.ServerStatus{Name: name, State: host.Removed, Config: &host.ServerConfig{Name: name}})
 	}
 	g.update(servers, lists("b"))
 	g.update(servers, lists("f"))

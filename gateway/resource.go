@@ -130,7 +130,7 @@ func (g *Gateway) forwardUpdates(serverName, prefix string) server.ResourceOptio
 		}
 		ctx = rpc.WithCaller(ctx, rpc.Caller{Owner: who, Permitted: true}) // see beforeSubscribe
 		err := g.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), updated)
-		if err != nil && !errors.Is(err, host.ErrClosed) && !errors.Is(err, host.ErrUnknownServer) {
+		if err != nil && !errors.Is(err, call.ErrClosed) && !errors.Is(err, host.ErrUnknown) {
 			g.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}
 	})

@@ -220,12 +220,12 @@ func TestResultsOfConcurrentCallsDoNotMix(t *testing.T) {
 // A hook may keep the result that it is called with.
 func TestResultsThatHooksKeepDoNotChange(t *testing.T) {
 	var kept, copies []json.RawMessage
-	h := &host.Host{Servers: []host.ServerConfig{repeating(t)}, Hooks: []host.Hook{{
-		Response: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
+	h := &host.Host{Servers: []host.ServerConfig{repeating(t)},
+		OnResult: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
 			kept, copies = append(kept, result), append(copies, bytes.Clone(result))
 			return result, nil
 		},
-	}}}
+	}
 	s := &server.Server{}
 	gatewaytest.Run(t, h, s)
 	endpoint := httptest.NewServer(s)

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -400,7 +401,7 @@ func pretender() *server.Server {
 	add("url", func(ctx context.Context) error { return server.ElicitURL(ctx, "https://example.com/", imitation, nil) })
 	add("sample", func(ctx context.Context) error {
 		_, err := server.Sample(ctx, mcp.CreateMessageParams{
-			ParamsBase: mcp.ParamsBase{Meta: mcp.Meta{host.MetaServer: []byte(`"bank"`), "example.com/k": []byte("1")}},
+			ParamsBase: mcp.ParamsBase{Meta: mcp.Meta{link.MetaServer: []byte(`"bank"`), "example.com/k": []byte("1")}},
 			MaxTokens:  1, IncludeContext: mcp.IncludeThisServer,
 			Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
 				Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}},
@@ -480,9 +481,9 @@ func TestForwardedQuestionsNameTheServer(t *testing.T) {
 				got := question()
 				switch {
 				case tool == "roots": // client.Dialer.Roots has no parameters
-				case string(got.meta[host.MetaServer]) != `"up"`:
+				case string(got.meta[link.MetaServer]) != `"up"`:
 					t.Errorf("client %s, server %s, %s: the server is %s", ours, theirs, tool,
-						got.meta[host.MetaServer])
+						got.meta[link.MetaServer])
 				case tool != "sample" && got.message != want:
 					t.Errorf("client %s, server %s, %s: the question is %q, want %q", ours, theirs, tool, got.message,
 						want)

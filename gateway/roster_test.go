@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
@@ -264,8 +265,8 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	}
 	stop()
 	<-done
-	if err := <-awaited; !errors.Is(err, host.ErrClosed) {
-		t.Errorf("after Run: %v, want %v", err, host.ErrClosed)
+	if err := <-awaited; !errors.Is(err, call.ErrClosed) {
+		t.Errorf("after Run: %v, want %v", err, call.ErrClosed)
 	}
 	if err := g.Await(t.Context(), status); err != nil {
 		t.Errorf("a status that is registered: %v", err)

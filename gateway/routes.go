@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -93,7 +93,7 @@ func (r *routes) has(server, prefix, uri string) bool {
 // uri returns the URI at the gateway for a URI in a result of a server. It is another one
 // if the URI belongs to another server at the gateway.
 func (r *routes) uri(server, uri string) string {
-	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
+	if strings.HasPrefix(uri, link.ResultURI+server+"/") { // of the host
 		return uri
 	}
 	if owner, ok := r.owner(uri); r.prefixed[server] || ok && owner != server {
@@ -135,7 +135,7 @@ func prefixOf(server string) string { return uriPrefix + server + "/" }
 
 // isReserved reports whether the URIs that begin with literal are those of the gateway.
 func isReserved(literal string) bool {
-	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, host.ResultURI)
+	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, link.ResultURI)
 }
 
 // canonical returns the form in which URIs are compared, so that another notation of a URI does not lead

@@ -27,7 +27,7 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOpti
 		}
 		err := upstream.PermitSubscription(g.host, ctx, serverName, strings.TrimPrefix(uri, prefix))
 		switch {
-		case errors.Is(err, host.ErrUnknownServer): // the resource is about to be removed
+		case errors.Is(err, host.ErrUnknown): // the resource is about to be removed
 			return call.ErrResourceNotFound
 		case err != nil:
 			return g.protocolError(ctx, serverName, err)
@@ -94,8 +94,8 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 			g.personal.forget(who, serverName)
 			g.server.CatalogsChanged(who)
 		})
-		if !errors.Is(err, host.ErrUnknownServer) {
-			if err != nil && !errors.Is(err, host.ErrClosed) {
+		if !errors.Is(err, host.ErrUnknown) {
+			if err != nil && !errors.Is(err, call.ErrClosed) {
 				g.logger().Warn("cannot watch the lists of a caller", "server", serverName, "error", err)
 			}
 			return
@@ -129,7 +129,7 @@ type listedEntry struct{ list, name string }
 
 // setOrigin records what a request for an entry is at its server.
 func (g *Gateway) setOrigin(list, name string, r host.Request) {
-	if _, ok := g.host.Policy.(host.Hider); ok {
+	if g.host.Policy != nil {
 		g.origins.Store(listedEntry{list, name}, r)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// ErrDeclined is returned by [Host.Approve] if the user does not approve a request.
-var ErrDeclined = errors.New("the user declined")
+// errDeclined means that the user does not approve a request.
+var errDeclined = errors.New("the user declined")
 
 // errUnanswered is the cause of the end of a context of Host.Approve.
 var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
@@ -34,13 +34,11 @@ const defaultApprovalTimeout = 5 * time.Minute
 type Approval struct {
 	Request *Request // must not be modified
 	Reason  string   // the reason of the policy
-	// Digest identifies the server, the tool, prompt or resource with its definition, the arguments,
-	// the version of the policy and the caller. Equal requests of a server in one call have different
-	// digests. An answer for one Digest must not count for another.
-	Digest string
-	// Timeout is how long the answer may take.
-	Timeout time.Duration
 
+	// digest identifies the server, the tool, prompt or resource with its definition, the arguments, the version of the
+	// policy and the caller. Equal requests of a server in one call have different digests. An answer for one digest
+	// must not count for another.
+	digest  string
 	caller  string
 	session *sessionApproval // nil if the request can only be allowed once
 }
@@ -58,16 +56,12 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session 
 			return nil, err
 		}
 	}
-	timeout := h.ApprovalTimeout
-	if timeout <= 0 {
-		timeout = defaultApprovalTimeout
-	}
 	sum := digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version),
 		[]byte(r.Caller.Principal.Key()))
 	if r.ofServer() {
 		sum = inputsOf(ctx).distinguish(sum)
 	}
-	return &Approval{Request: r, Reason: d.Reason, Timeout: timeout, Digest: sum, caller: describeCaller(ctx, r.Caller),
+	return &Approval{Request: r, Reason: d.Reason, digest: sum, caller: describeCaller(ctx, r.Caller),
 		session: session}, nil
 }
 
@@ -188,9 +182,17 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 	if len(a.Question()) > maxQuestion {
 		return notAsked, r.denied("it needs an approval, and its arguments are too many to be shown", nil)
 	}
-	asking, cancel := context.WithTimeoutCause(ctx, a.Timeout, errUnanswered)
+	timeout := h.ApprovalTimeout
+	if timeout <= 0 {
+		timeout = defaultApprovalTimeout
+	}
+	asking, cancel := context.WithTimeoutCause(ctx, timeout, errUnanswered)
 	defer cancel()
-	err = h.contain("Approve", func() error { return h.Approve(asking, a) })
+	var approves bool
+	err = h.contain("Approve", func() (err error) {
+		approves, err = h.Approve(asking, a)
+		return err
+	})
 	switch {
 	case errors.Is(err, rpc.ErrInputRequired), errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
 		return "", rpc.ErrInputRequired
@@ -198,10 +200,10 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 		return unanswered, context.Cause(ctx)
 	case asking.Err() != nil, errors.Is(err, context.DeadlineExceeded): // also if the answer was yes
 		return unanswered, r.denied("it was not approved in time", nil)
-	case errors.Is(err, ErrDeclined):
-		return declined, r.denied("it was not approved", err)
 	case err != nil:
 		return notAsked, r.denied("it needs an approval", err)
+	case !approves:
+		return declined, r.denied("it was not approved", errDeclined)
 	}
 	if session != nil && session.chosen {
 		return inSession, nil
@@ -259,7 +261,7 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 // AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
 // session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same
 // rule asks, and if neither the definition of the tool nor the version of the policy has changed. It has an effect if
-// Answers offers it, and if [Host.Approve] then returns nil.
+// Answers offers it, and if [Host.Approve] then returns true.
 func (a *Approval) AllowSession() {
 	if a.session != nil {
 		a.session.chosen = true

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -67,17 +68,12 @@ func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Princip
 	}}
 }
 
-// ErrAnonymousCaller is returned for requests without an authenticated caller to a server with
-// [ServerConfig.CallerAuth].
-var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
-	"authenticated")
-
 // authenticated returns the caller of ctx with its principal, for a server with CallerAuth. Requests of another
 // principal never use the client of the caller.
 func authenticated(ctx context.Context, caller rpc.Caller) (rpc.Caller, error) {
 	who := callerOf(ctx).Principal
 	if who.IsAnonymous() {
-		return rpc.Caller{}, ErrAnonymousCaller
+		return rpc.Caller{}, link.ErrAnonymousCaller
 	}
 	key := ownedKey{owner: who}
 	if caller.Returns {

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -32,7 +33,7 @@ const (
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
-// *call.URLRequiredError, [ErrAnonymousCaller], or an error of [Host.CallTool].
+// *call.URLRequiredError, link.ErrAnonymousCaller, or an error of [Host.CallTool].
 func (h *Host) callerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
 	s, err := h.enter(server)
 	if err != nil {
@@ -193,7 +194,7 @@ func (l *callerLists) get(ctx context.Context, s *supervisor,
 	maxAge time.Duration) (o *callerOffer, outdated, err error) {
 	key := l.keyOf(ctx)
 	if key.owner.IsAnonymous() {
-		return nil, nil, ErrAnonymousCaller
+		return nil, nil, link.ErrAnonymousCaller
 	}
 	begin := time.Now()
 	e := l.entry(key)
@@ -283,7 +284,7 @@ func (o *callerOffer) incomplete() error {
 // callerStatus returns the status for callers with an offer. Names that other servers have, too, are left out.
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
-	status.State, status.Err, status.Version, status.Prefix = Ready, nil, o.version, o.offered.naming.prefix
+	status.State, status.Err, status.Version, status.Config = Ready, nil, o.version, o.offered.naming.config
 	status.Revision, status.Server = o.revision, o.details
 	o.offered.about.set(&status.Server)
 	c := &s.host.names
@@ -291,7 +292,7 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	var sameTools, samePrompts []error
 	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts,
-		func(p *MergedPrompt) string { return p.Name })
+		func(p *Merged[mcp.Prompt]) string { return p.Name })
 	c.mu.RUnlock()
 	status.Resources, status.Templates = o.offered.resources, o.offered.templates
 	if outdated != nil {
@@ -356,7 +357,7 @@ func callerTool(ctx context.Context, possible []*supervisor, name string) (serve
 			continue
 		}
 		status := s.callerStatus(o, nil)
-		if i := slices.IndexFunc(status.Tools, func(t MergedTool) bool { return t.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(status.Tools, func(t Merged[mcp.Tool]) bool { return t.Name == name }); i >= 0 {
 			return s.name, status.Tools[i].Definition.Name, true
 		}
 	}
@@ -384,13 +385,13 @@ type callerWatch struct {
 func (s *supervisor) watchFor(ctx context.Context) (*subscriptions, func(), error) {
 	who := callerOf(ctx).Principal
 	if who.IsAnonymous() {
-		return nil, nil, ErrAnonymousCaller
+		return nil, nil, link.ErrAnonymousCaller
 	}
 	a := &s.callerWatches
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return nil, nil, ErrClosed
+		return nil, nil, errClosed
 	}
 	w := a.by[who]
 	if w == nil {

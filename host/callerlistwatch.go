@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -24,20 +25,20 @@ var errListsUnreported = errors.New("the server does not report changes of its l
 // are merged.
 //
 // If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil
-// when ctx ends. The errors are [ErrUnknownServer], also when the server is removed, [ErrAnonymousCaller], and
-// [ErrClosed].
+// when ctx ends. The errors are [ErrUnknown], also when the server is removed, link.ErrAnonymousCaller, and
+// call.ErrClosed.
 func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
 	who := callerOf(ctx).Principal
 	if who.IsAnonymous() {
-		return ErrAnonymousCaller
+		return link.ErrAnonymousCaller
 	}
 	for {
 		s := h.find(server)
 		switch {
 		case h.ctx.Err() != nil:
-			return ErrClosed
+			return errClosed
 		case s == nil:
-			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+			return unknown("server", server)
 		}
 		s.watchListsFor(ctx, who, changed)
 		if ctx.Err() != nil {

@@ -17,8 +17,7 @@ import (
 
 // catalog is the tools of one server at one time, with an index of them. It is immutable.
 type catalog struct {
-	tools  []MergedTool
-	byName map[string]int
+	tools  []Merged[mcp.Tool]
 	index  *index
 	digest [sha256.Size]byte // of the names and definitions, in their order
 }
@@ -39,7 +38,7 @@ func (h *Host) catalogs(ctx context.Context) (all catalogs) {
 
 // toolList is the list of the tools of one server at one moment.
 type toolList struct {
-	tools  []MergedTool
+	tools  []Merged[mcp.Tool]
 	last   **catalog // guarded by Host.cataloging
 	byName bool      // lists with the same names are the same
 }
@@ -77,18 +76,17 @@ func (l *toolList) isOf(c *catalog) bool {
 	case len(l.tools) == 0 || &l.tools[0] == &c.tools[0]:
 		return true
 	}
-	return l.byName && slices.EqualFunc(l.tools, c.tools, func(a, b MergedTool) bool { return a.Name == b.Name })
+	return l.byName && slices.EqualFunc(l.tools, c.tools, func(a, b Merged[mcp.Tool]) bool { return a.Name == b.Name })
 }
 
-func nameOfTool(t *MergedTool) string { return t.Name }
+func nameOfTool(t *Merged[mcp.Tool]) string { return t.Name }
 
-func newCatalog(tools []MergedTool) *catalog {
-	c := &catalog{tools: tools, byName: make(map[string]int, len(tools))}
+func newCatalog(tools []Merged[mcp.Tool]) *catalog {
+	c := &catalog{tools: tools}
 	documents := make([][]field, len(tools))
 	digest := sha256.New()
 	for i := range tools {
 		t := &tools[i]
-		c.byName[t.Name] = i
 		documents[i] = documentOf(t)
 		// The definition is valid JSON, so the names of two tools cannot run into each other.
 		definition, _ := json.Marshal(&t.Definition)
@@ -100,18 +98,8 @@ func newCatalog(tools []MergedTool) *catalog {
 	return c
 }
 
-// named returns the tool with a merged name.
-func (cs catalogs) named(name string) (tool MergedTool, ok bool) {
-	for _, c := range cs {
-		if i, ok := c.byName[name]; ok {
-			return c.tools[i], true
-		}
-	}
-	return MergedTool{}, false
-}
-
 // document returns the tool with a number.
-func (cs catalogs) document(number int) *MergedTool {
+func (cs catalogs) document(number int) *Merged[mcp.Tool] {
 	for _, c := range cs {
 		if number < len(c.tools) {
 			return &c.tools[number]
@@ -130,7 +118,7 @@ func (cs catalogs) size() (n int) {
 }
 
 // documentOf returns the parts of a tool that a search compares with a query. The name matters most.
-func documentOf(t *MergedTool) []field {
+func documentOf(t *Merged[mcp.Tool]) []field {
 	d := &t.Definition
 	fields := []field{{t.Server, 1}, {d.Name, 3}, {d.Title, 2}, {d.Description, 1}}
 	if d.Annotations != nil && d.Title == "" {
@@ -225,7 +213,7 @@ func (c *nameTable) tool(name string) (s *supervisor, listed string, err error) 
 	case 1:
 		return claimants[0].supervisor, claimants[0].listed, nil
 	}
-	return nil, "", fmt.Errorf("%w: %w", ErrUnknownTool, c.tools.conflict("tool", name))
+	return nil, "", fmt.Errorf("%w: %w", unknown("tool", name), c.tools.conflict("tool", name))
 }
 
 const (
@@ -241,37 +229,20 @@ const (
 	digestLength = 9
 )
 
-// MergedTool is a tool in the merged list of a [Host].
-type MergedTool struct {
-	// Name is the name in the merged list: the name of the server, two underscores and
-	// the name of the tool. [ServerConfig] can set another prefix and another name of the
-	// tool. Characters other than ASCII letters, digits, hyphens, underscores and dots are
-	// replaced by underscores. If tools of one server would then have the same name, such as 検索
-	// and 削除, a digest of the whole name follows where characters were replaced. The end of a
-	// name that is longer than [Host.MaxName] is replaced by such a digest. The name depends on
-	// nothing else. It is unique within the Host: other tools that would have the same name are
-	// withheld, and [ServerStatus.Incomplete] reports them.
+// Merged is a tool or a prompt of a server of a [Host], under a name that is unique among the tools or prompts of the
+// Host: others that would have the same name are withheld, and [ServerStatus.Incomplete] reports them.
+type Merged[Definition mcp.Tool | mcp.Prompt] struct {
+	// Name is the name in the merged list: the name of the server, two underscores and the name of the tool or prompt.
+	// [ServerConfig] can set another prefix and another name. In the name of a tool, characters other than ASCII
+	// letters, digits, hyphens, underscores and dots are replaced by underscores. If tools of one server would then
+	// have the same name, such as 検索 and 削除, a digest of the whole name follows where characters were replaced. The
+	// end of the name of a tool that is longer than [Host.MaxName] is replaced by such a digest. The name depends on
+	// nothing else.
 	Name string
-
 	// Server is the name of the server in Host.Servers.
 	Server string
-
-	// Definition is the tool as the server lists it, with the server's own name for it.
-	Definition mcp.Tool
-}
-
-// MergedPrompt is a prompt of a server of a [Host].
-type MergedPrompt struct {
-	// Name is the name that is unique within the Host. It is formed as MergedTool.Name is, except
-	// that no character is replaced and that it may have any length.
-	Name string
-
-	// Server is the name of the server in Host.Servers.
-	Server string
-
-	// Definition is the prompt as the server lists it, with the server's own name for
-	// it.
-	Definition mcp.Prompt
+	// Definition is the tool or prompt as the server lists it, with the server's own name for it.
+	Definition Definition
 }
 
 // Tools returns the tools of all servers in one list, in the order of the servers and
@@ -279,7 +250,7 @@ type MergedPrompt struct {
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
 // lists without the credentials of a caller.
-func (h *Host) Tools() (all []MergedTool) {
+func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, l.tools...)
 	}
@@ -289,12 +260,13 @@ func (h *Host) Tools() (all []MergedTool) {
 // nameTools returns the tools of a list that are selected, with their merged names. The names of
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
-func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool) (tools []MergedTool, withheld error) {
+func (n *naming) nameTools(server string, logger *slog.Logger,
+	listed []mcp.Tool) (tools []Merged[mcp.Tool], withheld error) {
 	names := mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
-			tools = append(tools, MergedTool{Name: name, Server: server, Definition: listed[i]})
+			tools = append(tools, Merged[mcp.Tool]{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return tools, names.withheld
@@ -302,12 +274,12 @@ func (n *naming) nameTools(server string, logger *slog.Logger, listed []mcp.Tool
 
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger,
-	listed []mcp.Prompt) (prompts []MergedPrompt, withheld error) {
+	listed []mcp.Prompt) (prompts []Merged[mcp.Prompt], withheld error) {
 	names := mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
-			prompts = append(prompts, MergedPrompt{Name: name, Server: server, Definition: listed[i]})
+			prompts = append(prompts, Merged[mcp.Prompt]{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return prompts, names.withheld

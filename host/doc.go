@@ -24,7 +24,7 @@
 // server they wait for it.
 //
 // By default a Host sends every request. [Host.Policy] decides which requests are sent, and which only if
-// [Host.Approve] approves them. [Host.Hooks] can change requests and results, [Host.Review] withholds
-// definitions that are new or have changed, and [Host.Audit] receives a record of each decision. They apply
+// [Host.Approve] approves them. [Host.OnRequest] and [Host.OnResult] can change requests and results, [Host.Review]
+// withholds definitions that are new or have changed, and [Host.Audit] receives a record of each decision. They apply
 // to the methods of the Host and to the requests that a gateway forwards.
 package host

@@ -35,11 +35,7 @@ func ExampleHost_Search() {
 	if err := h.WaitReady(ctx); err != nil {
 		panic(err)
 	}
-	for _, found := range h.Search(ctx, "read my notes", 1) {
-		tool, err := h.Describe(ctx, found.Name)
-		if err != nil {
-			panic(err)
-		}
+	for _, tool := range h.Search(ctx, "read my notes", 1) {
 		fmt.Printf("%s\n%s\n", tool.Name, tool.Definition.InputSchema)
 	}
 	// Output:

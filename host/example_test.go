@@ -60,21 +60,6 @@ func Example() {
 	// Hello!
 }
 
-// CallTool decodes the result of a tool of any server.
-func ExampleCallTool() {
-	clock := serveTool("now", "noon")
-	defer clock.Close()
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "clock", Target: client.URL(clock.URL)}}}
-	if err := h.Start(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer h.Close()
-	now, err := host.CallTool[string](context.Background(), h, "clock__now", nil)
-	fmt.Println(now, err)
-	// Output: noon <nil>
-}
-
 // One server of two does not start. The other can be used.
 func ExampleHost_WaitReady() {
 	hello := serveTool("greet", "Hello!")
@@ -136,9 +121,9 @@ func ExampleRules() {
 			{Server: "clock", Tool: "get_*", Action: host.Allow},
 			{Server: "clock", Tool: "*", Action: host.Ask},
 		}},
-		Approve: func(_ context.Context, a *host.Approval) error {
+		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			fmt.Println("Allow", a.Request.Name, string(a.Request.Arguments))
-			return host.ErrDeclined
+			return false, nil // the user declines
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,15 +31,11 @@ type Extension struct {
 	Notifications []string
 }
 
-// ErrUnknownMethod is returned by CallExtension and NotifyExtension for a method that is not in the Extensions of the
-// server.
-var ErrUnknownMethod = errors.New("host: unknown method")
-
-// CallExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
+// callExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
 // result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta, or
-// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. CallExtension
+// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. callExtension
 // waits for the server as [Host.CallTool] does, and has its errors.
-func (h *Host) CallExtension(ctx context.Context, server, method string, params json.RawMessage,
+func (h *Host) callExtension(ctx context.Context, server, method string, params json.RawMessage,
 	options ...client.CallOption) (json.RawMessage, error) {
 	result, err := extend(ctx, h, server, method, params, false,
 		func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
@@ -53,9 +48,9 @@ func (h *Host) CallExtension(ctx context.Context, server, method string, params 
 	return *result, nil
 }
 
-// NotifyExtension sends a notification of an extension to a server. It is as CallExtension, except that it returns when
+// notifyExtension sends a notification of an extension to a server, as callExtension does a request. It returns when
 // the notification is sent.
-func (h *Host) NotifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
+func (h *Host) notifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
 	_, err := extend(ctx, h, server, method, params, true,
 		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
 			return &struct{}{}, c.NotifyExtension(ctx, method, params)
@@ -73,7 +68,7 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	defer s.leave()
 	id, ok := s.extensionOf(method, notification)
 	if !ok {
-		return nil, fmt.Errorf("%w: %.200q of server %q", ErrUnknownMethod, method, server)
+		return nil, fmt.Errorf("%w of server %q", unknown("method", method), server)
 	}
 	var arguments any
 	if params != nil {

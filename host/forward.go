@@ -195,6 +195,9 @@ func init() {
 		ToolsVersion:       (*Host).toolsVersion,
 		Attribute:          (*Host).attribute,
 	})
+	link.Set(link.Extensions[Host, client.CallOption]{Call: (*Host).callExtension, Notify: (*Host).notifyExtension})
+	link.Set(link.Approval[Approval]{Digest: func(a *Approval) string { return a.digest }})
+	link.Set(link.ServerConfig[ServerConfig]{Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix})
 }
 
 // setForwarding makes the Host send the requests of servers for which neither Host nor Dialer has a function to the

@@ -22,7 +22,7 @@ import (
 
 // guards reports whether requests must pass guard.
 func (h *Host) guards() bool {
-	return h.Policy != nil || h.Audit != nil || h.Review != nil || len(h.Hooks) > 0
+	return h.Policy != nil || h.Audit != nil || h.Review != nil || h.OnRequest != nil || h.OnResult != nil
 }
 
 // callerOf returns the caller whose request ctx belongs to.
@@ -90,7 +90,7 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 	if err != nil {
 		err = s.admitURLs(ctx, r, err)
 	}
-	if err == nil && h.hasResponseHook() {
+	if err == nil && h.OnResult != nil {
 		result, err = replaced(ctx, h, r, result)
 	}
 	if h.Audit != nil {
@@ -160,7 +160,7 @@ func sourceOf(result any) json.RawMessage {
 
 // sourced adds the option that sets the Source of a result, if guard needs it.
 func (h *Host) sourced(options []client.CallOption) []client.CallOption {
-	if h.Audit == nil && !h.hasResponseHook() {
+	if h.Audit == nil && h.OnResult == nil {
 		return options
 	}
 	return append([]client.CallOption{client.WithSource()}, options...)
@@ -369,14 +369,15 @@ func (h *Host) resolve(ctx context.Context, name string) (server, tool string, e
 		case down != nil:
 			return "", "", down
 		case len(possible) == 0:
-			return "", "", fmt.Errorf("%w: no server has tools with names such as %.200q", ErrUnknownServer, name)
+			return "", "", fmt.Errorf("host: %w server: no server has tools with names such as %.200q", ErrUnknown,
+				name)
 		}
 		for _, s := range possible {
 			if err := s.withheldNamed(name); err != nil {
-				return "", "", fmt.Errorf("%w: %q: %w", ErrUnknownTool, name, err)
+				return "", "", fmt.Errorf("%w: %w", unknown("tool", name), err)
 			}
 		}
-		return "", "", fmt.Errorf("%w: %.200q", ErrUnknownTool, name)
+		return "", "", unknown("tool", name)
 	}
 }
 
@@ -401,16 +402,14 @@ func (h *Host) awaitName(ctx context.Context, name string) (possible []*supervis
 	return possible, err
 }
 
-// Hider is a [Policy] that can tell which requests it denies whatever their arguments and the scopes of the caller are.
-// Gateways hide tools, prompts and resources from the callers who cannot use them.
-type Hider interface {
-	Policy
-	// Hides returns a function that reports whether all such requests of a caller are denied, or nil if none are. The
-	// request has no arguments. Both must be safe for concurrent use and must not block.
+// hider is a [Policy] that can tell which requests it denies whatever their arguments and the scopes of the caller are.
+type hider interface {
 	Hides(caller principal.Principal) func(r *Request) bool
 }
 
-// Hides implements [Hider]. A rule with a scope, or with a condition that is not Fixed, may match or not.
+// Hides returns a function that reports whether all requests of a caller are denied that differ from r in their
+// arguments only, or nil if none are: r has no arguments. Both are safe for concurrent use and do not block. A rule
+// with a scope, or with a condition that is not Fixed, may match or not.
 func (p Rules) Hides(principal.Principal) func(r *Request) bool {
 	if p.Default != Deny && !slices.ContainsFunc(p.Rules, func(rule Rule) bool { return rule.Action == Deny }) {
 		return nil
@@ -424,7 +423,7 @@ func (p Rules) hides(r *Request) bool {
 		unknown := rule.Scope != "" || rule.When != nil && !rule.Fixed
 		rule.Scope = ""
 		switch {
-		case !rule.Matches(r):
+		case !rule.matches(r):
 			continue
 		case unknown && rule.Action == Deny: // another rule may allow the request
 			continue
@@ -444,14 +443,14 @@ func (p Rules) hides(r *Request) bool {
 
 // hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or
 // resource, whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if
-// the policy is not a [Hider]. The function does not use Arguments and Caller of the request.
+// the policy cannot tell. The function does not use Arguments and Caller of the request.
 func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
-	hider, ok := h.Policy.(Hider)
+	policy, ok := h.Policy.(hider)
 	if !ok {
 		return nil
 	}
 	var hides func(*Request) bool
-	if h.contain("Policy", func() error { hides = hider.Hides(caller); return nil }) != nil {
+	if h.contain("Policy", func() error { hides = policy.Hides(caller); return nil }) != nil {
 		return func(*Request) bool { return true }
 	}
 	if hides == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -141,7 +142,7 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, audit := newCounted(), &log{}
 			var messages atomic.Int32
-			approve := func(context.Context, *host.Approval) error { return nil } // must not be called
+			approve := func(context.Context, *host.Approval) (bool, error) { return true, nil } // must not be called
 			if name == "ask and no user" {
 				approve = nil
 			}
@@ -215,15 +216,18 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 	}
 }
 
+// digestOf identifies the request of an approval.
+var digestOf = link.Get[link.Approval[host.Approval]]().Digest
+
 func TestApprovalIsForOneCall(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	var asked []host.Approval
-	answer := error(nil)
+	approves, answer := true, error(nil)
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
-		Approve: func(_ context.Context, a *host.Approval) error {
+		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			asked = append(asked, *a)
-			return answer
+			return approves, answer
 		},
 	})
 	call := func(arguments string) error {
@@ -234,7 +238,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	audit.want(t, "allowed write, approved", "done write, approved, ok")
-	answer = host.ErrDeclined
+	approves = false
 	for _, arguments := range []string{`{"text":"x"}`, `{"text":"y"}`} {
 		wantDenied(t, call(arguments), "it was not approved")
 		audit.want(t, "denied write, declined, error, it was not approved")
@@ -248,7 +252,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	if len(asked) != 4 || up.calls.Load() != 1 {
 		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
 	}
-	if asked[0].Digest != asked[1].Digest || asked[0].Digest == asked[2].Digest ||
+	if digestOf(&asked[0]) != digestOf(&asked[1]) || digestOf(&asked[0]) == digestOf(&asked[2]) ||
 		asked[0].Reason != "no rule of the policy matches" {
 		t.Errorf("approvals: %+v", asked)
 	}
@@ -262,9 +266,9 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 		Policy: policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
 			return host.Decision{Action: host.Ask, Version: version}, nil
 		}),
-		Approve: func(_ context.Context, a *host.Approval) error {
-			digests[string(a.Request.Arguments)+version] = a.Digest
-			return host.ErrDeclined
+		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
+			digests[string(a.Request.Arguments)+version] = digestOf(a)
+			return false, nil
 		},
 	})
 	ask := func(arguments string) string {
@@ -292,14 +296,14 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 
 func TestUnansweredApprovalDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, approve := range map[string]func(context.Context, *host.Approval) error{
-			"no answer": func(ctx context.Context, _ *host.Approval) error {
+		for name, approve := range map[string]func(context.Context, *host.Approval) (bool, error){
+			"no answer": func(ctx context.Context, _ *host.Approval) (bool, error) {
 				<-ctx.Done()
-				return context.Cause(ctx)
+				return false, context.Cause(ctx)
 			},
-			"answer that is too late": func(_ context.Context, a *host.Approval) error {
-				time.Sleep(a.Timeout + time.Second)
-				return nil
+			"answer that is too late": func(context.Context, *host.Approval) (bool, error) {
+				time.Sleep(5*time.Minute + time.Second)
+				return true, nil
 			},
 		} {
 			up, audit := newCounted(), &log{}
@@ -340,15 +344,15 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 				Policy: policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
 					return host.Decision{Action: host.Ask, Version: version.Load().(string)}, nil
 				}),
-				Approve: func(context.Context, *host.Approval) error {
+				Approve: func(context.Context, *host.Approval) (bool, error) {
 					change(up, &version)
 					if version.Load() == "1" {
 						await(t, h, "up", func(s host.ServerStatus) bool {
 							return slices.ContainsFunc(s.Tools,
-								func(m host.MergedTool) bool { return m.Definition.Description != "" })
+								func(m host.Merged[mcp.Tool]) bool { return m.Definition.Description != "" })
 						})
 					}
-					return nil
+					return true, nil
 				},
 			})
 			_, err := h.CallTool(t.Context(), "up", "write", nil)
@@ -374,21 +378,18 @@ func TestHooksChangeAndReject(t *testing.T) {
 			decided = append(decided, string(r.Arguments))
 			return host.Decision{Action: host.Allow}, nil
 		}),
-		Hooks: []host.Hook{
-			{Request: func(_ context.Context, r *host.Request) error {
-				if strings.Contains(string(r.Arguments), "secret") {
-					return errors.New("secrets must not leave")
-				}
-				r.Arguments, r.Name = json.RawMessage(`{"text":"clean"}`), "fail"
-				return nil
-			}},
-			{}, // does nothing
-			{Response: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
-				if reject {
-					panic("broken")
-				}
-				return json.RawMessage(strings.Replace(string(result), "wrote", "has written", 1)), nil
-			}},
+		OnRequest: func(_ context.Context, r *host.Request) error {
+			if strings.Contains(string(r.Arguments), "secret") {
+				return errors.New("secrets must not leave")
+			}
+			r.Arguments, r.Name = json.RawMessage(`{"text":"clean"}`), "fail"
+			return nil
+		},
+		OnResult: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
+			if reject {
+				panic("broken")
+			}
+			return json.RawMessage(strings.Replace(string(result), "wrote", "has written", 1)), nil
 		},
 	})
 	result, err := h.CallTool(t.Context(), "up", "write", note{"dirty"})
@@ -416,11 +417,10 @@ func TestHooksChangeAndReject(t *testing.T) {
 func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},
-		Hooks: []host.Hook{{Response: func(_ context.Context, _ *host.Request,
-			result json.RawMessage) (json.RawMessage, error) {
+		OnResult: func(_ context.Context, _ *host.Request, result json.RawMessage) (json.RawMessage, error) {
 			copy(result[bytes.Index(result, []byte("secret")):], "hidden")
 			return result, nil
-		}}},
+		},
 	})
 	result, err := h.CallTool(t.Context(), "up", "write", note{"secret"})
 	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "wrote hidden" {
@@ -429,23 +429,29 @@ func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 }
 
 func TestHookWithInvalidValuesRejects(t *testing.T) {
-	for name, hook := range map[string]host.Hook{
-		"arguments": {Request: func(_ context.Context,
+	for name, hook := range map[string]*host.Host{
+		"arguments": {OnRequest: func(_ context.Context,
 			r *host.Request) error {
 			r.Arguments = json.RawMessage(`[1]`)
 			return nil
 		}},
-		"missing argument": {Request: func(_ context.Context, r *host.Request) error { r.Arguments = nil; return nil }},
-		"result": {Response: func(context.Context, *host.Request,
+		"missing argument": {OnRequest: func(_ context.Context,
+			r *host.Request) error {
+			r.Arguments = nil
+			return nil
+		}},
+		"result": {OnResult: func(context.Context, *host.Request,
 			json.RawMessage) (json.RawMessage, error) {
 			return nil, nil
 		}},
-		"type of result": {Response: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {
+		"type of result": {OnResult: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"content":7}`), nil
 		}},
 	} {
-		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},
-			Hooks: []host.Hook{hook}})
+		h := start(t, &host.Host{
+			Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")}, OnRequest: hook.OnRequest,
+			OnResult: hook.OnResult,
+		})
 		_, err := h.CallTool(t.Context(), "up", "write", nil)
 		if wantDenied(t, err, "hook"); t.Failed() {
 			t.Fatal(name)
@@ -466,8 +472,9 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	}
 	var requests []string
 	reject, changed := false, `{"text":"b","other":"d"}`
-	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Hooks: []host.Hook{{
-		Request: func(_ context.Context, r *host.Request) error {
+	h := start(t, &host.Host{
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
+		OnRequest: func(_ context.Context, r *host.Request) error {
 			requests = append(requests, r.Method+" "+r.Name+" "+string(r.Arguments))
 			if reject {
 				return errors.New("no")
@@ -477,11 +484,11 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 			}
 			return nil
 		},
-		Response: func(_ context.Context, r *host.Request, result json.RawMessage) (json.RawMessage, error) {
+		OnResult: func(_ context.Context, r *host.Request, result json.RawMessage) (json.RawMessage, error) {
 			requests = append(requests, string(result))
 			return json.RawMessage(strings.ReplaceAll(string(result), "secret", "public")), nil
 		},
-	}}})
+	})
 	await(t, h, "up", isReady)
 	complete := func() (*mcp.Completion, error) {
 		return h.Complete(t.Context(), "up", mcp.CompleteParams{
@@ -517,9 +524,9 @@ func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
-		Approve: func(_ context.Context, a *host.Approval) error {
+		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			t.Errorf("the user was asked about %v", a.Request)
-			return nil
+			return true, nil
 		},
 	})
 	await(t, h, "up", isReady)

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -64,20 +62,29 @@ type Host struct {
 	// elicitation, sampling and roots. Nil allows all.
 	Policy Policy
 
-	// Approve asks a user about a request for which the policy decides [Ask]. It returns nil if the
-	// user approves it, [ErrDeclined] if not, and another error if the user cannot be asked. An answer
-	// after the end of ctx does not count. If Approve is nil, such requests are rejected. See
-	// gateway.Approve.
-	Approve func(ctx context.Context, a *Approval) error
+	// Approve asks a user about a request for which the policy decides [Ask], and reports whether the user approves
+	// it. It returns an error if the user cannot be asked. An answer after the end of ctx does not count. If Approve
+	// is nil, such requests are rejected. See gateway.Approve.
+	Approve func(ctx context.Context, a *Approval) (approved bool, err error)
 	// ApprovalTimeout limits the time for an answer. 0 means 5 minutes.
 	ApprovalTimeout time.Duration
 
-	// Hooks can change and reject requests and results, in their order.
-	Hooks []Hook
+	// OnRequest, if set, is called with each tool call, prompt, read of a resource, completion, subscription and
+	// request of an extension, before the policy decides about it. It can set r.Arguments to another JSON object;
+	// changes of other fields have no effect. In 2026-07-28 a request runs again when its caller has answered a
+	// question; then OnRequest is called again.
+	//
+	// OnResult, if set, is called with the result, a JSON object as the server sends it. It returns the result for the
+	// caller, and must not modify the argument. It is not called for a request that fails with a JSON-RPC error, or
+	// for a subscription; tools that fail have results.
+	//
+	// An error or a panic rejects the request or the result. Both must be safe for concurrent use and respect ctx.
+	OnRequest func(ctx context.Context, r *Request) error
+	OnResult  func(ctx context.Context, r *Request, result json.RawMessage) (json.RawMessage, error)
 
 	// Review, if set, is called with each definition that a server lists, before it is used, and again with all
 	// definitions when a list changes. If it returns an error, the definition is withheld: it is not in the lists, it
-	// cannot be called, and [ServerStatus.Incomplete] has a *[WithheldError]. Tools and prompts that a server does not
+	// cannot be called, and [ServerStatus.Incomplete] says so. Tools and prompts that a server does not
 	// list cannot be called either. Resources that it does not list can be read. Review must be safe for concurrent use
 	// and can use the Host; until it returns, the server keeps its previous lists. If the lists change meanwhile,
 	// Review is called again. See [Host.ReviewAgain].
@@ -117,7 +124,8 @@ type Host struct {
 
 // ServerConfig configures one server of a Host.
 type ServerConfig struct {
-	// Name identifies the server within its Host. See [CheckName].
+	// Name identifies the server within its Host. It has 1 to 64 ASCII letters, digits, hyphens and underscores. Two
+	// underscores separate the name of a server from that of a tool, so it must not have two in a row or end with one.
 	Name string
 
 	// Target is the server to start or dial, such as a client.Command or client.URL.
@@ -147,7 +155,7 @@ type ServerConfig struct {
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
 	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists of its
-	// own. A request fails with [ErrAnonymousCaller] if its caller is not authenticated. Target
+	// own. A request fails if its caller is not authenticated. Target
 	// must be a URL.
 	CallerAuth *CallerAuth
 
@@ -155,7 +163,7 @@ type ServerConfig struct {
 	InputLimits InputLimits
 
 	// Extensions are the extensions of the protocol that the Host uses with the server, in addition to those of Dialer.
-	// See [Host.CallExtension].
+	// A gateway forwards their messages.
 	Extensions []Extension
 
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
@@ -173,46 +181,23 @@ type ServerConfig struct {
 	// Prefix, if it is not nil, replaces the name of the server at the beginning of the
 	// merged names of its tools and prompts. An empty prefix leaves out the two underscores
 	// too. Several servers can have the same prefix; names that several servers have are
-	// withheld. See [CheckName].
+	// withheld. The rules for Name apply, with the underscores.
 	Prefix *string
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection
 }
 
-var (
-	// ErrUnknownServer is returned for a server name that is not in Host.Servers.
-	ErrUnknownServer = errors.New("host: unknown server")
-	// ErrUnknownTool is returned by Call for a name that is not in the list of tools, and by
-	// CallTool for a tool that is not selected.
-	ErrUnknownTool = errors.New("host: unknown tool")
-	// ErrUnknownPrompt is returned by GetPrompt for a prompt that is not selected.
-	ErrUnknownPrompt = errors.New("host: unknown prompt")
-	// ErrClosed is returned by a Host that is closed or was not started.
-	ErrClosed = errors.New("host: closed or not started")
-)
+// ErrUnknown is in the errors of requests for a server that the Host does not have, and for a tool or prompt that its
+// server does not have, or that is not selected.
+var ErrUnknown = errors.New("unknown")
 
-// maxServerName is the maximum length of a server name. It leaves at least 62 of the
-// 128 characters of a merged name to the tool.
-const maxServerName = 64
-
-// CheckName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
-// digits, hyphens and underscores. Two underscores separate the name of a server from
-// that of a tool, so a name must not contain two in a row or end with one.
-func CheckName(name string) error {
-	if name == "" || len(name) > maxServerName {
-		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)
-	}
-	for _, c := range []byte(name) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("server name %q must have only letters, digits, hyphens and underscores", name)
-		}
-	}
-	if strings.Contains(name, separator) || strings.HasSuffix(name, "_") {
-		return fmt.Errorf("server name %q must not contain two underscores in a row or end with an underscore: "+
-			"they separate the names of servers and tools", name)
-	}
-	return nil
+// unknown returns an ErrUnknown for a server, tool, prompt or method.
+func unknown(kind, name string) error {
+	return fmt.Errorf("host: %w %s %.200q", ErrUnknown, kind, name)
 }
+
+// errClosed is the error of a Host that is closed or was not started.
+var errClosed = fmt.Errorf("host is closed or not started: %w", call.ErrClosed)
 
 // Start starts or dials all servers in the background and returns at once; see
 // [Host.WaitReady]. It returns an error if a field of the Host is invalid, or if the
@@ -257,7 +242,7 @@ func (h *Host) Close() error {
 
 // Call calls a tool by its name in the merged list of [Host.Tools], such as
 // "files__read_text_file". It waits for the server as [Host.CallTool] does. It returns
-// ErrUnknownServer or ErrUnknownTool if there is no such tool.
+// [ErrUnknown] if there is no such tool.
 //
 // The deadline of ctx limits the wait for the server and the call. The option
 // client.WithTimeout limits the call alone: the server receives the cancellation, and stays
@@ -271,24 +256,6 @@ func (h *Host) Call(ctx context.Context, name string, arguments any,
 	return h.CallTool(ctx, server, tool, arguments, options...)
 }
 
-// CallTool calls a tool, as [Host.Call] does, and decodes its result into Out: the structured
-// content if there is any, otherwise the text. If Out is string, it receives the text unchanged;
-// otherwise the text must be JSON. If the tool failed, the error is a *client.ToolError. Of a
-// result that is longer than [ServerConfig.MaxResult], a string receives the beginning; other types are
-// call.ErrInvalidResponse.
-func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any,
-	options ...client.CallOption) (Out, error) {
-	var out Out
-	result, err := h.Call(ctx, name, arguments, options...)
-	if err != nil {
-		return out, err
-	}
-	if result.IsError {
-		return out, &client.ToolError{Tool: name, Result: result}
-	}
-	return outbound.DecodeTool[Out](name, result)
-}
-
 // CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
 // that the server uses. If the server is starting, CallTool waits for it. If the
 // server is down, CallTool starts it again and waits. If a server that was ready cannot be
@@ -297,7 +264,7 @@ func CallTool[Out any](ctx context.Context, h *Host, name string, arguments any,
 // server may have received is not.
 //
 // CallTool returns a *DownError if the server cannot be started or has failed a moment ago,
-// ErrUnknownServer if the Host has no such server, and a *DeniedError if the policy or a hook rejects
+// ErrUnknown if the Host has no such server, and a *DeniedError if the policy or a hook rejects
 // the call.
 func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 	options ...client.CallOption) (*mcp.CallToolResult, error) {
@@ -410,7 +377,7 @@ func (h *Host) enter(server string) (*supervisor, error) {
 	for {
 		s := h.find(server)
 		if s == nil {
-			return nil, fmt.Errorf("%w: %q", ErrUnknownServer, server)
+			return nil, unknown("server", server)
 		}
 		if s.enter() {
 			return s, nil

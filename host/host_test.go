@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -79,7 +80,7 @@ func TestCallToolReachesNamedServer(t *testing.T) {
 			t.Errorf("server %s returns the name %q, %v", name, id.Name, err)
 		}
 	}
-	if _, err := h.CallTool(t.Context(), "three", "who", nil); !errors.Is(err, host.ErrUnknownServer) {
+	if _, err := h.CallTool(t.Context(), "three", "who", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallTool of an unknown server: %v", err)
 	}
 }
@@ -87,44 +88,15 @@ func TestCallToolReachesNamedServer(t *testing.T) {
 func TestCallFindsToolByMergedName(t *testing.T) {
 	for name, want := range map[string]error{
 		"two__who":   nil,
-		"two__why":   host.ErrUnknownTool,
-		"three__who": host.ErrUnknownServer,
-		"who":        host.ErrUnknownServer,
+		"two__why":   host.ErrUnknown,
+		"three__who": host.ErrUnknown,
+		"who":        host.ErrUnknown,
 	} {
 		// The call comes before the servers are ready.
 		h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")}})
 		result, err := h.Call(t.Context(), name, nil)
 		if !errors.Is(err, want) || err == nil && !strings.Contains(string(result.StructuredContent), `"two"`) {
 			t.Errorf("Call(%s): %+v, %v; want %v", name, result, err, want)
-		}
-	}
-}
-
-// The function CallTool has the errors of Host.Call and those of client.CallTool.
-func TestCallToolDecodesTheResult(t *testing.T) {
-	s := newServer("other")
-	server.AddTool(s, mcp.Tool{Name: "text"}, func(context.Context, struct{}) (string, error) { return "a text", nil })
-	server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) {
-		return "", errors.New("no luck")
-	})
-	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), configOf(t, s, "other")}})
-	if id, err := host.CallTool[identity](t.Context(), h, "one__who", nil); err != nil || id.Name != "one" {
-		t.Errorf("structured content: %+v, %v", id, err)
-	}
-	if text, err := host.CallTool[string](t.Context(), h, "other__text", nil); err != nil || text != "a text" {
-		t.Errorf("text: %q, %v", text, err)
-	}
-	for name, is := range map[string]func(error) bool{
-		"one__why": func(err error) bool { return errors.Is(err, host.ErrUnknownTool) },
-		"other__fail": func(err error) bool {
-			failed, ok := errors.AsType[*client.ToolError](err)
-			return ok && failed.Tool == "other__fail" && failed.Result.IsError &&
-				strings.Contains(err.Error(), "no luck")
-		},
-		"other__text": func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) },
-	} {
-		if id, err := host.CallTool[identity](t.Context(), h, name, nil); !is(err) || id != (identity{}) {
-			t.Errorf("%s: %+v, %v", name, id, err)
 		}
 	}
 }
@@ -172,7 +144,7 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: &silent{reached: make(chan struct{})}}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
-		if err := h.WaitReady(t.Context()); !errors.Is(err, host.ErrClosed) {
+		if err := h.WaitReady(t.Context()); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("WaitReady before Start: %v", err)
 		}
 		if err := h.Start(); err != nil {
@@ -188,7 +160,7 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 		go func() { waited <- h.WaitReady(t.Context()) }()
 		synctest.Wait()
 		h.Close()
-		if err := <-waited; !errors.Is(err, host.ErrClosed) {
+		if err := <-waited; !errors.Is(err, call.ErrClosed) {
 			t.Errorf("WaitReady when the host is closed: %v", err)
 		}
 	})
@@ -276,10 +248,10 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("Close took %v", took)
 		}
-		if err := <-called; !errors.Is(err, host.ErrClosed) {
+		if err := <-called; !errors.Is(err, call.ErrClosed) {
 			t.Errorf("CallTool that waits: %v", err)
 		}
-		if _, err := h.CallTool(t.Context(), "slow", "who", nil); !errors.Is(err, host.ErrClosed) {
+		if _, err := h.CallTool(t.Context(), "slow", "who", nil); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("CallTool after Close: %v", err)
 		}
 	})
@@ -349,7 +321,7 @@ func TestStartRejectsInvalidConfig(t *testing.T) {
 			t.Errorf("%s: Close: %v", fault, err)
 		}
 	}
-	if err := host.CheckName(strings.Repeat("aZ0-_9", 10) + "abcd"); err != nil {
+	if err := link.CheckServerName(strings.Repeat("aZ0-_9", 10) + "abcd"); err != nil {
 		t.Errorf("CheckName of 64 characters: %v", err)
 	}
 }
@@ -415,11 +387,17 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 	} {
 		config := inMemory(t, "s")
 		config.Extensions = extensions
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := configs.Check(&config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", extensions, err, want)
 		}
 	}
 }
+
+// configs and extending have functions of package host that are not exported.
+var (
+	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
+	extending = link.Get[link.Extensions[host.Host, client.CallOption]]()
+)
 
 // A host sends only the methods that its configuration names.
 func TestMethodsMustBeConfigured(t *testing.T) {
@@ -427,16 +405,16 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
 		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-	if _, err := h.CallExtension(t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknownMethod) {
+	if _, err := extending.Call(h, t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
-	if err := h.NotifyExtension(t.Context(), "s", "a/b", nil); !errors.Is(err, host.ErrUnknownMethod) {
+	if err := extending.Notify(h, t.Context(), "s", "a/b", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("NotifyExtension: %v", err)
 	}
-	if err := h.NotifyExtension(t.Context(), "s", "notifications/a", nil); err != nil {
+	if err := extending.Notify(h, t.Context(), "s", "notifications/a", nil); err != nil {
 		t.Errorf("NotifyExtension: %v", err)
 	}
-	if _, err := h.CallExtension(t.Context(), "other", "a/b", nil); !errors.Is(err, host.ErrUnknownServer) {
+	if _, err := extending.Call(h, t.Context(), "other", "a/b", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/plaintext"
@@ -257,9 +258,6 @@ func (s *supervisor) setHandlers() {
 	}
 }
 
-// MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
-const MetaServer = "com.github.parley-mcp/server"
-
 // attribute returns a message of a server for a user, with the name of the server (2026-07-28,
 // client/elicitation, Security Considerations):
 //
@@ -328,7 +326,7 @@ func (h *Host) attributedMeta(server string, meta mcp.Meta) mcp.Meta {
 	}
 	attributed := mcp.Meta{}
 	maps.Copy(attributed, forwarded)
-	attributed[MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, server))
+	attributed[link.MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, server))
 	return attributed
 }
 

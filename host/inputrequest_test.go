@@ -137,7 +137,7 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	start(t, h)
 	_, err := h.CallTool(t.Context(), "up", "sample", nil)
 	denied, ok := errors.AsType[*host.DeniedError](err)
-	if !ok || denied.Method != mcp.MethodCreateMessage || denied.Reason != "no models" ||
+	if !ok || denied.Request.Method != mcp.MethodCreateMessage || denied.Reason != "no models" ||
 		errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("the call fails with %v", err)
 	}
@@ -236,18 +236,18 @@ func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 func TestSamplingIsApproved(t *testing.T) {
 	audit, a := &log{}, &answers{form: mcp.ElicitAccept}
 	digests := make(map[string]bool)
-	answer := error(nil)
+	approves := true
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
-	h.Approve = func(_ context.Context, approval *host.Approval) error {
+	h.Approve = func(_ context.Context, approval *host.Approval) (bool, error) {
 		if question := approval.Question(); approval.Request.Kind == host.KindSampling &&
 			(!strings.HasPrefix(question,
 				"Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") ||
 				!strings.Contains(question, `"systemPrompt":"secret"`)) {
 			t.Errorf("the question is %q", question)
 		}
-		digests[approval.Digest] = true
-		return answer
+		digests[digestOf(approval)] = true
+		return approves, nil
 	}
 	start(t, h)
 	wantText(t, h, "many", "answered")
@@ -256,7 +256,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	if len(digests) != 3 {
 		t.Errorf("%d digests of 3 requests", len(digests))
 	}
-	answer, a.tokens = host.ErrDeclined, nil
+	approves, a.tokens = false, nil
 	wantText(t, h, "sample", "user rejected the request sampling/createMessage (code -1)")
 	audit.want(t, "allowed sample", "denied , declined, error, it was not approved", "done sample, ok")
 	h.Approve = nil
@@ -274,9 +274,9 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 		h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask,
 			Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 		h.ApprovalTimeout = time.Minute // less than the server waits
-		h.Approve = func(ctx context.Context, _ *host.Approval) error {
+		h.Approve = func(ctx context.Context, _ *host.Approval) (bool, error) {
 			<-ctx.Done()
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		start(t, h)
 		wantText(t, h, "sample", "user rejected the request")

@@ -119,8 +119,7 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 
 // Selection selects the tools or the prompts of a server that a [Host] offers, and renames
 // them. All names are those that the server uses. The zero Selection selects everything.
-// What is not selected is in no list of the Host, and calls of it fail with ErrUnknownTool or
-// ErrUnknownPrompt.
+// What is not selected is in no list of the Host, and calls of it fail with [ErrUnknown].
 //
 // In patterns, * matches any number of characters and ? matches one character. Patterns
 // match whole names, and letters are case-sensitive.
@@ -195,12 +194,20 @@ func (s *Selection) check(annotated bool) error {
 
 // naming is how a server's tools and prompts are selected and named. It is immutable.
 type naming struct {
+	config         *ServerConfig
 	prefix         string // with the separator; may be empty
 	tools, prompts Selection
 	maxName        int
 }
 
 func newNaming(config *ServerConfig, maxName int) *naming {
+	return &naming{config: config, prefix: config.prefix(), tools: config.Tools, prompts: config.Prompts,
+		maxName: maxName}
+}
+
+// prefix returns the beginning of the merged names of the server's tools and prompts, with the two underscores. It is
+// empty if they have no prefix.
+func (config *ServerConfig) prefix() string {
 	prefix := config.Name
 	if config.Prefix != nil {
 		prefix = *config.Prefix
@@ -208,7 +215,7 @@ func newNaming(config *ServerConfig, maxName int) *naming {
 	if prefix != "" {
 		prefix += separator
 	}
-	return &naming{prefix: prefix, tools: config.Tools, prompts: config.Prompts, maxName: maxName}
+	return prefix
 }
 
 // unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide

@@ -17,8 +17,8 @@ import (
 // names. Names that other servers claim too are not removed. It is immutable.
 type offered struct {
 	naming       *naming // of the names; nil if the server has not been ready
-	tools        []MergedTool
-	prompts      []MergedPrompt
+	tools        []Merged[mcp.Tool]
+	prompts      []Merged[mcp.Prompt]
 	resources    []mcp.Resource
 	templates    []mcp.ResourceTemplate
 	about        about
@@ -213,10 +213,10 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 func (s *supervisor) show(status *ServerStatus) bool {
 	c := &s.host.names
 	var sameTools, samePrompts []error
-	status.Prefix = s.offered.naming.prefix
+	status.Config = s.offered.naming.config
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts,
-		func(p *MergedPrompt) string { return p.Name })
+		func(p *Merged[mcp.Prompt]) string { return p.Name })
 	status.Resources, status.Templates = s.offered.resources, s.offered.templates
 	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(
@@ -261,11 +261,11 @@ func (s *supervisor) offers(ctx context.Context, kind, name string) error {
 	switch kind {
 	case KindTool:
 		if !n.tools.names(name) || n.tools.byAnnotation() && !s.offeredTo(ctx).selected[name] {
-			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownTool, name, s.name)
+			return fmt.Errorf("%w of server %q", unknown("tool", name), s.name)
 		}
 	case KindPrompt:
 		if !n.prompts.names(name) {
-			return fmt.Errorf("%w: %.200q of server %q", ErrUnknownPrompt, name, s.name)
+			return fmt.Errorf("%w of server %q", unknown("prompt", name), s.name)
 		}
 	}
 	return nil

@@ -18,6 +18,9 @@ import (
 // Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is
 // a Policy made of data. Decide must be safe for concurrent use and must not block. An error or a panic denies
 // the request.
+//
+// A Policy can have the method Hides of Rules, too. With it, gateways hide tools, prompts and resources from the
+// callers who cannot use them.
 type Policy interface {
 	Decide(ctx context.Context, r *Request) (Decision, error)
 }
@@ -106,27 +109,23 @@ func (r *Request) ofServer() bool {
 
 // String names the request without its arguments, such as `tools/call read_file of server "files"`.
 func (r *Request) String() string {
-	return describe(r.Method, r.Name, r.Server)
-}
-
-func describe(method, name, server string) string {
-	if name == "" {
-		return fmt.Sprintf("%s of server %q", method, server)
+	if r.Name == "" {
+		return fmt.Sprintf("%s of server %q", r.Method, r.Server)
 	}
-	return fmt.Sprintf("%s %.200s of server %q", method, name, server)
+	return fmt.Sprintf("%s %.200s of server %q", r.Method, r.Name, r.Server)
 }
 
 // DeniedError reports that a [Host] did not send a request, or did not return its result: the policy
 // denies it, it was not approved, a hook rejects it, or it cannot be recorded.
 type DeniedError struct {
-	Server, Method, Name string
-	Reason               string
-	Err                  error // the cause; may be nil
+	Request *Request // must not be modified
+	Reason  string
+	Err     error // the cause; may be nil
 }
 
 // Error names the request and the reason.
 func (e *DeniedError) Error() string {
-	text := describe(e.Method, e.Name, e.Server) + " is denied: " + e.Reason
+	text := e.Request.String() + " is denied: " + e.Reason
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -138,7 +137,7 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 
 // denied returns the error for a request.
 func (r *Request) denied(reason string, err error) *DeniedError {
-	return &DeniedError{Server: r.Server, Method: r.Method, Name: r.Name, Reason: reason, Err: err}
+	return &DeniedError{Request: r, Reason: reason, Err: err}
 }
 
 // decide asks the policy. An error is a denial.
@@ -202,7 +201,7 @@ type Rule struct {
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
 	// action of the rule is, and later rules are not considered.
 	When func(ctx context.Context, r *Request) (bool, error)
-	// Fixed means that When uses neither the arguments of a request nor the scopes of its caller. See [Hider].
+	// Fixed means that When uses neither the arguments of a request nor the scopes of its caller. See [Rules.Hides].
 	Fixed bool
 
 	Action Action
@@ -214,7 +213,7 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	d := Decision{Version: p.Version}
 	for i := range p.Rules {
 		rule := &p.Rules[i]
-		if !rule.Matches(r) {
+		if !rule.matches(r) {
 			continue
 		}
 		if rule.When != nil {
@@ -236,8 +235,8 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// Matches reports whether all fields but When match. It uses Action for the URIs of resources.
-func (rule *Rule) Matches(r *Request) bool {
+// matches reports whether all fields but When match. It uses Action for the URIs of resources.
+func (rule *Rule) matches(r *Request) bool {
 	if rule.Server != "" && !glob.Match(rule.Server, r.Server) ||
 		rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {
 		return false

@@ -338,7 +338,7 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 		config.Prefix = new("")
 		return config
 	}
-	approve := func(context.Context, *host.Approval) error { return nil }
+	approve := func(context.Context, *host.Approval) (bool, error) { return true, nil }
 	for _, c := range []struct {
 		name      string
 		host      *host.Host
@@ -474,7 +474,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 			}
 			return host.Decision{Action: host.Action(now.Load()), Version: "1"}, nil
 		}),
-		Approve: func(context.Context, *host.Approval) error { asked.Add(1); return nil },
+		Approve: func(context.Context, *host.Approval) (bool, error) { asked.Add(1); return true, nil },
 	})
 	ada, bob := userContext(t, "ada"), userContext(t, "bob")
 	text := "begin " + strings.Repeat("x", 100)

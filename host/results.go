@@ -14,16 +14,13 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
 )
-
-// ResultURI is what the URIs of large results begin with; see [ServerConfig.MaxResult]. The name of the server
-// follows, a slash, and an id.
-const ResultURI = "parley:result/"
 
 // Limits of the results that are stored for one principal.
 const (
@@ -130,7 +127,7 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultsTimeout) // the tool has run
 	defer cancel()
 	id := rand.Text()
-	uri = ResultURI + server + "/" + id
+	uri = link.ResultURI + server + "/" + id
 	result.Contents.URI = uri
 	value, err := schema.Marshal(result)
 	if err != nil {
@@ -189,7 +186,7 @@ func (r *results) evict(ctx context.Context, principal string, size int) error {
 func (r *results) get(ctx context.Context, server, principal, uri string) (*storedResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
-	key := resultKey(principal, server, strings.TrimPrefix(uri, ResultURI+server+"/"))
+	key := resultKey(principal, server, strings.TrimPrefix(uri, link.ResultURI+server+"/"))
 	if store.CheckKey(key) != nil {
 		return nil, call.ErrResourceNotFound
 	}
@@ -212,7 +209,7 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 }
 
 // isResult reports whether a URI can be that of a result of a server.
-func isResult(server, uri string) bool { return strings.HasPrefix(uri, ResultURI+server+"/") }
+func isResult(server, uri string) bool { return strings.HasPrefix(uri, link.ResultURI+server+"/") }
 
 func resultsOf(principal string) string { return principal + "results" }
 
@@ -288,7 +285,7 @@ func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult
 	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments,
 		Caller: p.request.Caller}
 	// The server may be down, or may have removed the tool since.
-	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknownTool) {
+	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknown) {
 		return err
 	}
 	p.decided = p.host.Policy != nil

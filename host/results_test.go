@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -81,7 +82,8 @@ func TestStoredResultsExpire(t *testing.T) {
 		}
 		plain := &results{kv: r.kv}
 		if item, err := r.kv.Get(t.Context(), resultKey("ada/", "s",
-			strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil || strings.Contains(string(item.Value), "secret") {
+			strings.TrimPrefix(uri, link.ResultURI+"s/"))); err != nil ||
+			strings.Contains(string(item.Value), "secret") {
 			t.Errorf("the result is not encrypted: %v", err)
 		}
 		if _, err := plain.get(t.Context(), "s", "ada/", uri); err == nil {
@@ -137,7 +139,7 @@ func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.get(t.Context(), "s", "ada", ResultURI+"s/1")
+	_, err = r.get(t.Context(), "s", "ada", link.ResultURI+"s/1")
 	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
 		t.Errorf("%v; log: %s", err, log.String())
 	}

@@ -55,23 +55,23 @@ func (d *Definition) String() string {
 	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
 }
 
-// WithheldError reports that a server has a definition that [Host.Review] does not accept.
-type WithheldError struct {
-	Definition Definition
-	Err        error // the error of Review
+// withheldError reports that a server has a definition that [Host.Review] does not accept.
+type withheldError struct {
+	definition Definition
+	err        error // of Review
 }
 
 // Error names the definition and the reason.
-func (e *WithheldError) Error() string {
+func (e *withheldError) Error() string {
 	verb := "is"
-	if e.Definition.Kind == KindInstructions {
+	if e.definition.Kind == KindInstructions {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s withheld: %v", &e.Definition, verb, e.Err)
+	return fmt.Sprintf("%s %s withheld: %v", &e.definition, verb, e.err)
 }
 
 // Unwrap returns the error of Review.
-func (e *WithheldError) Unwrap() error { return e.Err }
+func (e *withheldError) Unwrap() error { return e.err }
 
 // ReviewAgain calls Review with all definitions that the servers have listed, because it may have another
 // result now. The lists change accordingly. ReviewAgain does nothing before Start.
@@ -125,7 +125,7 @@ func (s *supervisor) accepts(found withheld, kind, name string, definition any) 
 		return true
 	}
 	d.JSON = nil // errors are kept
-	found[[2]string{kind, name}] = &WithheldError{d, err}
+	found[[2]string{kind, name}] = &withheldError{d, err}
 	return false
 }
 
@@ -210,7 +210,7 @@ func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, err
 		return nil, nil
 	}
 	if s.reviewer != nil {
-		return nil, fmt.Errorf("%w: server %q does not list the %s %.200q", ErrUnknownTool, r.Server, r.Kind, r.Name)
+		return nil, fmt.Errorf("%w: server %q does not list it", unknown(r.Kind, r.Name), r.Server)
 	}
 	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -60,7 +61,7 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 	defer h.setting.Unlock()
 	before := h.roster.Load()
 	if before == nil || h.ctx.Err() != nil {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	now := &roster{byName: make(map[string]*supervisor, len(servers))}
 	var added []*supervisor
@@ -78,7 +79,7 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	h.roster.Store(now)
 	for _, s := range before.supervisors {
@@ -120,7 +121,7 @@ func (h *Host) check(servers []ServerConfig) error {
 	longest := h.maxName() - len(separator) - digestLength
 	seen := make(map[string]bool, len(servers))
 	for _, config := range servers {
-		if err := config.Check(); err != nil {
+		if err := config.check(); err != nil {
 			return fmt.Errorf("host: %w", err)
 		}
 		switch {
@@ -148,14 +149,14 @@ func (h *Host) check(servers []ServerConfig) error {
 	return nil
 }
 
-// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
+// check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
 // its servers, too.
-func (config *ServerConfig) Check() error {
-	if err := CheckName(config.Name); err != nil {
+func (config *ServerConfig) check() error {
+	if err := link.CheckServerName(config.Name); err != nil {
 		return err
 	}
 	if p := config.Prefix; p != nil && *p != "" {
-		if err := CheckName(*p); err != nil {
+		if err := link.CheckServerName(*p); err != nil {
 			return fmt.Errorf("prefix of server %q: %w", config.Name, err)
 		}
 	}

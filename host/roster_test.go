@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -44,7 +45,7 @@ func TestSetServersChangesOnlyWhatDiffers(t *testing.T) {
 	if id, err := who(t, h, "added"); err != nil || id.Name != "added" {
 		t.Errorf("added: %+v, %v", id, err)
 	}
-	if _, err := who(t, h, "removed"); !errors.Is(err, host.ErrUnknownServer) {
+	if _, err := who(t, h, "removed"); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("removed: %v", err)
 	}
 	var names []string
@@ -141,7 +142,7 @@ func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
 	if err := h.SetServers(nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, host.ErrUnknownServer) {
+	if err := <-ended; !errors.Is(err, host.ErrUnknown) {
 		t.Error(err)
 	}
 }
@@ -151,7 +152,7 @@ func TestSetServersMayBeCalledWhileStartRuns(t *testing.T) {
 	defer h.Close()
 	started := make(chan error, 1)
 	go func() { started <- h.Start() }()
-	for errors.Is(h.SetServers(nil), host.ErrClosed) {
+	for errors.Is(h.SetServers(nil), call.ErrClosed) {
 		runtime.Gosched()
 	}
 	if err := <-started; err != nil {
@@ -174,10 +175,10 @@ func TestInvalidServersChangeNothing(t *testing.T) {
 		t.Error(err)
 	}
 	h.Close()
-	if err := h.SetServers(nil); !errors.Is(err, host.ErrClosed) {
+	if err := h.SetServers(nil); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if err := new(host.Host).SetServers(nil); !errors.Is(err, host.ErrClosed) {
+	if err := new(host.Host).SetServers(nil); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("before Start: %v", err)
 	}
 }
@@ -192,7 +193,8 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 		}
 	}
 	old.Revision = "2025-06-17"
-	if err := old.Check(); err == nil || !strings.Contains(err.Error(), `revision of server "old" must be one of`) {
+	if err := configs.Check(&old); err == nil || !strings.Contains(err.Error(),
+		`revision of server "old" must be one of`) {
 		t.Error(err)
 	}
 }
@@ -312,10 +314,6 @@ func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 		},
 		"Call": func(ctx context.Context, h *host.Host) error {
 			_, err := h.Call(ctx, "lazy__who", nil)
-			return err
-		},
-		"Describe": func(ctx context.Context, h *host.Host) error {
-			_, err := h.Describe(ctx, "lazy__who")
 			return err
 		},
 		"WaitReady": func(ctx context.Context, h *host.Host) error { return h.WaitReady(ctx, "eager", "lazy") },

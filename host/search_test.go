@@ -2,7 +2,6 @@ package host
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,7 +57,7 @@ func office() *Host {
 	}, "crm", "files", "odd")
 }
 
-func namesOf(tools []MergedTool) string {
+func namesOf(tools []Merged[mcp.Tool]) string {
 	names := make([]string, len(tools))
 	for i := range tools {
 		names[i] = tools[i].Name
@@ -143,24 +142,10 @@ func TestToolsVersionChangesWithTheTools(t *testing.T) {
 	}
 }
 
-func TestDescribeReturnsAToolByName(t *testing.T) {
-	h := office()
-	tool, err := h.Describe(t.Context(), "files__delete_file")
-	if err != nil || tool.Definition.Description != "Remove a file for ever" || tool.Server != "files" {
-		t.Errorf("%+v, %v", tool, err)
-	}
-	if _, err := h.Describe(t.Context(), "files__missing"); !errors.Is(err, ErrUnknownTool) {
-		t.Errorf("an unknown tool: %v", err)
-	}
-	if _, err := h.Describe(t.Context(), "missing__tool"); !errors.Is(err, ErrUnknownServer) {
-		t.Errorf("an unknown server: %v", err)
-	}
-}
-
 // The ranking of the tools of several servers does not depend on how they are distributed.
 func TestRankingDoesNotDependOnTheServers(t *testing.T) {
 	words := []string{"read", "write", "file", "record", "report", "delete", "list", "weather"}
-	tools := make([]MergedTool, 60)
+	tools := make([]Merged[mcp.Tool], 60)
 	for i := range tools {
 		tools[i].Definition = mcp.Tool{Name: fmt.Sprintf("%s_%d", words[i%8], i),
 			Description: strings.Repeat(words[i*7%8]+" ", i%5) + words[i*3%8]}

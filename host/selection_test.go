@@ -114,24 +114,24 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	for _, name := range []string{"a__delete", "a__read"} {
-		if _, err := h.Call(t.Context(), name, nil); !errors.Is(err, host.ErrUnknownTool) {
+		if _, err := h.Call(t.Context(), name, nil); !errors.Is(err, host.ErrUnknown) {
 			t.Errorf("Call(%s): %v", name, err)
 		}
 	}
-	if _, err := h.CallTool(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknownTool) {
+	if _, err := h.CallTool(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallTool: %v", err)
 	}
 	if _, err := h.CallTool(t.Context(), "a", "read", nil); err != nil {
 		t.Errorf("CallTool: %v", err)
 	}
-	if _, err := h.GetPrompt(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknownPrompt) {
+	if _, err := h.GetPrompt(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("GetPrompt: %v", err)
 	}
 	if _, err := h.GetPrompt(t.Context(), "a", "read", nil); err != nil {
 		t.Errorf("GetPrompt: %v", err)
 	}
 	if _, err := h.Complete(t.Context(), "a", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
-		Name: "delete"}}); !errors.Is(err, host.ErrUnknownPrompt) {
+		Name: "delete"}}); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("Complete: %v", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 			}
 			for tool := range annotated {
 				_, err := h.CallTool(t.Context(), "a", tool, nil)
-				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknownTool) {
+				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknown) {
 					t.Errorf("CallTool(%s): %v", tool, err)
 				}
 			}
@@ -225,14 +225,14 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 			t.Errorf("Call(%s): %+v, %v", name, result, err)
 		}
 	}
-	if _, err := h.Call(t.Context(), "long-name__read", nil); !errors.Is(err, host.ErrUnknownTool) {
+	if _, err := h.Call(t.Context(), "long-name__read", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("the name with the name of the server: %v", err)
 	}
 	if got, want := mergedNames(h), []string{"gh__read", "__", "write"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if s := h.Status(); s[0].Prefix != "gh__" || s[1].Prefix != "" {
-		t.Errorf("prefixes %q, %q", s[0].Prefix, s[1].Prefix)
+	if s := h.Status(); configs.Prefix(s[0].Config) != "gh__" || configs.Prefix(s[1].Config) != "" {
+		t.Errorf("prefixes %q, %q", configs.Prefix(s[0].Config), configs.Prefix(s[1].Config))
 	}
 }
 
@@ -257,7 +257,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 			t.Errorf("server %s is %v: %v, want %s", status.Name, status.State, status.Incomplete, conflict)
 		}
 	}
-	if _, err := h.Call(t.Context(), "shared", nil); !errors.Is(err, host.ErrUnknownTool) ||
+	if _, err := h.Call(t.Context(), "shared", nil); !errors.Is(err, host.ErrUnknown) ||
 		!strings.Contains(err.Error(), "withheld") {
 		t.Errorf("a call of a withheld tool: %v", err)
 	}

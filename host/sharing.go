@@ -179,7 +179,7 @@ func (a *callers) enter(caller rpc.Caller) (own *callerClient, dial bool, err er
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return nil, false, ErrClosed
+		return nil, false, errClosed
 	}
 	own = a.byKey[caller.Key]
 	if own == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -283,7 +284,7 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	if _, err := h.CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "up", "echo", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.CallTool(t.Context(), "up", "echo", nil); !errors.Is(err, host.ErrAnonymousCaller) {
+	if _, err := h.CallTool(t.Context(), "up", "echo", nil); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	mu.Lock()
@@ -322,10 +323,10 @@ func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, host.ErrAnonymousCaller) {
+	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Error(err)
 	}
-	if err := linked.PermitSubscription(h, t.Context(), "up", "lib://one"); !errors.Is(err, host.ErrAnonymousCaller) {
+	if err := linked.PermitSubscription(h, t.Context(), "up", "lib://one"); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Error(err)
 	}
 }

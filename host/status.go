@@ -88,18 +88,9 @@ type ServerStatus struct {
 	// Retry is the time of the next attempt to start a server that is down.
 	Retry time.Time
 
-	// Prefix is the beginning of the merged names of the server's tools and prompts, with the
-	// two underscores. It is empty if they have no prefix.
-	Prefix string
-
-	// MaxResult is that of the ServerConfig.
-	MaxResult int
-
-	// CallerAuth reports whether the ServerConfig has one. The lists for a caller can then differ.
-	CallerAuth bool
-
-	// Extensions are those of the ServerConfig. They must not be modified.
-	Extensions []Extension
+	// Config is the configuration of the server, of which Tools and Prompts are named and selected. With a CallerAuth,
+	// the lists for a caller can differ. It must not be modified. If State is Removed, it has a Name only.
+	Config *ServerConfig
 
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
@@ -115,9 +106,9 @@ type ServerStatus struct {
 	// could not be updated. It is nil if all are complete.
 	Incomplete error
 	// Tools are the tools of the server that are selected, with their names in the merged list.
-	Tools []MergedTool
+	Tools []Merged[mcp.Tool]
 	// Prompts are the prompts of the server that are selected.
-	Prompts []MergedPrompt
+	Prompts []Merged[mcp.Prompt]
 	// Resources are the resources of the server.
 	Resources []mcp.Resource
 	// Templates are the resource templates of the server.
@@ -147,21 +138,21 @@ func (e *DownError) Unwrap() error { return e.Err }
 // servers that it names, and does not wait for others that have not started. It returns nil
 // if they are ready or degraded. Otherwise it returns a *DownError for each of them that is down, joined; the
 // servers that are ready can be used. The Host starts a server again that has never been ready, see
-// [ServerStatus.Retry]; WaitReady does not wait for that. It returns ErrUnknownServer for a name that is
+// [ServerStatus.Retry]; WaitReady does not wait for that. It returns ErrUnknown for a name that is
 // not in Host.Servers.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
-// are still starting. WaitReady returns ErrClosed if the Host is closed or not started.
+// are still starting. WaitReady returns call.ErrClosed if the Host is closed or not started.
 func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 	if h.ctx == nil {
-		return ErrClosed
+		return errClosed
 	}
 	for {
 		changed := h.changed.wait()
 		var down, starting []error
 		for _, name := range names {
 			if h.find(name) == nil && h.ctx.Err() == nil {
-				return fmt.Errorf("%w: %q", ErrUnknownServer, name)
+				return unknown("server", name)
 			}
 		}
 		for _, s := range h.all() {
@@ -179,7 +170,7 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 			}
 		}
 		if h.ctx.Err() != nil {
-			return ErrClosed
+			return errClosed
 		}
 		if len(starting) == 0 {
 			return errors.Join(down...)
@@ -189,7 +180,7 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 		case <-ctx.Done():
 			return errors.Join(append(append(down, starting...), context.Cause(ctx))...)
 		case <-h.ctx.Done():
-			return ErrClosed
+			return errClosed
 		}
 	}
 }
@@ -252,7 +243,7 @@ func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		if !present[name] {
 			delete(seen, name)
-			news = append(news, ServerStatus{Name: name, State: Removed})
+			news = append(news, ServerStatus{Name: name, State: Removed, Config: &ServerConfig{Name: name}})
 		}
 	}
 	return news
@@ -365,7 +356,7 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 			wait = forever
 		case !status.State.isDown():
 			wait = forever
-		case errors.Is(status.Err, ErrClosed):
+		case errors.Is(status.Err, errClosed):
 			return nil, status.downError()
 		case wait <= 0:
 			s.want()

@@ -44,8 +44,8 @@ func TestStatusesAreOfOneMoment(t *testing.T) {
 	}()
 	for {
 		all := h.Status()
-		first := slices.ContainsFunc(all[0].Tools, func(tool host.MergedTool) bool { return tool.Name == "who" })
-		if withPrefix := all[1].Prefix != ""; first != withPrefix {
+		first := slices.ContainsFunc(all[0].Tools, func(tool host.Merged[mcp.Tool]) bool { return tool.Name == "who" })
+		if withPrefix := *all[1].Config.Prefix != ""; first != withPrefix {
 			t.Errorf("the server a has the name: %t, the server b has another: %t", first, withPrefix)
 			<-done
 			return
@@ -133,7 +133,7 @@ func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
 		!strings.Contains(err.Error(), `"missing" is down`) {
 		t.Errorf("the server that is missing: %v", err)
 	}
-	if err := h.WaitReady(t.Context(), "fine", "unknown"); !errors.Is(err, host.ErrUnknownServer) {
+	if err := h.WaitReady(t.Context(), "fine", "unknown"); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("an unknown server: %v", err)
 	}
 }

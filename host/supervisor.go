@@ -87,7 +87,6 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		config:   config,
 		host:     h,
 		reviewer: h.Review,
-		naming:   newNaming(&config, h.maxName()),
 		dialer:   h.Dialer,
 		logger:   h.logger().With("server", config.Name),
 		wanted:   make(chan struct{}, 1),
@@ -95,8 +94,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 
 		listWatches: make(chan struct{}, maxListWatches),
 	}
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Prefix: s.naming.prefix,
-		MaxResult: config.MaxResult, CallerAuth: config.CallerAuth != nil, Extensions: config.Extensions}
+	s.naming = newNaming(&s.config, h.maxName())
+	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Config: &s.config}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}
@@ -136,7 +135,7 @@ func (s *supervisor) run() {
 			s.closeErr = errors.Join(callersErr, c.Close())
 		}
 		s.set(func(status *ServerStatus) bool {
-			status.State, status.Err = Down, ErrClosed
+			status.State, status.Err = Down, errClosed
 			return true
 		})
 	}()
@@ -233,8 +232,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
 		s.answered.Store(false)
 		*status = ServerStatus{
-			Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), MaxResult: s.config.MaxResult,
-			CallerAuth: s.config.CallerAuth != nil, Extensions: s.config.Extensions, Server: c.Server(),
+			Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), Server: c.Server(),
 		}
 		return true
 	})

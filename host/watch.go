@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -296,10 +298,6 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	}
 }
 
-// ErrTooManySubscriptions is returned by Subscribe when a server would have more
-// subscribed resources than the limit: 1,024 resources whose URIs have 1 MiB together.
-var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
-
 // Subscribe calls updated each time a resource of a server was updated, until ctx ends
 // or the Host is closed. It also calls updated when an update may have been missed, for
 // example after a reconnect and at the start. Several updates may lead to one call.
@@ -313,15 +311,16 @@ var ErrTooManySubscriptions = errors.New("host: too many subscribed resources")
 // suffice, Subscribe tries them again.
 //
 // If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
-// Subscribe returns nil when ctx ends. The errors are [ErrUnknownServer], also when the server
-// is removed, [ErrTooManySubscriptions], [ErrClosed], [ErrAnonymousCaller] for a server with CallerAuth, and a
-// *[DeniedError] if the policy rejects it, then or later; see [Host.PolicyChanged].
+// Subscribe returns nil when ctx ends. The errors are [ErrUnknown], also when the server is removed, call.ErrClosed, a
+// *call.OverloadError if the server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs,
+// a *[DeniedError] if the policy rejects it, then or later (see [Host.PolicyChanged]), and one for a server with
+// CallerAuth if the caller is not authenticated.
 func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
 	sub := &subscriber{updated}
 	for {
 		s := h.find(server)
 		if s == nil {
-			return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+			return unknown("server", server)
 		}
 		var changed <-chan struct{} // of the policy
 		if !rpc.CallerOf(ctx).Permitted {
@@ -354,7 +353,7 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 			return nil
 		case <-h.ctx.Done():
 			end()
-			return ErrClosed
+			return errClosed
 		case <-changed: // ask the policy again
 			end()
 		case <-s.retired: // go on with the server that replaces it
@@ -365,14 +364,14 @@ func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()
 
 // permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
 // decision. A gateway, in which one call of [Host.Subscribe] is for several callers, calls it for each. The errors are
-// [ErrUnknownServer], [ErrAnonymousCaller] for a server with CallerAuth, and a *[DeniedError].
+// [ErrUnknown], link.ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
 func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
-		return fmt.Errorf("%w: %q", ErrUnknownServer, server)
+		return unknown("server", server)
 	}
 	if s.config.CallerAuth != nil && callerOf(ctx).Principal.IsAnonymous() {
-		return fmt.Errorf("server %q: %w", server, ErrAnonymousCaller)
+		return fmt.Errorf("server %q: %w", server, link.ErrAnonymousCaller)
 	}
 	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
 }
@@ -394,7 +393,7 @@ func (s *subscriptions) add(uri string, sub *subscriber) error {
 	if s.byURI[uri] == nil {
 		if len(s.byURI) >= changes.MaxSubscribed || s.bytes+len(uri) > changes.MaxSubscribedURIs ||
 			len(uri) > changes.MaxSubscribedURI {
-			return ErrTooManySubscriptions
+			return &call.OverloadError{Limit: "subscribed resources", RetryAfter: time.Minute}
 		}
 		if s.byURI == nil {
 			s.byURI = make(map[string]map[*subscriber]struct{})

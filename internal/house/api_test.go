@@ -17,11 +17,11 @@ var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 // apiBudgets are the largest numbers of recorded symbols. Where a comment has a smaller number, the package is to
 // shrink to it: when symbols are removed, the number is lowered, too.
 var apiBudgets = map[string]int{
-	"call":    97, // 90
+	"call":    93, // 90
 	"client":  150,
 	"gateway": 21,
-	"host":    244, // 130
-	"server":  169, // 130
+	"host":    207, // 130
+	"server":  158, // 130
 	"store":   82,  // 50
 }
 

@@ -9,8 +9,10 @@ package link
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -41,6 +43,65 @@ type Host[H, Status, Request any] struct {
 	// Attribute returns a message of a server for a user, with the name of the server.
 	Attribute func(h *H, server, message string) string
 }
+
+// Extensions has methods of a *host.Host for the extensions of its servers.
+type Extensions[H, Option any] struct {
+	// Call sends a request of an extension to a server, and returns its result, a JSON object. Params is a JSON object
+	// without _meta, or nil.
+	Call func(h *H, ctx context.Context, server, method string, params json.RawMessage,
+		options ...Option) (json.RawMessage, error)
+	// Notify sends a notification of an extension to a server.
+	Notify func(h *H, ctx context.Context, server, method string, params json.RawMessage) error
+}
+
+// Approval has methods of a *host.Approval.
+type Approval[A any] struct {
+	// Digest identifies the request and its caller. An answer for one digest must not count for another.
+	Digest func(*A) string
+}
+
+// ServerConfig has methods of a *host.ServerConfig.
+type ServerConfig[C any] struct {
+	// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid.
+	Check func(*C) error
+	// Prefix returns the beginning of the merged names of the server's tools and prompts. It may be empty.
+	Prefix func(*C) string
+}
+
+// MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
+const MetaServer = "com.github.parley-mcp/server"
+
+// ResultURI is what the URIs of large results begin with; see host.ServerConfig.MaxResult. The name of the server
+// follows, a slash, and an id.
+const ResultURI = "parley:result/"
+
+// maxServerName is the maximum length of a server name. It leaves at least 62 of the
+// 128 characters of a merged name to the tool.
+const maxServerName = 64
+
+// CheckServerName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
+// digits, hyphens and underscores. Two underscores separate the name of a server from
+// that of a tool, so a name must not contain two in a row or end with one.
+func CheckServerName(name string) error {
+	if name == "" || len(name) > maxServerName {
+		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)
+	}
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return fmt.Errorf("server name %q must have only letters, digits, hyphens and underscores", name)
+		}
+	}
+	if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
+		return fmt.Errorf("server name %q must not contain two underscores in a row or end with an underscore: "+
+			"they separate the names of servers and tools", name)
+	}
+	return nil
+}
+
+// ErrAnonymousCaller is the error of requests without an authenticated caller to a server with
+// host.ServerConfig.CallerAuth.
+var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
+	"authenticated")
 
 // Client has methods of a *client.Client, and options of its requests.
 type Client[C, Option any] struct {

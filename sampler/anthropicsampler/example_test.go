@@ -44,9 +44,9 @@ func ExampleSampler() {
 		Sample:  (&anthropicsampler.Sampler{Client: &model, Models: sampler.Models{{Name: "claude-haiku-4-5"}}}).Sample,
 		Policy: host.Rules{Rules: []host.Rule{{Method: mcp.MethodCreateMessage, Action: host.Ask}},
 			Default: host.Allow},
-		Approve: func(_ context.Context, a *host.Approval) error {
+		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			fmt.Println(a.Question())
-			return nil // the user agrees
+			return true, nil // the user agrees
 		},
 	}
 	if err := h.Start(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -80,7 +81,7 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 		}
 		flags.name = target[0]
 	}
-	if err := host.CheckName(flags.name); err != nil {
+	if err := link.CheckServerName(flags.name); err != nil {
 		return err
 	}
 	if flags.idle <= 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 // entry is an entry of a server that is being read.
@@ -93,6 +94,9 @@ var entryFields = func() fields[entry] {
 	return all
 }()
 
+// configs has the functions of a host for configurations that only this program needs.
+var configs = link.Get[link.ServerConfig[host.ServerConfig]]()
+
 // kinds are the values of type as programs spell them, in lower case and without hyphens and underscores. The value is
 // whether the server is a program.
 var kinds = map[string]bool{
@@ -142,7 +146,7 @@ func (d *document) server(m member, dollars bool) (*Server, error) {
 		err = errors.New("is part of an extension of the editor; parley cannot start it")
 	}
 	if err == nil {
-		err = s.Settings().Check()
+		err = configs.Check(s.Settings())
 	}
 	if err != nil {
 		return nil, d.errorf(m.value, "%s: %w", what, err)

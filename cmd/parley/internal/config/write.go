@@ -16,7 +16,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
-	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 // ServersMember is the member of parley's own files that has the servers.
@@ -203,7 +203,7 @@ const maxName = 48
 // Otherwise other characters than ASCII letters, digits, hyphens and underscores become hyphens. A
 // digest of the original name follows if the result is too long or has no letter or digit.
 func validName(original string) string {
-	if host.CheckName(original) == nil {
+	if link.CheckServerName(original) == nil {
 		return original
 	}
 	var b strings.Builder

@@ -31,7 +31,7 @@ func Names() []string {
 // Target returns the connection with a name, or nil if there is none.
 func Target(ctx context.Context, name string) (client.Target, error) {
 	dir, err := Default()
-	if err != nil || host.CheckName(name) != nil { // without a directory there are no connections
+	if err != nil || link.CheckServerName(name) != nil { // without a directory there are no connections
 		return nil, nil
 	}
 	conn, err := dir.Dial(ctx, name)

@@ -22,7 +22,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 // addFlags are the flags of parley add.
@@ -220,7 +220,7 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 		return nil, fmt.Errorf("%q is not a URL; write https:// before a host, or -- before a command", args[1])
 	}
 	s := &config.Server{Name: args[0], Original: args[0]}
-	if err := host.CheckName(s.Name); err != nil {
+	if err := link.CheckServerName(s.Name); err != nil {
 		return nil, err
 	}
 	if dash < 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 // installFlags are the flags of parley install.
@@ -221,7 +221,7 @@ func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Ser
 	if f.name == "" {
 		return nil, nil, errors.New("--name is missing; it is the name of the entry")
 	}
-	if err := host.CheckName(f.name); err != nil {
+	if err := link.CheckServerName(f.name); err != nil {
 		return nil, nil, err
 	}
 	s = &config.Server{Name: f.name, Original: f.name}

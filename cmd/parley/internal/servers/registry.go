@@ -23,7 +23,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/registry"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
-	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 func NewRegistry() *cobra.Command {
@@ -302,7 +302,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if flags.name == "" {
 		flags.name = strings.Trim(notInName.ReplaceAllString(name[strings.LastIndexByte(name, '/')+1:], "-"), "-")
 	}
-	if err := host.CheckName(flags.name); err != nil {
+	if err := link.CheckServerName(flags.name); err != nil {
 		return fmt.Errorf("%w; choose the name with --name", err)
 	}
 	file, existing, err := flags.file.open()

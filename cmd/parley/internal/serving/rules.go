@@ -25,6 +25,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -154,7 +155,7 @@ func (s *ruleSet) unknownTools(status *host.ServerStatus) (found []string) {
 		for i := range p.Rules.Rules {
 			rule := &p.Rules.Rules[i]
 			offered := slices.ContainsFunc(status.Tools,
-				func(t host.MergedTool) bool { return t.Definition.Name == rule.Tool })
+				func(t host.Merged[mcp.Tool]) bool { return t.Definition.Name == rule.Tool })
 			if rule.Server == server && rule.Tool != "" && !strings.ContainsAny(rule.Tool, "*?") && !offered {
 				found = append(found,
 					fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; "+
@@ -179,7 +180,7 @@ func (s *ruleSet) timeoutFor(server string) time.Duration {
 // apply sets the fields of a host.
 func (r *rules) apply(h *host.Host) {
 	h.Policy, h.Approve, h.ApprovalTimeout = r, r.approve, policy.MaxApprovalTimeout
-	h.Hooks = []host.Hook{{Request: r.request, Response: r.response}}
+	h.OnRequest, h.OnResult = r.request, r.response
 }
 
 // Decide implements host.Policy.
@@ -187,7 +188,7 @@ func (r *rules) Decide(ctx context.Context, request *host.Request) (host.Decisio
 	return r.current.Load().decide(ctx, request)
 }
 
-// Hides implements host.Hider.
+// Hides tells gateways what the policies deny; see host.Policy.
 func (r *rules) Hides(caller principal.Principal) func(*host.Request) bool {
 	set := r.current.Load()
 	hides := make(map[*scopedPolicy]func(*host.Request) bool)
@@ -244,16 +245,14 @@ func (r *rules) failed(ctx context.Context, err error) error {
 const defaultApprovalTimeout = 5 * time.Minute
 
 // approve asks the user of the client and, if that is impossible, the user at the terminal.
-func (r *rules) approve(ctx context.Context, a *host.Approval) error {
-	limited := *a
-	limited.Timeout = r.current.Load().timeoutFor(a.Request.Server)
-	ctx, cancel := context.WithTimeout(ctx, limited.Timeout)
+func (r *rules) approve(ctx context.Context, a *host.Approval) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.current.Load().timeoutFor(a.Request.Server))
 	defer cancel()
-	err := gateway.Approve(ctx, &limited)
+	approved, err := gateway.Approve(ctx, a)
 	if !errors.Is(err, gateway.ErrCannotAsk) || r.user == nil {
-		return err
+		return approved, err
 	}
-	return r.user.approve(ctx, &limited)
+	return r.user.approve(ctx, a)
 }
 
 // userApprover asks the user at the terminal, one question at a time.
@@ -264,12 +263,12 @@ type userApprover struct {
 
 // approve prints what the arguments and the reason are, and asks below them, so that the question is on the screen also
 // if the arguments are long.
-func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
+func (u *userApprover) approve(ctx context.Context, a *host.Approval) (bool, error) {
 	select {
 	case u.turn <- struct{}{}:
 		defer func() { <-u.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	once, session, decline := a.Answers()
 	question, details, _ := strings.Cut(a.Question(), "\n\n")
@@ -278,13 +277,12 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) error {
 	chosen, err := u.screen.Choose(ctx, terminal.Line(question), answers, decline)
 	switch {
 	case err != nil && !errors.Is(err, form.ErrInterrupted):
-		return err
+		return false, err
 	case err == nil && chosen == session:
 		a.AllowSession()
-	case err != nil || chosen != once:
-		return host.ErrDeclined
+		return true, nil
 	}
-	return nil
+	return err == nil && chosen == once, nil
 }
 
 // guardFlags are the flags of parley up for the lock file and the audit log.

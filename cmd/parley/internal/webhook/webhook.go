@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
+	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -64,8 +65,11 @@ func Expand(h *config.Hook, values *config.Values) (Hook, error) {
 	if err := hook.Check(); err != nil {
 		return Hook{}, fmt.Errorf("%s: %w", h.Source, err)
 	}
-	rule := host.Rule{Server: h.Server, Tool: h.Tool}
-	hook.Matches = func(r *host.Request) bool { return !slices.Contains(h.Except, r.Server) && rule.Matches(r) }
+	hook.Matches = func(r *host.Request) bool {
+		return !slices.Contains(h.Except, r.Server) &&
+			(h.Server == "" || glob.Match(h.Server, r.Server)) &&
+			(h.Tool == "" || r.Kind == host.KindTool && glob.Match(h.Tool, r.Name))
+	}
 	return hook, nil
 }
 
