@@ -135,7 +135,7 @@ func TestLimitRateWithoutALimitLetsEverythingThrough(t *testing.T) {
 
 // rateStore counts operations, and can be made to fail or to block.
 type rateStore struct {
-	*store.Memory
+	store.Store
 	operations atomic.Int64
 	down       atomic.Bool
 	stalls     atomic.Bool // until the context ends
@@ -145,7 +145,7 @@ type rateStore struct {
 }
 
 func newRateStore() *rateStore {
-	return &rateStore{Memory: store.NewMemory(store.MemoryOptions{})}
+	return &rateStore{Store: store.NewMemory()}
 }
 
 func (s *rateStore) begin(ctx context.Context, key string) error {
@@ -167,14 +167,14 @@ func (s *rateStore) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := s.begin(ctx, key); err != nil {
 		return store.Item{}, err
 	}
-	return s.Memory.Get(ctx, key)
+	return s.Store.Get(ctx, key)
 }
 
 func (s *rateStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := s.begin(ctx, key); err != nil {
 		return 0, err
 	}
-	return s.Memory.Put(ctx, key, value, opt)
+	return s.Store.Put(ctx, key, value, opt)
 }
 
 var toolCall = call.Description{Method: mcp.MethodCallTool, Principal: principal.Local}

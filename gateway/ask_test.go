@@ -191,11 +191,11 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 
 // The client of 2026-07-28 retries at another replica of the gateway.
 func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	up := matrixServer(t, mcp.V20251125, memory)
 	var replicas []*server.Server
 	for range 3 {
-		s := &server.Server{Name: "gateway", KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)}}
+		s := &server.Server{Name: "gateway", Store: memory, Keys: [][]byte{make([]byte, 32)}}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125}},
 			s)
 		replicas = append(replicas, s)

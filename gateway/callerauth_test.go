@@ -342,7 +342,7 @@ type brokered struct {
 	upstream *devissuer.Issuer
 	up       *protectedServer
 	theirs   mcp.Revision
-	kv       *store.Memory
+	kv       store.Store
 	brokers  []*oauth.Broker
 	config   func(callers *host.CallerAuth) host.ServerConfig // of the server
 
@@ -352,7 +352,7 @@ type brokered struct {
 
 // newBrokered returns a gateway that talks to the server in a revision.
 func newBrokered(t *testing.T, theirs mcp.Revision, names ...string) *brokered {
-	b := &brokered{users: newUsers(t, names...), kv: store.NewMemory(store.MemoryOptions{}), theirs: theirs}
+	b := &brokered{users: newUsers(t, names...), kv: store.NewMemory(), theirs: theirs}
 	var accounts []string
 	for _, name := range names {
 		accounts = append(accounts, name+"@up")
@@ -380,7 +380,7 @@ func (b *brokered) start() *brokered {
 }
 
 func (b *brokered) addReplica() {
-	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), KV: b.kv, Log: b.kv, Bus: b.kv,
+	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), Store: b.kv,
 		Keys: [][]byte{make([]byte, 32)}}
 	broker := &oauth.Broker{
 		URL: b.origin() + "/login", Resource: s.Auth, KV: b.kv, Keys: s.Keys, Logger: quiet,
@@ -532,10 +532,10 @@ func TestMessagesOfAPairAtAnotherReplicaUseTheTokenOfTheStream(t *testing.T) {
 	x := newExchange(t, u)
 	p := newProtectedServer(t, x.URL)
 	x.up[p.url] = p
-	shared := store.NewMemory(store.MemoryOptions{})
+	shared := store.NewMemory()
 	var replicas []*server.Server
 	for range 2 {
-		s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: shared, Log: shared, Bus: shared,
+		s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), Store: shared,
 			Keys: [][]byte{make([]byte, 32)}}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}}, s)
 		t.Cleanup(func() { s.Shutdown(context.Background()) })

@@ -253,10 +253,10 @@ func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 				p := newProtectedServer(t, x.URL)
 				ownEntries(p.Server, "ada", "bob")
 				x.up[p.url] = p
-				kv := store.NewMemory(store.MemoryOptions{})
+				kv := store.NewMemory()
 				u.replicas = nil
 				for range 2 {
-					s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), KV: kv, Log: kv, Bus: kv,
+					s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), Store: kv,
 						Keys: [][]byte{make([]byte, 32)}}
 					h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())},
 						Dialer: client.Dialer{Revision: theirs}}

@@ -17,7 +17,7 @@ import (
 // Every feature works between a client of each revision and a server of each revision, over HTTP.
 func TestEveryRevisionReachesEveryRevision(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
-		bus := store.NewMemory(store.MemoryOptions{})
+		bus := store.NewMemory()
 		s := &server.Server{Name: "gateway"}
 		h := &host.Host{Servers: []host.ServerConfig{matrixServer(t, theirs, bus)},
 			Dialer: client.Dialer{Revision: theirs}}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -45,7 +46,7 @@ var longText = strings.Repeat("äöü ", 1000)
 
 // A large result is cut, and its resource is readable at another replica, in every revision.
 func TestLargeResultsBecomeResources(t *testing.T) {
-	shared := store.NewMemory(store.MemoryOptions{})
+	shared := store.NewMemory()
 	var urls []string
 	for range 2 { // replicas
 		config := httpConfig(t, "up", large())
@@ -148,15 +149,14 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 // fullKV has no space for results.
 type fullKV struct{ store.KV }
 
-func (fullKV) Add(context.Context, string, string, store.AddOptions) error { return store.ErrFull }
+func (fullKV) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
 
 // The beginning of a large result reaches the client if the rest cannot be stored.
 func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
 	config := httpConfig(t, "up", large())
 	config.MaxResult = 200
 	s := &server.Server{Name: "gateway", Version: "1"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config},
-		KV: fullKV{store.NewMemory(store.MemoryOptions{})}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: fullKV{store.NewMemory()}}, s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
 		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {

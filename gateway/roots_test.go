@@ -285,10 +285,10 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 			}}
 			server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
 			config := httpConfig(t, "up", up)
-			kv := store.NewMemory(store.MemoryOptions{})
+			kv := store.NewMemory()
 			var replicas []http.Handler
 			for range 2 {
-				s := &server.Server{Name: "gateway", KV: kv, Log: kv, Bus: kv, Keys: [][]byte{make([]byte, 32)}}
+				s := &server.Server{Name: "gateway", Store: kv, Keys: [][]byte{make([]byte, 32)}}
 				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config},
 					Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
 				t.Cleanup(func() { s.Shutdown(context.Background()) })

@@ -38,7 +38,7 @@ type results struct {
 
 // newResults returns where a Host stores results: in its KV, or in memory.
 func (h *Host) newResults() (*results, error) {
-	r := &results{kv: store.NewMemory(store.MemoryOptions{})}
+	r := &results{kv: store.NewMemory()}
 	if h.KV != nil {
 		guard := &rpc.StoreGuard{Logger: h.logger()}
 		r.kv = guard.KV(h.KV)
@@ -144,8 +144,7 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 		return "", err
 	}
 	entry := resultEntry{time.Now(), len(value), server + "/" + id}
-	if err := r.kv.Add(ctx, resultsOf(principal), entry.String(),
-		store.AddOptions{TTL: resultTTL, Max: maxResults}); err != nil {
+	if err := r.kv.Add(ctx, resultsOf(principal), entry.String(), resultTTL, maxResults); err != nil {
 		return "", err
 	}
 	if _, err := r.kv.Put(ctx, key, value, store.PutOptions{TTL: resultTTL}); err != nil {
@@ -187,9 +186,6 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
 	key := resultKey(principal, server, strings.TrimPrefix(uri, link.ResultURI+server+"/"))
-	if store.CheckKey(key) != nil {
-		return nil, call.ErrResourceNotFound
-	}
 	item, err := r.kv.Get(ctx, key)
 	value := item.Value
 	if err == nil && r.keys != nil {

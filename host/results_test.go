@@ -75,7 +75,7 @@ func TestStoredResultsAreBounded(t *testing.T) {
 func TestStoredResultsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResults(t, make([]byte, 32))
-		r.kv = store.NewMemory(store.MemoryOptions{})
+		r.kv = store.NewMemory()
 		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		h := &Host{}
 		h.results = newResults(t)
 		if broken {
-			h.results.kv = store.NewMemory(store.MemoryOptions{MaxBytes: 1})
+			h.results.kv = fullKV{store.NewMemory()}
 		}
 		s := &supervisor{name: "s", host: h, config: ServerConfig{MaxResult: 10}, logger: h.logger()}
 		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")},
@@ -124,6 +124,11 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		}
 	}
 }
+
+// fullKV is a store without space.
+type fullKV struct{ store.KV }
+
+func (fullKV) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
 
 // brokenKV is a store that cannot be reached.
 type brokenKV struct{ store.KV }

@@ -38,7 +38,7 @@ func (r *recording) logger(of string) *slog.Logger {
 
 // recordingStore is a store that records its keys and can be made to fail.
 type recordingStore struct {
-	*store.Memory
+	store.Store
 	keys  *recording
 	fails func(key string) bool
 }
@@ -55,25 +55,25 @@ func (k *recordingStore) Get(ctx context.Context, key string) (store.Item, error
 	if err := k.note(key); err != nil {
 		return store.Item{}, err
 	}
-	return k.Memory.Get(ctx, key)
+	return k.Store.Get(ctx, key)
 }
 
 func (k *recordingStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := k.note(key); err != nil {
 		return 0, err
 	}
-	return k.Memory.Put(ctx, key, value, opt)
+	return k.Store.Put(ctx, key, value, opt)
 }
 
 func (k *recordingStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	if err := k.note(key); err != nil {
 		return store.Item{}, err
 	}
-	return k.Memory.Touch(ctx, key, ttl)
+	return k.Store.Touch(ctx, key, ttl)
 }
 
 func (k *recordingStore) Delete(ctx context.Context, key string) error {
-	return errors.Join(k.note(key), k.Memory.Delete(ctx, key))
+	return errors.Join(k.note(key), k.Store.Delete(ctx, key))
 }
 
 func (k *recordingStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
@@ -82,7 +82,7 @@ func (k *recordingStore) Append(ctx context.Context, key store.StreamKey, seq ui
 	if err := k.note(key.Group); err != nil {
 		return err
 	}
-	return k.Memory.Append(ctx, key, seq, entry, opt)
+	return k.Store.Append(ctx, key, seq, entry, opt)
 }
 
 // leaking is a realm that records logs, errors, keys and traffic, and in which many things fail.
@@ -104,9 +104,9 @@ const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 
 func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leaking {
 	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
-	l.store = recordingStore{store.NewMemory(store.MemoryOptions{}), &l.keys,
+	l.store = recordingStore{store.NewMemory(), &l.keys,
 		func(string) bool { _, fails := l.broken.Load(true); return fails }}
-	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), KV: &l.store, Log: &l.store,
+	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store,
 		Middleware: []call.Middleware{call.LogCalls(l.logs.logger("calls"))}}
 	server.AddTool(s, mcp.Tool{Name: "dump"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_ = server.Progress(ctx, 1, 2, "")

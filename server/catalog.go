@@ -108,9 +108,8 @@ func (c *Catalog) changed(kind changes.Kind, of *offer) {
 }
 
 // ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
-// changed. The resource need not be in a list. The clients of all replicas are notified if they share
-// [Server.Bus]; otherwise call ResourceUpdated on every replica. It does not block and is safe for
-// concurrent use. (2026-07-28, server/resources, Subscriptions.)
+// changed. The resource need not be in a list. The clients of all replicas are notified. It does not
+// block and is safe for concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (c *Catalog) ResourceUpdated(uri string) {
 	for _, s := range c.servedBy() {
 		if c == &s.Catalog {

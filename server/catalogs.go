@@ -18,7 +18,7 @@ import (
 )
 
 // CatalogsChanged notifies the clients of some callers that [Server.Catalogs] may return other catalogs for them;
-// without callers, those of all callers. The clients at all replicas are notified if they share [Server.Bus]. A change
+// without callers, those of all callers. The clients at all replicas are notified. A change
 // in a catalog, such as a tool that is added, needs no call. It does not block and is safe for concurrent use.
 func (s *Server) CatalogsChanged(callers ...principal.Principal) {
 	for _, kind := range []changes.Kind{changes.ToolsChanged, changes.PromptsChanged, changes.ResourcesChanged} {
@@ -116,14 +116,14 @@ func (s *Server) audienceOf(c *Catalog, audience func(principal.Principal) bool)
 		return audience
 	}
 	return func(who principal.Principal) bool {
-		return s.holders.mayHave(who, c, s.Bus != nil || s.KV != nil) && (audience == nil || audience(who))
+		return s.holders.mayHave(who, c, s.Store != nil) && (audience == nil || audience(who))
 	}
 }
 
 // publishOf notifies the clients of an audience who have c, one of Catalogs, of a change.
 func (s *Server) publishOf(c *Catalog, change changes.Change, audience func(principal.Principal) bool) {
 	s.changes.PublishTo(s.audienceOf(c, audience), change)
-	if s.Bus == nil {
+	if s.Store == nil {
 		return
 	}
 	concerns := func(who principal.Principal) bool { return audience == nil || audience(who) }

@@ -362,14 +362,14 @@ func TestPluginsOfADirectoryAreServed(t *testing.T) {
 // The clients of a caller learn of changes at another replica, and other callers do not.
 func TestChangesOfCatalogsReachTheirCallersAtEveryReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := store.NewMemory(store.MemoryOptions{})
+		shared := store.NewMemory()
 		type replica struct {
 			*server.Server
 			hers server.Catalog
 		}
 		var replicas []*replica
 		for range 2 {
-			r := &replica{Server: &server.Server{Bus: bus, Logger: slog.New(slog.DiscardHandler)}}
+			r := &replica{Server: &server.Server{Store: shared, Logger: slog.New(slog.DiscardHandler)}}
 			r.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) {
 				if server.PrincipalOf(ctx) == person(t, "ada") {
 					return []*server.Catalog{&r.hers}, nil

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/spec"
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -390,7 +391,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 
 // unreliableBus fails while it is down.
 type unreliableBus struct {
-	*store.Memory
+	store.Store
 	down atomic.Bool
 }
 
@@ -400,24 +401,24 @@ func (b *unreliableBus) Publish(ctx context.Context, topic string, message []byt
 	if b.down.Load() {
 		return errBusDown
 	}
-	return b.Memory.Publish(ctx, topic, message)
+	return b.Store.Publish(ctx, topic, message)
 }
 
 func (b *unreliableBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	if b.down.Load() {
 		return nil, errBusDown
 	}
-	return b.Memory.Subscribe(ctx, topic, queue)
+	return b.Store.Subscribe(ctx, topic, queue)
 }
 
 const listenToAll = `{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["note://a"]}`
 
 // replicasWithSubscriber returns two replicas, and a client that has subscribed to changes at the second.
-func replicasWithSubscriber(t *testing.T, bus store.Bus,
+func replicasWithSubscriber(t *testing.T, shared store.Store,
 	keys ...[]byte) (first, second *server.Server, w *wiretest.Peer) {
 	newReplica := func() *server.Server {
 		s := changeable()
-		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
+		s.Store, s.Logger = shared, slog.New(slog.DiscardHandler)
 		if len(keys) > 0 { // each replica has its own
 			s.Keys, keys = keys[:1], keys[1:]
 		}
@@ -437,7 +438,7 @@ func replicasWithSubscriber(t *testing.T, bus store.Bus,
 
 func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second, w := replicasWithSubscriber(t, store.NewMemory(store.MemoryOptions{}))
+		first, second, w := replicasWithSubscriber(t, store.NewMemory())
 		first.ResourceUpdated("note://b") // not subscribed
 		first.ResourceUpdated("note://a")
 		w.Expect(updated(`1`, "note://a"))
@@ -468,7 +469,7 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 		"unreadable": {[][]byte{make([]byte, 32), other},
 			func(s *server.Server) { s.ResourceUpdated("note://b") }}, // not subscribed
 		"too long": {nil, func(s *server.Server) {
-			s.ResourceUpdated("note://" + strings.Repeat("x", store.MaxMessage))
+			s.ResourceUpdated("note://" + strings.Repeat("x", storecheck.MaxMessage))
 		}},
 		"too many": {nil, func(s *server.Server) {
 			for i := range 2000 { // more than can wait to be published
@@ -478,7 +479,7 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+				bus := &unreliableBus{Store: store.NewMemory()}
 				first, _, w := replicasWithSubscriber(t, bus, c.keys...)
 				bus.down.Store(name == "too many")
 				c.change(first)
@@ -492,7 +493,7 @@ func TestAnnouncementsThatDoNotArriveBecomeAnyChange(t *testing.T) {
 
 func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+		bus := &unreliableBus{Store: store.NewMemory()}
 		first, _, w := replicasWithSubscriber(t, bus)
 		bus.down.Store(true)
 		first.ResourceUpdated("note://a")
@@ -504,10 +505,10 @@ func TestAnnouncementsAreRepeatedUntilTheBusIsUp(t *testing.T) {
 
 func TestAddingToolsWhileTheBusIsDownDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+		bus := &unreliableBus{Store: store.NewMemory()}
 		bus.down.Store(true)
 		s := changeable()
-		s.Bus, s.Logger = bus, slog.New(slog.DiscardHandler)
+		s.Store, s.Logger = bus, slog.New(slog.DiscardHandler)
 		defer s.Shutdown(t.Context())
 		w := connect(t, s)
 		w.Send(listenRequest(`1`, `{"toolsListChanged":true}`))
@@ -530,7 +531,7 @@ func TestAServerThatServesReceivesTheAnnouncementsOfOthers(t *testing.T) {
 			return nil
 		})
 		first, second := changeable(), changeable()
-		first.Bus, second.Bus = bus, bus
+		first.Store, second.Store = bus, bus
 		defer first.Shutdown(t.Context())
 		defer second.Shutdown(t.Context())
 		if err := first.Check(); err != nil {

@@ -96,32 +96,21 @@ func (s *Server) build() error {
 			return fmt.Errorf("server: Auth: %w", err)
 		}
 	}
-	memory := store.NewMemory(store.MemoryOptions{})
-	kv, log := s.KV, s.Log
-	if kv == nil {
-		kv = memory
-	}
-	if log == nil {
-		log = memory
-	}
-	guard := &s.core.guard
-	guard.Logger = logger
-	kv, log = guard.KV(kv), guard.Log(log)
-	plain := kv // for values that are encrypted already
-	if len(s.Keys) > 0 {
-		sealed := &sealedStore{seals: seals, logger: logger}
-		if s.KV != nil {
-			kv = sealedKV{kv, sealed}
-		}
-		if s.Log != nil {
-			log = sealedLog{log, sealed}
-		}
-	}
 	c := &s.core
+	shared := s.Store != nil
+	plain := store.NewMemory() // for values that are encrypted already
+	if shared {
+		c.guard.Logger = logger
+		plain = c.guard.Store(s.Store)
+	}
+	stored := plain
+	if shared && len(s.Keys) > 0 {
+		stored = &sealedStore{Store: plain, seals: seals, logger: logger}
+	}
 	c.seals, c.cursors = seals, cursors{seals}
-	c.engine = rpc.NewEngine(newFeatures(s), logger, s.middleware()...)
+	c.engine = rpc.NewEngine(newFeatures(s), logger, s.middleware(plain)...)
 	c.engine.Opaque = len(s.Middleware) == 0 // the rate limit passes results on
-	c.engine.Store, c.engine.Auth, c.engine.Identity = kv, s.Auth, identity
+	c.engine.Store, c.engine.Auth, c.engine.Identity = stored, s.Auth, identity
 	s.followers.start(s)
 	s.attach(s)
 	if s.Catalogs != nil {
@@ -132,13 +121,13 @@ func (s *Server) build() error {
 		s.runsTasks.Store(true)
 	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
-	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, s.KV != nil, logger
-	s.buildTasks(plain, memory, seals)
+	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger
+	s.buildTasks(plain, seals)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Seals: seals, WatchTasks: s.watchTasks,
 		Rechecks: s.rechecks.wait}
-	if s.KV != nil { // an entry in the memory of this process would be lost with it, and the retry with the entry
+	if shared { // an entry in the memory of this process would be lost with it, and the retry with the entry
 		modernEra.Store = plain
 	}
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe,
@@ -146,13 +135,13 @@ func (s *Server) build() error {
 	c.http = httpserver.Server{
 		Modern: &modern.Peer{Server: modernEra},
 		Legacy: legacyEra,
-		Sessions: legacy.NewSessions(legacyEra, kv, legacy.SessionLimits{
+		Sessions: legacy.NewSessions(legacyEra, stored, legacy.SessionLimits{
 			Idle:       s.Limits.SessionIdle,
 			PerOwner:   s.Limits.SessionsPerPrincipal,
 			PerAddress: s.Limits.SessionsPerAddress,
 			Total:      s.Limits.Sessions,
 		}),
-		Streams:   httpserver.NewStreams(log, logger),
+		Streams:   httpserver.NewStreams(stored, logger),
 		Guard:     httpserver.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
 		Auth:      s.Auth,
 		Logger:    logger,
@@ -162,10 +151,6 @@ func (s *Server) build() error {
 
 		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
-	}
-	if s.Log != nil {
-		c.http.Streams.Lease = &c.lease
-		c.lease.Renewed = c.http.Streams.TerminateStreams
 	}
 	c.stream = streamserver.Server{
 		Modern:      modernEra,
@@ -180,20 +165,20 @@ func (s *Server) build() error {
 	if s.runsTasks.Load() {
 		s.tasks.runner.Start()
 	}
-	if s.Bus != nil {
+	if shared {
 		c.http.Sessions.Replicas = &s.replicas
-		if s.KV != nil {
-			c.http.PairRoutes = &httpserver.PairRoutes{KV: kv, Lease: &c.lease, Send: s.replicas.forwardToPair}
-		}
-		c.http.Forward, c.http.Streams.Notify = s.replicas.forward, s.replicas.notifyStream
-		s.replicas.start(s, guard.Bus(s.Bus))
+		c.http.PairRoutes = &httpserver.PairRoutes{KV: stored, Lease: &c.lease, Send: s.replicas.forwardToPair}
+		c.http.Forward = s.replicas.forward
+		c.http.Streams.Lease, c.http.Streams.Notify = &c.lease, s.replicas.notifyStream
+		c.lease.Renewed = c.http.Streams.TerminateStreams
+		s.replicas.start(s, plain)
 	}
 	return nil
 }
 
 // middleware returns the program's middleware with the rate limits inside of it, so that
-// the program's middleware sees rejected calls as well.
-func (s *Server) middleware() []call.Middleware {
+// the program's middleware sees rejected calls as well. Replicas count calls in kv.
+func (s *Server) middleware(kv store.KV) []call.Middleware {
 	limit := call.RateLimit{PerSecond: s.Limits.CallsPerSecond, Logger: s.Logger}
 	if limit.PerSecond == 0 {
 		limit.PerSecond = 1000
@@ -206,8 +191,8 @@ func (s *Server) middleware() []call.Middleware {
 		},
 	}
 	limit.Burst, lists.Burst = burst(limit.PerSecond), burst(lists.PerSecond)
-	if s.KV != nil {
-		limit.KV, lists.KV = s.core.guard.KV(s.KV), s.core.guard.KV(s.KV)
+	if s.Store != nil {
+		limit.KV, lists.KV = kv, kv
 	}
 	if lists.PerSecond <= 0 {
 		return append(slices.Clip(s.Middleware), call.LimitRate(limit))

@@ -86,10 +86,8 @@
 //
 // Replicas of a server that receive requests of the same clients must share some fields. With
 // the same Server.Keys, a client can continue a list, or a call of 2026-07-28 that waits for an
-// answer, on any replica. With the same Server.KV and Server.Log, it can continue a session.
-// [Once] needs a shared Server.KV, too. With the same Server.Bus, clients of every replica are
-// notified of changes of lists and resources; without it, make them, and call
-// [Catalog.ResourceUpdated], on every replica.
+// answer, on any replica. With the same Server.Store, it can continue a session, [Once] works across
+// replicas, and the clients of every replica are notified of changes of lists and resources.
 //
 // # Security
 //

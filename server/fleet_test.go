@@ -67,14 +67,14 @@ func begin(t *testing.T, s *server.Server) []string {
 
 // hookedStore is a store whose operations a test can observe, delay and fail.
 type hookedStore struct {
-	*store.Memory
+	store.Store
 	// before is called before each operation, and after when it has had its effect, with its name and key. The error is
 	// that of the operation. Each may be nil.
 	before, after func(ctx context.Context, op, key string, value []byte) error
 }
 
 func newHookedStore(before func(ctx context.Context, op, key string, value []byte) error) *hookedStore {
-	return &hookedStore{Memory: store.NewMemory(store.MemoryOptions{}), before: before}
+	return &hookedStore{Store: store.NewMemory(), before: before}
 }
 
 func hooked[T any](
@@ -96,25 +96,25 @@ func hooked[T any](
 }
 
 func (s *hookedStore) Get(ctx context.Context, key string) (store.Item, error) {
-	return hooked(ctx, s, "get", key, nil, func() (store.Item, error) { return s.Memory.Get(ctx, key) })
+	return hooked(ctx, s, "get", key, nil, func() (store.Item, error) { return s.Store.Get(ctx, key) })
 }
 
 func (s *hookedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	return hooked(ctx, s, "put", key, value, func() (uint64, error) { return s.Memory.Put(ctx, key, value, opt) })
+	return hooked(ctx, s, "put", key, value, func() (uint64, error) { return s.Store.Put(ctx, key, value, opt) })
 }
 
 func (s *hookedStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	return hooked(ctx, s, "touch", key, nil, func() (store.Item, error) { return s.Memory.Touch(ctx, key, ttl) })
+	return hooked(ctx, s, "touch", key, nil, func() (store.Item, error) { return s.Store.Touch(ctx, key, ttl) })
 }
 
 func (s *hookedStore) Delete(ctx context.Context, key string) error {
-	_, err := hooked(ctx, s, "delete", key, nil, func() (any, error) { return nil, s.Memory.Delete(ctx, key) })
+	_, err := hooked(ctx, s, "delete", key, nil, func() (any, error) { return nil, s.Store.Delete(ctx, key) })
 	return err
 }
 
-func (s *hookedStore) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+func (s *hookedStore) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	_, err := hooked(ctx, s, "add", set, []byte(member), func() (any, error) {
-		return nil, s.Memory.Add(ctx, set, member, opt)
+		return nil, s.Store.Add(ctx, set, member, ttl, limit)
 	})
 	return err
 }
@@ -122,27 +122,27 @@ func (s *hookedStore) Add(ctx context.Context, set, member string, opt store.Add
 func (s *hookedStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 	opt store.AppendOptions) error {
 	_, err := hooked(ctx, s, "append", key.Group+" "+key.Stream, entry, func() (any, error) {
-		return nil, s.Memory.Append(ctx, key, seq, entry, opt)
+		return nil, s.Store.Append(ctx, key, seq, entry, opt)
 	})
 	return err
 }
 
 func (s *hookedStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
 	return hooked(ctx, s, "read", key.Group+" "+key.Stream, nil, func() ([][]byte, error) {
-		return s.Memory.ReadAfter(ctx, key, seq)
+		return s.Store.ReadAfter(ctx, key, seq)
 	})
 }
 
 func (s *hookedStore) Publish(ctx context.Context, topic string, message []byte) error {
 	_, err := hooked(ctx, s, "publish", topic, message, func() (any, error) {
-		return nil, s.Memory.Publish(ctx, topic, message)
+		return nil, s.Store.Publish(ctx, topic, message)
 	})
 	return err
 }
 
 func (s *hookedStore) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	return hooked(ctx, s, "subscribe", topic, nil, func() (*store.Subscription, error) {
-		return s.Memory.Subscribe(ctx, topic, queue)
+		return s.Store.Subscribe(ctx, topic, queue)
 	})
 }
 
@@ -177,7 +177,7 @@ func (k *kept) streams(t *testing.T) (n int) {
 	defer k.mu.Unlock()
 	for key := range k.heads {
 		group, stream, _ := strings.Cut(key, " ")
-		if _, err := k.Memory.ReadAfter(t.Context(), store.StreamKey{Group: group, Stream: stream}, 0); err == nil {
+		if _, err := k.Store.ReadAfter(t.Context(), store.StreamKey{Group: group, Stream: stream}, 0); err == nil {
 			n++
 		} else if !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
@@ -251,9 +251,9 @@ type cutStore struct {
 	session atomic.Pointer[string] // the key of the last session that was written
 }
 
-func newCutStore(memory *store.Memory) *cutStore {
+func newCutStore(memory store.Store) *cutStore {
 	s := new(cutStore)
-	s.hookedStore = &hookedStore{Memory: memory, before: func(_ context.Context, op, key string, _ []byte) error {
+	s.hookedStore = &hookedStore{Store: memory, before: func(_ context.Context, op, key string, _ []byte) error {
 		switch op {
 		case "read":
 			s.reads.Add(1)
@@ -282,10 +282,10 @@ type bubbleFleet struct {
 
 func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bubbleFleet {
 	f := &bubbleFleet{t: t, steps: make(chan func(context.Context) error)}
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	for range n {
 		s, shared := httpServer(), newCutStore(memory)
-		s.KV, s.Log, s.Bus, s.Limits.KeepAlive = shared, shared, shared, -1
+		s.Store, s.Limits.KeepAlive = shared, -1
 		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
 			for {
 				select {

@@ -19,10 +19,10 @@ import (
 // length, and the tool "roots", which asks for the roots and returns their number. Both send the cause of the
 // end of their context.
 func askingReplicas(t *testing.T, keys [][]byte) (first, second *endpoint, ended chan error) {
-	bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
+	bus := &unreliableBus{Store: store.NewMemory()}
 	ended = make(chan error, 1)
 	share := func(s *server.Server) {
-		s.KV, s.Log, s.Bus, s.Keys = bus, bus, bus, keys
+		s.Store, s.Keys = bus, keys
 		server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
 			answer, err := server.Elicit[struct{ Name string }](ctx, "name?")
 			ended <- context.Cause(ctx)
@@ -156,8 +156,8 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 
 // A client learns that its answer was not delivered, and can send it again.
 func TestAnswersThatCannotBeForwardedAreRejected(t *testing.T) {
-	bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
-	e := newEndpoint(t, func(s *server.Server) { s.KV, s.Log, s.Bus = bus, bus, bus })
+	bus := &unreliableBus{Store: store.NewMemory()}
+	e := newEndpoint(t, func(s *server.Server) { s.Store = bus })
 	session := e.session("2025-03-26")
 	bus.down.Store(true)
 	for _, body := range []string{`{"jsonrpc":"2.0","id":7,"result":{}}`, `[{"jsonrpc":"2.0","id":7,"result":{}}]`} {

@@ -264,12 +264,12 @@ func TestAHandlerReportsOverload(t *testing.T) {
 // revisions.
 func TestReplicasShareTheRateLimitOfAPrincipal(t *testing.T) {
 	const echo = `"name":"echo","arguments":{"text":"a"}`
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	var all []*endpoint
 	for range 3 {
 		all = append(all, newEndpoint(t, func(s *server.Server) {
 			authenticated(s)
-			s.KV, s.Limits.CallsPerSecond = memory, 0.001
+			s.Store, s.Limits.CallsPerSecond = memory, 0.001
 		}))
 	}
 	for _, token := range []string{"ada", "bob"} {

@@ -65,12 +65,12 @@ func TestWhileListeningLeavesPlacesForResources(t *testing.T) {
 
 func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := store.NewMemory(store.MemoryOptions{})
+		shared := store.NewMemory()
 		ada := person(t, "ada")
 		outdated := make(chan string)
 		var replicas []*server.Server
 		for range 2 {
-			s := &server.Server{Bus: bus, Logger: slog.New(slog.DiscardHandler)}
+			s := &server.Server{Store: shared, Logger: slog.New(slog.DiscardHandler)}
 			s.DeclareTools()
 			s.PersonalOutdated = func(caller string) bool {
 				outdated <- caller

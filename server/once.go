@@ -47,10 +47,9 @@ type onceEntry struct {
 // [ErrOnceUncertain] and does not call f again. While the store is not available, Once waits for it:
 // until the context of a task ends, and otherwise for a minute.
 //
-// The result is stored as JSON in [Server.KV] for 24 hours. Its encoding must not exceed 16 KiB;
-// for a larger result Once returns an error that wraps ErrOnceUncertain. Replicas of a server
-// must share KV. Without KV, results are lost when the process ends. Outside of a handler, Once
-// returns call.ErrNoCall.
+// The result is stored as JSON in [Server.Store] for 24 hours. Its encoding must not exceed 16 KiB;
+// for a larger result Once returns an error that wraps ErrOnceUncertain. Without a Store, results are
+// lost when the process ends. Outside of a handler, Once returns call.ErrNoCall.
 func Once[T any](
 	ctx context.Context, key string, f func(ctx context.Context, idempotencyKey string) (T, error),
 ) (T, error) {

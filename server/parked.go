@@ -26,7 +26,7 @@ const parkedTime = time.Hour
 // While the client gets the answers, the handler keeps its goroutine in this process, for at most an
 // hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,
 // or when the server stops. The client's next request may reach another replica if the replicas share
-// [Server.KV], [Server.Bus] and [Server.Keys]. If the process has ended, that request fails. Parked calls
+// [Server.Store] and [Server.Keys]. If the process has ended, that request fails. Parked calls
 // count in Limits.Tasks and Limits.TasksPerPrincipal. In a tool with [TaskOptions.AtDetach],
 // Detach makes a parked call a task.
 func Parked() ToolOption { return parked{} }

@@ -17,9 +17,8 @@ import (
 )
 
 // parkedReplica returns a replica with the parked tool "book", and counts the runs of its handler.
-func parkedReplica(memory *store.Memory, runs, ended *atomic.Int32) *server.Server {
-	s := &server.Server{KV: memory, Log: memory, Bus: memory, Keys: [][]byte{make([]byte, 32)},
-		Logger: slog.New(slog.DiscardHandler)}
+func parkedReplica(memory store.Store, runs, ended *atomic.Int32) *server.Server {
+	s := &server.Server{Store: memory, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 		runs.Add(1)
 		defer ended.Add(1)
@@ -57,7 +56,7 @@ func callBook(w *wiretest.Peer, last, content string) {
 func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 	for _, replicas := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			memory := store.NewMemory(store.MemoryOptions{})
+			memory := store.NewMemory()
 			var runs, ended atomic.Int32
 			var wires []*wiretest.Peer
 			for range replicas {
@@ -100,18 +99,18 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 
 func TestParkedCallsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(w *wiretest.Peer, s *server.Server, memory *store.Memory)
+		end  func(w *wiretest.Peer, s *server.Server, memory store.Store)
 		want string
 	}{
-		"time": {func(*wiretest.Peer, *server.Server, *store.Memory) { time.Sleep(time.Hour) }, `"code":-32602`},
-		"the process": {func(_ *wiretest.Peer, s *server.Server, _ *store.Memory) {
+		"time": {func(*wiretest.Peer, *server.Server, store.Store) { time.Sleep(time.Hour) }, `"code":-32602`},
+		"the process": {func(_ *wiretest.Peer, s *server.Server, _ store.Store) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			s.Shutdown(ctx)
 		}, `"code":-32603,"message":"the process that ran the task has ended"`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			memory := store.NewMemory(store.MemoryOptions{})
+			memory := store.NewMemory()
 			var runs, ended atomic.Int32
 			s, other := parkedReplica(memory, &runs, &ended), parkedReplica(memory, &runs, &ended)
 			defer other.Shutdown(t.Context())
@@ -137,7 +136,7 @@ func TestShutdownDoesNotWaitForTheAnswerToAParkedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, ended atomic.Int32
 		s := parkedReplica(nil, &runs, &ended)
-		s.KV, s.Log, s.Bus = nil, nil, nil
+		s.Store = nil
 		callBook(connect(t, s), "", "")
 		synctest.Wait()
 		begun := time.Now()
@@ -151,7 +150,7 @@ func TestShutdownDoesNotWaitForTheAnswerToAParkedCall(t *testing.T) {
 
 func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory()
 		var runs, ended atomic.Int32
 		s := parkedReplica(memory, &runs, &ended)
 		started := make(chan struct{})
@@ -177,7 +176,7 @@ func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 // The state of a parked call belongs to its request and its principal, as every requestState does.
 func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory()
 		var runs, ended atomic.Int32
 		s := parkedReplica(memory, &runs, &ended)
 		defer s.Shutdown(t.Context())
@@ -206,8 +205,8 @@ func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 // A call is stored only if its handler asks a question.
 func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := store.NewMemory(store.MemoryOptions{})
-		s := &server.Server{KV: memory, Limits: server.Limits{Tasks: 1}, Logger: slog.New(slog.DiscardHandler)}
+		memory := store.NewMemory()
+		s := &server.Server{Store: memory, Limits: server.Limits{Tasks: 1}, Logger: slog.New(slog.DiscardHandler)}
 		release := make(chan struct{})
 		server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 			server.Logger(ctx).Warn("started")
@@ -248,13 +247,12 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 	for phase := range 5 {
 		synctest.Test(t, func(t *testing.T) {
-			memory := store.NewMemory(store.MemoryOptions{})
+			memory := store.NewMemory()
 			var wires []*wiretest.Peer
 			var stores []*cutStore
 			for range 2 {
 				db := newCutStore(memory)
-				s := &server.Server{KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)},
-					Logger: slog.New(slog.DiscardHandler)}
+				s := &server.Server{Store: db, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
 				server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
 					if _, err := server.Elicit[struct{ Name string }](ctx, "name?"); err != nil {
 						return "", err

@@ -15,12 +15,13 @@ import (
 
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
-// replicas connects a server with the other replicas that share its Bus. It has no effect before start
-// and without a Bus.
+// replicas connects a server with the other replicas that share its Store. It has no effect before start
+// and without a Store.
 type replicas struct {
 	server *Server
 	bus    store.Bus
@@ -57,7 +58,7 @@ func (r *replicas) start(s *Server, bus store.Bus) {
 	subscribe := func(topic string, lost func(), deliver func(ctx context.Context, data []byte)) {
 		subscribing.Add(1)
 		r.running.Go(func() {
-			messages, err := r.bus.Subscribe(ctx, topic, store.MaxQueue)
+			messages, err := r.bus.Subscribe(ctx, topic, storecheck.MaxQueue)
 			subscribing.Done()
 			r.receive(ctx, topic, messages, err, lost, deliver)
 		})
@@ -109,7 +110,7 @@ func (r *replicas) receive(
 ) {
 	for first := true; ; first = false {
 		if !first {
-			messages, err = r.bus.Subscribe(ctx, topic, store.MaxQueue)
+			messages, err = r.bus.Subscribe(ctx, topic, storecheck.MaxQueue)
 		}
 		if err != nil {
 			if ctx.Err() == nil {

@@ -352,7 +352,7 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	kept := newKept()
 	e := newStepping(t)
-	e.server.KV, e.server.Log = kept, kept
+	e.server.Store = kept
 	session := e.session("2025-11-25")
 	id := e.begin(session, 2)[1].ID
 	if got := kept.streams(t); got == 0 {
@@ -518,15 +518,15 @@ func TestStoredEventsExpire(t *testing.T) {
 
 // A connection can end at any byte, and the client can resume the stream anywhere.
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	replicatest.CutCall(t, func() replicatest.Store { return memory })
 }
 
 // A stream that cannot be logged cannot be resumed, so its connection stays open for the response.
 func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
-	shared, closed := newCutStore(store.NewMemory(store.MemoryOptions{})), make(chan error, 1)
+	shared, closed := newCutStore(store.NewMemory()), make(chan error, 1)
 	e := newEndpoint(t, func(s *server.Server) {
-		s.KV, s.Log, s.Bus = shared, shared, shared
+		s.Store = shared
 		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
 			shared.cut.Store(true)
 			closed <- server.CloseStream(ctx, time.Hour)

@@ -14,12 +14,14 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// sealedStore encrypts the values and log entries of a server. Each is bound to its key, so that it
+// sealedStore is a Store that encrypts values and log entries. Each is bound to its key, so that it
 // cannot be moved to another one. Keys, topics and members of sets are not encrypted.
 //
 // An entry that no key opens does not exist for the server: a session that was stored before the
 // server had keys, or whose key was removed, has ended.
 type sealedStore struct {
+	store.Store // for Delete, sets, Drop and the Bus
+
 	seals  *seal.Keys
 	logger *slog.Logger
 	failed loglimit.Limiter // lines about entries that no key opens
@@ -49,16 +51,10 @@ func (s *sealedStore) mayReseal() bool {
 	return (now-last >= int64(resealInterval) || now < last) && s.resealedAt.CompareAndSwap(last, now)
 }
 
-// sealedKV is a KV with encrypted values.
-type sealedKV struct {
-	store.KV // for sets and Delete
-	*sealedStore
-}
-
 func valuePurpose(key string) string { return "value " + key }
 
-func (s sealedKV) Get(ctx context.Context, key string) (store.Item, error) {
-	item, err := s.KV.Get(ctx, key)
+func (s *sealedStore) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := s.Store.Get(ctx, key)
 	if err != nil {
 		return store.Item{}, err
 	}
@@ -66,14 +62,14 @@ func (s sealedKV) Get(ctx context.Context, key string) (store.Item, error) {
 	return item, err
 }
 
-func (s sealedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	return s.KV.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
+func (s *sealedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return s.Store.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
 }
 
 // Touch also encrypts the item with the newest key if an older key encrypted it. The item then has a new
 // version, and an item in use no longer needs the older key.
-func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	item, err := s.KV.Touch(ctx, key, ttl)
+func (s *sealedStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	item, err := s.Store.Touch(ctx, key, ttl)
 	if err != nil {
 		return store.Item{}, err
 	}
@@ -91,24 +87,18 @@ func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (sto
 	return item, nil
 }
 
-// sealedLog is a Log with encrypted entries.
-type sealedLog struct {
-	store.Log // for Drop
-	*sealedStore
-}
-
 func entryPurpose(key store.StreamKey, seq uint64) string {
 	return "entry " + strconv.FormatUint(seq, 10) + " " + strconv.Itoa(len(key.Group)) + " " + key.Group + key.Stream
 }
 
-func (s sealedLog) Append(
+func (s *sealedStore) Append(
 	ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions,
 ) error {
-	return s.Log.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
+	return s.Store.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
 }
 
-func (s sealedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	entries, err := s.Log.ReadAfter(ctx, key, seq)
+func (s *sealedStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := s.Store.ReadAfter(ctx, key, seq)
 	for i := range entries {
 		if entries[i], _, err = s.open(ctx, entryPurpose(key, seq+uint64(i)+1), entries[i]); err != nil {
 			return nil, err

@@ -220,7 +220,7 @@ func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, 
 
 // Shutdown stops the server gracefully. It rejects new requests, over HTTP with status 503. It
 // ends open event streams and subscriptions, waits for the calls in flight and for the tasks, and
-// closes the connections of Run and ServeConn. Without KV, it cancels the tasks and parked calls that wait
+// closes the connections of Run and ServeConn. Without Store, it cancels the tasks and parked calls that wait
 // for the client's answer, because no request can bring it. If ctx ends first, it cancels the remaining calls and
 // tasks, waits up to [Limits].Grace for the tasks and for the calls of Run and ServeConn, and returns
 // the error of ctx. The server cannot be used again. Safe for concurrent use.

@@ -43,24 +43,21 @@ type Server struct {
 	// Instructions tell a model how to use the server.
 	Instructions string
 
-	// KV stores sessions and the results of [Once]. It also stores the state of a call of
-	// 2026-07-28 that waits for an answer, if the state exceeds 48 KiB; otherwise the client
-	// holds it. Nil means the memory of this process; a call whose state exceeds 48 KiB then
-	// ends with an error.
-	KV store.KV
-	// Log stores the events of streams, so that clients can resume them. Nil means the memory
-	// of this process. Replicas that share KV must share Log, too, or a client can resume a
-	// stream only on the replica that started it. When the replica that serves a request ends, the
-	// request's stream at another replica ends with an error within 20 seconds. A *store.Memory is
-	// a KV and a Log.
-	Log store.Log
-	// Bus announces changes of lists, resources, tasks, sessions and event streams to the other
-	// replicas. It forwards the answers and cancellations of sessions and the messages of the HTTP
-	// with SSE transport; they may be lost if the Bus or a replica fails, and a call whose answer is
-	// lost waits for its time-out. The replicas must share Bus and KV. Nil means that nothing is
-	// announced or forwarded; replicas that share KV then poll their tasks, and those that share Log
-	// poll it. With a Bus the server has goroutines that end with [Server.Shutdown].
-	Bus store.Bus
+	// Store is what the replicas of a server share, for example a redisstore.Store. Nil means that
+	// there is one replica; its state is in the memory of this process.
+	//
+	// It stores sessions, tasks and the results of [Once], and the events of streams, so that
+	// clients can resume them. It also stores the state of a call of 2026-07-28 that waits for an
+	// answer, if the state exceeds 48 KiB; otherwise the client holds it. Without Store, a call
+	// whose state exceeds 48 KiB ends with an error.
+	//
+	// Through the Store, replicas announce changes of lists, resources, tasks, sessions and event
+	// streams, and forward the answers and cancellations of sessions and the messages of the HTTP
+	// with SSE transport; they may be lost if the Store or a replica fails, and a call whose answer
+	// is lost waits for its time-out. When the replica that serves a request ends, the request's
+	// stream at another replica ends with an error within 20 seconds. With a Store the server has
+	// goroutines that end with [Server.Shutdown].
+	Store store.Store
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	//
 	// The messages "task created", "task taken over" and "task ended" at level Info, and "task requests
@@ -74,11 +71,11 @@ type Server struct {
 	// Limits bounds the messages, requests and sessions of clients.
 	Limits Limits
 	// Keys encrypt data that clients hold for the server: list cursors, and the requestState
-	// of calls of 2026-07-28 that wait for an answer. They also encrypt the values in KV, the
-	// entries of Log and the messages on Bus, but not their keys and topics, which contain
-	// principals and the ids of tasks. Each key must have at least 32 random bytes. Without keys
-	// the server encrypts nothing in KV, Log and Bus, and generates a key for what clients hold;
-	// then only this process can continue such a call, or a list of more than one page.
+	// of calls of 2026-07-28 that wait for an answer. They also encrypt the values, entries and
+	// messages in Store, but not their keys and topics, which contain principals and the ids of
+	// tasks. Each key must have at least 32 random bytes. Without keys the server encrypts nothing
+	// in Store, and generates a key for what clients hold; then only this process can continue such
+	// a call, or a list of more than one page.
 	//
 	// The first key encrypts and all keys decrypt. All replicas need the same keys. To rotate
 	// keys, append the new key on all replicas, then move it to the front on all replicas, and
@@ -125,8 +122,8 @@ type Server struct {
 	// must return then. It can watch lists of Personal that change elsewhere, and call [Server.CatalogsChanged]. A
 	// server calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
 	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica that shares Bus has called [Server.CatalogsChanged] for
-	// a caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas
+	// PersonalOutdated, if set, is called when another replica has called [Server.CatalogsChanged] for a
+	// caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas
 	// may be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may
 	// have sent the previous lists to the caller. Its clients are notified again then, because one of them may have
 	// requested the lists here after the first notification and before this call. PersonalOutdated must not block.
@@ -135,7 +132,7 @@ type Server struct {
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. The method Peer of [call.From] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
-	// concurrent use. Replicas that share Bus and have served the session lately call it, too.
+	// concurrent use. Replicas that have served the session lately call it, too.
 	//
 	// Deprecated: 2026-07-28 deprecates roots, and has no such notification.
 	RootsChanged func(ctx context.Context)
@@ -193,7 +190,7 @@ type Limits struct {
 	// CallsPerSecond is the average number of tool calls, completions, reads of resources and
 	// requests about tasks that a principal may make in a second; it may make twice as many at once. The default is
 	// 1,000. Anonymous clients are counted by session and, in 2026-07-28, by address. Further
-	// calls are rejected; see [call.LimitRate]. A negative CallsPerSecond means no limit. Replicas that share KV count
+	// calls are rejected; see [call.LimitRate]. A negative CallsPerSecond means no limit. Replicas count
 	// calls together, with the tolerance that [call.RateLimit] states.
 	CallsPerSecond float64
 	// ListsPerSecond limits the requests for lists and server/discover in the same way. The default is no limit.

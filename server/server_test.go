@@ -131,8 +131,7 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 // anyValue has the fields that accept every value, and the reasons.
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
-	"KV": "nil is the memory", "Log": "nil is the memory", "Bus": "nil is the memory", "Logger": "nil is the default",
-	"Middleware":   "functions",
+	"Store": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
 	"Icons":        "clients ignore icons with unsafe sources",
 	"Catalog":      "what the server offers",
 	"Catalogs":     "a function",

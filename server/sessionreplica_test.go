@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/replicatest"
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -176,11 +177,11 @@ func TestSessionsAreReadAgainWhenMessagesAreLost(t *testing.T) {
 		f := newBubbleFleet(t, 2)
 		session := f.session("2025-11-25")
 		x := f.listen(1, session)
-		if err := f.stores[0].Memory.Delete(t.Context(), *f.stores[0].session.Load()); err != nil {
+		if err := f.stores[0].Store.Delete(t.Context(), *f.stores[0].session.Load()); err != nil {
 			t.Fatal(err)
 		}
-		for range 4 * store.MaxQueue { // more than a subscription holds
-			if err := f.stores[0].Memory.Publish(t.Context(), "server/sessions",
+		for range 4 * storecheck.MaxQueue { // more than a subscription holds
+			if err := f.stores[0].Store.Publish(t.Context(), "server/sessions",
 				[]byte(`{"o":"x","s":"another"}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -333,10 +334,10 @@ func TestEventsOfTheEarlierReplicaOfAStandaloneStreamArriveOnce(t *testing.T) {
 	for _, later := range []string{"an event of the new replica", "the end of the old stream"} {
 		synctest.Test(t, func(t *testing.T) {
 			buses := make([]*unreliableBus, 0, 2)
-			memory := store.NewMemory(store.MemoryOptions{})
+			memory := store.NewMemory()
 			f := newBubbleFleet(t, 2, withNote, func(s *server.Server) {
-				buses = append(buses, &unreliableBus{Memory: memory})
-				s.Bus = silentBus{buses[len(buses)-1]}
+				buses = append(buses, &unreliableBus{Store: memory})
+				s.Store = silentBus{buses[len(buses)-1]}
 			})
 			time.Sleep(time.Second)
 			session := f.session("2025-06-18")
@@ -403,6 +404,6 @@ func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 
 // A standalone stream can be cut at any byte, and resumed anywhere.
 func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	replicatest.CutStandalone(t, func() replicatest.Store { return memory })
 }

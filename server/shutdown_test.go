@@ -90,11 +90,11 @@ func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 }
 
 // delayedBus publishes messages with a delay.
-type delayedBus struct{ store.Bus }
+type delayedBus struct{ store.Store }
 
 func (b delayedBus) Publish(ctx context.Context, topic string, message []byte) error {
 	time.Sleep(100 * time.Millisecond)
-	return b.Bus.Publish(ctx, topic, message)
+	return b.Store.Publish(ctx, topic, message)
 }
 
 // The calls of a pair finish during a shutdown: with the responses that another replica receives, and also a call that
@@ -102,7 +102,7 @@ func (b delayedBus) Publish(ctx context.Context, topic string, message []byte) e
 func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
-			s.Bus = delayedBus{s.Bus}
+			s.Store = delayedBus{s.Store}
 			server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
 				roots, err := server.Roots(ctx)
 				return fmt.Sprintf("%d roots", len(roots)), err
@@ -144,7 +144,7 @@ func TestAShutdownFinishesTheCallsOfAPair(t *testing.T) {
 func TestShutdownDoesNotWaitForAStoreThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := newSilentStore()
-		f := newBubbleFleet(t, 1, withNote, func(s *server.Server) { s.KV = kv })
+		f := newBubbleFleet(t, 1, withNote, func(s *server.Server) { s.Store = kv })
 		session := f.session("2025-06-18")
 		stream := f.listen(0, session) // takes the lease
 		call := f.open(0, http.MethodPost, stepCall, session...)

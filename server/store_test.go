@@ -64,7 +64,7 @@ const canaryToken = "canary-token-"
 // effect: as an ordinary call, as a task and as a parked call.
 func secretReplica(t *testing.T, shared *recordingStore, keys [][]byte) *endpoint {
 	return newEndpoint(t, func(s *server.Server) {
-		s.KV, s.Log, s.Bus, s.Keys = shared, shared, shared, keys
+		s.Store, s.Keys = shared, keys
 		s.Auth = &auth.ProtectedResource{
 			URI: "http://localhost", Issuers: []string{"https://issuer.example"},
 			Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
@@ -242,9 +242,9 @@ func TestStoredAndPublishedTextsAreEncrypted(t *testing.T) {
 }
 
 // storedWith returns an endpoint whose server has these keys.
-func storedWith(t *testing.T, memory *store.Memory, keys ...string) *endpoint {
+func storedWith(t *testing.T, memory store.Store, keys ...string) *endpoint {
 	return newEndpoint(t, func(s *server.Server) {
-		s.KV, s.Log = memory, memory
+		s.Store = memory
 		for _, key := range keys {
 			s.Keys = append(s.Keys, bytes.Repeat([]byte(key), 32))
 		}
@@ -257,7 +257,7 @@ func (e *endpoint) pings(session []string) int {
 
 // Server.Keys: a session that is used while the server has both keys needs only the new one afterwards.
 func TestKeysRotateWithoutEndingSessions(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	session := storedWith(t, memory, "a").session("2025-11-25")
 	unused := storedWith(t, memory, "a").session("2025-11-25")
 	for _, rotation := range [][]string{{"a", "b"}, {"b", "a"}, {"b"}, {"c", "b"}, {"c"}} {
@@ -278,7 +278,7 @@ func TestKeysRotateWithoutEndingSessions(t *testing.T) {
 func TestSessionsOfUnknownKeysDoNotExist(t *testing.T) {
 	for name, before := range map[string][]string{"another key": {"a"}, "no key": nil} {
 		t.Run(name, func(t *testing.T) {
-			memory := store.NewMemory(store.MemoryOptions{})
+			memory := store.NewMemory()
 			session := storedWith(t, memory, before...).session("2025-11-25")
 			e := storedWith(t, memory, "b")
 			var logged syncbuffer.Buffer
@@ -303,7 +303,7 @@ func TestSessionsOfUnknownKeysDoNotExist(t *testing.T) {
 // An entry is bound to its key: a writer of the store cannot give a session the state of another one.
 func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 	shared := newRecordingStore()
-	e := newEndpoint(t, func(s *server.Server) { s.KV, s.Keys = shared, [][]byte{make([]byte, 32)} })
+	e := newEndpoint(t, func(s *server.Server) { s.Store, s.Keys = shared, [][]byte{make([]byte, 32)} })
 	one, other := e.session("2025-06-18"), e.session("2025-11-25")
 	var keys []string
 	for line := range strings.Lines(shared.text()) {
@@ -311,11 +311,11 @@ func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 			keys = append(keys, key)
 		}
 	}
-	item, err := shared.Memory.Get(t.Context(), keys[0])
+	item, err := shared.Store.Get(t.Context(), keys[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shared.Memory.Put(t.Context(), keys[len(keys)-1], item.Value,
+	if _, err := shared.Store.Put(t.Context(), keys[len(keys)-1], item.Value,
 		store.PutOptions{TTL: wiretest.Patience}); err != nil {
 		t.Fatal(err)
 	}
@@ -332,10 +332,8 @@ func TestStoredEventsCannotBeExchanged(t *testing.T) {
 		"modified":  func(e [][]byte) { e[1] = append(bytes.Clone(e[1][:len(e[1])-1]), e[1][len(e[1])-1]^1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory := &spoiledLog{Memory: store.NewMemory(store.MemoryOptions{}), spoil: spoil}
-			s := newStepping(t, func(s *server.Server) {
-				s.KV, s.Log, s.Keys = memory, memory, [][]byte{make([]byte, 32)}
-			})
+			memory := &spoiledLog{Store: store.NewMemory(), spoil: spoil}
+			s := newStepping(t, func(s *server.Server) { s.Store, s.Keys = memory, [][]byte{make([]byte, 32)} })
 			session := s.session(string(mcp.V20251125))
 			got := s.begin(session, 3)
 			close(s.steps)
@@ -350,12 +348,12 @@ func TestStoredEventsCannotBeExchanged(t *testing.T) {
 
 // spoiledLog changes the entries that are read.
 type spoiledLog struct {
-	*store.Memory
+	store.Store
 	spoil func(entries [][]byte)
 }
 
 func (l *spoiledLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	entries, err := l.Memory.ReadAfter(ctx, key, seq)
+	entries, err := l.Store.ReadAfter(ctx, key, seq)
 	if len(entries) > 2 {
 		l.spoil(entries)
 	}
@@ -392,7 +390,7 @@ func TestAStoreThatDoesNotAnswerDelaysRequestsOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			kv, s := newSilentStore(), httpServer()
-			s.KV, s.Log = kv, kv.Memory
+			s.Store = store.Join(kv, kv.Store, kv.Store)
 			defer shutdown(t, s)
 			session := begin(t, s)
 			if name == "handshake" {
@@ -451,7 +449,7 @@ func (s *stalledStore) stall(d time.Duration, silent bool) {
 // stallServer returns a server with the tools "pay", "ask" and "park", whose store fails for d when they use it.
 func stallServer(d time.Duration, silent bool, effects *atomic.Int32, log io.Writer) *server.Server {
 	db := newStalledStore()
-	s := &server.Server{KV: db, Log: db.Memory, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	s := &server.Server{Store: store.Join(db, db.Store, db.Store), Logger: slog.New(slog.NewTextHandler(log, nil))}
 	server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 		db.stall(d, silent)
 		return server.Once(ctx, "pay", func(context.Context, string) (string, error) {
@@ -537,6 +535,6 @@ func TestErrorsOfTheStoreHaveNoDetails(t *testing.T) {
 
 // Rules K1, K6, T9, M2: what a server has stored for one principal does not exist for another one.
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	replicatest.Principals(t, memory, memory)
 }

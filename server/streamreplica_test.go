@@ -78,9 +78,10 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 			return nil
 		})
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
-			s.Bus = bus.Memory
 			if n++; n == 2 {
-				s.Bus = bus
+				s.Store = store.Join(s.Store, s.Store, bus)
+			} else {
+				s.Store = store.Join(s.Store, s.Store, bus.Store)
 			}
 		})
 		session := f.session("2025-06-18")
@@ -104,8 +105,8 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 // A follower reads the log at intervals, because the Bus may lose announcements.
 func TestFollowersReceiveEventsWithoutTheBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := &unreliableBus{Memory: store.NewMemory(store.MemoryOptions{})}
-		f := newBubbleFleet(t, 2, func(s *server.Server) { s.Bus = bus })
+		bus := &unreliableBus{Store: store.NewMemory()}
+		f := newBubbleFleet(t, 2, func(s *server.Server) { s.Store = store.Join(s.Store, s.Store, bus) })
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)
@@ -220,9 +221,9 @@ type failingLog struct {
 	cause   atomic.Value // the error
 }
 
-func newFailingLog(memory *store.Memory) *failingLog {
+func newFailingLog(memory store.Store) *failingLog {
 	l := new(failingLog)
-	l.hookedStore = &hookedStore{Memory: memory, before: func(_ context.Context, op, _ string, _ []byte) error {
+	l.hookedStore = &hookedStore{Store: memory, before: func(_ context.Context, op, _ string, _ []byte) error {
 		if op != "append" || l.fail.Add(-1) < 0 || l.applied.Load() {
 			return nil
 		}
@@ -250,11 +251,11 @@ const unlogged = `"error":{"code":-32603,"message":"cannot resume the stream of 
 
 // newFailingFleet returns two replicas, and the log of the first.
 func newFailingFleet(t *testing.T) (*bubbleFleet, *failingLog) {
-	memory, log := store.NewMemory(store.MemoryOptions{}), (*failingLog)(nil)
+	memory, log := store.NewMemory(), (*failingLog)(nil)
 	f := newBubbleFleet(t, 2, func(s *server.Server) {
-		if s.KV, s.Log, s.Bus = memory, memory, memory; log == nil {
+		if s.Store = memory; log == nil {
 			log = newFailingLog(memory)
-			s.Log = log
+			s.Store = log
 		}
 	})
 	return f, log

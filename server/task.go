@@ -67,10 +67,10 @@ const (
 // text or, without one, its numbers, at most twice a second. In 2025-11-25 it also sends progress notifications in
 // the session, which 2026-07-28 forbids for tasks. Log messages are not sent.
 //
-// When the process ends, a task ends with it, unless [Server.KV] is set. Then another replica that has
+// When the process ends, a task ends with it, unless [Server.Store] is set. Then another replica that has
 // the tool takes over the task within 20 seconds, see [TaskOptions.Replay].
 //
-// Tasks are kept in [Server.KV], encrypted if there are [Server.Keys]. Only the principal of the call can
+// Tasks are kept in [Server.Store], encrypted if there are [Server.Keys]. Only the principal of the call can
 // read, answer or cancel its tasks. Without authentication, everyone who knows the id of a task
 // can; it has 128 random bits.
 func AsTask(o TaskOptions) ToolOption { return asTask(o) }
@@ -152,15 +152,10 @@ func (f *taskFeature) attached(id string) *rpc.Call {
 const maxAnonymousTasks = 10_000
 
 // buildTasks sets up the store and the runner of tasks.
-func (s *Server) buildTasks(kv store.KV, memory *store.Memory, seals *seal.Keys) {
+func (s *Server) buildTasks(stored store.Store, seals *seal.Keys) {
 	f := &s.tasks
-	f.store = tasks.Store{KV: kv, Bus: memory, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000),
+	f.store = tasks.Store{KV: stored, Bus: stored, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000),
 		MaxAnonymous: maxAnonymousTasks}
-	if s.Bus != nil {
-		f.store.Bus = s.core.guard.Bus(s.Bus)
-	} else {
-		f.store.Polls = s.KV != nil
-	}
 	if len(s.Keys) > 0 {
 		f.store.Seals = seals
 	}
@@ -349,11 +344,10 @@ func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
 }
 
 // pollTimer returns a timer after which a task must be read again although nothing has announced a
-// change: when it expires, and after its poll interval if an engine runs it or the replicas have no
-// common Bus.
+// change: when it expires, and after its poll interval if an engine runs it.
 func (s *Server) pollTimer(t *tasks.Task) *time.Timer {
 	wait := s.tasks.store.Remaining(t)
-	if t.External || s.tasks.store.Polls {
+	if t.External {
 		wait = min(wait, time.Duration(t.Poll)*time.Millisecond)
 	}
 	return time.NewTimer(wait)

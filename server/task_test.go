@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/store"
 )
 
 // The comments of these tests name sections of 2025-11-25, basic/utilities/tasks.
@@ -271,8 +271,8 @@ func TestUnknownTaskIsInvalid(t *testing.T) {
 		p := w.connect(t, s)
 		const responses = `,"inputResponses":{}`
 		for _, method := range w.methods() {
-			for _, id := range []string{"unknown", strings.Repeat("x", 257), strings.Repeat("x", store.MaxKey),
-				strings.Repeat("x", 3*store.MaxKey)} {
+			for _, id := range []string{"unknown", strings.Repeat("x", 257), strings.Repeat("x", storecheck.MaxKey),
+				strings.Repeat("x", 3*storecheck.MaxKey)} {
 				p.wantError(method, taskMembers(id)+responses, jsonrpc.CodeInvalidParams, "task not found")
 			}
 			if !w.http || !w.revision.Modern() { // the header would be another fault

@@ -237,7 +237,7 @@ func TestDetachCanFail(t *testing.T) {
 		return fmt.Sprintf("%v, %t", err, detached == ctx), nil
 	}
 	s := detaching(report)
-	s.KV = newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
+	s.Store = newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
 		if op == "add" {
 			return store.ErrFull
 		}

@@ -46,7 +46,7 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 			s, jobs := taskServer()
 			var holds atomic.Bool
 			proceed := make(chan error)
-			s.KV = newHookedStore(func(ctx context.Context, op, key string, _ []byte) error {
+			s.Store = newHookedStore(func(ctx context.Context, op, key string, _ []byte) error {
 				if op != "put" || !strings.Contains(key, "task/") || !holds.Load() {
 					return nil
 				}
@@ -106,7 +106,7 @@ func TestTaskOfACancelledRequestIsCancelled(t *testing.T) {
 				}
 				return nil
 			}
-			s.KV = late
+			s.Store = late
 			p := taskWire{revision: r}.connect(t, s)
 			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
 			<-stored
@@ -289,7 +289,7 @@ func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
 		var fails atomic.Bool
-		s.KV = unreadable(&fails)
+		s.Store = unreadable(&fails)
 		p := w.connect(t, s)
 		id := p.create("work").TaskID
 		fails.Store(true)
@@ -340,10 +340,10 @@ func handoverOf(
 	to func(*server.Server) server.Registrar,
 ) (p *taskPeer, id string) {
 	t.Helper()
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	replica := func() *server.Server {
 		s := quiet()
-		s.KV, s.Log, s.Bus = memory, memory, memory
+		s.Store = memory
 		s.Keys = [][]byte{make([]byte, 32)}
 		server.AddTool(to(s), mcp.Tool{Name: "job"},
 			func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) }, server.AsTask(o))
@@ -474,10 +474,10 @@ func TestAnotherRunFindsTheAnswersFromBeforeDetach(t *testing.T) {
 func TestRotatedKeysFailNoTask(t *testing.T) {
 	oldKey, newKey := make([]byte, 32), []byte(strings.Repeat("k", 32))
 	onTaskWires(t, func(t *testing.T, w taskWire) {
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory()
 		replica := func(keys ...[]byte) *server.Server {
 			s := quiet()
-			s.KV, s.Bus, s.Keys = memory, memory, keys
+			s.Store, s.Keys = memory, keys
 			server.AddTool(s, mcp.Tool{Name: "quick"}, nothing, server.AsTask(server.TaskOptions{}))
 			server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, in nameForm) (string, error) {
 				first, err := server.Elicit[nameForm](ctx, "Who?")

@@ -1,13 +1,13 @@
 // Package store defines the storage for state that outlives a connection, such as
 // sessions, resumable event streams and the state of calls that wait for input.
 //
-// There are three interfaces. [KV] maps keys to values, with a time to live and
+// A [Store] has three parts. [KV] maps keys to values, with a time to live and
 // compare-and-swap, and holds sets of strings. [Log] holds streams of numbered entries
-// that a reader can read again from any entry. [Bus] sends messages to all replicas. A
-// server takes them as separate fields, so that they can have different implementations.
-// [Memory] implements all three in the memory of one process. Package redisstore, a
-// module of its own, implements them on Redis and Valkey, for several replicas. Package
-// storetest contains the test suite for implementations.
+// that a reader can read again from any entry. [Bus] sends messages to all replicas.
+// [NewMemory] returns a Store in the memory of one process. Package redisstore, a
+// module of its own, has one on Redis and Valkey, for several replicas. [Join] joins parts
+// that have different implementations. Package storetest contains the test suite for
+// implementations.
 //
 // Four rules apply to every implementation:
 //

@@ -12,7 +12,7 @@ import (
 // Two replicas try to acquire the same lease. One succeeds.
 func ExampleKV() {
 	ctx := context.Background()
-	var kv store.KV = store.NewMemory(store.MemoryOptions{})
+	var kv store.KV = store.NewMemory()
 	for _, replica := range []string{"one", "two"} {
 		_, err := kv.Put(ctx, "local/lease", []byte(replica), store.PutOptions{TTL: time.Minute, IfAbsent: true})
 		fmt.Println(replica, err == nil, errors.Is(err, store.ErrConflict))
@@ -28,7 +28,7 @@ func ExampleKV() {
 // A reader that has seen entry 1 of a stream continues after it.
 func ExampleLog() {
 	ctx := context.Background()
-	var log store.Log = store.NewMemory(store.MemoryOptions{})
+	var log store.Log = store.NewMemory()
 	stream := store.StreamKey{Group: "local/session/1", Stream: "events"}
 	limits := store.AppendOptions{TTL: time.Minute, MaxEntries: 100, MaxBytes: 1 << 20}
 	for i, event := range []string{"started", "half", "done"} {
@@ -44,7 +44,7 @@ func ExampleLog() {
 // The replicas of a server tell each other what has changed.
 func ExampleBus() {
 	ctx := context.Background()
-	var bus store.Bus = store.NewMemory(store.MemoryOptions{})
+	var bus store.Bus = store.NewMemory()
 	changes, err := bus.Subscribe(ctx, "server/changes", 100)
 	if err != nil {
 		fmt.Println(err)
@@ -65,9 +65,9 @@ func ExampleBus() {
 // A set lists the tasks of a principal, page by page, and limits their number.
 func ExampleKV_sets() {
 	ctx := context.Background()
-	var kv store.KV = store.NewMemory(store.MemoryOptions{})
+	var kv store.KV = store.NewMemory()
 	for _, task := range []string{"c", "a", "d", "b"} {
-		err := kv.Add(ctx, "local/tasks", task, store.AddOptions{TTL: time.Minute, Max: 3})
+		err := kv.Add(ctx, "local/tasks", task, time.Minute, 3)
 		fmt.Println(task, err == nil, errors.Is(err, store.ErrFull))
 	}
 	page, err := kv.List(ctx, "local/tasks", "", 2)

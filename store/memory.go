@@ -7,51 +7,26 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/storecheck"
+	"github.com/parley-mcp/parley/internal/topics"
 )
 
-// Defaults of [MemoryOptions].
+// Limits of a memory, in bytes.
 const (
-	defaultMaxBytes    = 256 << 20
-	defaultMaxEntries  = 1 << 20
-	defaultMaxLogBytes = 256 << 20
+	maxBytes    = 256 << 20 // of the KV
+	maxLogBytes = 256 << 20 // of the Log
 )
 
 // entryOverhead approximates the memory of an entry in addition to its key and value: the struct, its
 // slots in the map and the heap, and the rounding of the allocator.
 const entryOverhead = 160
 
-// MemoryOptions are the limits of a [Memory]. The zero value means the defaults.
-type MemoryOptions struct {
-	// MaxBytes limits the size of the KV in bytes: the sum of keys, values, members of sets and names
-	// of sets, plus 160 for each item, member and set. 0 means 256 MiB.
-	MaxBytes int64
-
-	// MaxEntries limits the number of entries of the KV: the items and the members of sets. 0 means
-	// 1,048,576.
-	MaxEntries int
-
-	// MaxLogBytes limits the size of the Log in bytes: the sum of the entries, the names of streams
-	// and the names of groups, plus LogOverhead for each entry and 320 for each stream and group. 0
-	// means 256 MiB.
-	MaxLogBytes int64
-
-	// Now is the clock. Nil means time.Now. It must never go backwards: return times with a monotonic
-	// clock reading, as time.Now does.
-	Now func() time.Time
-}
-
-// Memory implements [KV], [Log] and [Bus] in the memory of this process. It starts no goroutine and needs
-// no Close. It is safe for concurrent use.
-//
-// An expired item is not found anymore. Later writes release its memory: each write removes a few
-// expired items, and a write that exceeds a limit removes all of them before it fails.
-//
-// Get and Touch of an existing key do not allocate.
-type Memory struct {
-	maxBytes   int64
-	maxEntries int
-	now        func() time.Time
-	start      time.Time // expiry times are nanoseconds since start
+// memory is a Store in the memory of this process. Get and Touch of an existing key do not allocate.
+type memory struct {
+	maxBytes int64
+	now      func() time.Time // never goes backwards
+	start    time.Time        // expiry times are nanoseconds since start
 
 	mu      sync.RWMutex
 	entries map[string]*entry
@@ -62,8 +37,8 @@ type Memory struct {
 	peak    int        // the maximum of len(entries) since the map was made
 
 	// These have their own locks and share nothing with the fields above.
-	log         memoryLog
-	subscribers Subscribers
+	log    memoryLog
+	topics topics.Topics[Message]
 }
 
 // entry is an item or a member of a set.
@@ -85,33 +60,22 @@ func cost(key string, value []byte) int64 {
 	return int64(len(key)) + int64(len(value)) + entryOverhead
 }
 
-// NewMemory returns an empty Memory.
-func NewMemory(opts MemoryOptions) *Memory {
-	m := &Memory{
-		maxBytes:   opts.MaxBytes,
-		maxEntries: opts.MaxEntries,
-		now:        opts.Now,
-		entries:    make(map[string]*entry),
+// NewMemory returns an empty Store in the memory of this process. It starts no goroutine and needs no
+// end. Its KV and its Log are limited to 256 MiB each, names and overhead included.
+//
+// An expired item is not found anymore. Later writes release its memory: each write removes a few
+// expired items, and a write that exceeds a limit removes all of them before it fails.
+func NewMemory() Store { return newMemory(maxBytes, maxLogBytes, time.Now) }
+
+func newMemory(maxBytes, maxLogBytes int64, now func() time.Time) *memory {
+	return &memory{
+		maxBytes: maxBytes, now: now, start: now(), entries: make(map[string]*entry),
+		log: memoryLog{max: maxLogBytes}, topics: topics.Topics[Message]{Lost: Message{Lost: true}},
 	}
-	if m.maxBytes <= 0 {
-		m.maxBytes = defaultMaxBytes
-	}
-	if m.maxEntries <= 0 {
-		m.maxEntries = defaultMaxEntries
-	}
-	if m.now == nil {
-		m.now = time.Now
-	}
-	m.log.max = opts.MaxLogBytes
-	if m.log.max <= 0 {
-		m.log.max = defaultMaxLogBytes
-	}
-	m.start = m.now()
-	return m
 }
 
 // clock returns the nanoseconds since NewMemory.
-func (m *Memory) clock() int64 { return int64(m.now().Sub(m.start)) }
+func (m *memory) clock() int64 { return int64(m.now().Sub(m.start)) }
 
 // after returns now + ttl without overflow.
 func after(now int64, ttl time.Duration) int64 {
@@ -122,7 +86,7 @@ func after(now int64, ttl time.Duration) int64 {
 }
 
 // Get implements [KV].
-func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
+func (m *memory) Get(ctx context.Context, key string) (Item, error) {
 	if err := ctx.Err(); err != nil {
 		return Item{}, err
 	}
@@ -137,11 +101,11 @@ func (m *Memory) Get(ctx context.Context, key string) (Item, error) {
 }
 
 // Touch implements [KV].
-func (m *Memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item, error) {
+func (m *memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item, error) {
 	if err := ctx.Err(); err != nil {
 		return Item{}, err
 	}
-	if err := CheckTTL(ttl); err != nil {
+	if err := storecheck.TTL(ttl); err != nil {
 		return Item{}, err
 	}
 	now := m.clock()
@@ -171,11 +135,11 @@ func (e *entry) extend(now int64, ttl time.Duration) bool {
 }
 
 // Put implements [KV].
-func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptions) (uint64, error) {
+func (m *memory) Put(ctx context.Context, key string, value []byte, opt PutOptions) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := CheckPut(key, value, opt); err != nil {
+	if err := storecheck.Put(key, value, opt.TTL, opt.IfAbsent, opt.IfVersion); err != nil {
 		return 0, err
 	}
 	// Copy before taking the lock, so that a long value does not delay other callers.
@@ -220,12 +184,12 @@ func (m *Memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 
 // checkLimits returns ErrFull if writing value at key would exceed a limit, even after all expired
 // entries are removed. old is the entry at key, or nil.
-func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) error {
+func (m *memory) checkLimits(now int64, key string, value []byte, old *entry) error {
 	fits := func() bool {
 		if old != nil {
 			return m.bytes-old.cost()+cost(key, value) <= m.maxBytes
 		}
-		return m.bytes+cost(key, value) <= m.maxBytes && len(m.due) < m.maxEntries
+		return m.bytes+cost(key, value) <= m.maxBytes
 	}
 	if fits() {
 		return nil
@@ -237,13 +201,12 @@ func (m *Memory) checkLimits(now int64, key string, value []byte, old *entry) er
 	return m.full()
 }
 
-func (m *Memory) full() error {
-	return fmt.Errorf("%w: %d entries, the limit is %d; %d bytes, the limit is %d", ErrFull, len(m.due), m.maxEntries,
-		m.bytes, m.maxBytes)
+func (m *memory) full() error {
+	return fmt.Errorf("%w: %d bytes, the limit is %d", ErrFull, m.bytes, m.maxBytes)
 }
 
 // Delete implements [KV].
-func (m *Memory) Delete(ctx context.Context, key string) error {
+func (m *memory) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -257,7 +220,7 @@ func (m *Memory) Delete(ctx context.Context, key string) error {
 
 // removeExpired removes up to limit expired entries. An entry that Touch has extended moves to its new
 // position in the heap instead, once for any number of touches.
-func (m *Memory) removeExpired(now int64, limit int) {
+func (m *memory) removeExpired(now int64, limit int) {
 	for ; limit > 0 && len(m.due) > 0 && m.due[0].due <= now; limit-- {
 		e := m.due[0]
 		if expires := e.expires.Load(); expires > now {
@@ -268,7 +231,7 @@ func (m *Memory) removeExpired(now int64, limit int) {
 	}
 }
 
-func (m *Memory) remove(e *entry) {
+func (m *memory) remove(e *entry) {
 	m.due.remove(e)
 	m.bytes -= e.cost()
 	if e.set != nil {
@@ -286,6 +249,30 @@ func (m *Memory) remove(e *entry) {
 		}
 		m.entries, m.peak = smaller, len(smaller)
 	}
+}
+
+// Publish implements [Bus].
+func (m *memory) Publish(ctx context.Context, topic string, message []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := storecheck.Publish(topic, message); err != nil {
+		return err
+	}
+	m.topics.Deliver(topic, Message{Data: append(make([]byte, 0, len(message)), message...)})
+	return nil
+}
+
+// Subscribe implements [Bus].
+func (m *memory) Subscribe(ctx context.Context, topic string, queue int) (*Subscription, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := storecheck.Subscribe(topic, queue); err != nil {
+		return nil, err
+	}
+	s := m.topics.Subscribe(topic, queue, nil)
+	return &Subscription{C: s.C, Close: s.Close}, nil
 }
 
 // expiryHeap is a binary min-heap of entries, ordered by due. It does not use container/heap, whose
@@ -310,7 +297,7 @@ func (h *expiryHeap) remove(e *entry) {
 		h.up(i)
 		h.down(i)
 	}
-	if c := cap(*h); c > 1024 && last < c/4 { // release memory after a peak, as Memory.remove does
+	if c := cap(*h); c > 1024 && last < c/4 { // release memory after a peak, as memory.remove does
 		*h = append(make(expiryHeap, 0, c/2), *h...)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/storetest"
 )
@@ -25,6 +26,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
+
+// entryOverhead is the number of bytes that an item, a member and a set count in addition to their contents.
+const entryOverhead = 160
 
 // clock is a clock that only Advance moves.
 type clock struct {
@@ -48,35 +52,32 @@ func (c *clock) Advance(d time.Duration) {
 
 // clocked is a Memory with a clock that the test advances. It implements storetest.Clock.
 type clocked struct {
-	*store.Memory
+	store.Store
 	*clock
 }
 
-func open(opts store.MemoryOptions) clocked {
+func open() clocked { return openLimited(0) }
+
+// openLimited returns a store whose KV has a limit in bytes.
+func openLimited(bytes int64) clocked {
 	c := newClock()
-	opts.Now = c.Now
-	return clocked{store.NewMemory(opts), c}
+	return clocked{store.NewLimitedMemory(bytes, 0, c.Now), c}
 }
 
 func TestMemoryImplementsKV(t *testing.T) {
-	storetest.RunKV(t, func(*testing.T) store.KV { return open(store.MemoryOptions{}) })
+	storetest.RunKV(t, func(*testing.T) store.KV { return open() })
 }
 
 func TestMemoryImplementsLog(t *testing.T) {
-	storetest.RunLog(t, func(*testing.T) store.Log { return open(store.MemoryOptions{}) })
+	storetest.RunLog(t, func(*testing.T) store.Log { return open() })
 }
 
 func TestMemoryImplementsBus(t *testing.T) {
-	storetest.RunBus(t, func(*testing.T) store.Bus { return open(store.MemoryOptions{}) })
+	storetest.RunBus(t, func(*testing.T) store.Bus { return open() })
 }
 
 func TestFullMemoryImplementsKV(t *testing.T) {
-	t.Run("bytes", func(t *testing.T) {
-		storetest.RunKVFull(t, func(*testing.T) store.KV { return open(store.MemoryOptions{MaxBytes: 40_000}) })
-	})
-	t.Run("entries", func(t *testing.T) {
-		storetest.RunKVFull(t, func(*testing.T) store.KV { return open(store.MemoryOptions{MaxEntries: 20}) })
-	})
+	storetest.RunKVFull(t, func(*testing.T) store.KV { return openLimited(40_000) })
 }
 
 func put(t testing.TB, m store.KV, key string, ttl time.Duration) {
@@ -87,7 +88,7 @@ func put(t testing.TB, m store.KV, key string, ttl time.Duration) {
 }
 
 func TestMemoryExpiryIsExactToTheNanosecond(t *testing.T) {
-	m := open(store.MemoryOptions{})
+	m := open()
 	put(t, m, "k", time.Second)
 	m.Advance(time.Second - 1)
 	if _, err := m.Get(ctx, "k"); err != nil {
@@ -101,7 +102,7 @@ func TestMemoryExpiryIsExactToTheNanosecond(t *testing.T) {
 
 func TestMemoryUsesRealClockByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := store.NewMemory(store.MemoryOptions{})
+		m := store.NewMemory()
 		put(t, m, "k", time.Hour)
 		time.Sleep(time.Hour - 1)
 		if _, err := m.Get(ctx, "k"); err != nil {
@@ -115,16 +116,8 @@ func TestMemoryUsesRealClockByDefault(t *testing.T) {
 }
 
 func TestMemoryLimitsAreExact(t *testing.T) {
-	m := open(store.MemoryOptions{MaxEntries: 3})
-	for i := range 3 {
-		put(t, m, fmt.Sprint("k", i), time.Hour)
-	}
-	if _, err := m.Put(ctx, "k3", nil, store.PutOptions{TTL: time.Hour}); !errors.Is(err, store.ErrFull) {
-		t.Fatalf("Put of entry 4, the limit is 3: %v, want ErrFull", err)
-	}
-
-	const size = 1000 + 4 + 160 // value, key and the documented overhead
-	m = open(store.MemoryOptions{MaxBytes: 2 * size})
+	const size = 1000 + 4 + entryOverhead // with the value and the key
+	m := openLimited(2 * size)
 	for i := range 2 {
 		if _, err := m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000),
 			store.PutOptions{TTL: time.Hour}); err != nil {
@@ -147,7 +140,7 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 			m.Advance(2 * time.Hour)
 		},
 	} {
-		m := open(store.MemoryOptions{MaxEntries: 2})
+		m := openLimited(2 * (1 + 5 + entryOverhead)) // with the key and the value of put
 		put(t, m, "a", time.Hour)
 		put(t, m, "b", time.Hour)
 		expireA(m)
@@ -161,7 +154,7 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 }
 
 func TestMemoryReleasesExpiredItems(t *testing.T) {
-	m := open(store.MemoryOptions{})
+	m := open()
 	heap := func() uint64 {
 		runtime.GC()
 		var s runtime.MemStats
@@ -191,7 +184,7 @@ func TestMemoryReleasesExpiredItems(t *testing.T) {
 }
 
 func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
-	m := store.NewMemory(store.MemoryOptions{})
+	m := store.NewMemory()
 	put(t, m, "k", time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -232,9 +225,9 @@ type kvItem struct {
 // compareKV runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
 func compareKV(t *testing.T, choose func(n int) int, operations int) {
 	t.Helper()
-	const maxEntries = 4
+	const maxBytes = 4 * (entryOverhead + 6)
 	keys := []string{"a", "b", "c", "d", "e", "f"}
-	m := open(store.MemoryOptions{MaxEntries: maxEntries})
+	m := openLimited(maxBytes)
 	model := make(map[string]kvItem)
 	live := func(k string) (kvItem, bool) {
 		item, ok := model[k]
@@ -270,16 +263,16 @@ func compareKV(t *testing.T, choose func(n int) int, operations int) {
 				opt.IfVersion = old.version + uint64(choose(2))
 				conflict = opt.IfVersion != 0 && (!ok || opt.IfVersion != old.version)
 			}
-			count := 0
+			size := entryOverhead + len(k) + len(value)
 			for other := range model {
-				if _, ok := live(other); ok {
-					count++
+				if item, ok := live(other); ok && other != k {
+					size += entryOverhead + len(other) + len(item.value)
 				}
 			}
 			want := error(nil)
 			if conflict {
 				want = store.ErrConflict
-			} else if !ok && count >= maxEntries {
+			} else if size > maxBytes {
 				want = store.ErrFull
 			}
 			version, err := m.Put(ctx, k, []byte(value), opt)
@@ -326,7 +319,7 @@ func FuzzStore(f *testing.F) {
 }
 
 func BenchmarkMemory(b *testing.B) {
-	m := store.NewMemory(store.MemoryOptions{})
+	m := store.NewMemory()
 	keys := make([]string, 10_000)
 	value := []byte(strings.Repeat("v", 512))
 	for i := range keys {
@@ -356,7 +349,7 @@ func BenchmarkMemory(b *testing.B) {
 
 func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	const entry = 10_000
-	m := store.NewMemory(store.MemoryOptions{MaxLogBytes: 5 * (entry + store.LogOverhead + 1000)})
+	m := store.NewLimitedMemory(0, 5*(entry+storecheck.LogOverhead+1000), time.Now)
 	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
 	put := func(group string, seq uint64) {
 		t.Helper()
@@ -414,7 +407,7 @@ func (m *model) size(match func(modelEntry) bool) (n int, bytes int64) {
 	for _, e := range m.entries {
 		if match(e) {
 			n++
-			bytes += int64(e.size) + store.LogOverhead
+			bytes += int64(e.size) + storecheck.LogOverhead
 		}
 	}
 	return n, bytes
@@ -433,7 +426,7 @@ func TestMemoryLogMatchesModel(t *testing.T) {
 func compareLog(t *testing.T, choose func(n int) int, operations int) {
 	t.Helper()
 	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
-	m := store.NewMemory(store.MemoryOptions{})
+	m := store.NewMemory()
 	want := model{last: make(map[store.StreamKey]uint64)}
 	for range operations {
 		key := store.StreamKey{Group: fmt.Sprint("g", choose(2)), Stream: fmt.Sprint("s", choose(3))}
@@ -496,19 +489,27 @@ func TestMemorySetsMatchModel(t *testing.T) {
 
 func compareSets(t *testing.T, r *rand.Rand, operations int) {
 	t.Helper()
-	const maxEntries, maxMembers = 6, 3
-	m := open(store.MemoryOptions{MaxEntries: maxEntries})
+	const maxBytes, maxMembers = 8 * (entryOverhead + 1), 3
+	m := openLimited(maxBytes)
 	model := make(map[[2]string]time.Time) // the set, "" for items, and the member
-	count := func(set string) (inSet, all int) {
+	// count returns the number of members of a set, and whether an item or a member fits.
+	count := func(set string) (inSet int, fits bool) {
+		sets := map[string]int{set: entryOverhead + len(set)}
+		bytes := entryOverhead + 1
 		for k, until := range model {
 			if until.After(m.Now()) {
-				all++
+				bytes += entryOverhead + 1
+				sets[k[0]] = entryOverhead + len(k[0])
 				if k[0] == set {
 					inSet++
 				}
 			}
 		}
-		return inSet, all
+		delete(sets, "")
+		for _, size := range sets {
+			bytes += size
+		}
+		return inSet, bytes <= maxBytes
 	}
 	for range operations {
 		set, member, ttl := fmt.Sprint("s", r.IntN(3)), string(rune('a'+r.IntN(5))),
@@ -524,20 +525,20 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 			}
 			delete(model, at)
 		case 2:
-			_, all := count("")
+			_, fits := count("")
 			item := [2]string{"", member}
 			_, err := m.Put(ctx, member, nil, store.PutOptions{TTL: ttl})
-			if full := all >= maxEntries && !model[item].After(m.Now()); full != errors.Is(err, store.ErrFull) {
-				t.Fatalf("Put with %d entries: %v", all, err)
+			if full := !fits && !model[item].After(m.Now()); full != errors.Is(err, store.ErrFull) {
+				t.Fatalf("Put, which fits: %v: %v", fits, err)
 			}
 			if err == nil {
 				model[item] = m.Now().Add(ttl)
 			}
 		default:
-			inSet, all := count(set)
-			err := m.Add(ctx, set, member, store.AddOptions{TTL: ttl, Max: maxMembers})
-			if full := !live && (inSet >= maxMembers || all >= maxEntries); full != errors.Is(err, store.ErrFull) {
-				t.Fatalf("Add to a set of %d members with %d entries in all: %v", inSet, all, err)
+			inSet, fits := count(set)
+			err := m.Add(ctx, set, member, ttl, maxMembers)
+			if full := !live && (inSet >= maxMembers || !fits); full != errors.Is(err, store.ErrFull) {
+				t.Fatalf("Add to a set of %d members, which fits: %v: %v", inSet, fits, err)
 			}
 			if until := m.Now().Add(ttl); err == nil && (!live || until.After(model[at])) {
 				model[at] = until
@@ -550,7 +551,7 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 			}
 		}
 		slices.Sort(want)
-		if got, err := m.List(ctx, set, "", store.MaxList); err != nil || !slices.Equal(got, want) {
+		if got, err := m.List(ctx, set, "", storecheck.MaxList); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("List(%s) = %q, %v; the model has %q", set, got, err, want)
 		}
 	}
@@ -558,10 +559,9 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 
 // The limit in bytes counts members and sets exactly, whatever came and went before.
 func TestMemoryCountsBytesOfSets(t *testing.T) {
-	const member, set = 160 + 1, 160 + 2 // the documented overhead and the name
-	m := open(store.MemoryOptions{MaxBytes: 2*set + 3*member})
-	opt := store.AddOptions{TTL: time.Minute, Max: 100}
-	add := func(set, member string) error { return m.Add(ctx, set, member, opt) }
+	const member, set = entryOverhead + 1, entryOverhead + 2 // with the name
+	m := openLimited(2*set + 3*member)
+	add := func(set, member string) error { return m.Add(ctx, set, member, time.Minute, 100) }
 	for range 10 {
 		for _, at := range [][2]string{{"s1", "a"}, {"s1", "b"}, {"s2", "a"}} {
 			if err := add(at[0], at[1]); err != nil {

@@ -5,13 +5,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+
+	"github.com/parley-mcp/parley/internal/storecheck"
 )
 
 // streamOverhead approximates the memory of a stream in addition to its entries, and of a group in
 // addition to its streams.
 const streamOverhead = 320
 
-// memoryLog is the [Log] of a [Memory].
+// memoryLog is the [Log] of a memory.
 //
 // Invariants: each group has at least one stream, and each stream at least one entry. The entries of a
 // group are in the order of their Append, so the oldest entry of a group is also the oldest of its
@@ -44,15 +46,15 @@ type logStream struct {
 }
 
 // costOf returns the number of bytes that an entry counts.
-func costOf(entry []byte) int64 { return int64(len(entry)) + LogOverhead }
+func costOf(entry []byte) int64 { return int64(len(entry)) + storecheck.LogOverhead }
 
-// Append implements [Log]. When the log exceeds MaxLogBytes, Append purges the oldest entries of the
+// Append implements [Log]. When the log exceeds its limit, Append purges the oldest entries of the
 // group with the least recent Append.
-func (m *Memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
+func (m *memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := CheckAppend(key, seq, entry, opt); err != nil {
+	if err := storecheck.Append(key.Group, key.Stream, seq, entry, opt.TTL, opt.MaxEntries, opt.MaxBytes); err != nil {
 		return err
 	}
 	l := &m.log
@@ -104,7 +106,7 @@ func overheadOf(key StreamKey) int64 {
 }
 
 // ReadAfter implements [Log].
-func (m *Memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]byte, error) {
+func (m *memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (m *Memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 }
 
 // Drop implements [Log].
-func (m *Memory) Drop(ctx context.Context, group string) error {
+func (m *memory) Drop(ctx context.Context, group string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -276,7 +278,7 @@ func (g *logGroup) compact() {
 	old.all(func(number uint32, entry []byte) { g.push(number, entry, newRecord(entry)) })
 }
 
-// recordQueue holds the entries of a group of a [memoryLog], in the order of their Append. They are
+// recordQueue holds the entries of a group of a memoryLog, in the order of their Append. They are
 // records in blocks of bytes: if each entry were an object of its own, the garbage collector would have
 // to mark tens of thousands of objects for each busy session.
 //

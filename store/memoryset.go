@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
+
+	"github.com/parley-mcp/parley/internal/storecheck"
 )
 
-// memorySet is a set of a [Memory] and has at least one member, which may have expired.
+// memorySet is a set of a memory and has at least one member, which may have expired.
 type memorySet struct {
 	name    string
 	members map[string]*entry
@@ -17,11 +20,11 @@ type memorySet struct {
 func (s *memorySet) cost() int64 { return cost(s.name, nil) }
 
 // Add implements [KV].
-func (m *Memory) Add(ctx context.Context, set, member string, opt AddOptions) error {
+func (m *memory) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := CheckAdd(set, member, opt); err != nil {
+	if err := storecheck.Add(set, member, ttl, limit); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -31,13 +34,13 @@ func (m *Memory) Add(ctx context.Context, set, member string, opt AddOptions) er
 
 	if s := m.sets[set]; s != nil {
 		if e := s.members[member]; e != nil {
-			if e.extend(now, opt.TTL) {
+			if e.extend(now, ttl) {
 				return nil
 			}
 			m.remove(e)
 		}
 	}
-	if err := m.checkSetLimits(now, set, member, opt.Max); err != nil {
+	if err := m.checkSetLimits(now, set, member, limit); err != nil {
 		return err
 	}
 	s := m.sets[set]
@@ -49,7 +52,7 @@ func (m *Memory) Add(ctx context.Context, set, member string, opt AddOptions) er
 		m.sets[set] = s
 		m.bytes += s.cost()
 	}
-	e := &entry{key: member, set: s, due: after(now, opt.TTL)}
+	e := &entry{key: member, set: s, due: after(now, ttl)}
 	e.expires.Store(e.due)
 	s.members[member] = e
 	at, _ := slices.BinarySearch(s.order, member)
@@ -61,7 +64,7 @@ func (m *Memory) Add(ctx context.Context, set, member string, opt AddOptions) er
 
 // checkSetLimits returns ErrFull if a new member would exceed a limit, even after all expired entries are
 // removed.
-func (m *Memory) checkSetLimits(now int64, set, member string, limit int) error {
+func (m *memory) checkSetLimits(now int64, set, member string, limit int) error {
 	fits := func() (inSet, inMemory bool) {
 		need := cost(member, nil)
 		s := m.sets[set]
@@ -69,7 +72,7 @@ func (m *Memory) checkSetLimits(now int64, set, member string, limit int) error 
 			need += cost(set, nil)
 		}
 		inSet = s == nil || len(s.members) < limit
-		return inSet, m.bytes+need <= m.maxBytes && len(m.due) < m.maxEntries
+		return inSet, m.bytes+need <= m.maxBytes
 	}
 	inSet, inMemory := fits()
 	if !inSet || !inMemory {
@@ -77,8 +80,8 @@ func (m *Memory) checkSetLimits(now int64, set, member string, limit int) error 
 		inSet, inMemory = fits()
 	}
 	if !inSet {
-		return fmt.Errorf("%w: the set has %d members, the limit is %d: %w", ErrFull, len(m.sets[set].members), limit,
-			ErrConflict)
+		return fmt.Errorf("%w: the set has %d members, the limit is %d: %w",
+			ErrFull, len(m.sets[set].members), limit, ErrConflict)
 	}
 	if !inMemory {
 		return m.full()
@@ -87,7 +90,7 @@ func (m *Memory) checkSetLimits(now int64, set, member string, limit int) error 
 }
 
 // Remove implements [KV].
-func (m *Memory) Remove(ctx context.Context, set, member string) error {
+func (m *memory) Remove(ctx context.Context, set, member string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -102,11 +105,11 @@ func (m *Memory) Remove(ctx context.Context, set, member string) error {
 }
 
 // List implements [KV].
-func (m *Memory) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+func (m *memory) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := CheckLimit(limit); err != nil {
+	if err := storecheck.List(limit); err != nil {
 		return nil, err
 	}
 	now := m.clock()
@@ -130,7 +133,7 @@ func (m *Memory) List(ctx context.Context, set, after string, limit int) ([]stri
 }
 
 // leave removes an entry from its set.
-func (m *Memory) leave(e *entry) {
+func (m *memory) leave(e *entry) {
 	s := e.set
 	delete(s.members, e.key)
 	at, _ := slices.BinarySearch(s.order, e.key)

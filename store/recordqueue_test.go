@@ -96,7 +96,7 @@ func memoryOf(q *recordQueue) (size int) {
 
 // A stream that is silent must not keep the removed entries of a busy one in memory.
 func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
-	m := NewMemory(MemoryOptions{})
+	m := newMemory(maxBytes, maxLogBytes, time.Now)
 	opt := AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
 	add := func(stream string, seq uint64) {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
 
 // The garbage collector marks each object. A busy session has tens of thousands of entries.
 func TestEntriesOfALogAreNoObjects(t *testing.T) {
-	m := NewMemory(MemoryOptions{})
+	m := newMemory(maxBytes, maxLogBytes, time.Now)
 	opt := AppendOptions{TTL: time.Hour, MaxEntries: 10, MaxBytes: 100 << 10}
 	names := make([]string, 1000) // each stream is purged before its name is used again
 	for i := range names {

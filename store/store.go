@@ -3,23 +3,27 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/storecheck"
 )
 
-// Limits that every implementation enforces.
-const (
-	// MaxKey is the maximum length of a key, in bytes. The key of a principal takes at
-	// most 9.3 KB of it.
-	MaxKey = 16 << 10
+// Store is a [KV], a [Log] and a [Bus]. Replicas that share a Store share their state.
+type Store interface {
+	KV
+	Log
+	Bus
+}
 
-	// MaxValue is the maximum length of a value, in bytes. It is large enough for the
-	// largest task result and its metadata.
-	MaxValue = 17 << 20
-
-	// MaxList is the maximum number of members that [KV.List] returns at a time.
-	MaxList = 1000
-)
+// Join returns a Store of three parts, which can be parts of different backends. All replicas must
+// share all of them.
+func Join(kv KV, log Log, bus Bus) Store {
+	return struct {
+		KV
+		Log
+		Bus
+	}{kv, log, bus}
+}
 
 var (
 	// ErrNotFound reports that there is no value at a key or no entry in a stream: it
@@ -32,11 +36,17 @@ var (
 
 	// ErrFull reports that a limit is reached. Nothing was written. A later write
 	// succeeds once entries have expired or were deleted.
-	ErrFull = errors.New("store: full")
+	ErrFull = storecheck.ErrFull
 
-	// ErrInvalidArgument reports arguments that can never succeed, such as an empty key, a key
-	// or value that is too long, or a time to live that is not positive.
-	ErrInvalidArgument = errors.New("store: invalid argument")
+	// ErrInvalidArgument reports arguments that can never succeed: a key (of a value, set, member,
+	// group, stream or topic) that is empty or longer than 16 KiB, a value or entry longer than
+	// 17 MiB, a message longer than 64 KiB, a time to live or limit that is not positive, or a
+	// number that is out of range. Every implementation enforces these limits.
+	ErrInvalidArgument = storecheck.ErrInvalidArgument
+
+	// ErrPurged reports that a [Log] has deleted some of the requested entries to stay
+	// within its limits. A reader cannot continue without a gap, so no entry is returned.
+	ErrPurged = errors.New("store: purged")
 )
 
 // KV maps keys to values, and holds sets of strings, with a time to live. Keys and sets
@@ -64,21 +74,20 @@ type KV interface {
 	// Delete removes the item at key. It returns nil if there is none.
 	Delete(ctx context.Context, key string) error
 
-	// Add makes member a member of a set and extends its life to at least the time to
-	// live from now. It never shortens it. A set exists while it has members. Add returns
-	// ErrFull if member is new and the KV is full or the set has opt.Max members; in the
-	// latter case the error is ErrConflict as well. Add returns ErrInvalidArgument if
-	// CheckAdd does.
-	Add(ctx context.Context, set, member string, opt AddOptions) error
+	// Add makes member a member of a set and extends its life to at least ttl from now. It
+	// never shortens it. A set exists while it has members. Add returns ErrFull if member is
+	// new and the KV is full or the set has limit members, without those that have expired; in
+	// the latter case the error is ErrConflict as well.
+	Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error
 
 	// Remove removes member from a set. It returns nil if it is no member.
 	Remove(ctx context.Context, set, member string) error
 
 	// List returns the first members of a set that are greater than after, in
-	// ascending order of their bytes, at most limit, which is 1 to MaxList. The empty
+	// ascending order of their bytes, at most limit, which is 1 to 1,000. The empty
 	// string is less than every member. To read a large set, a caller passes the last
 	// member of the previous result. List returns no members and no error if there are
-	// none, and ErrInvalidArgument if limit is out of range.
+	// none.
 	List(ctx context.Context, set, after string, limit int) ([]string, error)
 }
 
@@ -109,90 +118,6 @@ type PutOptions struct {
 	IfVersion uint64
 }
 
-// AddOptions are the time to live and the limit of an addition to a set of a [KV]. Both
-// fields are required and must be positive.
-type AddOptions struct {
-	// TTL is the time to live of the member from now. An implementation may round it up
-	// to the next millisecond.
-	TTL time.Duration
-
-	// Max is the maximum number of members of the set. Members that have expired do not
-	// count.
-	Max int
-}
-
-// CheckPut reports whether the arguments of a Put are valid. Implementations call it
-// first. Its errors wrap [ErrInvalidArgument].
-func CheckPut(key string, value []byte, opt PutOptions) error {
-	if err := CheckKey(key); err != nil {
-		return err
-	}
-	if len(value) > MaxValue {
-		return fmt.Errorf("%w: value is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(value), MaxValue)
-	}
-	if opt.IfAbsent && opt.IfVersion != 0 {
-		return fmt.Errorf("%w: IfAbsent and IfVersion must not both be set", ErrInvalidArgument)
-	}
-	return CheckTTL(opt.TTL)
-}
-
-// CheckAdd reports whether the arguments of an Add are valid: a set and a member are keys.
-// Its errors wrap [ErrInvalidArgument].
-func CheckAdd(set, member string, opt AddOptions) error {
-	if err := CheckKey(set); err != nil {
-		return fmt.Errorf("set: %w", err)
-	}
-	if err := CheckKey(member); err != nil {
-		return fmt.Errorf("member: %w", err)
-	}
-	if opt.Max <= 0 {
-		return fmt.Errorf("%w: Max must be positive, got %d", ErrInvalidArgument, opt.Max)
-	}
-	return CheckTTL(opt.TTL)
-}
-
-// CheckLimit reports whether the limit of a List is valid. Its errors wrap
-// [ErrInvalidArgument].
-func CheckLimit(limit int) error {
-	if limit < 1 || limit > MaxList {
-		return fmt.Errorf("%w: limit must be 1 to %d, got %d", ErrInvalidArgument, MaxList, limit)
-	}
-	return nil
-}
-
-// CheckKey reports whether a key is valid: 1 to [MaxKey] bytes of any content. Its
-// errors wrap [ErrInvalidArgument].
-func CheckKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: key is empty", ErrInvalidArgument)
-	}
-	if len(key) > MaxKey {
-		return fmt.Errorf("%w: key is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(key), MaxKey)
-	}
-	return nil
-}
-
-// CheckTTL reports whether a time to live is valid: it must be positive. Its errors
-// wrap [ErrInvalidArgument].
-func CheckTTL(ttl time.Duration) error {
-	if ttl <= 0 {
-		return fmt.Errorf("%w: time to live must be positive, got %v", ErrInvalidArgument, ttl)
-	}
-	return nil
-}
-
-// MaxSeq is the largest number of an entry of a [Log]: the largest integer up to which a
-// floating-point number is exact, for stores that compute with these.
-const MaxSeq = 1 << 53
-
-// LogOverhead is the number of bytes that an entry of a [Log] counts in addition to
-// its length.
-const LogOverhead = 128
-
-// ErrPurged reports that a [Log] has deleted some of the requested entries to stay
-// within its limits. A reader cannot continue without a gap, so no entry is returned.
-var ErrPurged = errors.New("store: purged")
-
 // Log holds streams of numbered entries with a time to live. Streams are organized in
 // groups. The streams of a group share one byte limit and expire together.
 //
@@ -206,15 +131,15 @@ var ErrPurged = errors.New("store: purged")
 type Log interface {
 	// Append adds an entry to a stream and creates the stream if necessary. The Log
 	// does not retain entry. seq is the number of the entry: one more than the number
-	// of the last entry, or any number from 1 to MaxSeq if the stream has no entries.
+	// of the last entry, or any number from 1 to 2^53 if the stream has no entries.
 	//
 	// Afterwards Append purges the oldest entries of the stream, and then of the
 	// group, that exceed the limits in opt. A Log that is full may also purge the
 	// oldest entries of other groups.
 	//
-	// Append returns ErrConflict if seq is not the next number; ErrFull if the entry
-	// exceeds a limit by itself, or the Log is full and purges nothing; and ErrInvalidArgument
-	// if CheckAppend does. Nothing is written or purged then.
+	// Append returns ErrConflict if seq is not the next number, and ErrFull if the entry
+	// exceeds a limit by itself, or the Log is full and purges nothing. Nothing is written or
+	// purged then.
 	Append(ctx context.Context, key StreamKey, seq uint64, entry []byte, opt AppendOptions) error
 
 	// ReadAfter returns the entries after number seq, oldest first. The first has the
@@ -230,8 +155,7 @@ type Log interface {
 }
 
 // StreamKey identifies a stream of a [Log]. Group starts with the key of a principal,
-// as every key does. Stream is the name of the stream within the group. Each is 1 to
-// [MaxKey] bytes long.
+// as every key does. Stream is the name of the stream within the group.
 type StreamKey struct {
 	Group, Stream string
 }
@@ -247,44 +171,56 @@ type AppendOptions struct {
 	MaxEntries int
 
 	// MaxBytes is the maximum size of the group in bytes: the sum of the lengths of
-	// its entries, plus LogOverhead for each.
+	// its entries, plus 128 for each.
 	MaxBytes int64
 }
 
-// CheckAppend reports whether the arguments of an Append are valid. Implementations
-// call it first. Its errors wrap [ErrInvalidArgument], or [ErrFull] if the entry by itself
-// exceeds MaxBytes.
-func CheckAppend(key StreamKey, seq uint64, entry []byte, opt AppendOptions) error {
-	if err := checkStreamKey(key); err != nil {
-		return err
-	}
-	if seq == 0 || seq > MaxSeq {
-		return fmt.Errorf("%w: the number of an entry must be 1 to 2^53, got %d", ErrInvalidArgument, seq)
-	}
-	if len(entry) > MaxValue {
-		return fmt.Errorf("%w: entry is too long: %d bytes, the limit is %d", ErrInvalidArgument, len(entry), MaxValue)
-	}
-	if opt.MaxEntries <= 0 || opt.MaxBytes <= 0 {
-		return fmt.Errorf("%w: MaxEntries and MaxBytes must be positive", ErrInvalidArgument)
-	}
-	if err := CheckTTL(opt.TTL); err != nil {
-		return err
-	}
-	if need := int64(len(entry)) + LogOverhead; need > opt.MaxBytes {
-		return fmt.Errorf("%w: entry is too large for its group: %d bytes with overhead, the limit is %d", ErrFull,
-			need, opt.MaxBytes)
-	}
-	return nil
+// Bus sends messages to the current subscribers of a topic, on every replica.
+//
+// A Bus stores nothing. Each subscription receives each message at most once, and the
+// messages of one publisher in the order of its calls. A subscription that loses
+// messages receives a [Message] that says so. State that must survive belongs in a
+// [KV] or [Log]; a message says that it has changed.
+//
+// A Bus is safe for concurrent use. Its methods return the errors of this package,
+// possibly wrapped, and ctx.Err() when the context ends first.
+type Bus interface {
+	// Publish sends message to the subscriptions of topic, including those of this
+	// process. To send more than 64 KiB, a publisher writes the content to a KV or Log and
+	// publishes its key. The Bus does not retain message. Publish does not wait for subscribers
+	// and succeeds if there are none. After an error other than ErrInvalidArgument the
+	// caller cannot know whether the message was sent.
+	Publish(ctx context.Context, topic string, message []byte) error
+
+	// Subscribe returns a subscription to topic. It receives every message, or a
+	// report of the loss, that is published after Subscribe returns. queue is the
+	// number of messages that the subscription holds until they are received, 1 to
+	// 1,024. A subscriber that only needs to know that there was a message uses 1.
+	// The caller must close the subscription.
+	Subscribe(ctx context.Context, topic string, queue int) (*Subscription, error)
 }
 
-// checkStreamKey reports whether both names of a stream are valid keys. Its errors
-// wrap [ErrInvalidArgument].
-func checkStreamKey(key StreamKey) error {
-	if err := CheckKey(key.Group); err != nil {
-		return fmt.Errorf("group: %w", err)
-	}
-	if err := CheckKey(key.Stream); err != nil {
-		return fmt.Errorf("stream: %w", err)
-	}
-	return nil
+// Message is a message of a [Bus], or the report of lost messages.
+type Message struct {
+	// Data is the content. It belongs to the Bus and may be shared with other
+	// subscribers. The receiver must not modify it.
+	Data []byte
+
+	// Lost reports that messages may have been lost between the previous and the next
+	// message, because the queue of the subscription was full or the connection of the
+	// Bus was interrupted. Data is nil. After an interruption it arrives when the
+	// connection is restored. The subscriber must read the state that the
+	// messages are about. What it reads after this message includes every change that
+	// the lost messages announced.
+	Lost bool
+}
+
+// Subscription receives the messages of one topic of a [Bus].
+type Subscription struct {
+	// C delivers the messages. Close and the end of the Bus close it; messages that
+	// are in the queue can still be received then.
+	C <-chan Message
+
+	// Close ends the subscription. It is safe to call it more than once and concurrently.
+	Close func()
 }

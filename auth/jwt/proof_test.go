@@ -259,7 +259,7 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 
 func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 	p := newProver(t)
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	var replicas [2]*auth.ProtectedResource
 	for i := range replicas {
 		replicas[i] = resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})

@@ -240,7 +240,7 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 		return "", "", err
 	}
 	id = digest.Of(p.Request.State)
-	err = b.values.kv.Add(ctx, pendingSet(user), id, store.AddOptions{TTL: maxPendingLogin, Max: maxWebLogins})
+	err = b.values.kv.Add(ctx, pendingSet(user), id, maxPendingLogin, maxWebLogins)
 	if errors.Is(err, store.ErrFull) {
 		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
 			ErrTooManyAttempts, maxWebLogins)
@@ -368,7 +368,7 @@ func (b *brokerStore) isLogin(key string) bool {
 
 // remember adds the server to the logins of the user.
 func (b *brokerStore) remember(ctx context.Context) error {
-	err := b.kv.Add(ctx, loginsSet(b.user), b.server, store.AddOptions{TTL: maxIdleLogin, Max: maxLogins})
+	err := b.kv.Add(ctx, loginsSet(b.user), b.server, maxIdleLogin, maxLogins)
 	if errors.Is(err, store.ErrFull) { // the user can end other logins first
 		return nil
 	}

@@ -69,8 +69,7 @@ func newBrokers(t *testing.T) *brokers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { issuer.Close() })
-	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer,
-		kv: &writtenKV{KV: store.NewMemory(store.MemoryOptions{})}}
+	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{KV: store.NewMemory()}}
 	front := &roundRobin{}
 	b.front = httptest.NewServer(front)
 	t.Cleanup(b.front.Close)

@@ -33,7 +33,7 @@ const (
 // guarded returns a KV for logins whose errors have no details, because callers receive them. Nil means memory.
 func guarded(kv store.KV, logger *slog.Logger) store.KV {
 	if kv == nil {
-		return store.NewMemory(store.MemoryOptions{})
+		return store.NewMemory()
 	}
 	return (&rpc.StoreGuard{Logger: logger}).KV(kv)
 }

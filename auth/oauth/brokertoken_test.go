@@ -209,7 +209,7 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 		"must be set":              func(b *oauth.Broker) { b.Resource = nil },
 		"field Issuers is empty":   func(b *oauth.Broker) { b.Resource.Issuers = nil },
 		"Broker.Audience":          func(b *oauth.Broker) { b.Resource.URI = "" },
-		"Keys must have a key":     func(b *oauth.Broker) { b.KV = store.NewMemory(store.MemoryOptions{}) },
+		"Keys must have a key":     func(b *oauth.Broker) { b.KV = store.NewMemory() },
 		"at least 32 random bytes": func(b *oauth.Broker) { b.Keys = [][]byte{[]byte("short")} },
 	} {
 		b := valid()
@@ -232,7 +232,7 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 // The lock of a token excludes other replicas while its owner has it, and expires when the owner has ended.
 func TestLockOfATokenExcludesReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kv := store.NewMemory(store.MemoryOptions{})
+		kv := store.NewMemory()
 		a, b := oauth.NewBrokerStore(kv, "ada", "one"), oauth.NewBrokerStore(kv, "ada", "one")
 		unlock, err := a.Lock(t.Context(), "token")
 		if err != nil {
@@ -283,7 +283,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 // Logins are kept for 90 days after their last use.
 func TestUnusedLoginsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kv := store.NewMemory(store.MemoryOptions{})
+		kv := store.NewMemory()
 		s := oauth.NewBrokerStore(kv, "ada", "one")
 		if err := s.Save(t.Context(), "token", []byte("value")); err != nil {
 			t.Fatal(err)

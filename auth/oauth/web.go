@@ -107,7 +107,7 @@ func (w *Web) build() (err error) {
 		return fmt.Errorf("oauth: Web.Keys: %w", err)
 	}
 	if w.kv = w.KV; w.kv == nil {
-		w.kv = store.NewMemory(store.MemoryOptions{})
+		w.kv = store.NewMemory()
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func loginKey(user, id string) string { return loginSet(user) + "/" + id }
 
 // create stores a login unless the user has too many.
 func (w *Web) create(ctx context.Context, user, id string, login *webLogin) error {
-	err := w.kv.Add(ctx, loginSet(user), id, store.AddOptions{TTL: time.Until(login.Expires), Max: maxWebLogins})
+	err := w.kv.Add(ctx, loginSet(user), id, time.Until(login.Expires), maxWebLogins)
 	if errors.Is(err, store.ErrFull) {
 		return fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
 			ErrTooManyAttempts, maxWebLogins)

@@ -99,7 +99,7 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 	defer upstream.Close()
 	defer s.Shutdown(context.Background())
 
-	shared := store.NewMemory(store.MemoryOptions{})
+	shared := store.NewMemory()
 	front := &roundRobin{}
 	proxy := httptest.NewServer(front)
 	defer proxy.Close()
@@ -212,7 +212,7 @@ func (l *webLogins) begin(ctx context.Context, user, state string) (start string
 // Rule O8: a login exists for the user who began it, in the browser that opened its first page last,
 // and once. All other requests get the page of a login that does not exist.
 func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
-	l := newWebLogins(t, store.NewMemory(store.MemoryOptions{}))
+	l := newWebLogins(t, store.NewMemory())
 	ctx, cancel := context.WithCancel(t.Context())
 	start, outcome := l.begin(ctx, "ada", "her-state")
 	other, abandoned := l.begin(ctx, "eve", "eves-state")
@@ -276,14 +276,14 @@ func TestWebLoginsBelongToUserAndBrowser(t *testing.T) {
 
 // gatedKV lets reads that began while the gate is closed return when it opens.
 type gatedKV struct {
-	*store.Memory
+	store.Store
 	mu    sync.Mutex
 	gate  chan struct{} // nil: open
 	reads chan struct{} // receives a value for each read at the closed gate
 }
 
 func (k *gatedKV) Get(ctx context.Context, key string) (store.Item, error) {
-	item, err := k.Memory.Get(ctx, key)
+	item, err := k.Store.Get(ctx, key)
 	k.mu.Lock()
 	gate := k.gate
 	k.mu.Unlock()
@@ -297,7 +297,7 @@ func (k *gatedKV) Get(ctx context.Context, key string) (store.Item, error) {
 // Of concurrent redirects one is accepted, whatever replicas they reach.
 func TestWebAcceptsARedirectOnce(t *testing.T) {
 	const redirects = 4
-	kv := &gatedKV{Memory: store.NewMemory(store.MemoryOptions{}), reads: make(chan struct{}, 100)}
+	kv := &gatedKV{Store: store.NewMemory(), reads: make(chan struct{}, 100)}
 	l := newWebLogins(t, kv)
 	start, outcome := l.begin(t.Context(), "ada", "the-state")
 	b := l.browser("ada")
@@ -330,7 +330,7 @@ func TestWebAcceptsARedirectOnce(t *testing.T) {
 
 // recordedKV records what is written.
 type recordedKV struct {
-	*store.Memory
+	store.Store
 	mu  sync.Mutex
 	all []string
 }
@@ -342,12 +342,12 @@ func (k *recordedKV) Put(ctx context.Context, key string, value []byte, opt stor
 	if opt.TTL > 10*time.Minute {
 		return 0, errors.New("the TTL exceeds ten minutes")
 	}
-	return k.Memory.Put(ctx, key, value, opt)
+	return k.Store.Put(ctx, key, value, opt)
 }
 
 // The store has neither the state nor the code in plain text.
 func TestStoredWebLoginsAreEncrypted(t *testing.T) {
-	kv := &recordedKV{Memory: store.NewMemory(store.MemoryOptions{})}
+	kv := &recordedKV{Store: store.NewMemory()}
 	l := newWebLogins(t, kv)
 	start, outcome := l.begin(t.Context(), "ada", "canary-state")
 	b := l.browser("ada")
@@ -406,7 +406,7 @@ func TestWebLoginsAreBounded(t *testing.T) {
 }
 
 // readOnlyKV fails to store values.
-type readOnlyKV struct{ *store.Memory }
+type readOnlyKV struct{ store.Store }
 
 func (readOnlyKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, error) {
 	return 0, errors.New("no memory left")
@@ -414,7 +414,7 @@ func (readOnlyKV) Put(context.Context, string, []byte, store.PutOptions) (uint64
 
 // A login that cannot be stored must not count for the limit of its user.
 func TestWebLoginThatCannotBeStoredIsRemoved(t *testing.T) {
-	w := newWeb("http://127.0.0.1/login", readOnlyKV{store.NewMemory(store.MemoryOptions{})})
+	w := newWeb("http://127.0.0.1/login", readOnlyKV{store.NewMemory()})
 	w.Open = func(context.Context, string) error { return nil }
 	for i := range 20 {
 		flow, err := w.Begin(ofUser(t.Context(), "ada"), "")
@@ -433,7 +433,7 @@ func TestWebChecksItsFields(t *testing.T) {
 		"Web.URL: redirect URI":        func(w *oauth.Web) { w.URL = "http://example.com/login" },
 		"Web.URL must have a path":     func(w *oauth.Web) { w.URL = "https://example.com/login/" },
 		"Web.Open, Web.User and":       func(w *oauth.Web) { w.Visitor = nil },
-		"Web.Keys must have a key":     func(w *oauth.Web) { w.KV = store.NewMemory(store.MemoryOptions{}) },
+		"Web.Keys must have a key":     func(w *oauth.Web) { w.KV = store.NewMemory() },
 		"Web.Keys: key 0 has 5 bytes":  func(w *oauth.Web) { w.Keys = [][]byte{[]byte("short")} },
 		"Web.Timeout must be 0 to 10m": func(w *oauth.Web) { w.Timeout = time.Hour },
 	} {

@@ -18,7 +18,7 @@ import (
 // once for each key.
 type charger func(ctx context.Context, idempotencyKey string) (receipt string, err error)
 
-// newServer configures s, whose Keys and KV all replicas share.
+// newServer configures s, whose Keys and Store all replicas share.
 func newServer(s *server.Server, charge charger) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "order", Description: "Order a pizza"},
 		func(ctx context.Context, _ struct{}) (string, error) {

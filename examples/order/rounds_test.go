@@ -27,11 +27,12 @@ import (
 // In 2026-07-28 a call with questions consists of several requests. These tests send the
 // requests without the client package, each with the state of the previous response only.
 
-// replica starts a replica of the server, which shares the keys and kv with the other replicas.
-func replica(t *testing.T, kv store.KV, charge charger) string {
+// replica starts a replica of the server, which shares the keys and shared with the other replicas.
+func replica(t *testing.T, shared store.Store, charge charger) string {
 	t.Helper()
 	s := newServer(&server.Server{
-		Keys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, KV: kv, Logger: slog.New(slog.DiscardHandler),
+		Keys: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}, Store: shared,
+		Logger: slog.New(slog.DiscardHandler),
 	}, charge)
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -148,7 +149,7 @@ func (ids *requestIDs) mustSend(t *testing.T, url string, after *reply) *reply {
 func TestOrderSurvivesARestartOfTheClient(t *testing.T) {
 	var ids requestIDs
 	var paid card
-	shop := replica(t, store.NewMemory(store.MemoryOptions{}), paid.charge)
+	shop := replica(t, store.NewMemory(), paid.charge)
 	var after *reply
 	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, shop, after).asks(t, question)
@@ -169,7 +170,7 @@ func TestOrderSurvivesARestartOfTheClient(t *testing.T) {
 func TestEachRoundCanUseAnotherReplica(t *testing.T) {
 	var ids requestIDs
 	var paid card
-	kv := store.NewMemory(store.MemoryOptions{})
+	kv := store.NewMemory()
 	var after *reply
 	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, replica(t, kv, paid.charge), after).asks(t, question)
@@ -182,7 +183,7 @@ func TestEachRoundCanUseAnotherReplica(t *testing.T) {
 func TestARepeatedRoundHasTheSameResult(t *testing.T) {
 	var ids requestIDs
 	var paid card
-	kv := store.NewMemory(store.MemoryOptions{})
+	kv := store.NewMemory()
 	one, two := replica(t, kv, paid.charge), replica(t, kv, paid.charge)
 	var after *reply
 	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
@@ -199,7 +200,7 @@ func TestARepeatedRoundHasTheSameResult(t *testing.T) {
 func TestAnOlderStateDoesNotChargeAgain(t *testing.T) {
 	var ids requestIDs
 	var paid card
-	shop := replica(t, store.NewMemory(store.MemoryOptions{}), paid.charge)
+	shop := replica(t, store.NewMemory(), paid.charge)
 	first := ids.mustSend(t, shop, nil).asks(t, "Which pizza?")
 	second := ids.mustSend(t, shop, first).asks(t, "Which size?")
 	third := ids.mustSend(t, shop, second).asks(t, "Which address?")
@@ -219,7 +220,7 @@ func TestConcurrentRoundsChargeOnce(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	charging, release := make(chan struct{}), make(chan struct{})
-	kv := store.NewMemory(store.MemoryOptions{})
+	kv := store.NewMemory()
 	slow := replica(t, kv, func(ctx context.Context, key string) (string, error) {
 		close(charging)
 		<-release
@@ -252,7 +253,7 @@ func TestConcurrentRoundsChargeOnce(t *testing.T) {
 // crashingKV is the store of a process that crashes: after the crash it rejects all writes, so
 // only earlier writes, such as the start of the charge, are stored.
 type crashingKV struct {
-	store.KV
+	store.Store
 	crashed atomic.Bool
 }
 
@@ -262,14 +263,14 @@ func (c *crashingKV) Put(ctx context.Context, key string, value []byte, opt stor
 	if c.crashed.Load() {
 		return 0, errCrashed
 	}
-	return c.KV.Put(ctx, key, value, opt)
+	return c.Store.Put(ctx, key, value, opt)
 }
 
 func (c *crashingKV) Delete(ctx context.Context, key string) error {
 	if c.crashed.Load() {
 		return errCrashed
 	}
-	return c.KV.Delete(ctx, key)
+	return c.Store.Delete(ctx, key)
 }
 
 func TestACrashDuringTheChargeIsUncertainAndDoesNotChargeAgain(t *testing.T) {
@@ -294,8 +295,8 @@ func TestACrashDuringTheChargeIsUncertainAndDoesNotChargeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ids requestIDs
 			var paid card
-			kv := store.NewMemory(store.MemoryOptions{})
-			crashing := &crashingKV{KV: kv}
+			kv := store.NewMemory()
+			crashing := &crashingKV{Store: kv}
 			connected, disconnect := context.WithCancel(t.Context())
 			one := replica(t, crashing, test.charge(&paid, func() { crashing.crashed.Store(true); disconnect() }))
 			second := ids.mustSend(t, one, ids.mustSend(t, one, nil)).asks(t, "Which size?")
@@ -313,7 +314,7 @@ func TestAFailedChargeIsRepeated(t *testing.T) {
 	var ids requestIDs
 	var paid card
 	var failed []string
-	shop := replica(t, store.NewMemory(store.MemoryOptions{}), func(ctx context.Context, key string) (string, error) {
+	shop := replica(t, store.NewMemory(), func(ctx context.Context, key string) (string, error) {
 		if len(failed) == 0 {
 			failed = append(failed, key)
 			return "", errors.New("the bank is closed")

@@ -42,7 +42,7 @@ func (s signal) send(ctx context.Context, bus store.Bus) error {
 
 // follow calls f with each signal, until the returned function is called.
 func follow(ctx context.Context, bus store.Bus, f func(signal)) (stop func(), err error) {
-	signals, err := bus.Subscribe(ctx, signalsTopic, store.MaxQueue)
+	signals, err := bus.Subscribe(ctx, signalsTopic, 1024)
 	if err != nil {
 		return nil, err
 	}

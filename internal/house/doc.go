@@ -17,7 +17,8 @@
 //	          auth/introspection, transport
 //	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv,
 //	          internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit,
-//	          internal/plaintext, internal/redirect, internal/resourceuri, mcp, jsonrpc, principal, store, schema
+//	          internal/plaintext, internal/redirect, internal/resourceuri, internal/storecheck, internal/topics, mcp,
+//	          jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support
 // (mcptest, store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/replicatest,

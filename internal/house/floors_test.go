@@ -71,6 +71,8 @@ var packages = map[string]placement{
 	"internal/plaintext":          {floor: 0},
 	"internal/redirect":           {floor: 0},
 	"internal/resourceuri":        {floor: 0},
+	"internal/storecheck":         {floor: 0},
+	"internal/topics":             {floor: 0},
 	"mcp":                         {floor: 0},
 	"jsonrpc":                     {floor: 0},
 	"internal/callkey":            {floor: 0},
@@ -121,6 +123,8 @@ var sameFloor = map[[2]string]bool{
 	{"auth", "internal/redirect"}:    true,
 
 	{"internal/resourceuri", "internal/glob"}: true,
+	{"store", "internal/storecheck"}:          true,
+	{"store", "internal/topics"}:              true,
 
 	{"internal/outbound", "internal/rpc"}:     true, // a request has the caller that is its cause
 	{"internal/outbound", "internal/changes"}: true,

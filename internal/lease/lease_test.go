@@ -41,7 +41,7 @@ func (kv *countingKV) Get(ctx context.Context, key string) (store.Item, error) {
 }
 
 func newReplicas() (kv *countingKV, a, b *Lease) {
-	kv = &countingKV{KV: store.NewMemory(store.MemoryOptions{})}
+	kv = &countingKV{KV: store.NewMemory()}
 	newLease := func() *Lease { return &Lease{KV: kv, Shared: true, Logger: slog.New(slog.DiscardHandler)} }
 	return kv, newLease(), newLease()
 }

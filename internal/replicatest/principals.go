@@ -62,7 +62,7 @@ type person struct {
 func newReplica(t *testing.T, shared Store) *replica {
 	r := &replica{release: make(chan struct{})}
 	s := &server.Server{
-		Name: "s", Version: "1", KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)},
+		Name: "s", Version: "1", Store: shared, Keys: [][]byte{make([]byte, 32)},
 		Limits: server.Limits{PageSize: 1},
 		Logger: slog.New(slog.DiscardHandler),
 	}

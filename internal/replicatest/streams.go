@@ -73,8 +73,7 @@ type client struct {
 
 // start starts a replica.
 func (c *client) start(shared Store) {
-	s := &server.Server{Name: "s", Version: "1", KV: shared, Log: shared, Bus: shared,
-		Logger: slog.New(slog.DiscardHandler)}
+	s := &server.Server{Name: "s", Version: "1", Store: shared, Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(ctx context.Context, _ struct{}) (string, error) {
 		n := 0
 		for step := range c.steps {

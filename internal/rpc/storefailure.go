@@ -92,36 +92,19 @@ func Retry(ctx context.Context, operation func() error) error {
 const StoreTimeout = 5 * time.Second
 
 // StoreGuard bounds the time of the operations of a store, and logs its failures. Their errors are *StoreError, whose
-// text has no addresses. A *store.Memory has no guard. Set Logger before the first operation. A StoreGuard is safe for
-// concurrent use.
+// text has no addresses. Set Logger before the first operation. A StoreGuard is safe for concurrent use.
 type StoreGuard struct {
 	Logger *slog.Logger
 	failed loglimit.Limiter
 }
 
+// Store returns s with the guard.
+func (g *StoreGuard) Store(s store.Store) store.Store {
+	return store.Join(guardedKV{s, g}, guardedLog{s, g}, guardedBus{s, g})
+}
+
 // KV returns kv with the guard.
-func (g *StoreGuard) KV(kv store.KV) store.KV {
-	if _, ok := kv.(*store.Memory); ok {
-		return kv
-	}
-	return guardedKV{kv, g}
-}
-
-// Log returns log with the guard.
-func (g *StoreGuard) Log(log store.Log) store.Log {
-	if _, ok := log.(*store.Memory); ok {
-		return log
-	}
-	return guardedLog{log, g}
-}
-
-// Bus returns bus with the guard.
-func (g *StoreGuard) Bus(bus store.Bus) store.Bus {
-	if _, ok := bus.(*store.Memory); ok {
-		return bus
-	}
-	return guardedBus{bus, g}
-}
+func (g *StoreGuard) KV(kv store.KV) store.KV { return guardedKV{kv, g} }
 
 // guarded runs one operation.
 func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T,
@@ -150,72 +133,74 @@ func guardedDo(ctx context.Context, g *StoreGuard, name string, operation func(c
 }
 
 type guardedKV struct {
-	store.KV
+	kv    store.KV
 	guard *StoreGuard
 }
 
 func (b guardedKV) Get(ctx context.Context, key string) (store.Item, error) {
-	return guarded(ctx, b.guard, "Get", func(ctx context.Context) (store.Item, error) { return b.KV.Get(ctx, key) })
+	return guarded(ctx, b.guard, "Get", func(ctx context.Context) (store.Item, error) { return b.kv.Get(ctx, key) })
 }
 
 func (b guardedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	return guarded(ctx, b.guard, "Put",
-		func(ctx context.Context) (uint64, error) { return b.KV.Put(ctx, key, value, opt) })
+		func(ctx context.Context) (uint64, error) { return b.kv.Put(ctx, key, value, opt) })
 }
 
 func (b guardedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	return guarded(ctx, b.guard, "Touch",
-		func(ctx context.Context) (store.Item, error) { return b.KV.Touch(ctx, key, ttl) })
+		func(ctx context.Context) (store.Item, error) { return b.kv.Touch(ctx, key, ttl) })
 }
 
 func (b guardedKV) Delete(ctx context.Context, key string) error {
-	return guardedDo(ctx, b.guard, "Delete", func(ctx context.Context) error { return b.KV.Delete(ctx, key) })
+	return guardedDo(ctx, b.guard, "Delete", func(ctx context.Context) error { return b.kv.Delete(ctx, key) })
 }
 
-func (b guardedKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
-	return guardedDo(ctx, b.guard, "Add", func(ctx context.Context) error { return b.KV.Add(ctx, set, member, opt) })
+func (b guardedKV) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+	return guardedDo(ctx, b.guard, "Add", func(ctx context.Context) error {
+		return b.kv.Add(ctx, set, member, ttl, limit)
+	})
 }
 
 func (b guardedKV) Remove(ctx context.Context, set, member string) error {
-	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.KV.Remove(ctx, set, member) })
+	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.kv.Remove(ctx, set, member) })
 }
 
 func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	return guarded(ctx, b.guard, "List",
-		func(ctx context.Context) ([]string, error) { return b.KV.List(ctx, set, after, limit) })
+		func(ctx context.Context) ([]string, error) { return b.kv.List(ctx, set, after, limit) })
 }
 
 type guardedLog struct {
-	store.Log
+	log   store.Log
 	guard *StoreGuard
 }
 
 func (b guardedLog) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 	opt store.AppendOptions) error {
 	return guardedDo(ctx, b.guard, "Append",
-		func(ctx context.Context) error { return b.Log.Append(ctx, key, seq, entry, opt) })
+		func(ctx context.Context) error { return b.log.Append(ctx, key, seq, entry, opt) })
 }
 
 func (b guardedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
 	return guarded(ctx, b.guard, "ReadAfter",
-		func(ctx context.Context) ([][]byte, error) { return b.Log.ReadAfter(ctx, key, seq) })
+		func(ctx context.Context) ([][]byte, error) { return b.log.ReadAfter(ctx, key, seq) })
 }
 
 func (b guardedLog) Drop(ctx context.Context, group string) error {
-	return guardedDo(ctx, b.guard, "Drop", func(ctx context.Context) error { return b.Log.Drop(ctx, group) })
+	return guardedDo(ctx, b.guard, "Drop", func(ctx context.Context) error { return b.log.Drop(ctx, group) })
 }
 
 type guardedBus struct {
-	store.Bus
+	bus   store.Bus
 	guard *StoreGuard
 }
 
 func (b guardedBus) Publish(ctx context.Context, topic string, message []byte) error {
 	return guardedDo(ctx, b.guard, "Publish",
-		func(ctx context.Context) error { return b.Bus.Publish(ctx, topic, message) })
+		func(ctx context.Context) error { return b.bus.Publish(ctx, topic, message) })
 }
 
 func (b guardedBus) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	return guarded(ctx, b.guard, "Subscribe",
-		func(ctx context.Context) (*store.Subscription, error) { return b.Bus.Subscribe(ctx, topic, queue) })
+		func(ctx context.Context) (*store.Subscription, error) { return b.bus.Subscribe(ctx, topic, queue) })
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/store"
 )
 
 // The replicas have leases, see package lease. When the lease of a replica has ended, another replica takes
@@ -51,8 +51,7 @@ func (r *Runner) register(ctx context.Context) error {
 
 // enlist adds this replica to those that may run tasks.
 func (r *Runner) enlist(ctx context.Context) error {
-	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(),
-		store.AddOptions{TTL: maxTTL, Max: maxReplicas}); err != nil {
+	if err := r.Store.KV.Add(ctx, replicasSet, r.Lease.ID(), maxTTL, maxReplicas); err != nil {
 		return fmt.Errorf("cannot register this replica: %w", err)
 	}
 	return nil
@@ -134,7 +133,7 @@ func (r *Runner) Start() {
 func (r *Runner) sweep(ctx context.Context) error {
 	var failure error
 	for after := ""; ; {
-		replicas, err := r.Store.KV.List(ctx, replicasSet, after, store.MaxList)
+		replicas, err := r.Store.KV.List(ctx, replicasSet, after, storecheck.MaxList)
 		if err != nil {
 			return err
 		}
@@ -151,7 +150,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 				failure = err
 			}
 		}
-		if len(replicas) < store.MaxList {
+		if len(replicas) < storecheck.MaxList {
 			return failure
 		}
 	}
@@ -174,7 +173,7 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 	var failure error
 	unreadable, foreign := 0, 0
 	for after := ""; ; {
-		names, err := r.Store.KV.List(ctx, tasksSet(replica), after, store.MaxList)
+		names, err := r.Store.KV.List(ctx, tasksSet(replica), after, storecheck.MaxList)
 		if err != nil {
 			return err
 		}
@@ -195,7 +194,7 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 				failure = err // the next sweep tries again
 			}
 		}
-		if len(names) < store.MaxList {
+		if len(names) < storecheck.MaxList {
 			break
 		}
 	}

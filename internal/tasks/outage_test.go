@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -77,11 +78,11 @@ func (f *failingKV) Put(ctx context.Context, key string, value []byte, opt store
 	return f.KV.Put(ctx, key, value, opt)
 }
 
-func (f *failingKV) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+func (f *failingKV) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return f.KV.Add(ctx, set, member, opt)
+	return f.KV.Add(ctx, set, member, ttl, limit)
 }
 
 func (f *failingKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
@@ -113,33 +114,6 @@ func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
 			t.Error(err)
 		}
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
-	})
-}
-
-func TestReplicasWithoutACommonBusPoll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.replica(nil), f.replica(nil)
-		a.Store.Bus, a.Store.Polls = store.NewMemory(store.MemoryOptions{}), true
-		run := begin(t, a, newTask("1"))
-		answered := make(chan error, 1)
-		go func() {
-			_, err := ask(run, "name?")
-			answered <- err
-		}()
-		synctest.Wait()
-		answer(t, b, "1", `{}`)
-		if err := <-answered; err != nil {
-			t.Error(err)
-		}
-		if _, err := b.Store.Update(t.Context(), ada, "1", (*Task).Cancel); err != nil {
-			t.Fatal(err)
-		}
-		<-run.Call.Context().Done()
-		if cause := context.Cause(run.Call.Context()); !errors.Is(cause, ErrCancelled) {
-			t.Error(cause)
-		}
-		run.End(Outcome{})
 	})
 }
 
@@ -199,12 +173,12 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 			}
 		}
 		add := func(set, member string) {
-			if err := f.memory.Add(t.Context(), set, member, store.AddOptions{TTL: time.Hour, Max: 100}); err != nil {
+			if err := f.memory.Add(t.Context(), set, member, time.Hour, 100); err != nil {
 				t.Fatal(err)
 			}
 		}
 		add(tasksSet(a.Lease.ID()), "another program")
-		add(replicasSet, strings.Repeat("0", store.MaxKey)) // no key of a lease
+		add(replicasSet, strings.Repeat("0", storecheck.MaxKey)) // no key of a lease
 		kill(a)
 		time.Sleep(takeOverTime)
 		page, _, err := b.Store.List(t.Context(), ada, "", 10)

@@ -175,7 +175,8 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
 	}
 	run.quiet.Store(true)
 	c.InputRequester = run.journal
-	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context, error) {
+	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context,
+		error) {
 		return ctx, nil
 	}})
 	var life context.Context
@@ -217,8 +218,7 @@ func (r *Runner) remember(ctx context.Context, owner principal.Principal, id str
 	if !r.Lease.Shared {
 		return nil
 	}
-	if err := r.Store.KV.Add(ctx, tasksSet(r.Lease.ID()), nameOf(owner, id),
-		store.AddOptions{TTL: maxTTL, Max: 2 * r.Max}); err != nil {
+	if err := r.Store.KV.Add(ctx, tasksSet(r.Lease.ID()), nameOf(owner, id), maxTTL, 2*r.Max); err != nil {
 		return fmt.Errorf("cannot store the task: %w", err)
 	}
 	return nil
@@ -303,8 +303,7 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// rereadInterval is the time after which a task is read again that could not be read, and between two
-// readings while no Bus announces changes.
+// rereadInterval is the time after which a task is read again that could not be read.
 const rereadInterval = time.Second
 
 // watch ends the run's context when the task ends, and passes answers on.
@@ -316,9 +315,7 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 	defer timer.Stop()
 	defer quiet.Stop()
 	defer reread.Stop()
-	if !run.runner.Store.Polls {
-		reread.Stop()
-	}
+	reread.Stop()
 	for {
 		select {
 		case <-life.Done():
@@ -356,8 +353,6 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 			return
 		case err != nil:
 			run.runner.Logger.Error("cannot read a task", LogID(run.task.ID), "error", err)
-			reread.Reset(rereadInterval)
-		case run.runner.Store.Polls:
 			reread.Reset(rereadInterval)
 		}
 	}

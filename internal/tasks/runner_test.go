@@ -35,7 +35,7 @@ var ada = func() principal.Principal {
 // fleet is replicas that share one store.
 type fleet struct {
 	t      *testing.T
-	memory *store.Memory
+	memory store.Store
 	seals  *seal.Keys
 }
 
@@ -44,7 +44,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet{t: t, memory: store.NewMemory(store.MemoryOptions{}), seals: seals}
+	return &fleet{t: t, memory: store.NewMemory(), seals: seals}
 }
 
 // replica returns a runner whose tasks run again with again.

@@ -45,8 +45,6 @@ type Store struct {
 	// PerOwner is the maximum number of tasks of one principal. MaxAnonymous is that of all
 	// anonymous callers together.
 	PerOwner, MaxAnonymous int
-	// Polls means that other replicas share KV but not Bus, so that their changes are not announced.
-	Polls bool
 	// Logger receives a record of each change. It may be nil.
 	Logger *slog.Logger
 
@@ -85,8 +83,7 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 	if owner == principal.Anonymous {
 		limit = s.MaxAnonymous
 	}
-	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), store.AddOptions{TTL: time.Duration(t.TTL) * time.Millisecond,
-		Max: limit})
+	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), time.Duration(t.TTL)*time.Millisecond, limit)
 	if errors.Is(err, store.ErrFull) && errors.Is(err, store.ErrConflict) {
 		return &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
 	}

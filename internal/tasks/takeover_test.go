@@ -195,7 +195,7 @@ func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
 			f := newFleet(t)
 			var second *Run
 			a, b := f.replica(nil), f.replica(func(run *Run) { second = run })
-			b.Store.Bus = store.NewMemory(store.MemoryOptions{})
+			b.Store.Bus = store.NewMemory()
 			result := func(n int) json.RawMessage {
 				return json.RawMessage(fmt.Sprintf(`{"run":%d,"text":"%s"}`, n, strings.Repeat("x", length)))
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -31,18 +32,19 @@ func FuzzTaskStore(f *testing.F) {
 		if len(operations) < 2 || len(operations) > 200 {
 			return
 		}
-		m := newTaskModel(t, operations[0]&1 == 1)
-		m.operations = operations[1:]
-		for len(m.operations) > 0 {
-			m.run(0)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			m := newTaskModel(t, operations[0]&1 == 1)
+			m.operations = operations[1:]
+			for len(m.operations) > 0 {
+				m.run(0)
+			}
+		})
 	})
 }
 
 // taskModel runs operations on two replicas and on a model.
 type taskModel struct {
 	t          *testing.T
-	now        time.Time
 	replicas   [2]*Store
 	operations []byte       // that are left
 	tasks      []*modelTask // in the order of their creation
@@ -63,9 +65,8 @@ const modelLimit = 4 // of the tasks of one owner
 var modelOwners = [2]principal.Principal{principal.Anonymous, principal.Local}
 
 func newTaskModel(t *testing.T, encrypt bool) *taskModel {
-	m := &taskModel{t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { return m.now }
-	memory := store.NewMemory(store.MemoryOptions{Now: clock})
+	m := &taskModel{t: t}
+	memory := store.NewMemory()
 	var seals *seal.Keys
 	if encrypt {
 		var err error
@@ -74,8 +75,7 @@ func newTaskModel(t *testing.T, encrypt bool) *taskModel {
 		}
 	}
 	for i := range m.replicas {
-		m.replicas[i] = &Store{KV: memory, Bus: memory, Seals: seals, Now: clock, PerOwner: modelLimit,
-			MaxAnonymous: modelLimit}
+		m.replicas[i] = &Store{KV: memory, Bus: memory, Seals: seals, PerOwner: modelLimit, MaxAnonymous: modelLimit}
 	}
 	return m
 }
@@ -116,7 +116,7 @@ func (m *taskModel) run(replica int) {
 			m.list(s, owner, 1+int(b>>4&3))
 		}
 	case 8:
-		m.now = m.now.Add(time.Duration(b>>4) * 10 * time.Second)
+		time.Sleep(time.Duration(b>>4) * 10 * time.Second)
 	}
 }
 
@@ -128,7 +128,7 @@ func (m *taskModel) target(i int) *modelTask {
 	return &modelTask{id: "unknown", owner: principal.Anonymous}
 }
 
-func (m *taskModel) exists(w *modelTask) bool { return m.now.Before(w.expires) }
+func (m *taskModel) exists(w *modelTask) bool { return time.Now().Before(w.expires) }
 
 func (m *taskModel) create(s *Store, owner principal.Principal, ttl time.Duration) {
 	have := 0
@@ -137,7 +137,7 @@ func (m *taskModel) create(s *Store, owner principal.Principal, ttl time.Duratio
 			have++
 		}
 	}
-	w := &modelTask{id: fmt.Sprint("task", len(m.tasks)), owner: owner, expires: m.now.Add(ttl),
+	w := &modelTask{id: fmt.Sprint("task", len(m.tasks)), owner: owner, expires: time.Now().Add(ttl),
 		status: mcp.TaskWorking}
 	err := s.Create(m.t.Context(), &Task{ID: w.id, Status: mcp.TaskWorking, TTL: ttl.Milliseconds(),
 		Request: Request{Principal: owner, Method: mcp.MethodCallTool}})
@@ -146,7 +146,7 @@ func (m *taskModel) create(s *Store, owner principal.Principal, ttl time.Duratio
 	}
 	if err == nil {
 		m.tasks = append(m.tasks, w)
-		m.now = m.now.Add(time.Millisecond) // tasks of one millisecond are listed by id
+		time.Sleep(time.Millisecond) // tasks of one millisecond are listed by id
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
+	"github.com/parley-mcp/parley/internal/topics"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -23,7 +25,7 @@ const subscribeTimeout = 10 * time.Second
 type bus struct {
 	client redis.UniversalClient
 	prefix string
-	local  store.Subscribers
+	local  topics.Topics[store.Message]
 
 	mu      sync.Mutex
 	topics  map[string]*topic
@@ -50,7 +52,7 @@ type topic struct {
 }
 
 func (b *bus) init(client redis.UniversalClient, prefix string) {
-	b.client, b.prefix = client, prefix
+	b.client, b.prefix, b.local.Lost = client, prefix, store.Message{Lost: true}
 	b.topics = make(map[string]*topic)
 	b.changed = make(chan struct{}, 1)
 	b.closed = make(chan struct{})
@@ -59,7 +61,7 @@ func (b *bus) init(client redis.UniversalClient, prefix string) {
 
 // Publish implements [store.Bus].
 func (s *Store) Publish(ctx context.Context, topic string, message []byte) error {
-	if err := store.CheckPublish(topic, message); err != nil {
+	if err := storecheck.Publish(topic, message); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
 	text := string(message) // a copy: the operation may go on after ctx has ended
@@ -74,7 +76,7 @@ func (s *Store) Publish(ctx context.Context, topic string, message []byte) error
 
 // Subscribe implements [store.Bus]. It waits at most 10 seconds for Redis.
 func (s *Store) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-	if err := store.CheckSubscribe(topic, queue); err != nil {
+	if err := storecheck.Subscribe(topic, queue); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -95,7 +97,7 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 	defer timeout.Stop()
 	select {
 	case <-ready:
-		return s, nil
+		return &store.Subscription{C: s.C, Close: s.Close}, nil
 	case <-ctx.Done():
 		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", err, b.reason())

@@ -352,7 +352,6 @@ func (m *monitor) measure(call func(), want string) (operations string, exact bo
 var (
 	ctx     = context.Background()
 	hour    = store.PutOptions{TTL: time.Hour}
-	members = store.AddOptions{TTL: time.Hour, Max: 10}
 	entries = store.AppendOptions{TTL: time.Hour, MaxEntries: 10, MaxBytes: 10_000}
 	stream  = store.StreamKey{Group: "local/session/1", Stream: "s"}
 )
@@ -390,7 +389,7 @@ func TestOperationsTakeOneRoundTrip(t *testing.T) {
 			{"Get", func() error { _, err := s.Get(ctx, "k"); return err }},
 			{"Touch", func() error { _, err := s.Touch(ctx, "k", 2*time.Hour); return err }},
 			{"Delete", func() error { return s.Delete(ctx, "other") }},
-			{"Add", func() error { return s.Add(ctx, "set", "member", members) }},
+			{"Add", func() error { return s.Add(ctx, "set", "member", time.Hour, 10) }},
 			{"List", func() error { _, err := s.List(ctx, "set", "", 10); return err }},
 			{"Remove", func() error { return s.Remove(ctx, "set", "other") }},
 			{"Append", func() error { seq++; return s.Append(ctx, stream, seq, []byte("entry"), entries) }},

@@ -83,9 +83,8 @@ func (r *replicas) Touch(ctx context.Context, key string, ttl time.Duration) (st
 
 func (r *replicas) Delete(ctx context.Context, key string) error { return r.next().Delete(ctx, key) }
 
-func (r *replicas) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
-	opt.TTL = scaled(opt.TTL)
-	return r.next().Add(ctx, set, member, opt)
+func (r *replicas) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+	return r.next().Add(ctx, set, member, scaled(ttl), limit)
 }
 
 func (r *replicas) Remove(ctx context.Context, set, member string) error {

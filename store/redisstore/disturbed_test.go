@@ -164,7 +164,7 @@ func TestWriteWithLostAnswerIsSentOnce(t *testing.T) {
 			{"Put", func() error { _, err := s.Put(ctx, "third", []byte("new"), hour); return err }},
 			{"Touch", func() error { _, err := s.Touch(ctx, "k", 2*time.Hour); return err }},
 			{"Delete", func() error { return s.Delete(ctx, "third") }},
-			{"Add", func() error { return s.Add(ctx, "set", "member", members) }},
+			{"Add", func() error { return s.Add(ctx, "set", "member", time.Hour, 10) }},
 			{"Remove", func() error { return s.Remove(ctx, "set", "none") }},
 			{"Append", func() error { return s.Append(ctx, stream, 1, []byte("entry"), entries) }},
 			{"Drop", func() error { return s.Drop(ctx, "none") }},
@@ -330,8 +330,7 @@ func TestMovedSlot(t *testing.T) {
 		writing.Go(func() {
 			for moving.Err() == nil {
 				added++
-				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added),
-					store.AddOptions{TTL: time.Hour, Max: 1 << 30}); err != nil {
+				if err := s.Add(ctx, key+"/set", fmt.Sprintf("%09d", added), time.Hour, 1<<30); err != nil {
 					t.Errorf("Add %d: %v", added, err)
 					return
 				}

@@ -1,10 +1,10 @@
-// Package redisstore implements [store.KV], [store.Log] and [store.Bus] on Redis and Valkey,
-// so that the replicas of a server share their state.
+// Package redisstore implements [store.Store] on Redis and Valkey, so that the replicas of a
+// server share their state.
 //
 //	s, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{"127.0.0.1:6379"}, Prefix: "weather:"})
 //	…
 //	defer s.Close()
-//	server := &server.Server{KV: s, Log: s, Bus: s, Keys: keys}
+//	server := &server.Server{Store: s, Keys: keys}
 //
 // The example of the package is a complete program, with keys that can be rotated.
 //

@@ -50,7 +50,7 @@ func serve(ctx context.Context, url, keyFile string) error {
 	}
 	defer store.Close() // after the server has ended
 
-	s := &server.Server{Name: "weather", Version: "1.0.0", KV: store, Log: store, Bus: store, Keys: keys}
+	s := &server.Server{Name: "weather", Version: "1.0.0", Store: store, Keys: keys}
 	server.AddTool(s, mcp.Tool{Name: "forecast", Description: "Forecast the weather"}, forecast,
 		server.AsTask(server.TaskOptions{Replay: true})) // another replica runs it again if this one ends
 	// Serve stops gracefully when ctx ends: it waits for the calls in flight. Other replicas continue its sessions.

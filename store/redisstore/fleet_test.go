@@ -37,8 +37,7 @@ func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
 		o := at(redis.addr)
 		o.Conns = 1 // so that the address of a connection identifies the replica
 		shared := connect(t, o)
-		s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)},
-			Logger: slog.New(slog.DiscardHandler),
+		s := &mcpserver.Server{Store: shared, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler),
 			Limits: mcpserver.Limits{CallsPerSecond: -1}} // the operations of the rate limit depend on earlier calls
 		f.addTools(s)
 		endpoint := httptest.NewServer(s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 
 // Touch implements [store.KV].
 func (s *Store) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	if err := store.CheckTTL(ttl); err != nil {
+	if err := storecheck.TTL(ttl); err != nil {
 		return store.Item{}, errors.Join(ctx.Err(), err)
 	}
 	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
@@ -69,7 +70,7 @@ func (s *Store) Touch(ctx context.Context, key string, ttl time.Duration) (store
 
 // Put implements [store.KV].
 func (s *Store) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	if err := store.CheckPut(key, value, opt); err != nil {
+	if err := storecheck.Put(key, value, opt.TTL, opt.IfAbsent, opt.IfVersion); err != nil {
 		return 0, errors.Join(ctx.Err(), err)
 	}
 	version := newVersion()

@@ -230,7 +230,7 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 	const n, maxInProcess, maxInRedis = 2_000, 2 << 10, 1 << 10
 	redis := start(t, "redis-server")
 	shared := connect(t, at(redis.addr))
-	s := &mcpserver.Server{KV: shared, Log: shared, Bus: shared, Keys: [][]byte{make([]byte, 32)},
+	s := &mcpserver.Server{Store: shared, Keys: [][]byte{make([]byte, 32)},
 		Limits: mcpserver.Limits{SessionsPerAddress: 2 * n, Sessions: 2 * n}}
 	defer s.Shutdown(t.Context())
 	begin := func() {

@@ -9,19 +9,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 )
 
 // Append implements [store.Log]. When the memory of Redis is full it purges nothing.
 func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 	opt store.AppendOptions) error {
-	if err := store.CheckAppend(key, seq, entry, opt); err != nil {
+	if err := storecheck.Append(
+		key.Group, key.Stream, seq, entry, opt.TTL, opt.MaxEntries, opt.MaxBytes,
+	); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
 	text := string(entry) // a copy: the operation may go on after ctx has ended
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		last, err := appendScript.run(ctx, s.client, []string{s.name(groupKind, key.Group)},
-			key.Stream, seq, text, milliseconds(opt.TTL), opt.MaxEntries, opt.MaxBytes, store.LogOverhead)
+			key.Stream, seq, text, milliseconds(opt.TTL), opt.MaxEntries, opt.MaxBytes, storecheck.LogOverhead)
 		if err == nil && last != "" {
 			err = fmt.Errorf("%w: entry %d cannot follow entry %v", store.ErrConflict, seq, last)
 		}
@@ -32,7 +35,7 @@ func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, ent
 
 // ReadAfter implements [store.Log].
 func (s *Store) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	if seq > store.MaxSeq { // more than the scripts can compute with
+	if seq > storecheck.MaxSeq { // more than the scripts can compute with
 		return nil, errors.Join(ctx.Err(), store.ErrNotFound)
 	}
 	return do(ctx, s, func(ctx context.Context) ([][]byte, error) {

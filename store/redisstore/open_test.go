@@ -90,7 +90,7 @@ func TestFullMemory(t *testing.T) {
 		if err := s.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(ctx, "set", "member", members); err != nil {
+		if err := s.Add(ctx, "set", "member", time.Hour, 10); err != nil {
 			t.Fatal(err)
 		}
 		err = nil
@@ -103,10 +103,10 @@ func TestFullMemory(t *testing.T) {
 		if err := s.Append(ctx, stream, 2, nil, entries); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Append: %v, want ErrFull", err)
 		}
-		if err := s.Add(ctx, "set", "another", members); !errors.Is(err, store.ErrFull) {
+		if err := s.Add(ctx, "set", "another", time.Hour, 10); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Add of a new member: %v, want ErrFull", err)
 		}
-		if err := s.Add(ctx, "set", "member", store.AddOptions{TTL: 2 * time.Hour, Max: 10}); err != nil {
+		if err := s.Add(ctx, "set", "member", 2*time.Hour, 10); err != nil {
 			t.Errorf("Add of a member: %v", err)
 		}
 		if got, err := s.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 {
@@ -137,7 +137,7 @@ func TestItemsExpire(t *testing.T) {
 		if _, err := s.Put(ctx, "k", nil, store.PutOptions{TTL: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(ctx, "set", "member", store.AddOptions{TTL: 1, Max: 1}); err != nil {
+		if err := s.Add(ctx, "set", "member", 1, 1); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, "everything has expired", func() error {
@@ -331,7 +331,7 @@ func TestRestartFromAppendOnlyFile(t *testing.T) {
 		if err := s.Delete(ctx, "k0"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Add(ctx, "set", "member", members); err != nil {
+		if err := s.Add(ctx, "set", "member", time.Hour, 10); err != nil {
 			t.Fatal(err)
 		}
 		for seq := uint64(1); seq <= 15; seq++ {

@@ -15,14 +15,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-var _ interface {
-	store.KV
-	store.Log
-	store.Bus
-} = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
-// Store is a [store.KV], a [store.Log] and a [store.Bus] on Redis. It is safe for concurrent
-// use.
+// Store is a [store.Store] on Redis. It is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	prefix string

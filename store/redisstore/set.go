@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -13,18 +15,18 @@ func (s *Store) setNames(set string) []string {
 }
 
 // Add implements [store.KV].
-func (s *Store) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
-	if err := store.CheckAdd(set, member, opt); err != nil {
+func (s *Store) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+	if err := storecheck.Add(set, member, ttl, limit); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
-		names, ttl := s.setNames(set), milliseconds(opt.TTL)
-		result, err := addScript.run(ctx, s.client, names, member, ttl, opt.Max)
+		names, ms := s.setNames(set), milliseconds(ttl)
+		result, err := addScript.run(ctx, s.client, names, member, ms, limit)
 		if full(err) {
-			return nil, outcome(addFullScript.run(ctx, s.client, names, member, ttl, opt.Max, "full"))
+			return nil, outcome(addFullScript.run(ctx, s.client, names, member, ms, limit, "full"))
 		}
 		if err == nil && result == "full" {
-			return nil, fmt.Errorf("%w: the set has %d members: %w", store.ErrFull, opt.Max, store.ErrConflict)
+			return nil, fmt.Errorf("%w: the set has %d members: %w", store.ErrFull, limit, store.ErrConflict)
 		}
 		return nil, outcome(result, err)
 	})
@@ -41,7 +43,7 @@ func (s *Store) Remove(ctx context.Context, set, member string) error {
 
 // List implements [store.KV].
 func (s *Store) List(ctx context.Context, set, after string, limit int) ([]string, error) {
-	if err := store.CheckLimit(limit); err != nil {
+	if err := storecheck.List(limit); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	return do(ctx, s, func(ctx context.Context) ([]string, error) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/store"
 )
 
 // Times of the connection of the subscriptions.
@@ -152,7 +154,7 @@ func (b *bus) read(ctx context.Context, c *connection) error {
 		}
 		switch m := received.(type) {
 		case *redis.Message:
-			b.local.Deliver(strings.TrimPrefix(m.Channel, b.prefix), []byte(m.Payload))
+			b.local.Deliver(strings.TrimPrefix(m.Channel, b.prefix), store.Message{Data: []byte(m.Payload)})
 		case *redis.Subscription:
 			if m.Kind == "subscribe" {
 				b.activate(strings.TrimPrefix(m.Channel, b.prefix))

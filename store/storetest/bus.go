@@ -146,10 +146,10 @@ var busCases = []testCase[store.Bus]{
 		wantNext(t, s, messages...)
 	}},
 	{"MessageMayHaveMaximumLength", func(t tb, bus store.Bus) {
-		topic := strings.Repeat("t", store.MaxKey)
+		topic := strings.Repeat("t", maxKey)
 		s := subscribe(t, bus, topic, 10)
 		defer s.Close()
-		message := strings.Repeat("m", store.MaxMessage)
+		message := strings.Repeat("m", maxMessage)
 		publish(t, bus, topic, message)
 		wantNext(t, s, message)
 	}},
@@ -196,17 +196,17 @@ var busCases = []testCase[store.Bus]{
 		wantClosed(t, s)
 	}},
 	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, bus store.Bus) {
-		ctx, long := context.Background(), strings.Repeat("t", store.MaxKey+1)
+		ctx, long := context.Background(), strings.Repeat("t", maxKey+1)
 		wantError(t, "Publish without a topic", bus.Publish(ctx, "", nil), store.ErrInvalidArgument)
 		wantError(t, "Publish to a long topic", bus.Publish(ctx, long, nil), store.ErrInvalidArgument)
-		wantError(t, "Publish of a long message", bus.Publish(ctx, "t", make([]byte, store.MaxMessage+1)),
+		wantError(t, "Publish of a long message", bus.Publish(ctx, "t", make([]byte, maxMessage+1)),
 			store.ErrInvalidArgument)
 		for name, arguments := range map[string]struct {
 			topic string
 			queue int
 		}{
 			"no topic": {"", 1}, "a long topic": {long, 1}, "no queue": {"t", 0}, "a negative queue": {"t", -1},
-			"a long queue": {"t", store.MaxQueue + 1},
+			"a long queue": {"t", maxQueue + 1},
 		} {
 			_, err := bus.Subscribe(ctx, arguments.topic, arguments.queue)
 			wantError(t, "Subscribe with "+name, err, store.ErrInvalidArgument)

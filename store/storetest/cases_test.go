@@ -47,30 +47,27 @@ func (r *recorder) Failed() bool {
 // anyCase is a case of any suite.
 type anyCase struct {
 	name string
-	opts store.MemoryOptions
+	open func(full) full
 	test func(t tb, s full)
 }
 
-func every[S any](prefix string, opts store.MemoryOptions, groups ...[]testCase[S]) []anyCase {
+func every[S any](prefix string, open func(full) full, groups ...[]testCase[S]) []anyCase {
 	var cases []anyCase
 	for _, group := range groups {
 		for _, c := range group {
-			cases = append(cases, anyCase{prefix + c.name, opts, func(t tb, s full) { c.test(t, any(s).(S)) }})
+			cases = append(cases, anyCase{prefix + c.name, open, func(t tb, s full) { c.test(t, any(s).(S)) }})
 		}
 	}
 	return cases
 }
 
 func allCases() []anyCase {
-	var small store.MemoryOptions
-	small.MaxBytes = 40_000
-	var all []anyCase
-	all = append(all, every("KV/", store.MemoryOptions{}, kvCases, ttlCases, raceCases, setCases, setTTLCases,
-		kvHistoryCases)...)
+	large := func(m full) full { return m }
+	all := every("KV/", large, kvCases, ttlCases, raceCases, setCases, setTTLCases, kvHistoryCases)
 	all = append(all, every("Full/", small, fullCases)...)
-	all = append(all, every("Log/", store.MemoryOptions{}, logCases, purgeCases, logTTLCases, logHistoryCases)...)
-	all = append(all, every("Log/", store.MemoryOptions{}, sharedCases)...)
-	return append(all, every("Bus/", store.MemoryOptions{}, busCases, queueCases, busRaceCases)...)
+	all = append(all, every("Log/", large, logCases, purgeCases, logTTLCases, logHistoryCases)...)
+	all = append(all, every("Log/", large, sharedCases)...)
+	return append(all, every("Bus/", large, busCases, queueCases, busRaceCases)...)
 }
 
 // try runs a case on a store with a fault and returns how the case failed. The clock of
@@ -86,7 +83,7 @@ func try(t *testing.T, c anyCase, fault func(m full, h *hooked)) string {
 					r.Errorf("panic: %v", p)
 				}
 			}()
-			c.test(&r, breakStore(newMemory(c.opts), fault))
+			c.test(&r, breakStore(c.open(memory{store.NewMemory()}), fault))
 		}()
 		<-done
 	})

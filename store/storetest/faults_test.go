@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/topics"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -35,8 +36,8 @@ func renamed(name func(string) string) func(m full, h *hooked) {
 			return m.Touch(ctx, name(key), ttl)
 		}
 		h.delete = func(ctx context.Context, key string) error { return m.Delete(ctx, name(key)) }
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			return m.Add(ctx, name(set), name(member), opt)
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			return m.Add(ctx, name(set), name(member), ttl, limit)
 		}
 		h.remove = func(ctx context.Context, set, member string) error {
 			return m.Remove(ctx, name(set), name(member))
@@ -67,8 +68,8 @@ func withContext(other func(context.Context) context.Context) func(m full, h *ho
 		h.put = func(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 			return m.Put(other(ctx), key, value, opt)
 		}
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			return m.Add(other(ctx), set, member, opt)
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			return m.Add(other(ctx), set, member, ttl, limit)
 		}
 		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 			opt store.AppendOptions) error {
@@ -90,9 +91,8 @@ func withTTL(other func(time.Duration) time.Duration) func(m full, h *hooked) {
 		h.touch = func(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 			return m.Touch(ctx, key, other(ttl))
 		}
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			opt.TTL = other(opt.TTL)
-			return m.Add(ctx, set, member, opt)
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			return m.Add(ctx, set, member, other(ttl), limit)
 		}
 		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 			opt store.AppendOptions) error {
@@ -111,11 +111,11 @@ var lengthFaults = []fault{
 			}
 			return m.Put(ctx, key, value, opt)
 		}
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 			if len(set) > 1024 || len(member) > 1024 {
 				return store.ErrInvalidArgument
 			}
-			return m.Add(ctx, set, member, opt)
+			return m.Add(ctx, set, member, ttl, limit)
 		}
 		h.append = func(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 			opt store.AppendOptions) error {
@@ -254,19 +254,19 @@ var kvFaults = []fault{
 
 var setFaults = []fault{
 	{"KV/", "makes Add shorten lives", func(m full, h *hooked) {
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			if opt.TTL == life {
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			if ttl == life {
 				_ = m.Remove(ctx, set, member)
 			}
-			return m.Add(ctx, set, member, opt)
+			return m.Add(ctx, set, member, ttl, limit)
 		}
 	}},
 	{"KV/", "does not extend the lives of members", func(m full, h *hooked) {
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			if all, err := m.List(ctx, set, "", store.MaxList); err == nil && slices.Contains(all, member) {
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			if all, err := m.List(ctx, set, "", maxList); err == nil && slices.Contains(all, member) {
 				return nil
 			}
-			return m.Add(ctx, set, member, opt)
+			return m.Add(ctx, set, member, ttl, limit)
 		}
 	}},
 	{"KV/", "removes nothing from sets", func(m full, h *hooked) {
@@ -276,8 +276,8 @@ var setFaults = []fault{
 
 var fullFaults = []fault{
 	{"Full/", "has no limit for sets", func(m full, h *hooked) {
-		h.add = func(ctx context.Context, set, member string, opt store.AddOptions) error {
-			return m.Add(ctx, set, strings.TrimRight(member, "x0123456789"), opt)
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			return m.Add(ctx, set, strings.TrimRight(member, "x0123456789"), ttl, limit)
 		}
 	}},
 }
@@ -334,22 +334,28 @@ func withMessage(change func(message []byte) [][]byte) func(m full, h *hooked) {
 	}
 }
 
+// local has the subscriptions of a Bus.
+type local = topics.Topics[store.Message]
+
 // ownBus makes a Bus of other subscribers. deliver is called for each message.
-func ownBus(subscribe func(all *store.Subscribers, topic string, queue int) *store.Subscription,
-	deliver func(all *store.Subscribers, topic string, message []byte)) func(m full, h *hooked) {
+func ownBus(
+	subscribe func(all *local, topic string, queue int) *topics.Subscription[store.Message],
+	deliver func(all *local, topic string, message []byte),
+) func(m full, h *hooked) {
 	return func(m full, h *hooked) {
-		var all store.Subscribers
+		all := &local{Lost: store.Message{Lost: true}}
 		h.publish = func(ctx context.Context, topic string, message []byte) error {
-			deliver(&all, topic, message)
+			deliver(all, topic, message)
 			return nil
 		}
 		h.subscribe = func(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
-			return subscribe(&all, topic, queue), nil
+			s := subscribe(all, topic, queue)
+			return &store.Subscription{C: s.C, Close: s.Close}, nil
 		}
 	}
 }
 
-func ownSubscribe(all *store.Subscribers, topic string, queue int) *store.Subscription {
+func ownSubscribe(all *local, topic string, queue int) *topics.Subscription[store.Message] {
 	return all.Subscribe(topic, queue, nil)
 }
 
@@ -363,17 +369,17 @@ var busFaults = []fault{
 	{"Bus/", "fails without subscribers", func(m full, h *hooked) {
 		h.publish = func(ctx context.Context, topic string, message []byte) error { return store.ErrNotFound }
 	}},
-	{"Bus/", "retains messages", ownBus(ownSubscribe, func(all *store.Subscribers, topic string,
-		message []byte) {
-		all.Deliver(topic, message)
+	{"Bus/", "retains messages", ownBus(ownSubscribe, func(all *local, topic string, message []byte) {
+		all.Deliver(topic, store.Message{Data: message})
 	})},
-	{"Bus/", "reports loss with every message", ownBus(ownSubscribe,
-		func(all *store.Subscribers, topic string, message []byte) {
-			all.Deliver(topic, bytes.Clone(message))
-			all.ReportLoss(topic)
-		})},
-	{"Bus/", "closes all subscriptions of a topic together",
-		ownBus(func(all *store.Subscribers, topic string, queue int) *store.Subscription {
+	{"Bus/", "reports loss with every message", ownBus(ownSubscribe, func(all *local, topic string, message []byte) {
+		all.Deliver(topic, store.Message{Data: bytes.Clone(message)})
+		all.ReportLoss(topic)
+	})},
+	{"Bus/", "closes all subscriptions of a topic together", ownBus(
+		func(all *local, topic string, queue int) *topics.Subscription[store.Message] {
 			return all.Subscribe(topic, queue, all.Close)
-		}, func(all *store.Subscribers, topic string, message []byte) { all.Deliver(topic, bytes.Clone(message)) })},
+		}, func(all *local, topic string, message []byte) {
+			all.Deliver(topic, store.Message{Data: bytes.Clone(message)})
+		})},
 }

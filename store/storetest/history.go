@@ -158,12 +158,12 @@ func (in kvInput) run(kv store.KV) any {
 	case "Put":
 		out.version, out.err = kv.Put(ctx, in.key, []byte(in.value), in.opt)
 	case "Add":
-		out.err = kv.Add(ctx, in.key, in.value, store.AddOptions{TTL: forever, Max: in.max})
+		out.err = kv.Add(ctx, in.key, in.value, forever, in.max)
 	case "Remove":
 		out.err = kv.Remove(ctx, in.key, in.value)
 	case "List":
 		var members []string
-		members, out.err = kv.List(ctx, in.key, "", store.MaxList)
+		members, out.err = kv.List(ctx, in.key, "", maxList)
 		out.value = strings.Join(members, " ")
 	}
 	return out

@@ -2,42 +2,68 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/store"
 )
 
-// full is a store that implements everything.
+// full is a store with a clock.
 type full interface {
-	store.KV
-	store.Log
-	store.Bus
+	store.Store
 	Clock
 }
 
-// memory is a Memory with a clock that the test advances.
-type memory struct {
-	*store.Memory
-	mu  sync.Mutex
-	now time.Time
-}
+// memory is a store in memory in a bubble, whose clock it advances.
+type memory struct{ store.Store }
 
-func newMemory(opts store.MemoryOptions) *memory {
-	m := &memory{now: time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC)}
-	opts.Now = func() time.Time {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.now
+func (m memory) Advance(d time.Duration) { time.Sleep(d) }
+
+// small returns a store that has room for about 20 values and members of 1 KiB.
+func small(m full) full {
+	type place struct{ set, name string } // the set, "" for an item
+	sizes := make(map[place]int)
+	// fits reports whether there is room for an item or a member. If so, it counts it.
+	fits := func(ctx context.Context, at place, size int) bool {
+		total := size
+		for p, size := range sizes {
+			_, err := m.Get(ctx, p.name)
+			if p.set != "" {
+				members, _ := m.List(ctx, p.set, "", maxList)
+				if err = nil; !slices.Contains(members, p.name) {
+					err = store.ErrNotFound
+				}
+			}
+			if err != nil {
+				delete(sizes, p)
+			} else if p != at {
+				total += size
+			}
+		}
+		if total > 21<<10 {
+			return false
+		}
+		sizes[at] = size
+		return true
 	}
-	m.Memory = store.NewMemory(opts)
-	return m
-}
-
-func (m *memory) Advance(d time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.now = m.now.Add(d)
+	return breakStore(m, func(m full, h *hooked) {
+		h.put = func(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+			switch {
+			case fits(ctx, place{name: key}, len(value)):
+				return m.Put(ctx, key, value, opt)
+			case opt.IfAbsent || opt.IfVersion != 0:
+				return 0, store.ErrConflict
+			}
+			return 0, store.ErrFull
+		}
+		h.add = func(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+			if !fits(ctx, place{set, member}, len(member)) {
+				return store.ErrFull
+			}
+			return m.Add(ctx, set, member, ttl, limit)
+		}
+	})
 }
 
 // hooked is a store with other implementations of some methods. They run one at a time.
@@ -48,7 +74,7 @@ type hooked struct {
 	put       func(context.Context, string, []byte, store.PutOptions) (uint64, error)
 	touch     func(context.Context, string, time.Duration) (store.Item, error)
 	delete    func(context.Context, string) error
-	add       func(context.Context, string, string, store.AddOptions) error
+	add       func(context.Context, string, string, time.Duration, int) error
 	remove    func(context.Context, string, string) error
 	list      func(context.Context, string, string, int) ([]string, error)
 	append    func(context.Context, store.StreamKey, uint64, []byte, store.AppendOptions) error
@@ -94,9 +120,9 @@ func (h *hooked) Delete(ctx context.Context, key string) error {
 	return h.delete(ctx, key)
 }
 
-func (h *hooked) Add(ctx context.Context, set, member string, opt store.AddOptions) error {
+func (h *hooked) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	defer h.lock()()
-	return h.add(ctx, set, member, opt)
+	return h.add(ctx, set, member, ttl, limit)
 }
 
 func (h *hooked) Remove(ctx context.Context, set, member string) error {

@@ -167,8 +167,8 @@ var kvCases = []testCase[store.KV]{
 		wantInvalid("a negative time to live", "k", nil, store.PutOptions{TTL: -1})
 		wantInvalid("both conditions", "k", nil, store.PutOptions{TTL: forever, IfAbsent: true, IfVersion: v})
 		wantInvalid("an empty key", "", nil, store.PutOptions{TTL: forever})
-		wantInvalid("a long key", strings.Repeat("k", store.MaxKey+1), nil, store.PutOptions{TTL: forever})
-		wantInvalid("a long value", "k", make([]byte, store.MaxValue+1), store.PutOptions{TTL: forever})
+		wantInvalid("a long key", strings.Repeat("k", maxKey+1), nil, store.PutOptions{TTL: forever})
+		wantInvalid("a long value", "k", make([]byte, maxValue+1), store.PutOptions{TTL: forever})
 		for _, ttl := range []time.Duration{0, -1} {
 			if _, err := kv.Touch(ctx, "k", ttl); !errors.Is(err, store.ErrInvalidArgument) {
 				t.Errorf("Touch with a time to live of %v: got %v, want ErrInvalidArgument", ttl, err)
@@ -177,7 +177,7 @@ var kvCases = []testCase[store.KV]{
 		wantItem(t, kv, "k", "value", v)
 	}},
 	{"KeyAndValueMayHaveMaximumLength", func(t tb, kv store.KV) {
-		key, value := strings.Repeat("k", store.MaxKey), bytes.Repeat([]byte("v"), store.MaxValue)
+		key, value := strings.Repeat("k", maxKey), bytes.Repeat([]byte("v"), maxValue)
 		if _, err := kv.Put(context.Background(), key, value, store.PutOptions{TTL: forever}); err != nil {
 			t.Fatal(err)
 		}
@@ -393,10 +393,10 @@ var fullCases = []testCase[store.KV]{
 		}
 	}},
 	{"FullStoreRejectsNewMembersOfSets", func(t tb, kv store.KV) {
-		join(t, kv, "s", roomy, "a")
+		join(t, kv, "s", forever, roomy, "a")
 		fill(t, kv, forever)
 		for i := 0; ; i++ {
-			err := kv.Add(context.Background(), "s", fmt.Sprint("b", i, strings.Repeat("x", kilobyte)), roomy)
+			err := kv.Add(context.Background(), "s", fmt.Sprint("b", i, strings.Repeat("x", kilobyte)), forever, roomy)
 			if errors.Is(err, store.ErrFull) && !errors.Is(err, store.ErrConflict) {
 				break
 			}

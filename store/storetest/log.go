@@ -144,18 +144,18 @@ var logCases = []testCase[store.Log]{
 	}},
 	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, log store.Log) {
 		ctx, key := context.Background(), stream("g", "s")
-		long := strings.Repeat("k", store.MaxKey+1)
+		long := strings.Repeat("k", maxKey+1)
 		for name, err := range map[string]error{
 			"no group":    log.Append(ctx, stream("", "s"), 1, nil, generous),
 			"no stream":   log.Append(ctx, stream("g", ""), 1, nil, generous),
 			"long group":  log.Append(ctx, stream(long, "s"), 1, nil, generous),
 			"long stream": log.Append(ctx, stream("g", long), 1, nil, generous),
 			"number 0":    log.Append(ctx, key, 0, nil, generous),
-			"high number": log.Append(ctx, key, store.MaxSeq+1, nil, generous),
+			"high number": log.Append(ctx, key, maxSeq+1, nil, generous),
 			"no TTL":      log.Append(ctx, key, 1, nil, store.AppendOptions{MaxEntries: 1, MaxBytes: 1000}),
 			"no entries":  log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxBytes: 1000}),
 			"no bytes":    log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxEntries: 1}),
-			"long entry": log.Append(ctx, key, 1, make([]byte, store.MaxValue+1),
+			"long entry": log.Append(ctx, key, 1, make([]byte, maxValue+1),
 				store.AppendOptions{TTL: life, MaxEntries: 1, MaxBytes: 1 << 40}),
 		} {
 			wantError(t, name, err, store.ErrInvalidArgument)
@@ -171,11 +171,11 @@ var logCases = []testCase[store.Log]{
 	}},
 	{"NumbersMayBeHigh", func(t tb, log store.Log) {
 		key := stream("g", "s")
-		add(t, log, key, store.MaxSeq-2, store.MaxSeq, generous)
-		wantAfter(t, log, key, store.MaxSeq-3, store.MaxSeq)
-		wantAfter(t, log, key, store.MaxSeq-1, store.MaxSeq)
-		wantNoRead(t, log, key, store.MaxSeq-4, store.ErrPurged)
-		for _, after := range []uint64{store.MaxSeq + 1, math.MaxUint64 - 1, math.MaxUint64} {
+		add(t, log, key, maxSeq-2, maxSeq, generous)
+		wantAfter(t, log, key, maxSeq-3, maxSeq)
+		wantAfter(t, log, key, maxSeq-1, maxSeq)
+		wantNoRead(t, log, key, maxSeq-4, store.ErrPurged)
+		for _, after := range []uint64{maxSeq + 1, math.MaxUint64 - 1, math.MaxUint64} {
 			wantNoRead(t, log, key, after, store.ErrNotFound)
 		}
 	}},
@@ -211,8 +211,8 @@ var logCases = []testCase[store.Log]{
 	}},
 	{"EntryMayHaveMaximumLength", func(t tb, log store.Log) {
 		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 2 * store.MaxValue
-		entry := bytes.Repeat([]byte("e"), store.MaxValue)
+		opt.MaxBytes = 2 * maxValue
+		entry := bytes.Repeat([]byte("e"), maxValue)
 		if err := log.Append(context.Background(), key, 1, entry, opt); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ var purgeCases = []testCase[store.Log]{
 	{"MaxBytesPurgesOldestOfGroup", func(t tb, log store.Log) {
 		opt := generous
 		const size = 1000
-		opt.MaxBytes = 10 * (size + store.LogOverhead)
+		opt.MaxBytes = 10 * (size + logOverhead)
 		old, recent, other := stream("g", "old"), stream("g", "recent"), stream("h", "s")
 		appendAll := func(key store.StreamKey, first, last uint64) {
 			t.Helper()
@@ -270,7 +270,7 @@ var purgeCases = []testCase[store.Log]{
 	}},
 	{"EntryLargerThanMaxBytesPurgesNothing", func(t tb, log store.Log) {
 		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 1000 + store.LogOverhead
+		opt.MaxBytes = 1000 + logOverhead
 		add(t, log, key, 1, 2, opt)
 		wantError(t, "Append", log.Append(context.Background(), key, 3, make([]byte, 1001), opt), store.ErrFull)
 		wantAfter(t, log, key, 0, 2)
@@ -281,7 +281,7 @@ var purgeCases = []testCase[store.Log]{
 	}},
 	{"EmptyEntriesCountTheOverhead", func(t tb, log store.Log) {
 		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 5 * store.LogOverhead
+		opt.MaxBytes = 5 * logOverhead
 		for seq := uint64(1); seq <= 6; seq++ {
 			if err := log.Append(context.Background(), key, seq, nil, opt); err != nil {
 				t.Fatal(err)
@@ -303,7 +303,7 @@ var purgeCases = []testCase[store.Log]{
 	{"LowerMaxBytesPurgesMoreEntries", func(t tb, log store.Log) {
 		key, opt := stream("g", "s"), generous
 		add(t, log, key, 1, 10, opt)
-		opt.MaxBytes = 3 * (store.LogOverhead + int64(len(entryOf(key, 10))))
+		opt.MaxBytes = 3 * (logOverhead + int64(len(entryOf(key, 10))))
 		add(t, log, key, 11, 11, opt)
 		wantNoRead(t, log, key, 7, store.ErrPurged)
 		wantAfter(t, log, key, 8, 11)
@@ -318,7 +318,7 @@ var purgeCases = []testCase[store.Log]{
 
 		// The group has entries quiet/1, busy/49 and busy/50. They are purged in this order.
 		size := func(key store.StreamKey, seq uint64) int64 {
-			return int64(len(entryOf(key, seq))) + store.LogOverhead
+			return int64(len(entryOf(key, seq))) + logOverhead
 		}
 		last := stream("g", "last")
 		opt.MaxBytes = size(busy, 49) + size(busy, 50) + size(last, 1)
@@ -334,7 +334,7 @@ var purgeCases = []testCase[store.Log]{
 	{"ConflictPurgesNothing", func(t tb, log store.Log) {
 		key, opt := stream("g", "s"), generous
 		add(t, log, key, 1, 10, opt)
-		opt.MaxEntries, opt.MaxBytes = 1, store.LogOverhead
+		opt.MaxEntries, opt.MaxBytes = 1, logOverhead
 		wantError(t, "Append", log.Append(context.Background(), key, 10, nil, opt), store.ErrConflict)
 		wantAfter(t, log, key, 0, 10)
 	}},
@@ -342,7 +342,7 @@ var purgeCases = []testCase[store.Log]{
 		a, b, opt := stream("g", "a"), stream("g", "b"), generous
 		opt.MaxEntries = 1
 		add(t, log, a, 1, 100, opt)
-		opt.MaxBytes = store.LogOverhead + int64(len(entryOf(a, 100))) + store.LogOverhead + int64(len(entryOf(b, 1)))
+		opt.MaxBytes = logOverhead + int64(len(entryOf(a, 100))) + logOverhead + int64(len(entryOf(b, 1)))
 		add(t, log, b, 1, 1, opt)
 		wantAfter(t, log, a, 99, 100)
 		wantAfter(t, log, b, 0, 1)

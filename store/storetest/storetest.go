@@ -62,6 +62,17 @@ type keysAndStreams interface {
 	store.Log
 }
 
+// Limits that package store states.
+const (
+	maxKey      = 16 << 10
+	maxValue    = 17 << 20
+	maxList     = 1000
+	maxMessage  = 64 << 10
+	maxQueue    = 1024
+	maxSeq      = 1 << 53
+	logOverhead = 128
+)
+
 type testCase[S any] struct {
 	name string
 	test func(t tb, s S)

@@ -18,19 +18,9 @@ const (
 	// pollInterval is the time between two readings of the log without an announcement, and between two checks
 	// whether the replica of the call has ended. The stream ends within lease.TTL and this time.
 	pollInterval = 4 * time.Second
-	// fastPollInterval is pollInterval if there are no announcements.
-	fastPollInterval = 500 * time.Millisecond
 	// followedFor is the time for which events are announced after a follower has asked for it.
 	followedFor = 3 * pollInterval
 )
-
-// pollInterval returns the time between two readings of the log.
-func (a *Streams) pollInterval() time.Duration {
-	if a.Notify == nil {
-		return fastPollInterval
-	}
-	return pollInterval
-}
 
 func (a *Streams) notify(key store.StreamKey, follow bool) {
 	if a.Notify != nil {
@@ -110,7 +100,7 @@ type follower struct {
 }
 
 func (s *sessionStream) newFollower() *follower {
-	return &follower{stream: s, ticker: time.NewTicker(s.all.pollInterval())}
+	return &follower{stream: s, ticker: time.NewTicker(pollInterval)}
 }
 
 // close ends the use of the follower.
@@ -139,7 +129,7 @@ func (f *follower) read(ctx context.Context) {
 	}
 	defer s.unlock()
 	latest, added, err := s.readLogged(ctx)
-	if err == nil && !added && !latest.isLast() && time.Since(f.checked) > pollInterval-fastPollInterval {
+	if err == nil && !added && !latest.isLast() && time.Since(f.checked) > pollInterval-pollInterval/8 {
 		var ended bool
 		if ended, err = s.hasLostReplica(ctx, latest); ended {
 			if err = s.logLostResponse(latest); err == nil {

@@ -22,7 +22,7 @@ import (
 // server subscribes to changes before it sends the endpoint.
 func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		s, _ := sessionServer(t, store.NewMemory())
 		client := newReader()
 		sent, subscribed := false, make(chan struct{})
 		s.Legacy.Describe = func(principal.Principal) (r mcp.InitializeResult) { // called when the server subscribes
@@ -125,7 +125,7 @@ func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 func openedPair(t *testing.T, w http.ResponseWriter,
 	middleware ...call.Middleware) (post func(body string) (status <-chan int), ended <-chan struct{}) {
 	t.Helper()
-	s, _ := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+	s, _ := sessionServer(t, store.NewMemory())
 	s.Legacy.Engine = rpc.NewEngine(rpc.Handlers{}, slog.New(slog.DiscardHandler), middleware...)
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{})

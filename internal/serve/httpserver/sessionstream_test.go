@@ -29,7 +29,7 @@ import (
 func sessionServer(t *testing.T, log store.Log) (*Server, *legacy.StoredSession) {
 	t.Helper()
 	state := legacy.State{Revision: mcp.V20251125, Info: []byte("{}"), Capabilities: []byte("{}"), Ready: true}
-	return storedSessionServer(t, store.NewMemory(store.MemoryOptions{}), log, state)
+	return storedSessionServer(t, store.NewMemory(), log, state)
 }
 
 // storedSessionServer is sessionServer with the store and the state of the session.
@@ -81,7 +81,7 @@ func (s *Server) startStandalone(t *testing.T, live *legacy.StoredSession) <-cha
 // previous connection. The stream then expires as if its client had disconnected.
 func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		s, live := sessionServer(t, store.NewMemory())
 		served := s.startStandalone(t, live)
 		group := live.Key()
 		stream := s.Streams.standalone(group)[0]
@@ -114,7 +114,7 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 // A resumed stream stops the expiry timer of its earlier disconnection.
 func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		s, live := sessionServer(t, store.NewMemory())
 		s.startStandalone(t, live)
 		stream := s.Streams.standalone(live.Key())[0]
 		stream.disconnected(stream.connection())
@@ -138,7 +138,7 @@ func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 // calls endTakenOver first.
 func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+		s, live := sessionServer(t, store.NewMemory())
 		group := live.Key()
 		s.startStandalone(t, live)
 		stream := s.Streams.standalone(group)[0]
@@ -162,7 +162,7 @@ func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 
 // If the client disconnects before the response begins, CloseStream closes nothing.
 func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
-	s, live := sessionServer(t, store.NewMemory(store.MemoryOptions{}))
+	s, live := sessionServer(t, store.NewMemory())
 	defer live.Release()
 	ctx, cancel := context.WithCancel(t.Context())
 	x := &exchange{
@@ -207,7 +207,7 @@ func (f *flaky) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 
 // A replayed stream is registered only while it is sent.
 func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
-	kv := &flaky{Log: store.NewMemory(store.MemoryOptions{}), reads: 1}
+	kv := &flaky{Log: store.NewMemory(), reads: 1}
 	s, live := sessionServer(t, kv)
 	defer live.Release()
 	group := live.Key()
@@ -239,7 +239,7 @@ func (s withoutBuckets) Get(ctx context.Context, key string) (store.Item, error)
 
 // A stream that cannot deliver all subscribed updates does not begin.
 func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
-	memory := store.NewMemory(store.MemoryOptions{})
+	memory := store.NewMemory()
 	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s",`+
 		`"renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
 	state, err := legacy.DecodeState([]byte(record))
@@ -288,7 +288,7 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 		"with its response": {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
 	} {
 		for at := 1; at <= 3; at++ {
-			log := &endingLog{Log: store.NewMemory(store.MemoryOptions{}), empty: at}
+			log := &endingLog{Log: store.NewMemory(), empty: at}
 			s, live := sessionServer(t, log)
 			s.Streams.Lease = &lease.Lease{}
 			key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
@@ -321,7 +321,7 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 // Another program may have written to the log, or this replica may not have the keys.
 func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 	for _, foreign := range []string{"", "m", "garbage\n", "\n"} {
-		memory := store.NewMemory(store.MemoryOptions{})
+		memory := store.NewMemory()
 		s, live := sessionServer(t, memory)
 		key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
 		if err := memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions); err != nil {
@@ -341,7 +341,7 @@ func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 // can fetch it. The log ends with the session, also if that ends before the response.
 func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
-		log := store.NewMemory(store.MemoryOptions{})
+		log := store.NewMemory()
 		s, live := sessionServer(t, log)
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
@@ -385,7 +385,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 
 // Rules T12, T13: an id opens only its own stream in its own session, and has one spelling.
 func FuzzEventID(f *testing.F) {
-	streams := NewStreams(store.NewMemory(store.MemoryOptions{}), slog.New(slog.DiscardHandler))
+	streams := NewStreams(store.NewMemory(), slog.New(slog.DiscardHandler))
 	const own, foreign = "principal/session/own/streams", "principal/session/foreign/streams"
 	names := make(map[string][]string) // names of streams by session
 	for _, group := range []string{own, foreign} {

@@ -23,8 +23,7 @@ type Streams struct {
 	// ended; otherwise nil. It must be set before the first stream, and so must Notify.
 	Lease *lease.Lease
 	// Notify asks the replica of a stream to announce events if follow is set, and otherwise announces
-	// an event to the other replicas. They call Follow and Wake. It must not block. Nil means that
-	// replicas find events by reading the log at intervals.
+	// an event to the other replicas. They call Follow and Wake. It must not block. It is nil if Lease is.
 	Notify func(key store.StreamKey, follow bool)
 
 	log        store.Log

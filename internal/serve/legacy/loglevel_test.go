@@ -45,7 +45,7 @@ func serve(t *testing.T, l *legacy.StoredSession, message string) string {
 }
 
 func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
-	kv := store.NewMemory(store.MemoryOptions{})
+	kv := store.NewMemory()
 	one, two := levelReplica(kv), levelReplica(kv)
 	state := legacy.State{Revision: mcp.V20251125, Info: []byte(`{}`), Capabilities: []byte(`{}`)}
 	id, err := one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state)

@@ -154,7 +154,7 @@ func (discard) Write(context.Context, []byte) error { return nil }
 // The client's responses may reach another replica than the one that sent the request.
 func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kv := store.NewMemory(store.MemoryOptions{})
+		kv := store.NewMemory()
 		server, _ := newServer()
 		here, there := NewSessions(server, kv, SessionLimits{}), NewSessions(server, kv, SessionLimits{})
 		mine, other := openOn(t, here, there)
@@ -192,7 +192,7 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, calls := newServer()
-				kv := store.NewMemory(store.MemoryOptions{})
+				kv := store.NewMemory()
 				here, there := NewSessions(server, kv, SessionLimits{}), NewSessions(server, kv, SessionLimits{})
 				mine, other := openOn(t, here, there)
 				defer mine.Release()

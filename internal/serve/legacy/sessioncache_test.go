@@ -247,7 +247,7 @@ type hookedStore struct {
 }
 
 func newHookedStore() *hookedStore {
-	return &hookedStore{KV: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]bool)}
+	return &hookedStore{KV: store.NewMemory(), keys: make(map[string]bool)}
 }
 
 func (s *hookedStore) hook(before, after func(op, key string) error) {

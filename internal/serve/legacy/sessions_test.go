@@ -22,7 +22,7 @@ type faultyStore struct {
 	fail atomic.Pointer[error]
 }
 
-func newFaultyStore() *faultyStore { return &faultyStore{KV: store.NewMemory(store.MemoryOptions{})} }
+func newFaultyStore() *faultyStore { return &faultyStore{KV: store.NewMemory()} }
 
 func (s *faultyStore) failWith(err error) { s.fail.Store(&err) }
 
@@ -313,7 +313,7 @@ func TestMarkReadyMayBeRepeated(t *testing.T) {
 
 func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 	server, calls := newServer()
-	s := NewSessions(server, store.NewMemory(store.MemoryOptions{}), SessionLimits{})
+	s := NewSessions(server, store.NewMemory(), SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()

@@ -376,7 +376,7 @@ type book struct {
 }
 
 func newBook() *book {
-	return &book{KV: store.NewMemory(store.MemoryOptions{}), keys: make(map[string]bool)}
+	return &book{KV: store.NewMemory(), keys: make(map[string]bool)}
 }
 
 func (b *book) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {

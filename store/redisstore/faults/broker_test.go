@@ -70,7 +70,7 @@ func startIssuer(t *testing.T, users []string) *devissuer.Issuer {
 func (b *brokered) addReplica(i int, redis string) {
 	db := openStore(b.t, redis)
 	keys := [][]byte{make([]byte, 32)}
-	s := &server.Server{Name: "gateway", Version: "1", KV: db, Log: db, Bus: db, Keys: keys}
+	s := &server.Server{Name: "gateway", Version: "1", Store: db, Keys: keys}
 	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.proxy.url + "/mcp", Issuers: []string{b.issuer.URL()}})
 	broker := &oauth.Broker{
 		URL: b.proxy.url + "/login", Resource: s.Auth, KV: db, Keys: keys,

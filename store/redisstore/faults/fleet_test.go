@@ -153,7 +153,7 @@ func runReplica(text string) error {
 	defer journal.Close()
 	s := &server.Server{
 		Name: "replica", Version: "1.0.0",
-		KV: db, Log: db, Bus: db, Keys: [][]byte{o.Key},
+		Store: db, Keys: [][]byte{o.Key},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Auth:   &auth.ProtectedResource{URI: resource, Issuers: []string{issuer}, Verifier: auth.VerifierFunc(verify)},
 	}

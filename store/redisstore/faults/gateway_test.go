@@ -33,7 +33,7 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 			p := newProxy(t)
 			for i := range replicas {
 				db := openStore(t, redis.addr)
-				s := &server.Server{Name: "gateway", KV: db, Log: db, Bus: db, Keys: [][]byte{make([]byte, 32)}}
+				s := &server.Server{Name: "gateway", Store: db, Keys: [][]byte{make([]byte, 32)}}
 				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{upstream},
 					Dialer: client.Dialer{Revision: theirs}}, s)
 				endpoint := httptest.NewServer(s)

@@ -120,7 +120,7 @@ func (f *adminFlags) Observe(cmd *cobra.Command, s *server.Server) error {
 	if err := f.Begin(cmd); err != nil || f.Metrics == nil {
 		return err
 	}
-	f.state.store, f.state.bus, f.state.require = s.KV, s.Bus, f.Require
+	f.state.store, f.state.require = s.Store, f.Require
 	f.Metrics.observe(s)
 	return nil
 }
@@ -190,9 +190,8 @@ func onlyLocal(listener net.Listener, next http.Handler) http.Handler {
 
 // readiness serves /readyz. Its fields are set before it is used.
 type readiness struct {
-	host     *host.Host // may be nil
-	store    store.KV   // may be nil
-	bus      store.Bus  // may be nil
+	host     *host.Host  // may be nil
+	store    store.Store // may be nil
 	require  []string
 	draining atomic.Bool
 
@@ -299,9 +298,9 @@ func (r *readiness) missingOfStore(ctx context.Context) []string {
 		_, err = r.store.Touch(ctx, key, time.Minute)
 		check(canScript, err)
 	}
-	if missing == nil && r.bus != nil {
-		check(canPublish, r.bus.Publish(ctx, key, nil))
-		subscription, err := r.bus.Subscribe(ctx, key, 1)
+	if missing == nil {
+		check(canPublish, r.store.Publish(ctx, key, nil))
+		subscription, err := r.store.Subscribe(ctx, key, 1)
 		check(canSubscribe, err)
 		if err == nil {
 			subscription.Close()

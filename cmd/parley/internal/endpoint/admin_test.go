@@ -16,7 +16,7 @@ import (
 
 // checkedStore is a store for readiness checks.
 type checkedStore struct {
-	*store.Memory
+	store.Store
 	asked          atomic.Int32
 	get            func(ctx context.Context) error
 	put, subscribe error
@@ -31,20 +31,20 @@ func (s *checkedStore) Put(ctx context.Context, key string, value []byte, opt st
 	if s.put != nil {
 		return 0, s.put
 	}
-	return s.Memory.Put(ctx, key, value, opt)
+	return s.Store.Put(ctx, key, value, opt)
 }
 
 func (s *checkedStore) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	if s.subscribe != nil {
 		return nil, s.subscribe
 	}
-	return s.Memory.Subscribe(ctx, topic, queue)
+	return s.Store.Subscribe(ctx, topic, queue)
 }
 
 // checkOf returns the readiness of a program with this store.
 func checkOf(s *checkedStore) *readiness {
-	s.Memory = store.NewMemory(store.MemoryOptions{})
-	return &readiness{store: s, bus: s}
+	s.Store = store.NewMemory()
+	return &readiness{store: s}
 }
 
 func readyz(r *readiness) (status int, body string) {

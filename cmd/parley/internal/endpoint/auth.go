@@ -101,7 +101,7 @@ type authorization struct {
 	Dev      *devissuer.Issuer       // nil without --auth dev
 }
 
-// Apply sets s.Auth before the server starts, and after s.KV. A development issuer grants the scopes too. The
+// Apply sets s.Auth before the server starts, and after s.Store. A development issuer grants the scopes too. The
 // caller closes the result after the server is shut down.
 func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.Logger,
 	scopes ...string) (*authorization, error) {
@@ -120,8 +120,8 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 	a := &authorization{}
 	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Title,
 		RequireDPoP: f.dpop}
-	if s.KV != nil { // replicas share the proofs that were used
-		resource.DPoP = &jwt.ProofVerifier{KV: s.KV}
+	if s.Store != nil { // replicas share the proofs that were used
+		resource.DPoP = &jwt.ProofVerifier{KV: s.Store}
 	}
 	if f.Dev {
 		var err error

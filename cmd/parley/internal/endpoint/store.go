@@ -61,7 +61,7 @@ func (f *storeFlags) Apply(cmd *cobra.Command, s *server.Server) (closeStore fun
 	if err != nil {
 		return nil, explainStore(options.Addrs[0], err)
 	}
-	s.KV, s.Log, s.Bus = opened, opened, opened
+	s.Store = opened
 	return func() { _ = opened.Close() }, nil // the server has ended, so an error changes nothing
 }
 

@@ -54,8 +54,8 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := applyStore(t, "--key-file", file)
-		if len(s.Keys) != c.keys || s.KV != nil || (err == nil) != (c.want == "") {
-			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.KV, err)
+		if len(s.Keys) != c.keys || s.Store != nil || (err == nil) != (c.want == "") {
+			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.Store, err)
 		}
 		if err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret!")) {
 			t.Errorf("%q: error %v, want one with %q and without the key", c.text, err, c.want)
@@ -93,8 +93,8 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 			args = append(args, "--key-file", c.keyFile)
 		}
 		s, err := applyStore(t, args...)
-		if err == nil || s.KV != nil || s.Log != nil || s.Bus != nil {
-			t.Errorf("%s: error %v, store %v", c.url, err, s.KV)
+		if err == nil || s.Store != nil {
+			t.Errorf("%s: error %v, store %v", c.url, err, s.Store)
 			continue
 		}
 		if text := failure.Explain(err); !strings.Contains(text, c.want) || strings.Contains(text, "s3cr3t") {

@@ -55,7 +55,7 @@ type callerAuth struct {
 func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFlag, logger *slog.Logger,
 	status *endpoint.Status, audit *auditLog) *callerAuths {
 	a := &callerAuths{
-		stdio: endpointURL == "", resource: s.Auth, kv: s.KV, keys: s.Keys, logger: logger, status: status,
+		stdio: endpointURL == "", resource: s.Auth, kv: s.Store, keys: s.Keys, logger: logger, status: status,
 		audit:    audit,
 		client:   oauth.Registration{ClientID: flags.ClientID, ClientSecret: flags.ClientSecret},
 		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
@@ -67,7 +67,7 @@ func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFl
 		}
 	}
 	if a.kv == nil {
-		a.kv = store.NewMemory(store.MemoryOptions{})
+		a.kv = store.NewMemory()
 	}
 	if len(a.keys) == 0 {
 		key := make([]byte, endpoint.MinKey)

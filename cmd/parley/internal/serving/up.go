@@ -151,7 +151,7 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 		return err
 	}
 	defer closeStore()
-	u.host.KV, u.host.Keys = s.KV, s.Keys
+	u.host.KV, u.host.Keys = s.Store, s.Keys
 	for i, name := range flags.Admin.Require {
 		if s, err := loaded.Find(name); err == nil {
 			flags.Admin.Require[i] = s.Name
@@ -209,7 +209,7 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	}
 	u.toolsets = &toolsets{protection: protection, newGateway: func() (*gateway.Gateway, *server.Server, error) {
 		of := newGatewayServer(logger)
-		of.KV, of.Log, of.Bus, of.Keys = s.KV, s.Log, s.Bus, s.Keys
+		of.Store, of.Keys = s.Store, s.Keys
 		of.AllowedHosts, of.AllowedOrigins = s.AllowedHosts, s.AllowedOrigins
 		flags.Limit(of)
 		flags.Admin.ObserveToolset(of)
