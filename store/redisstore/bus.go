@@ -60,7 +60,7 @@ func (b *bus) init(client redis.UniversalClient, prefix string) {
 }
 
 // Publish implements [store.Bus].
-func (s *Store) Publish(ctx context.Context, topic string, message []byte) error {
+func (s *redisStore) Publish(ctx context.Context, topic string, message []byte) error {
 	if err := storecheck.Publish(topic, message); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
@@ -75,7 +75,7 @@ func (s *Store) Publish(ctx context.Context, topic string, message []byte) error
 }
 
 // Subscribe implements [store.Bus]. It waits at most 10 seconds for Redis.
-func (s *Store) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
+func (s *redisStore) Subscribe(ctx context.Context, topic string, queue int) (*store.Subscription, error) {
 	if err := storecheck.Subscribe(topic, queue); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
@@ -103,7 +103,7 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 			err = fmt.Errorf("%w: %w", err, b.reason())
 		}
 	case <-b.closed:
-		err = ErrClosed
+		err = errClosed
 	case <-timeout.C:
 		err = b.reason()
 	}
@@ -128,7 +128,7 @@ func (b *bus) acquire(name string) (<-chan struct{}, error) {
 	defer b.mu.Unlock()
 	select {
 	case <-b.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	default:
 	}
 	if b.ended == nil {

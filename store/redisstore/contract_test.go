@@ -30,7 +30,7 @@ type replicas struct {
 	t      *testing.T
 	prefix string
 	nodes  []*server
-	stores [2]*Store
+	stores [2]*redisStore
 	turn   atomic.Uint32
 }
 
@@ -48,7 +48,7 @@ var prefixes atomic.Uint32
 // openReplicas returns new replicas with a prefix of their own.
 func openReplicas(t *testing.T, o Options, nodes ...*server) *replicas {
 	o.Prefix = fmt.Sprintf("test%d:", prefixes.Add(1))
-	return &replicas{t: t, prefix: o.Prefix, nodes: nodes, stores: [2]*Store{connect(t, o), connect(t, o)}}
+	return &replicas{t: t, prefix: o.Prefix, nodes: nodes, stores: [2]*redisStore{connect(t, o), connect(t, o)}}
 }
 
 // Advance implements storetest.Clock.
@@ -66,7 +66,7 @@ func (r *replicas) Advance(d time.Duration) {
 	}
 }
 
-func (r *replicas) next() *Store { return r.stores[r.turn.Add(1)%2] }
+func (r *replicas) next() *redisStore { return r.stores[r.turn.Add(1)%2] }
 
 func (r *replicas) Get(ctx context.Context, key string) (store.Item, error) {
 	return r.next().Get(ctx, key)

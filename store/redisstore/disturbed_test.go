@@ -23,7 +23,7 @@ const writers, increments, disturbances = 6, 60, 8
 // countWhile has several writers increment a counter by compare-and-swap, and one append to a stream, until each has
 // succeeded often enough. disturb runs several times meanwhile, always after some of them have succeeded. No
 // acknowledged write is lost, and none is executed twice.
-func countWhile(t *testing.T, s *Store, disturb func()) {
+func countWhile(t *testing.T, s *redisStore, disturb func()) {
 	t.Helper()
 	if _, err := s.Put(ctx, "counter", []byte("0"), hour); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func countWhile(t *testing.T, s *Store, disturb func()) {
 	t.Logf("%d writes acknowledged, %d of unknown outcome", acknowledged.Load(), unknown.Load())
 }
 
-func increment(s *Store) error {
+func increment(s *redisStore) error {
 	item, err := s.Get(ctx, "counter")
 	if err != nil {
 		return err
@@ -213,13 +213,13 @@ func TestCloseEndsOperations(t *testing.T) {
 		var using sync.WaitGroup
 		for range 4 {
 			using.Go(func() {
-				if _, err := s.Get(ctx, "k"); !errors.Is(err, ErrClosed) {
-					t.Errorf("Get: %v, want ErrClosed", err)
+				if _, err := s.Get(ctx, "k"); !errors.Is(err, errClosed) {
+					t.Errorf("Get: %v, want errClosed", err)
 				}
 			})
 			using.Go(func() {
-				if _, err := s.Subscribe(ctx, "other", 1); !errors.Is(err, ErrClosed) {
-					t.Errorf("Subscribe: %v, want ErrClosed", err)
+				if _, err := s.Subscribe(ctx, "other", 1); !errors.Is(err, errClosed) {
+					t.Errorf("Subscribe: %v, want errClosed", err)
 				}
 			})
 		}
@@ -357,7 +357,7 @@ func TestMovedSlot(t *testing.T) {
 // All keys of a session are in one slot. Sessions are spread over the cluster, also those of
 // callers who are not authenticated.
 func TestKeysOfSessionShareSlot(t *testing.T) {
-	s := &Store{prefix: DefaultPrefix}
+	s := &redisStore{prefix: DefaultPrefix}
 	node := startNode(t, programs[0])
 	slot := func(kind, key string) any { return node.command("cluster", "keyslot", s.name(kind, key)) }
 	for _, owner := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/editor/",

@@ -20,10 +20,10 @@ var (
 	// ErrEviction reports that the maxmemory-policy of Redis deletes items that have not
 	// expired.
 	ErrEviction = errors.New("redisstore: maxmemory-policy must be noeviction")
-
-	// ErrClosed reports that the Store was closed.
-	ErrClosed = errors.New("redisstore: store is closed")
 )
+
+// errClosed is the error of a Store that was closed.
+var errClosed = errors.New("redisstore: store is closed")
 
 // advice says what to do about the errors of Redis that start with a code or, if the code is ERR,
 // with a text after it.
@@ -86,7 +86,7 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("redisstore: %s: %w", a.text, err)
 	}
 	if errors.Is(err, redis.ErrClosed) {
-		return ErrClosed
+		return errClosed
 	}
 	var reply redis.Error
 	if errors.As(err, &reply) {

@@ -13,7 +13,7 @@ const (
 // name returns the Redis key for a key of the store. All keys of one session or task
 // are in one slot of a cluster, so that they fail and move together: the hash tag is the
 // part of the key that names the owner, the kind and the id.
-func (s *Store) name(kind, key string) string {
+func (s *redisStore) name(kind, key string) string {
 	n := tagLength(key)
 	var b strings.Builder
 	b.Grow(len(s.prefix) + len(kind) + len(key) + len(":{/}"))

@@ -41,7 +41,7 @@ func parseRecord(key string, record []byte) (store.Item, error) {
 }
 
 // Get implements [store.KV].
-func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
+func (s *redisStore) Get(ctx context.Context, key string) (store.Item, error) {
 	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
 		name := s.name(itemKind, key)
 		record, err := s.client.Get(ctx, name).Bytes()
@@ -53,7 +53,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Item, error) {
 }
 
 // Touch implements [store.KV].
-func (s *Store) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+func (s *redisStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
 	if err := storecheck.TTL(ttl); err != nil {
 		return store.Item{}, errors.Join(ctx.Err(), err)
 	}
@@ -69,7 +69,7 @@ func (s *Store) Touch(ctx context.Context, key string, ttl time.Duration) (store
 }
 
 // Put implements [store.KV].
-func (s *Store) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+func (s *redisStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := storecheck.Put(key, value, opt.TTL, opt.IfAbsent, opt.IfVersion); err != nil {
 		return 0, errors.Join(ctx.Err(), err)
 	}
@@ -90,7 +90,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, opt store.Put
 	return version, nil
 }
 
-func (s *Store) put(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
+func (s *redisStore) put(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
 	ttl := milliseconds(opt.TTL)
 	switch {
 	case opt.IfVersion != 0:
@@ -109,7 +109,7 @@ func (s *Store) put(ctx context.Context, name string, record []byte, opt store.P
 
 // putInFullMemory is put when maxmemory is reached. It finds conflicts, and replaces items by
 // shorter ones, so that a task can still end.
-func (s *Store) putInFullMemory(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
+func (s *redisStore) putInFullMemory(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
 	condition := "any"
 	if opt.IfAbsent {
 		condition = "absent"
@@ -140,7 +140,7 @@ func outcome(result any, err error) error {
 }
 
 // Delete implements [store.KV].
-func (s *Store) Delete(ctx context.Context, key string) error {
+func (s *redisStore) Delete(ctx context.Context, key string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		return once(ctx, s.client, redis.NewCmd(ctx, "unlink", s.name(itemKind, key)))
 	})

@@ -128,7 +128,7 @@ func receive(t *testing.T, s *store.Subscription) store.Message {
 }
 
 // wantLost checks that a subscription reports loss and that messages arrive after it.
-func wantLost(t *testing.T, s *Store, subscription *store.Subscription, topic string) {
+func wantLost(t *testing.T, s *redisStore, subscription *store.Subscription, topic string) {
 	t.Helper()
 	if m := receive(t, subscription); !m.Lost {
 		t.Fatalf("received %+v, want a report of loss", m)
@@ -256,11 +256,11 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 			inProcess, maxInProcess, inRedis, maxInRedis)
 	}
 	// The Redis client may open a connection again.
-	if now := runtime.NumGoroutine(); now > goroutines+DefaultConns {
+	if now := runtime.NumGoroutine(); now > goroutines+defaultConns {
 		t.Errorf("%d goroutines with the sessions, %d without", now, goroutines)
 	}
 	clients, err := strconv.Atoi(field(redis.command("info", "clients").(string), "connected_clients"))
-	if err != nil || clients > DefaultConns+2 { // one for subscriptions, and that of the test
+	if err != nil || clients > defaultConns+2 { // one for subscriptions, and that of the test
 		t.Errorf("Redis has %d connections: %v", clients, err)
 	}
 	runtime.KeepAlive(s)
@@ -306,7 +306,7 @@ func BenchmarkStore(b *testing.B) {
 		if _, err := s.Put(ctx, "k", value, hour); err != nil {
 			b.Fatal(err)
 		}
-		baseline := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: DefaultConns, Protocol: 2})
+		baseline := redis.NewClient(&redis.Options{Addr: server.addr, PoolSize: defaultConns, Protocol: 2})
 		b.Cleanup(func() { _ = baseline.Close() })
 		limits := store.AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
 		name := s.name(itemKind, "k")

@@ -14,7 +14,7 @@ import (
 )
 
 // Append implements [store.Log]. When the memory of Redis is full it purges nothing.
-func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
+func (s *redisStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 	opt store.AppendOptions) error {
 	if err := storecheck.Append(
 		key.Group, key.Stream, seq, entry, opt.TTL, opt.MaxEntries, opt.MaxBytes,
@@ -34,7 +34,7 @@ func (s *Store) Append(ctx context.Context, key store.StreamKey, seq uint64, ent
 }
 
 // ReadAfter implements [store.Log].
-func (s *Store) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+func (s *redisStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
 	if seq > storecheck.MaxSeq { // more than the scripts can compute with
 		return nil, errors.Join(ctx.Err(), store.ErrNotFound)
 	}
@@ -62,7 +62,7 @@ func (s *Store) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) 
 }
 
 // Drop implements [store.Log].
-func (s *Store) Drop(ctx context.Context, group string) error {
+func (s *redisStore) Drop(ctx context.Context, group string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		return once(ctx, s.client, redis.NewCmd(ctx, "unlink", s.name(groupKind, group)))
 	})

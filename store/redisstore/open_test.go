@@ -59,11 +59,11 @@ func TestOpenExplainsErrors(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Get(ctx, "k"); !errors.Is(err, ErrClosed) {
-			t.Errorf("Get after Close: %v, want ErrClosed", err)
+		if _, err := s.Get(ctx, "k"); !errors.Is(err, errClosed) {
+			t.Errorf("Get after Close: %v, want errClosed", err)
 		}
-		if _, err := s.Subscribe(ctx, "t", 1); !errors.Is(err, ErrClosed) {
-			t.Errorf("Subscribe after Close: %v, want ErrClosed", err)
+		if _, err := s.Subscribe(ctx, "t", 1); !errors.Is(err, errClosed) {
+			t.Errorf("Subscribe after Close: %v, want errClosed", err)
 		}
 	})
 }

@@ -13,11 +13,10 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Defaults of [Options].
-const (
-	DefaultPrefix = "parley:"
-	DefaultConns  = 16
-)
+// DefaultPrefix is the default of [Options].Prefix.
+const DefaultPrefix = "parley:"
+
+const defaultConns = 16
 
 // Options say how to reach Redis. Addrs is required.
 type Options struct {
@@ -48,7 +47,7 @@ type Options struct {
 	Prefix string
 
 	// Conns is the maximum number of connections to each Redis server, in addition to one
-	// for subscriptions. 0 means DefaultConns. An operation uses a connection for one round
+	// for subscriptions. 0 means 16. An operation uses a connection for one round
 	// trip.
 	Conns int
 
@@ -150,7 +149,7 @@ const (
 func (o *Options) client() redis.UniversalClient {
 	conns := o.Conns
 	if conns == 0 {
-		conns = DefaultConns
+		conns = defaultConns
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,

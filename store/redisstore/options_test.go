@@ -115,7 +115,7 @@ func tag(name string) string {
 }
 
 func TestHashTagIsOwnerKindAndID(t *testing.T) {
-	s := &Store{prefix: DefaultPrefix}
+	s := &redisStore{prefix: DefaultPrefix}
 	for key, want := range map[string]string{
 		"anonymous/session/1":                   "/anonymous/session/1",
 		"anonymous/session/1/stream/2":          "/anonymous/session/1",
@@ -143,7 +143,7 @@ func FuzzKeysHaveDifferentNames(f *testing.F) {
 	f.Add("user/a/b/c/d/e/f", "user/a/b/c/d/e}/f")
 	f.Add("a/b/c/d}e", "a/b/c}/d}e")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		s := &Store{prefix: DefaultPrefix}
+		s := &redisStore{prefix: DefaultPrefix}
 		for _, kinds := range [][2]string{{itemKind, itemKind}, {itemKind, groupKind}, {membersKind, expiryKind}} {
 			same := a == b && kinds[0] == kinds[1]
 			if got := s.name(kinds[0], a) == s.name(kinds[1], b); got != same {

@@ -15,10 +15,16 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-var _ store.Store = (*Store)(nil)
-
 // Store is a [store.Store] on Redis. It is safe for concurrent use.
-type Store struct {
+type Store interface {
+	store.Store
+
+	// Close waits for the operations in progress, at most for their time-outs, and closes all subscriptions and
+	// connections. Later operations return an error.
+	Close() error
+}
+
+type redisStore struct {
 	client redis.UniversalClient
 	prefix string
 	bus    bus
@@ -31,11 +37,11 @@ type Store struct {
 // Open connects to Redis and checks its version and its configuration. The caller must close
 // the Store. Errors wrap [ErrEviction] if Redis may evict items, and [ErrUnavailable] if it
 // cannot be reached.
-func Open(ctx context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o Options) (Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{client: o.client(), prefix: o.Prefix}
+	s := &redisStore{client: o.client(), prefix: o.Prefix}
 	if s.prefix == "" {
 		s.prefix = DefaultPrefix
 	}
@@ -47,9 +53,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for the operations in progress, at most for their time-outs, and closes all
-// subscriptions and connections.
-func (s *Store) Close() error {
+// Close implements [Store].
+func (s *redisStore) Close() error {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
@@ -67,7 +72,7 @@ func (s *Store) Close() error {
 }
 
 // check checks each master.
-func (s *Store) check(ctx context.Context, o Options) error {
+func (s *redisStore) check(ctx context.Context, o Options) error {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
 		return check(ctx, s.client, o)
@@ -109,7 +114,7 @@ func field(info, name string) string {
 
 // do runs an operation and returns its result, or the error of ctx as soon as it ends. The
 // operation then ends by itself, at the latest after its time-outs.
-func do[T any](ctx context.Context, s *Store, operation func(context.Context) (T, error)) (T, error) {
+func do[T any](ctx context.Context, s *redisStore, operation func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
 		return zero, err
@@ -117,7 +122,7 @@ func do[T any](ctx context.Context, s *Store, operation func(context.Context) (T
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return zero, ErrClosed
+		return zero, errClosed
 	}
 	s.active.Add(1)
 	s.mu.Unlock()

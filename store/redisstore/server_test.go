@@ -230,14 +230,15 @@ func wait(t testing.TB, what string, f func() error) {
 }
 
 // connect opens a Store that is closed with the test.
-func connect(t testing.TB, o Options) *Store {
+func connect(t testing.TB, o Options) *redisStore {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	s, err := Open(ctx, o)
+	opened, err := Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*redisStore)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

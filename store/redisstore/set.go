@@ -10,12 +10,12 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-func (s *Store) setNames(set string) []string {
+func (s *redisStore) setNames(set string) []string {
 	return []string{s.name(membersKind, set), s.name(expiryKind, set)}
 }
 
 // Add implements [store.KV].
-func (s *Store) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+func (s *redisStore) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := storecheck.Add(set, member, ttl, limit); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
@@ -34,7 +34,7 @@ func (s *Store) Add(ctx context.Context, set, member string, ttl time.Duration, 
 }
 
 // Remove implements [store.KV].
-func (s *Store) Remove(ctx context.Context, set, member string) error {
+func (s *redisStore) Remove(ctx context.Context, set, member string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		return nil, outcome(removeScript.run(ctx, s.client, s.setNames(set), member))
 	})
@@ -42,7 +42,7 @@ func (s *Store) Remove(ctx context.Context, set, member string) error {
 }
 
 // List implements [store.KV].
-func (s *Store) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+func (s *redisStore) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	if err := storecheck.List(limit); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}

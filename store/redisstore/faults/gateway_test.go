@@ -53,7 +53,7 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 }
 
 // openStore opens a store that is closed with the test.
-func openStore(t *testing.T, redis string) *redisstore.Store {
+func openStore(t *testing.T, redis string) redisstore.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), faulttest.Patience)
 	defer cancel()
@@ -66,7 +66,7 @@ func openStore(t *testing.T, redis string) *redisstore.Store {
 }
 
 // serveUpstream serves the features over HTTP, and returns the URL.
-func serveUpstream(t *testing.T, r mcp.Revision, bus *redisstore.Store) string {
+func serveUpstream(t *testing.T, r mcp.Revision, bus redisstore.Store) string {
 	t.Helper()
 	s := gatewaytest.NewServer(r, bus)
 	stop, err := s.Start(t.Context())

@@ -23,7 +23,7 @@ import (
 type replica struct {
 	settings
 	server  *server.Server
-	db      *redisstore.Store
+	db      redisstore.Store
 	journal *ledger.Journal
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/ledger"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/store/redisstore"
 )
 
 // wire is a revision of the protocol over HTTP.
@@ -280,9 +279,9 @@ func measure(context.Context, arguments) (usage, error) {
 
 // What a comparison allows. A leak of each call or user exceeds it soon.
 const (
-	goroutineSlack = 8                       // background goroutines, such as one of the Redis client that dials again
-	fileSlack      = redisstore.DefaultConns // connections to Redis that are opened later
-	heapSlack      = 1 << 20                 // tables that have grown do not shrink, and connections have buffers
+	goroutineSlack = 8       // background goroutines, such as one of the Redis client that dials again
+	fileSlack      = 16      // connections to Redis that are opened later
+	heapSlack      = 1 << 20 // tables that have grown do not shrink, and connections have buffers
 )
 
 // bound returns the most that a replica may use which has used u before. The heap may be 5 % larger.
