@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // Rejection describes the response to a request that is not authorized.
@@ -118,7 +119,7 @@ func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
 
 func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
 	info, err = p.Verifier.Verify(ctx, token)
-	if err == nil && (info == nil || info.Principal.IsAnonymous()) {
+	if err == nil && (info == nil || info.Principal == principal.Anonymous) {
 		err = errors.New("the Verifier returned no principal")
 	}
 	return info, err

@@ -72,7 +72,7 @@ func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Princip
 // principal never use the client of the caller.
 func authenticated(ctx context.Context, caller rpc.Caller) (rpc.Caller, error) {
 	who := callerOf(ctx).Principal
-	if who.IsAnonymous() {
+	if who == principal.Anonymous {
 		return rpc.Caller{}, link.ErrAnonymousCaller
 	}
 	key := ownedKey{owner: who}

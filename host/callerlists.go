@@ -178,7 +178,7 @@ func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
 // of returns what is known about the lists of the caller of ctx, or nil.
 func (l *callerLists) of(ctx context.Context) *callerOffer {
 	key := l.keyOf(ctx)
-	if key.owner.IsAnonymous() {
+	if key.owner == principal.Anonymous {
 		return nil
 	}
 	l.mu.Lock()
@@ -193,7 +193,7 @@ func (l *callerLists) of(ctx context.Context) *callerOffer {
 func (l *callerLists) get(ctx context.Context, s *supervisor,
 	maxAge time.Duration) (o *callerOffer, outdated, err error) {
 	key := l.keyOf(ctx)
-	if key.owner.IsAnonymous() {
+	if key.owner == principal.Anonymous {
 		return nil, nil, link.ErrAnonymousCaller
 	}
 	begin := time.Now()
@@ -384,7 +384,7 @@ type callerWatch struct {
 // watchFor returns the subscriptions of the caller of ctx, and a function that ends their use.
 func (s *supervisor) watchFor(ctx context.Context) (*subscriptions, func(), error) {
 	who := callerOf(ctx).Principal
-	if who.IsAnonymous() {
+	if who == principal.Anonymous {
 		return nil, nil, link.ErrAnonymousCaller
 	}
 	a := &s.callerWatches

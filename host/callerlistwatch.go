@@ -29,7 +29,7 @@ var errListsUnreported = errors.New("the server does not report changes of its l
 // call.ErrClosed.
 func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
 	who := callerOf(ctx).Principal
-	if who.IsAnonymous() {
+	if who == principal.Anonymous {
 		return link.ErrAnonymousCaller
 	}
 	for {

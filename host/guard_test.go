@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -203,7 +204,7 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 		}
 		for _, r := range seen {
 			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != host.KindTool || r.Name != "write" ||
-				string(r.Arguments) != `{"text":"x"}` || !r.Caller.Principal.IsAnonymous() {
+				string(r.Arguments) != `{"text":"x"}` || r.Caller.Principal != principal.Anonymous {
 				t.Errorf("the policy sees %+v", r)
 			}
 			if r.Tool == nil || r.Tool.Name != "write" || (r.Tool.Annotations != nil) != trusted {

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 const (
@@ -370,7 +371,7 @@ func (h *Host) permitSubscription(ctx context.Context, server, uri string) error
 	if s == nil {
 		return unknown("server", server)
 	}
-	if s.config.CallerAuth != nil && callerOf(ctx).Principal.IsAnonymous() {
+	if s.config.CallerAuth != nil && callerOf(ctx).Principal == principal.Anonymous {
 		return fmt.Errorf("server %q: %w", server, link.ErrAnonymousCaller)
 	}
 	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})

@@ -1,13 +1,13 @@
 package principal
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
-// ParseKey returns the principal with a key. It is the inverse of [Principal.Key] and accepts no other
-// strings. Errors wrap [ErrInvalid].
-func ParseKey(key string) (Principal, error) {
+// parse returns the principal with a key. It is the inverse of Key and accepts no other strings.
+func parse(key string) (Principal, error) {
 	switch key {
 	case anonymousKey:
 		return Anonymous, nil
@@ -17,13 +17,13 @@ func ParseKey(key string) (Principal, error) {
 	rest, ok := strings.CutPrefix(key, userPrefix)
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 4 || parts[3] != "" {
-		return Principal{}, fmt.Errorf("%w: key must be %q, %q or start with %q and have 4 segments", ErrInvalid,
+		return Principal{}, fmt.Errorf("principal: key must be %q, %q or start with %q and have 4 segments",
 			anonymousKey, localKey, userPrefix)
 	}
 	var decoded [3]string
 	for i := range decoded {
 		if decoded[i], ok = unescape(parts[i]); !ok {
-			return Principal{}, fmt.Errorf("%w: key has an invalid escape", ErrInvalid)
+			return Principal{}, errors.New("principal: key has an invalid escape")
 		}
 	}
 	p, err := New(decoded[0], decoded[1], decoded[2])
@@ -31,7 +31,7 @@ func ParseKey(key string) (Principal, error) {
 		return Principal{}, err
 	}
 	if p.key != key {
-		return Principal{}, fmt.Errorf("%w: key is not canonical", ErrInvalid)
+		return Principal{}, errors.New("principal: key is not canonical")
 	}
 	return p, nil
 }
@@ -39,10 +39,9 @@ func ParseKey(key string) (Principal, error) {
 // MarshalText returns the key, so that a principal can be a field of a JSON value. It never fails.
 func (p Principal) MarshalText() ([]byte, error) { return []byte(p.Key()), nil }
 
-// UnmarshalText sets p to the principal with a key, see [ParseKey]. Errors wrap [ErrInvalid]; p is
-// unchanged then.
+// UnmarshalText sets p to the principal with a key, as Key returns it. After an error p is unchanged.
 func (p *Principal) UnmarshalText(text []byte) error {
-	parsed, err := ParseKey(string(text))
+	parsed, err := parse(string(text))
 	if err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// unescape also decodes escapes that appendEscaped does not produce. ParseKey compares the keys.
+// unescape also decodes escapes that appendEscaped does not produce. parse compares the keys.
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, true

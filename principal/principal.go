@@ -9,13 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPart is the maximum length of an issuer, a subject and a client, in bytes.
-const MaxPart = 1024
+// maxPart is the maximum length of an issuer, a subject and a client, in bytes.
+const maxPart = 1024
 
 var (
-	// ErrInvalid is wrapped by all errors of [New] and [ParseKey].
-	ErrInvalid = errors.New("principal: invalid")
-
 	// Anonymous is the principal of all callers who are not authenticated, and the zero value. Only
 	// the secrecy of its id protects data of Anonymous, so such data must never be listed.
 	Anonymous = Principal{}
@@ -43,14 +40,14 @@ type Principal struct {
 // that the client is unknown. Issuer and subject are compared byte for byte, without case folding or
 // normalization, as in RFC 8414 and OpenID Connect.
 //
-// Each part must be valid UTF-8 without control characters, at most [MaxPart] bytes long. Errors wrap
-// [ErrInvalid] and do not contain the rejected value.
+// Each part must be valid UTF-8 without control characters, at most 1,024 bytes long. Errors do not
+// contain the rejected value.
 func New(issuer, subject, client string) (Principal, error) {
 	if issuer == "" {
-		return Principal{}, fmt.Errorf("%w: issuer is empty", ErrInvalid)
+		return Principal{}, errors.New("principal: issuer is empty")
 	}
 	if subject == "" {
-		return Principal{}, fmt.Errorf("%w: subject is empty", ErrInvalid)
+		return Principal{}, errors.New("principal: subject is empty")
 	}
 	for _, part := range [...]struct{ name, value string }{
 		{"issuer", issuer}, {"subject", subject}, {"client", client},
@@ -68,20 +65,17 @@ func New(issuer, subject, client string) (Principal, error) {
 }
 
 func checkPart(name, value string) error {
-	if len(value) > MaxPart {
-		return fmt.Errorf("%w: %s is too long: %d bytes, the limit is %d", ErrInvalid, name, len(value), MaxPart)
+	if len(value) > maxPart {
+		return fmt.Errorf("principal: %s is too long: %d bytes, the limit is %d", name, len(value), maxPart)
 	}
 	if !utf8.ValidString(value) {
-		return fmt.Errorf("%w: %s must be valid UTF-8", ErrInvalid, name)
+		return fmt.Errorf("principal: %s must be valid UTF-8", name)
 	}
 	if strings.IndexFunc(value, unicode.IsControl) >= 0 {
-		return fmt.Errorf("%w: %s must not contain control characters", ErrInvalid, name)
+		return fmt.Errorf("principal: %s must not contain control characters", name)
 	}
 	return nil
 }
-
-// IsAnonymous reports whether p is [Anonymous].
-func (p Principal) IsAnonymous() bool { return p.key == "" }
 
 // Issuer returns the issuer. It is empty for [Anonymous] and [Local].
 func (p Principal) Issuer() string { return p.part(0) }

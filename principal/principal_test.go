@@ -2,7 +2,6 @@ package principal_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -20,12 +19,17 @@ func must(t *testing.T, issuer, subject, client string) principal.Principal {
 	return p
 }
 
+func parse(key string) (p principal.Principal, err error) {
+	err = p.UnmarshalText([]byte(key))
+	return p, err
+}
+
 func TestZeroValueIsAnonymous(t *testing.T) {
 	var p principal.Principal
-	if !p.IsAnonymous() || p != principal.Anonymous || p.String() != "anonymous" {
+	if p != principal.Anonymous || p.String() != "anonymous" {
 		t.Fatalf("the zero value is %v", p)
 	}
-	if principal.Local.IsAnonymous() || principal.Local == principal.Anonymous {
+	if principal.Local == principal.Anonymous {
 		t.Fatal("Local is Anonymous")
 	}
 }
@@ -64,7 +68,7 @@ func TestKeyIsReadable(t *testing.T) {
 }
 
 func TestNewRejectsInvalidParts(t *testing.T) {
-	long := strings.Repeat("x", principal.MaxPart)
+	long := strings.Repeat("x", 1024)
 	if _, err := principal.New(long, long, long); err != nil {
 		t.Errorf("parts at the limit: %v", err)
 	}
@@ -81,20 +85,20 @@ func TestNewRejectsInvalidParts(t *testing.T) {
 		"an encoded surrogate": {"i\xed\xa0\x80", "s", "c"},
 	} {
 		p, err := principal.New(parts[0], parts[1], parts[2])
-		if !errors.Is(err, principal.ErrInvalid) || p != principal.Anonymous {
+		if err == nil || p != principal.Anonymous {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 	}
 }
 
-func TestParseKeyAcceptsOnlyCanonicalKeys(t *testing.T) {
+func TestUnmarshalTextAcceptsOnlyCanonicalKeys(t *testing.T) {
 	for _, key := range []string{
 		"", "anonymous", "anonymous//", "local", "Local/", "user/", "user/i/s/c", "user/i/s/c//", "user/i//c/",
 		"user/i/%73/c/", "user/i/%2f/c/", "user/i/%/c/", "user/i/%2/c/", "user/i/{s}/c/", "user/i/../c/",
 		"user/i/s%0A/c/",
 	} {
-		if p, err := principal.ParseKey(key); !errors.Is(err, principal.ErrInvalid) {
-			t.Errorf("ParseKey(%q) = %v, %v, want ErrInvalid", key, p, err)
+		if p, err := parse(key); err == nil {
+			t.Errorf("%q is the key of %v", key, p)
 		}
 	}
 }
@@ -156,19 +160,19 @@ func TestKeysAreInjectiveAndPrefixFree(t *testing.T) {
 		if !same && strings.HasPrefix(a.Key(), b.Key()) {
 			t.Fatalf("%q starts with %q", a.Key(), b.Key())
 		}
-		if back, err := principal.ParseKey(a.Key()); err != nil || back != a {
-			t.Fatalf("ParseKey(%q) = %v, %v", a.Key(), back, err)
+		if back, err := parse(a.Key()); err != nil || back != a {
+			t.Fatalf("%q is the key of %v, %v", a.Key(), back, err)
 		}
 	})
 }
 
-func FuzzParseKey(f *testing.F) {
+func FuzzUnmarshalText(f *testing.F) {
 	for _, s := range []string{"anonymous/", "local/", "user/https%3A%2F%2Fas.example/ada/app/", "user/%2E%2E/s//",
 		"user/i/%zz//"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		if p, err := principal.ParseKey(key); err == nil && p.Key() != key {
+		if p, err := parse(key); err == nil && p.Key() != key {
 			t.Fatalf("%q parsed, but its key is %q", key, p.Key())
 		}
 	})

@@ -220,7 +220,8 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 
 // addCallers adds the callers of WhileListening.
 func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
-	callers := slices.DeleteFunc(s.changes.ListSubscribers(), principal.Principal.IsAnonymous)
+	isAnonymous := func(who principal.Principal) bool { return who == principal.Anonymous }
+	callers := slices.DeleteFunc(s.changes.ListSubscribers(), isAnonymous)
 	if len(callers) == 0 || s.followers.lists.follow == nil { // see start
 		return
 	}

@@ -314,6 +314,6 @@ func parseName(name string) (owner principal.Principal, id string, err error) {
 	for end > 0 && name[end-1] != '/' {
 		end--
 	}
-	owner, err = principal.ParseKey(name[:end])
+	err = owner.UnmarshalText([]byte(name[:end]))
 	return owner, name[end:], err
 }
