@@ -105,7 +105,7 @@ func (s *Server) build() error {
 	}
 	stored := plain
 	if shared && len(s.Keys) > 0 {
-		stored = &sealedStore{Store: plain, seals: seals, logger: logger}
+		stored = seals.Store(plain, logger)
 	}
 	c.seals, c.cursors = seals, cursors{seals}
 	c.engine = rpc.NewEngine(newFeatures(s), logger, s.middleware(plain)...)
@@ -122,7 +122,7 @@ func (s *Server) build() error {
 	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger
-	s.buildTasks(plain, seals)
+	s.buildTasks(stored)
 	peers := &rpc.PeerCache{}
 	inflight := orDefault(s.Limits.MaxInflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Seals: seals, WatchTasks: s.watchTasks,

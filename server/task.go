@@ -11,7 +11,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -152,13 +151,10 @@ func (f *taskFeature) attached(id string) *rpc.Call {
 const maxAnonymousTasks = 10_000
 
 // buildTasks sets up the store and the runner of tasks.
-func (s *Server) buildTasks(stored store.Store, seals *seal.Keys) {
+func (s *Server) buildTasks(stored store.Store) {
 	f := &s.tasks
 	f.store = tasks.Store{KV: stored, Bus: stored, PerOwner: orDefault(s.Limits.TasksPerPrincipal, 1000),
 		MaxAnonymous: maxAnonymousTasks}
-	if len(s.Keys) > 0 {
-		f.store.Seals = seals
-	}
 	r := &f.runner
 	f.store.Logger = s.logger()
 	r.Store, r.Logger, r.Lease = &f.store, s.logger(), &s.core.lease

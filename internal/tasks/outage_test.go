@@ -34,7 +34,7 @@ func TestTaskWhoseResultCannotBeStoredIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.replica(nil), f.replica(nil)
-		a.Store.KV = fullKV{f.memory}
+		a.Store.KV = fullKV{f.sealed}
 		run := begin(t, a, newTask("1"))
 		go run.End(Outcome{Result: json.RawMessage(`"` + strings.Repeat("x", 2*maxInline) + `"`)})
 		time.Sleep(10 * time.Second)
@@ -96,7 +96,7 @@ func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.replica(nil), f.replica(nil)
-		kv := &failingKV{KV: f.memory}
+		kv := &failingKV{KV: f.sealed}
 		a.Store.KV = kv
 		run := begin(t, a, newTask("1"))
 		time.Sleep(time.Second)
@@ -122,7 +122,7 @@ func TestAnOutageOfTheStoreEndsNoTask(t *testing.T) {
 	for outage := time.Second; outage < time.Minute; outage += 7 * time.Second {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t)
-			kv := &failingKV{KV: f.memory}
+			kv := &failingKV{KV: f.sealed}
 			replica := func() *Runner {
 				r := f.replica(func(*Run) { t.Error("the handler runs twice") })
 				r.Store.KV, r.Lease.KV = kv, kv
@@ -162,16 +162,20 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 		b.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		b.Store.Logger = b.Logger
 		b.Start()
-		bad := map[string][]byte{"0": []byte("garbage"), "1": []byte("{}"), "2": nil,
-			"3": f.seals.SealBytes(taskPurpose+key(ada, "3"), []byte(`{"id":7}`))}
+		bad := map[string]string{"0": "garbage", "1": "{}", "2": ""}
 		for i := range 6 {
 			beginIdle(t, a, newTask(fmt.Sprint(i)))
 		}
-		for id, value := range bad {
-			if _, err := f.memory.Put(t.Context(), key(ada, id), value, store.PutOptions{TTL: time.Hour}); err != nil {
+		put := func(s store.Store, id, value string) {
+			_, err := s.Put(t.Context(), key(ada, id), []byte(value), store.PutOptions{TTL: time.Hour})
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
+		for id, value := range bad {
+			put(f.memory, id, value)
+		}
+		put(f.sealed, "3", `{"id":7}`)
 		add := func(set, member string) {
 			if err := f.memory.Add(t.Context(), set, member, time.Hour, 100); err != nil {
 				t.Fatal(err)
@@ -216,7 +220,7 @@ func TestUnreadableTasksAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.replica(nil), f.replica(nil)
-		kv := &countingKV{KV: f.memory, reads: make(map[string]int)}
+		kv := &countingKV{KV: f.sealed, reads: make(map[string]int)}
 		b.Store.KV = kv
 		a.Start()
 		beginIdle(t, a, newTask("0"))

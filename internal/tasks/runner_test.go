@@ -36,7 +36,7 @@ var ada = func() principal.Principal {
 type fleet struct {
 	t      *testing.T
 	memory store.Store
-	seals  *seal.Keys
+	sealed store.Store // memory, with encryption
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -44,13 +44,14 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet{t: t, memory: store.NewMemory(), seals: seals}
+	memory := store.NewMemory()
+	return &fleet{t: t, memory: memory, sealed: seals.Store(memory, slog.New(slog.DiscardHandler))}
 }
 
 // replica returns a runner whose tasks run again with again.
 func (f *fleet) replica(again func(*Run)) *Runner {
 	r := &Runner{
-		Store: &Store{KV: f.memory, Bus: f.memory, Seals: f.seals, PerOwner: 100, MaxAnonymous: 100},
+		Store: &Store{KV: f.sealed, Bus: f.sealed, PerOwner: 100, MaxAnonymous: 100},
 		Lease: &lease.Lease{KV: f.memory, Shared: true, Logger: slog.New(slog.DiscardHandler)}, Max: 10,
 		Logger: slog.New(slog.DiscardHandler),
 		Again:  func(*Task) (func(*Run), bool) { return again, true },

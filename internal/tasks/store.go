@@ -28,20 +28,16 @@ var (
 )
 
 const (
-	maxConflicts  = 64       // attempts of one update
-	maxInline     = 8 << 10  // bytes of a result in the entry of its task
-	maxResult     = 12 << 20 // bytes; the KV accepts it when it is encrypted, too
-	resultPurpose = "task result "
-	taskPurpose   = "task "
+	maxConflicts = 64       // attempts of one update
+	maxInline    = 8 << 10  // bytes of a result in the entry of its task
+	maxResult    = 12 << 20 // bytes; the KV accepts it when it is encrypted, too
 )
 
 // Store keeps tasks in a KV and announces their changes on a Bus. It is safe for concurrent use.
 type Store struct {
 	KV  store.KV
 	Bus store.Bus
-	// Seals encrypt the entries; nil means that they are not encrypted.
-	Seals *seal.Keys
-	Now   func() time.Time // nil means time.Now
+	Now func() time.Time // nil means time.Now
 	// PerOwner is the maximum number of tasks of one principal. MaxAnonymous is that of all
 	// anonymous callers together.
 	PerOwner, MaxAnonymous int
@@ -157,21 +153,12 @@ func (s *Store) get(ctx context.Context, owner principal.Principal, id string) (
 	if !mayBeID(id) {
 		return nil, 0, ErrNotFound
 	}
-	name := key(owner, id)
-	item, err := s.KV.Get(ctx, name)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, 0, ErrNotFound
-	case errors.Is(err, store.ErrInvalidArgument):
-		return nil, 0, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	case err != nil:
-		return nil, 0, fmt.Errorf("cannot read the task: %w", err)
+	item, err := s.KV.Get(ctx, key(owner, id))
+	if err != nil {
+		return nil, 0, readError(err)
 	}
-	raw, err := s.open(taskPurpose+name, item.Value)
 	t := new(Task)
-	if err == nil {
-		err = jsonv2.Unmarshal(raw, t)
-	}
+	err = jsonv2.Unmarshal(item.Value, t)
 	if err == nil && (t.ID != id || t.Request.Principal != owner) {
 		err = errors.New("it is another task")
 	}
@@ -179,6 +166,17 @@ func (s *Store) get(ctx context.Context, owner principal.Principal, id string) (
 		return nil, 0, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return t, item.Version, nil
+}
+
+// readError translates an error of Get of the KV.
+func readError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrInvalidArgument), errors.Is(err, seal.ErrInvalid):
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case errors.Is(err, store.ErrNotFound):
+		return ErrNotFound
+	}
+	return fmt.Errorf("cannot read the task: %w", err)
 }
 
 // Remaining returns how long a stored task still lives. If the clock of this replica says that it lives no longer, or
@@ -244,8 +242,7 @@ func (s *Store) SaveResult(ctx context.Context, t *Task, ttl time.Duration,
 	if len(result) <= maxInline {
 		return result, nil
 	}
-	name := resultKey(t)
-	if _, err := s.KV.Put(ctx, name, s.seal(resultPurpose+name, result), store.PutOptions{TTL: ttl}); err != nil {
+	if _, err := s.KV.Put(ctx, resultKey(t), result, store.PutOptions{TTL: ttl}); err != nil {
 		return nil, fmt.Errorf("cannot store the result of the task: %w", err)
 	}
 	return nil, nil
@@ -256,19 +253,11 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 	if t.Result != nil {
 		return t.Result, nil
 	}
-	name := resultKey(t)
-	item, err := s.KV.Get(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, ErrNotFound
-	}
+	item, err := s.KV.Get(ctx, resultKey(t))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the result of the task: %w", err)
+		return nil, readError(err)
 	}
-	raw, err := s.open(resultPurpose+name, item.Value)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	return raw, nil
+	return item.Value, nil
 }
 
 // Watch returns a subscription to the changes of a task. Its messages have no content. The error is ErrNotFound if
@@ -286,32 +275,9 @@ func (s *Store) put(ctx context.Context, t *Task, ttl time.Duration, opt store.P
 		return 0, fmt.Errorf("cannot encode the task: %w", err)
 	}
 	opt.TTL = ttl
-	name := key(t.Request.Principal, t.ID)
-	version, err := s.KV.Put(ctx, name, s.seal(taskPurpose+name, raw), opt)
+	version, err := s.KV.Put(ctx, key(t.Request.Principal, t.ID), raw, opt)
 	if err != nil {
 		return 0, fmt.Errorf("cannot store the task: %w", err)
 	}
 	return version, nil
-}
-
-// seal encrypts an entry. Purpose names the entry, so that it cannot be moved to another key.
-func (s *Store) seal(purpose string, raw []byte) []byte {
-	if s.Seals == nil {
-		return raw
-	}
-	return []byte(s.Seals.Seal(purpose, raw))
-}
-
-func (s *Store) open(purpose string, entry []byte) ([]byte, error) {
-	if s.Seals == nil {
-		if len(entry) == 0 || entry[0] != '{' {
-			return nil, errors.New("it is encrypted: this replica needs the keys of the others")
-		}
-		return entry, nil
-	}
-	raw, err := s.Seals.Open(purpose, string(entry))
-	if err != nil {
-		return nil, fmt.Errorf("cannot decrypt it: %w", err)
-	}
-	return raw, nil
 }

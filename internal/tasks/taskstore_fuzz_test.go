@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,15 +68,15 @@ var modelOwners = [2]principal.Principal{principal.Anonymous, principal.Local}
 func newTaskModel(t *testing.T, encrypt bool) *taskModel {
 	m := &taskModel{t: t}
 	memory := store.NewMemory()
-	var seals *seal.Keys
 	if encrypt {
-		var err error
-		if seals, err = seal.New(bytes.Repeat([]byte{1}, 32)); err != nil {
+		seals, err := seal.New(bytes.Repeat([]byte{1}, 32))
+		if err != nil {
 			t.Fatal(err)
 		}
+		memory = seals.Store(memory, slog.New(slog.DiscardHandler))
 	}
 	for i := range m.replicas {
-		m.replicas[i] = &Store{KV: memory, Bus: memory, Seals: seals, PerOwner: modelLimit, MaxAnonymous: modelLimit}
+		m.replicas[i] = &Store{KV: memory, Bus: memory, PerOwner: modelLimit, MaxAnonymous: modelLimit}
 	}
 	return m
 }

@@ -1,4 +1,4 @@
-package server
+package seal
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -22,7 +21,7 @@ import (
 type sealedStore struct {
 	store.Store // for Delete, sets, Drop and the Bus
 
-	seals  *seal.Keys
+	seals  *Keys
 	logger *slog.Logger
 	failed loglimit.Limiter // lines about entries that no key opens
 
@@ -34,13 +33,18 @@ type sealedStore struct {
 // every request.
 const resealInterval = 10 * time.Millisecond
 
-// open decrypts an entry. The error wraps store.ErrNotFound.
+// Store returns a Store that encrypts what is in s.
+func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
+	return &sealedStore{Store: s, seals: k, logger: logger}
+}
+
+// open decrypts an entry. The error wraps store.ErrNotFound and ErrInvalid.
 func (s *sealedStore) open(ctx context.Context, purpose string, sealed []byte) (text []byte, newest bool, err error) {
 	text, newest, err = s.seals.OpenBytes(purpose, sealed)
 	if err != nil {
 		s.failed.Log(ctx, s.logger, slog.LevelWarn,
 			"stored entry ignored: none of the server's Keys decrypts it; replicas need the same Keys")
-		return nil, false, fmt.Errorf("%w: cannot decrypt the entry", store.ErrNotFound)
+		return nil, false, fmt.Errorf("%w: cannot decrypt the entry: %w", store.ErrNotFound, err)
 	}
 	return text, newest, nil
 }
