@@ -32,8 +32,7 @@ const (
 
 // results stores large results of tools.
 type results struct {
-	kv   store.KV
-	keys *seal.Keys // nil stores them as they are
+	kv store.KV // encrypts them if the host has keys
 }
 
 // newResults returns where a Host stores results: in its KV, or in memory.
@@ -44,10 +43,11 @@ func (h *Host) newResults() (*results, error) {
 		r.kv = guard.KV(h.KV)
 	}
 	if len(h.Keys) > 0 {
-		var err error
-		if r.keys, err = seal.New(h.Keys...); err != nil {
+		keys, err := seal.New(h.Keys...)
+		if err != nil {
 			return nil, fmt.Errorf("host: Keys: %w", err)
 		}
+		r.kv = keys.KV(r.kv, h.logger())
 	}
 	return r, nil
 }
@@ -134,9 +134,6 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 		return "", err
 	}
 	key := resultKey(principal, server, id)
-	if r.keys != nil {
-		value = r.keys.SealBytes(key, value)
-	}
 	if len(value) > maxResultBytes {
 		return "", store.ErrFull
 	}
@@ -187,18 +184,14 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	defer cancel()
 	key := resultKey(principal, server, strings.TrimPrefix(uri, link.ResultURI+server+"/"))
 	item, err := r.kv.Get(ctx, key)
-	value := item.Value
-	if err == nil && r.keys != nil {
-		value, _, err = r.keys.OpenBytes(key, value)
-	}
 	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, seal.ErrInvalid):
+	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", call.ErrResourceNotFound)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read a stored result: %w", err)
 	}
 	result := new(storedResult)
-	if err := schema.Decode(value, result); err != nil || result.Contents == nil {
+	if err := schema.Decode(item.Value, result); err != nil || result.Contents == nil {
 		return nil, fmt.Errorf("cannot read a stored result: %w", cmp.Or(err, errors.New("it has no contents")))
 	}
 	return result, nil

@@ -74,14 +74,17 @@ func TestStoredResultsAreBounded(t *testing.T) {
 
 func TestStoredResultsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newResults(t, make([]byte, 32))
-		r.kv = store.NewMemory()
+		memory := store.NewMemory()
+		r, err := (&Host{KV: memory, Keys: [][]byte{make([]byte, 32)}}).newResults()
+		if err != nil {
+			t.Fatal(err)
+		}
 		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := &results{kv: r.kv}
-		if item, err := r.kv.Get(t.Context(), resultKey("ada/", "s",
+		plain := &results{kv: memory}
+		if item, err := memory.Get(t.Context(), resultKey("ada/", "s",
 			strings.TrimPrefix(uri, link.ResultURI+"s/"))); err != nil ||
 			strings.Contains(string(item.Value), "secret") {
 			t.Errorf("the result is not encrypted: %v", err)

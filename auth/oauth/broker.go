@@ -72,7 +72,8 @@ type Broker struct {
 	err      error
 	base     *url.URL
 	audience string
-	values   sealedValues
+	seals    *seal.Keys
+	values   jsonValues
 	clients  clientSet
 	forms    *http.CrossOriginProtection // rejects forms that pages of other origins submit
 
@@ -121,11 +122,11 @@ func (b *Broker) build() (err error) {
 	if _, err := checkURL(b.audience); err != nil {
 		return fmt.Errorf("oauth: Broker.Audience or the URI of Broker.Resource: %w", err)
 	}
-	if b.values.seals, err = seal.New(b.Keys...); err != nil {
+	if b.seals, err = seal.New(b.Keys...); err != nil {
 		return fmt.Errorf("oauth: Broker.Keys: %w", err)
 	}
 	b.forms = http.NewCrossOriginProtection()
-	b.values.kv = guarded(b.KV, b.logger())
+	b.values.kv = b.seals.KV(guarded(b.KV, b.logger()), b.logger())
 	return nil
 }
 

@@ -282,7 +282,7 @@ func (b *Broker) sealCookie(purpose string, v any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.values.seals.Seal(purpose, raw), nil
+	return b.seals.Seal(purpose, raw), nil
 }
 
 // openCookie decodes a cookie, and reports whether the request has it.
@@ -291,7 +291,7 @@ func (b *Broker) openCookie(r *http.Request, name, purpose string, v any) bool {
 	if err != nil {
 		return false
 	}
-	raw, err := b.values.seals.Open(purpose, c.Value)
+	raw, err := b.seals.Open(purpose, c.Value)
 	return err == nil && json.Unmarshal(raw, v) == nil
 }
 
@@ -335,7 +335,7 @@ func (b *Broker) signInSession(issuer string) (*session, error) {
 		return s, nil
 	}
 	c := b.New()
-	c.Store, c.Interaction, c.Grant = &brokerStore{sealedValues: b.values}, nil, nil
+	c.Store, c.Interaction, c.Grant = &brokerStore{jsonValues: b.values}, nil, nil
 	s, err := c.newSession(b.audience)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -38,42 +37,26 @@ func guarded(kv store.KV, logger *slog.Logger) store.KV {
 	return (&rpc.StoreGuard{Logger: logger}).KV(kv)
 }
 
-// sealedValues are encrypted values of a KV. Each is bound to its key.
-type sealedValues struct {
-	kv    store.KV
-	seals *seal.Keys
-}
+// jsonValues are values of a KV that encrypts them.
+type jsonValues struct{ kv store.KV }
 
 // put stores a value as JSON.
-func (s sealedValues) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
+func (s jsonValues) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = s.kv.Put(ctx, key, s.seals.SealBytes(key, raw), opt)
+	_, err = s.kv.Put(ctx, key, raw, opt)
 	return err
 }
 
-// open decrypts a value. The error wraps store.ErrNotFound.
-func (s sealedValues) open(key string, sealed []byte) ([]byte, error) {
-	raw, _, err := s.seals.OpenBytes(key, sealed)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrNotFound, err)
-	}
-	return raw, nil
-}
-
 // get reads a value, and its version.
-func (s sealedValues) get(ctx context.Context, key string, v any) (version uint64, err error) {
+func (s jsonValues) get(ctx context.Context, key string, v any) (version uint64, err error) {
 	item, err := s.kv.Get(ctx, key)
 	if err != nil {
 		return 0, err
 	}
-	raw, err := s.open(key, item.Value)
-	if err != nil {
-		return 0, err
-	}
-	if json.Unmarshal(raw, v) != nil {
+	if json.Unmarshal(item.Value, v) != nil {
 		return 0, store.ErrNotFound // written by another version of this package
 	}
 	return item.Version, nil
@@ -82,7 +65,7 @@ func (s sealedValues) get(ctx context.Context, key string, v any) (version uint6
 // brokerStore is the [TokenStore] of one user for the server with a name. All users of the server share the
 // registration of the program: its redirect URI has the name.
 type brokerStore struct {
-	sealedValues
+	jsonValues
 	user   principal.Principal
 	server string
 }
@@ -103,11 +86,10 @@ func (b *brokerStore) Load(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, withoutNotFound(err)
 	}
-	raw, err := b.open(key, item.Value)
-	if err == nil && isRecord {
+	if isRecord {
 		err = b.remember(ctx)
 	}
-	return raw, withoutNotFound(err)
+	return item.Value, withoutNotFound(err)
 }
 
 // withoutNotFound returns nil if there is no value.
@@ -130,7 +112,7 @@ func (b *brokerStore) Save(ctx context.Context, key string, value []byte) error 
 			return err
 		}
 	}
-	_, err := b.kv.Put(ctx, key, b.seals.SealBytes(key, value), store.PutOptions{TTL: maxIdleLogin})
+	_, err := b.kv.Put(ctx, key, value, store.PutOptions{TTL: maxIdleLogin})
 	return err
 }
 

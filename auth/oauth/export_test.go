@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"syscall"
 
@@ -77,7 +78,7 @@ const MaxClients = maxClients
 func NewBrokerStore(kv store.KV, user, server string) TokenStore {
 	who, _ := principal.New("https://as.example", user, "")
 	seals, _ := seal.New(make([]byte, seal.KeySize))
-	return &brokerStore{sealedValues{kv, seals}, who, server}
+	return &brokerStore{jsonValues{seals.KV(kv, slog.New(slog.DiscardHandler))}, who, server}
 }
 
 // LockKey returns the key of the lock of a key in the KV.

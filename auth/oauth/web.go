@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -58,11 +59,10 @@ type Web struct {
 	// Timeout is how long to wait for the user, at most 10 minutes; 0 means 5 minutes.
 	Timeout time.Duration
 
-	once  sync.Once
-	err   error
-	base  *url.URL
-	kv    store.KV
-	seals *seal.Keys
+	once sync.Once
+	err  error
+	base *url.URL
+	kv   store.KV // encrypts the logins
 }
 
 const (
@@ -103,12 +103,14 @@ func (w *Web) build() (err error) {
 	case w.Timeout < 0 || w.Timeout > maxWebTimeout:
 		return fmt.Errorf("oauth: Web.Timeout must be 0 to %v", maxWebTimeout)
 	}
-	if w.seals, err = seal.New(w.Keys...); err != nil {
+	seals, err := seal.New(w.Keys...)
+	if err != nil {
 		return fmt.Errorf("oauth: Web.Keys: %w", err)
 	}
 	if w.kv = w.KV; w.kv == nil {
 		w.kv = store.NewMemory()
 	}
+	w.kv = seals.KV(w.kv, slog.Default())
 	return nil
 }
 
@@ -212,8 +214,7 @@ func (w *Web) save(ctx context.Context, user, id string, login *webLogin, opt st
 	if err != nil {
 		return err
 	}
-	key := loginKey(user, id)
-	_, err = w.kv.Put(ctx, key, w.seals.SealBytes(key, raw), opt)
+	_, err = w.kv.Put(ctx, loginKey(user, id), raw, opt)
 	return err
 }
 
@@ -223,17 +224,12 @@ func (w *Web) load(ctx context.Context, user, id string) (*webLogin, uint64, err
 	if len(id) != digest.Len {
 		return nil, 0, store.ErrNotFound
 	}
-	key := loginKey(user, id)
-	item, err := w.kv.Get(ctx, key)
+	item, err := w.kv.Get(ctx, loginKey(user, id))
 	if err != nil {
 		return nil, 0, err
 	}
-	raw, _, err := w.seals.OpenBytes(key, item.Value)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", store.ErrNotFound, err)
-	}
 	login := new(webLogin)
-	if err := json.Unmarshal(raw, login); err != nil || !time.Now().Before(login.Expires) {
+	if err := json.Unmarshal(item.Value, login); err != nil || !time.Now().Before(login.Expires) {
 		return nil, 0, store.ErrNotFound
 	}
 	return login, item.Version, nil

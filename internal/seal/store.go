@@ -13,14 +13,23 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// sealedStore is a Store that encrypts values and log entries. Each is bound to its key, so that it
-// cannot be moved to another one. Keys, topics and members of sets are not encrypted.
+// Store returns a Store that encrypts the values and log entries in s. Each is bound to its key, so that it
+// cannot be moved to another one. Keys, topics, messages and members of sets are not encrypted.
 //
-// An entry that no key opens does not exist for the server: a session that was stored before the
-// server had keys, or whose key was removed, has ended.
-type sealedStore struct {
-	store.Store // for Delete, sets, Drop and the Bus
+// An entry that no key opens does not exist: a session that was stored before the server had keys, or whose
+// key was removed, has ended. The error wraps store.ErrNotFound and ErrInvalid.
+func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
+	entries := &entries{seals: k, logger: logger}
+	return store.Join(sealedKV{s, entries}, sealedLog{s, entries}, s)
+}
 
+// KV is Store for a KV.
+func (k *Keys) KV(kv store.KV, logger *slog.Logger) store.KV {
+	return sealedKV{kv, &entries{seals: k, logger: logger}}
+}
+
+// entries decrypts entries.
+type entries struct {
 	seals  *Keys
 	logger *slog.Logger
 	failed loglimit.Limiter // lines about entries that no key opens
@@ -33,13 +42,8 @@ type sealedStore struct {
 // every request.
 const resealInterval = 10 * time.Millisecond
 
-// Store returns a Store that encrypts what is in s.
-func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
-	return &sealedStore{Store: s, seals: k, logger: logger}
-}
-
 // open decrypts an entry. The error wraps store.ErrNotFound and ErrInvalid.
-func (s *sealedStore) open(ctx context.Context, purpose string, sealed []byte) (text []byte, newest bool, err error) {
+func (s *entries) open(ctx context.Context, purpose string, sealed []byte) (text []byte, newest bool, err error) {
 	text, newest, err = s.seals.OpenBytes(purpose, sealed)
 	if err != nil {
 		s.failed.Log(ctx, s.logger, slog.LevelWarn,
@@ -50,15 +54,21 @@ func (s *sealedStore) open(ctx context.Context, purpose string, sealed []byte) (
 }
 
 // mayReseal reports whether resealInterval has passed since it last reported true.
-func (s *sealedStore) mayReseal() bool {
+func (s *entries) mayReseal() bool {
 	now, last := time.Now().UnixNano(), s.resealedAt.Load()
 	return (now-last >= int64(resealInterval) || now < last) && s.resealedAt.CompareAndSwap(last, now)
 }
 
+// sealedKV is a KV with encrypted values.
+type sealedKV struct {
+	store.KV // for sets and Delete
+	*entries
+}
+
 func valuePurpose(key string) string { return "value " + key }
 
-func (s *sealedStore) Get(ctx context.Context, key string) (store.Item, error) {
-	item, err := s.Store.Get(ctx, key)
+func (s sealedKV) Get(ctx context.Context, key string) (store.Item, error) {
+	item, err := s.KV.Get(ctx, key)
 	if err != nil {
 		return store.Item{}, err
 	}
@@ -66,14 +76,14 @@ func (s *sealedStore) Get(ctx context.Context, key string) (store.Item, error) {
 	return item, err
 }
 
-func (s *sealedStore) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	return s.Store.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
+func (s sealedKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
+	return s.KV.Put(ctx, key, s.seals.SealBytes(valuePurpose(key), value), opt)
 }
 
 // Touch also encrypts the item with the newest key if an older key encrypted it. The item then has a new
 // version, and an item in use no longer needs the older key.
-func (s *sealedStore) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
-	item, err := s.Store.Touch(ctx, key, ttl)
+func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {
+	item, err := s.KV.Touch(ctx, key, ttl)
 	if err != nil {
 		return store.Item{}, err
 	}
@@ -91,18 +101,24 @@ func (s *sealedStore) Touch(ctx context.Context, key string, ttl time.Duration) 
 	return item, nil
 }
 
+// sealedLog is a Log with encrypted entries.
+type sealedLog struct {
+	store.Log // for Drop
+	*entries
+}
+
 func entryPurpose(key store.StreamKey, seq uint64) string {
 	return "entry " + strconv.FormatUint(seq, 10) + " " + strconv.Itoa(len(key.Group)) + " " + key.Group + key.Stream
 }
 
-func (s *sealedStore) Append(
+func (s sealedLog) Append(
 	ctx context.Context, key store.StreamKey, seq uint64, entry []byte, opt store.AppendOptions,
 ) error {
-	return s.Store.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
+	return s.Log.Append(ctx, key, seq, s.seals.SealBytes(entryPurpose(key, seq), entry), opt)
 }
 
-func (s *sealedStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	entries, err := s.Store.ReadAfter(ctx, key, seq)
+func (s sealedLog) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
+	entries, err := s.Log.ReadAfter(ctx, key, seq)
 	for i := range entries {
 		if entries[i], _, err = s.open(ctx, entryPurpose(key, seq+uint64(i)+1), entries[i]); err != nil {
 			return nil, err
