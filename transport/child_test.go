@@ -234,7 +234,7 @@ func (m *monitor) wantExited(conns map[string]net.Conn) {
 }
 
 // testTimeout limits the time that a test waits for an event. Only a failing test waits so long.
-const testTimeout = 10 * time.Second
+const testTimeout = time.Minute
 
 func timeoutContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
