@@ -209,7 +209,7 @@ func (p *process) awaitExit() {
 }
 
 // eventTimeout is how long a test waits for an event that should happen at once.
-const eventTimeout = 10 * time.Second
+const eventTimeout = time.Minute
 
 // The client kills a process that ignores the end of its input and SIGTERM.
 func TestCloseKillsAStubbornProcess(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for a message that should arrive at once.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // linked has the functions of a Server for gateways.
 var linked = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()

@@ -23,7 +23,7 @@ import (
 )
 
 // patience limits the wait of a test for an immediate event.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // handlers are tools by name. Each receives and returns a text.
 type handlers map[string]func(ctx context.Context, c *rpc.Call) (any, error)

@@ -21,7 +21,7 @@ import (
 )
 
 // waitLimit is the time-out of everything that a test waits for.
-const waitLimit = 20 * time.Second
+const waitLimit = time.Minute
 
 // page is a program that does what the page does.
 type page struct {
