@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -30,10 +31,7 @@ var issuers = []string{"https://as.example.com"}
 
 // resourceOf returns a resource that accepts the given tokens.
 func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResource {
-	ada, err := principal.New(issuers[0], "ada", "editor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New(issuers[0], "ada", "editor"))(t)
 	return &auth.ProtectedResource{
 		URI: self, Issuers: issuers,
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
@@ -202,9 +200,7 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 		{"", issuers, nil, map[string]int{"key": 500}},
 	} {
 		p := &auth.ProtectedResource{URI: tc.uri, Issuers: tc.issuers, Verifier: verify, DPoP: tc.dpop}
-		if err := p.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Check())
 		for token, want := range tc.status {
 			_, rejection, response := present(p, "Bearer", token)
 			status := 0
@@ -363,9 +359,7 @@ func TestMetadataIsServed(t *testing.T) {
 	p.Scopes, p.AdvertisedScopes = []string{"mcp"}, []string{"mcp", "files:read"}
 	p.Name, p.Documentation = "Files", "https://example.com/docs"
 	p.DPoP, p.RequireDPoP = &proofs{}, true
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Check())
 	handler := p.MetadataHandler()
 	for path, want := range map[string]int{
 		"/.well-known/oauth-protected-resource":                  http.StatusOK,
@@ -386,9 +380,7 @@ func TestMetadataIsServed(t *testing.T) {
 			continue
 		}
 		var got map[string]any
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(w.Body.Bytes(), &got))
 		if diff := cmp.Diff(map[string]any{
 			"resource":              "https://mcp.example.com/public/mcp",
 			"authorization_servers": []any{"https://as.example.com", "https://as2.example.com/t"},
@@ -430,18 +422,12 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 	defer endpoint.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(endpoint.URL, "http://"), ":")
 	send := func(host, path, audience string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint.URL+path, nil))(t)
 		req.Host = host
 		if audience != "" {
 			req.Header.Set("Authorization", "Bearer "+encode([]byte(audience)))
 		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(req))(t)
 		t.Cleanup(func() { res.Body.Close() })
 		return res
 	}

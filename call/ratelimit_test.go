@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -55,9 +56,7 @@ func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 10, Burst: 3}, clock.now))
 	c := call.Description{Method: mcp.MethodCallTool, Principal: principal.Local}
 	for range 3 {
-		if err := do(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, do(c))
 	}
 	var rejected *jsonrpc.Error
 	if err := do(c); !errors.As(err, &rejected) || !strings.Contains(string(rejected.Data), `"retryAfterMs":101`) {
@@ -92,9 +91,7 @@ func TestReadsCountInTheDefaultLimit(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
 	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 1, Burst: 3}, clock.now))
 	for _, method := range []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource} {
-		if err := do(call.Description{Method: method, Principal: principal.Local}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, do(call.Description{Method: method, Principal: principal.Local}))
 	}
 	if do(call.Description{Method: mcp.MethodReadResource, Principal: principal.Local}) == nil {
 		t.Error("a read beyond the burst was let through")
@@ -104,10 +101,7 @@ func TestReadsCountInTheDefaultLimit(t *testing.T) {
 func TestLimitRateKeepsCallersApart(t *testing.T) {
 	clock := &clock{at: time.Unix(1e9, 0)}
 	do := limited(t, call.WithClock(call.RateLimit{PerSecond: 1, Burst: 1}, clock.now))
-	ada, err := principal.New("https://issuer.example.com", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://issuer.example.com", "ada", ""))(t)
 	for _, d := range []call.Description{
 		{Principal: principal.Local}, {Principal: ada}, {Source: "192.0.2.1"}, {Source: "192.0.2.2"},
 	} {
@@ -127,9 +121,7 @@ func TestLimitRateKeepsCallersApart(t *testing.T) {
 func TestLimitRateWithoutALimitLetsEverythingThrough(t *testing.T) {
 	do := limited(t, call.RateLimit{PerSecond: -1})
 	for range 5000 {
-		if err := do(call.Description{Method: mcp.MethodCallTool}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, do(call.Description{Method: mcp.MethodCallTool}))
 	}
 }
 
@@ -241,9 +233,7 @@ func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
 	shared := newRateStore()
 	all := limitedReplicas(t, 3, call.RateLimit{PerSecond: 1000, Burst: 2000, KV: shared})
 	for i := range 1500 {
-		if err := all[i%3](toolCall); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, all[i%3](toolCall))
 	}
 	// Each replica writes 8 times, and has to read what another has written.
 	if n := shared.operations.Load(); n == 0 || n > 1500/62*3 {
@@ -252,9 +242,7 @@ func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
 	alone := newRateStore()
 	one := limited(t, call.RateLimit{PerSecond: 1000, Burst: 2000, KV: alone})
 	for range 1240 {
-		if err := one(toolCall); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one(toolCall))
 	}
 	if n := alone.operations.Load(); n != 1+1240/62 { // it reads once
 		t.Errorf("%d operations for 1,240 calls at one replica", n)
@@ -332,10 +320,7 @@ func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 	shared := newRateStore()
 	limit := call.RateLimit{PerSecond: 0.01, Burst: 3, KV: shared}
 	all := limitedReplicas(t, 2, limit)
-	ada, err := principal.New("https://issuer.example", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 	for _, d := range []call.Description{
 		toolCall, {Method: mcp.MethodCallTool, Principal: ada},
 		{Method: mcp.MethodCallTool, Source: "session-1"}, {Method: mcp.MethodCallTool, Source: "session-2"},
@@ -370,9 +355,7 @@ func TestSharedRateLimitSurvivesAWrongClock(t *testing.T) {
 		t.Error("the bucket is not shared")
 	}
 	clock.advance(4 * time.Second)
-	if err := right(toolCall); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, right(toolCall))
 }
 
 // Rule R6.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -158,10 +159,7 @@ func TestResultsAfterInputRequestsAreNotCached(t *testing.T) {
 			note("60000", "public", "three")))
 		d := quiet()
 		d.Roots = noRoots
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		defer c.Close()
 		for _, want := range []string{"one", "two", "three", "three"} {
 			if got := text(t, c, "note://a"); got != want {
@@ -199,9 +197,7 @@ func TestReconnectDropsCachedResults(t *testing.T) {
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Error(err)
 		}
-		if err := c.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Ping(t.Context()))
 		if after := names(t, c); before != "one" || after != "two" {
 			t.Errorf("before %s, after %s", before, after)
 		}
@@ -223,9 +219,7 @@ func TestExpiredCursorRestartsTheList(t *testing.T) {
 			t.Errorf("second list: %s", got)
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "tools/list") != 5 {
-			t.Errorf("the server received %s", received)
-		}
+		rec.wants(t, "tools/list", 5)
 	})
 }
 
@@ -276,10 +270,7 @@ func dialBy(t *testing.T, url string, auth client.Authorizer) *client.Client {
 	t.Helper()
 	d := quiet()
 	d.Auth = auth
-	c, err := d.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -24,10 +25,7 @@ func dial(t *testing.T, scripts ...*script) (*client.Client, *recorder) {
 	t.Helper()
 	to, rec := target(scripts...)
 	d := quiet()
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { c.Close() })
 	return c, rec
 }
@@ -153,10 +151,7 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 			sent = string(message)
 		}
 	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	defer c.Close()
 	for _, test := range []struct {
 		arguments any
@@ -189,10 +184,7 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 			d := quiet()
 			d.Timeouts.Tool = 3 * time.Second
 			d.Timeouts.Max = time.Minute
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), to))(t)
 			for _, test := range []struct {
 				options []client.CallOption
 				want    time.Duration
@@ -264,9 +256,7 @@ func TestManyCallsDoNotGrowTheHeap(t *testing.T) {
 	c, _ := dial(t, modernServer())
 	calls := func(n int) uint64 {
 		for range n {
-			if _, err := c.CallTool(t.Context(), "a", map[string]int{"n": n}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.CallTool(t.Context(), "a", map[string]int{"n": n}))(t)
 		}
 		return liveHeap()
 	}
@@ -322,9 +312,7 @@ func TestConnIsDialledOnce(t *testing.T) {
 	to := client.Conn(near)
 	d := quiet()
 	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("a second Dial: %v", err)

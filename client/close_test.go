@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -47,22 +48,15 @@ func TestCloseIsIdempotent(t *testing.T) {
 			to, rec := target(s)
 			d := quiet()
 			d.OnConnectionLost = func(err error) { t.Errorf("OnConnectionLost received %v", err) }
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), to))(t)
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
-					if err := c.Close(); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, c.Close())
 				})
 			}
 			wg.Wait()
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, c.Close())
 			checkClosed(t, c)
 			rec.methods() // waits until the server has received the end of its input
 		})
@@ -81,9 +75,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Close())
 		for range 10 {
 			if err := <-results; !errors.Is(err, call.ErrClosed) {
 				t.Errorf("got %v", err)
@@ -112,9 +104,7 @@ func TestCloseEndsReconnecting(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Close())
 		for range 3 {
 			if err := <-results; !errors.Is(err, call.ErrClosed) {
 				t.Errorf("got %v", err)
@@ -123,9 +113,7 @@ func TestCloseEndsReconnecting(t *testing.T) {
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
 		}
-		if received := rec.methods(); strings.Count(received, probed) != 2 {
-			t.Errorf("the servers received %s", received)
-		}
+		rec.wants(t, probed, 2)
 		checkClosed(t, c)
 	})
 }
@@ -165,10 +153,7 @@ type process struct {
 
 func observe(t *testing.T, s *script) *process {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.Life = listener.Addr().String()
 	p := &process{t, make(chan net.Conn, 1)}
 	var accepting sync.WaitGroup
@@ -219,14 +204,9 @@ func TestCloseKillsAStubbornProcess(t *testing.T) {
 	p := child(t, s)
 	p.ExitGrace, p.TermGrace = 50*time.Millisecond, 50*time.Millisecond
 	d := quiet()
-	c, err := d.Dial(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), p))(t)
 	start := time.Now()
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, c.Close())
 	if d := time.Since(start); d < 50*time.Millisecond || d > 5*time.Second {
 		t.Errorf("Close took %v", d)
 	}
@@ -266,9 +246,7 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 				t.Errorf("it took %v", d)
 			}
 			// server/discover and initialize must not be cancelled
-			if received := rec.methods(); strings.Contains(received, "cancelled") {
-				t.Errorf("the server received %s", received)
-			}
+			rec.wants(t, "cancelled", 0)
 		})
 	}
 }
@@ -300,10 +278,7 @@ func dialHalfOpen(t *testing.T, s *script) (c *client.Client, conn *halfOpen, lo
 	d.KeepAlive = halfOpenKeepAlive
 	d.Timeouts.Tool = time.Hour
 	d.OnConnectionLost = func(err error) { lost <- err }
-	c, err := d.Dial(t.Context(), client.Conn(conn))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(d.Dial(t.Context(), client.Conn(conn)))(t)
 	t.Cleanup(func() {
 		c.Close()
 		far.Close()
@@ -350,9 +325,7 @@ func TestConnIsNotPingedByDefault(t *testing.T) {
 		c, rec := dial(t, legacyServer())
 		time.Sleep(time.Hour)
 		c.Close()
-		if received := rec.methods(); strings.Contains(received, "ping") {
-			t.Errorf("the server received %s", received)
-		}
+		rec.wants(t, "ping", 0)
 	})
 }
 
@@ -362,18 +335,13 @@ func TestBusyConnectionIsNotPinged(t *testing.T) {
 		to, rec := target(legacyServer())
 		d := quiet()
 		d.KeepAlive = 10 * time.Second
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		for range 20 {
 			names(t, c)
 			time.Sleep(7 * time.Second)
 		}
 		c.Close()
-		if received := rec.methods(); strings.Contains(received, "ping") {
-			t.Errorf("the server received %s", received)
-		}
+		rec.wants(t, "ping", 0)
 	})
 }
 
@@ -403,10 +371,7 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 	defer s.Close()
 	d := quiet()
 	d.Revision, d.KeepAlive = mcp.V20250618, 20*time.Millisecond
-	c, err := d.Dial(t.Context(), client.URL(s.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	for range 3 {
 		select {
 		case <-pinged:
@@ -415,9 +380,7 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 		}
 	}
 	for begin := time.Now(); sessions.Load() < 2; { // until the client has received the status of the ping
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-			t.Fatalf("%q, %v", text, err)
-		}
+		wantCalled(t, c, "a")
 		if time.Since(begin) > 10*time.Second {
 			t.Fatal("the client began no new session")
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -189,22 +190,20 @@ func modernAndLegacy(probe string) script {
 
 func TestDialFindsTheEra(t *testing.T) {
 	for _, test := range matrix() {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				to, rec := target(&test.server)
-				d := quiet()
-				d.Revision = test.pinned
-				start := time.Now()
-				c, err := d.Dial(t.Context(), to)
-				if took := time.Since(start); took != test.takes {
-					t.Errorf("Dial took %v, want %v", took, test.takes)
-				}
-				test.check(t, c, err)
-				received := strings.TrimSuffix(rec.methods(), " tools/call")
-				if received != test.received {
-					t.Errorf("the server received %s, want %s", received, test.received)
-				}
-			})
+		inBubble(t, test.name, func(t *testing.T) {
+			to, rec := target(&test.server)
+			d := quiet()
+			d.Revision = test.pinned
+			start := time.Now()
+			c, err := d.Dial(t.Context(), to)
+			if took := time.Since(start); took != test.takes {
+				t.Errorf("Dial took %v, want %v", took, test.takes)
+			}
+			test.check(t, c, err)
+			received := strings.TrimSuffix(rec.methods(), " tools/call")
+			if received != test.received {
+				t.Errorf("the server received %s, want %s", received, test.received)
+			}
 		})
 	}
 }
@@ -232,9 +231,7 @@ func (test *compat) check(t *testing.T, c *client.Client, err error) {
 	if got := c.Server().Info.Name; got != name && got != "" {
 		t.Errorf("the server's name is %q, want %q", got, name)
 	}
-	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-		t.Errorf("CallTool: %q, %v", text, err)
-	}
+	wantCalled(t, c, "a")
 }
 
 // The outcome must not depend on the timing of real processes.
@@ -276,10 +273,7 @@ func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 			test.server.Answers["tools/call"] = []string{requests}
 			to, rec := target(test.server)
 			d := quiet()
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), to))(t)
 			defer c.Close()
 			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 				t.Error(err)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -76,35 +77,33 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 		"an unknown revision": {answers: []string{strings.Replace(initialized, "2025-06-18", "2024-10-07", 1)},
 			offers: "2025-11-25", fails: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := legacyServer()
-				s.Answers["initialize"] = test.answers
-				d := quiet()
-				d.Revision = test.pinned
-				var mu sync.Mutex
-				var offers []string
-				d.Trace = func(sent bool, message []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					if m := offered.FindSubmatch(message); sent && m != nil {
-						offers = append(offers, string(m[1]))
-					}
+		inBubble(t, name, func(t *testing.T) {
+			s := legacyServer()
+			s.Answers["initialize"] = test.answers
+			d := quiet()
+			d.Revision = test.pinned
+			var mu sync.Mutex
+			var offers []string
+			d.Trace = func(sent bool, message []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				if m := offered.FindSubmatch(message); sent && m != nil {
+					offers = append(offers, string(m[1]))
 				}
-				to, _ := target(s)
-				c, err := d.Dial(t.Context(), to)
-				if err == nil {
-					callTwice(t, c)
-					c.Close()
-				}
-				if got := strings.Join(offers, " "); got != test.offers || (err != nil) != test.fails {
-					t.Errorf("offered %s, want %s; error %v", got, test.offers, err)
-				}
-				if err != nil && name == "rejects all" &&
-					!strings.Contains(err.Error(), "Unsupported protocol version") {
-					t.Error(err)
-				}
-			})
+			}
+			to, _ := target(s)
+			c, err := d.Dial(t.Context(), to)
+			if err == nil {
+				callTwice(t, c)
+				c.Close()
+			}
+			if got := strings.Join(offers, " "); got != test.offers || (err != nil) != test.fails {
+				t.Errorf("offered %s, want %s; error %v", got, test.offers, err)
+			}
+			if err != nil && name == "rejects all" &&
+				!strings.Contains(err.Error(), "Unsupported protocol version") {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -138,10 +137,7 @@ func TestStatusAboutAnotherVersionIsNotFollowedByOlderRevisions(t *testing.T) {
 
 func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	// An address without a listener.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	answering := func(status int, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
@@ -164,9 +160,7 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	defer secure.Close()
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	script := filepath.Join(t.TempDir(), "server")
-	if err := os.WriteFile(script, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, nil, 0o600))
 	for name, c := range map[string]struct {
 		target client.Target
 		stage  string
@@ -251,10 +245,7 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 			OnLog:            func(context.Context, mcp.LoggingMessageParams) { panic("log") },
 			OnConnectionLost: func(error) { defer close(lost); panic("lost") },
 		}
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Error(err)
 		}
@@ -286,12 +277,18 @@ func impatient() client.Dialer {
 	return d
 }
 
+// wantCalled fails the test unless a tool can be called.
+func wantCalled(t *testing.T, c *client.Client, tool string) {
+	t.Helper()
+	if text, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || text != "called" {
+		t.Errorf("%s in %s: %q, %v", tool, c.Revision(), text, err)
+	}
+}
+
 // callTwice calls a tool, and pings, which is another method in each era.
 func callTwice(t *testing.T, c *client.Client) {
 	t.Helper()
-	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-		t.Errorf("%s: CallTool: %q, %v", c.Revision(), text, err)
-	}
+	wantCalled(t, c, "a")
 	if err := c.Ping(t.Context()); err != nil {
 		t.Errorf("%s: Ping: %v", c.Revision(), err)
 	}
@@ -305,10 +302,7 @@ func TestProcessThatStartsSlowlyIsModern(t *testing.T) {
 	s.Answers["tools/call"] = []string{called, "!exit 1 crash"}
 	d := quiet()
 	d.Timeouts.Probe = time.Second // the process answers within it, once it runs
-	c, err := d.Dial(t.Context(), child(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), child(t, s)))(t)
 	defer c.Close()
 	for range 2 { // each process starts slowly
 		callTwice(t, c)
@@ -336,9 +330,7 @@ func TestSilentProcessIsRecognizedByWhatItReads(t *testing.T) {
 	d.Timeouts.Start = time.Hour
 	c, err := d.Dial(ctx, child(t, &script{Delay: 20 * time.Millisecond, Pins: true,
 		Answers: answers("server/discover", "", "initialize", initialized)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	callTwice(t, c)
 }
@@ -350,10 +342,7 @@ func TestProcessThatDoesNotReadGetsTheHandshakeAfterStart(t *testing.T) {
 	d := impatient()
 	d.Timeouts.Start = time.Millisecond
 	d.Timeouts.Initialize = 20 * time.Second
-	c, err := d.Dial(t.Context(), child(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), child(t, s)))(t)
 	defer c.Close()
 	callTwice(t, c) // in the era that the handshake has selected
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -39,14 +40,9 @@ func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 // stored returns the Discovery of a client, after a round trip through JSON.
 func stored(t *testing.T, c *client.Client) *client.Discovery {
 	t.Helper()
-	raw, err := json.Marshal(c.Discovery())
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(c.Discovery()))(t)
 	d := new(client.Discovery)
-	if err := json.Unmarshal(raw, d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, d))
 	return d
 }
 
@@ -62,19 +58,13 @@ func dialStored(t *testing.T, before, now *mock, d client.Dialer) *client.Client
 		return current
 	}))
 	t.Cleanup(s.Close)
-	first, err := d.Dial(t.Context(), client.URL(s.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	d.Discovery = stored(t, first)
 	first.Close()
 	mu.Lock()
 	current = now
 	mu.Unlock()
-	c, err := d.Dial(t.Context(), client.URL(s.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	t.Cleanup(func() { c.Close() })
 	if received := now.methods(); received != "" {
 		t.Errorf("Dial sent %s", received)
@@ -122,9 +112,7 @@ func TestDialWithDiscoverySendsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := dialStored(t, c.before, c.now, quiet())
-			if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
-				t.Errorf("%q, %v", text, err)
-			}
+			wantCalled(t, got, "a")
 			if all := names(t, got); all != "a" {
 				t.Errorf("tools %s", all)
 			}
@@ -165,8 +153,8 @@ func TestStaleDiscoveryIsCorrected(t *testing.T) {
 				if all := names(t, got); all != "a" {
 					t.Errorf("tools %s", all)
 				}
-			} else if text, err := client.CallTool[string](t.Context(), got, "a", nil); err != nil || text != "called" {
-				t.Errorf("%q, %v", text, err)
+			} else {
+				wantCalled(t, got, "a")
 			}
 			if received := c.now.methods(); received != c.received {
 				t.Errorf("the server received %s, want %s", received, c.received)
@@ -187,9 +175,7 @@ func TestStaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
 	if !errors.As(err, &reported) || reported.Code != -32603 {
 		t.Errorf("got %v", err)
 	}
-	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-		t.Errorf("the next call: %q, %v", text, err)
-	}
+	wantCalled(t, c, "a")
 	if received := now.methods(); received != "tools/call "+probed+" "+handshaken+" tools/call" {
 		t.Errorf("the server received %s", received)
 	}
@@ -279,31 +265,21 @@ func TestDiscoveryOnStreamsConnectsWithTheFirstRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				to, _ := target(s)
 				d := quiet()
-				first, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				first := must.Get(d.Dial(t.Context(), to))(t)
 				d.Discovery = stored(t, first)
 				first.Close()
 				to, rec := target(other)
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), to))(t)
 				if received := rec.methods(); received != "" || c.Revision() != first.Revision() {
 					t.Errorf("Dial sent %s", received)
 				}
 				begin := time.Now()
-				if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-					t.Errorf("%s, then %s: %q, %v", name, otherName, text, err)
-				}
+				wantCalled(t, c, "a")
 				if took := time.Since(begin); took > 0 {
 					t.Errorf("%s, then %s: the call took %v", name, otherName, took)
 				}
 				c.Close()
-				if received := rec.methods(); strings.Count(received, "tools/call") != 1 {
-					t.Errorf("the server received %s", received)
-				}
+				rec.wants(t, "tools/call", 1)
 			})
 		}
 	}
@@ -323,10 +299,7 @@ func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 		}
 		d.Discovery = stored(t, first)
 		first.Close()
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		begin = time.Now()
 		if err := c.Ping(t.Context()); err != nil || time.Since(begin) > 0 {
 			t.Errorf("%v after %v", err, time.Since(begin))

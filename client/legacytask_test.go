@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -65,46 +66,40 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 		"forbidden, StartTool": {mcp.TaskForbidden, true, true, []string{plain}},
 		"unknown, StartTool":   {"sometimes", true, true, []string{plain}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := sessionTasks(tc.support, sessionState("working"), sessionState("completed"))
-				switch {
-				case len(tc.calls) == 2:
-					s.Answers["tools/call"] = append([]string{mustBeTasks}, s.Answers["tools/call"]...)
-				case tc.calls[0] == plain:
-					s.Answers["tools/call"] = []string{outcome}
+		inBubble(t, name, func(t *testing.T) {
+			s := sessionTasks(tc.support, sessionState("working"), sessionState("completed"))
+			switch {
+			case len(tc.calls) == 2:
+				s.Answers["tools/call"] = append([]string{mustBeTasks}, s.Answers["tools/call"]...)
+			case tc.calls[0] == plain:
+				s.Answers["tools/call"] = []string{outcome}
+			}
+			c, out := dialTask(t, inSession, s)
+			if tc.listed {
+				must.Check(t, drain(c.Tools(t.Context())))
+			}
+			start := time.Now()
+			var result *mcp.CallToolResult
+			var err error
+			if tc.start {
+				var task *client.Task
+				if task, err = c.StartTool(t.Context(), "a", nil); err == nil {
+					result, err = task.Wait(t.Context())
 				}
-				c, out := dialTask(t, inSession, s)
-				if tc.listed {
-					for _, err := range c.Tools(t.Context()) {
-						if err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				start := time.Now()
-				var result *mcp.CallToolResult
-				var err error
-				if tc.start {
-					var task *client.Task
-					if task, err = c.StartTool(t.Context(), "a", nil); err == nil {
-						result, err = task.Wait(t.Context())
-					}
-				} else {
-					result, err = c.CallTool(t.Context(), "a", nil)
-				}
-				if err != nil || len(result.Content) != 1 {
-					t.Fatalf("%+v, %v", result, err)
-				}
-				if got := out.of("tools/call"); !slices.Equal(got, tc.calls) {
-					t.Errorf("tools/call %q, want %q", got, tc.calls)
-				}
-				if task := slices.Contains(tc.calls, asTask); task != (len(out.of("tasks/result")) == 1) {
-					t.Errorf("tasks/result %q", out.of("tasks/result"))
-				} else if took := time.Since(start); task && (took < 4*time.Second || took > 4400*time.Millisecond) {
-					t.Errorf("two polls took %v, want 2 x 2s and up to 10%% more", took)
-				}
-			})
+			} else {
+				result, err = c.CallTool(t.Context(), "a", nil)
+			}
+			if err != nil || len(result.Content) != 1 {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if got := out.of("tools/call"); !slices.Equal(got, tc.calls) {
+				t.Errorf("tools/call %q, want %q", got, tc.calls)
+			}
+			if task := slices.Contains(tc.calls, asTask); task != (len(out.of("tasks/result")) == 1) {
+				t.Errorf("tasks/result %q", out.of("tasks/result"))
+			} else if took := time.Since(start); task && (took < 4*time.Second || took > 4400*time.Millisecond) {
+				t.Errorf("two polls took %v, want 2 x 2s and up to 10%% more", took)
+			}
 		})
 	}
 }
@@ -117,8 +112,7 @@ func TestToolMayStopRunningAsTask(t *testing.T) {
 			s.Answers["tools/list"] = []string{sessionList(mcp.TaskRequired), sessionList(mcp.TaskForbidden)}
 			s.Answers["tools/call"] = []string{mustBeTasks, again}
 			c, out := dialTask(t, inSession, s)
-			for range c.Tools(t.Context()) {
-			}
+			names(t, c)
 			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != (name == "accepted") {
 				t.Error(err)
 			}
@@ -140,9 +134,7 @@ func TestCallOfUnknownToolIsNotRepeated(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := out.of("tools/call"); len(got) != 2 {
-		t.Errorf("tools/call %q", got)
-	}
+	out.wants(t, "tools/call", 2)
 }
 
 // A client must not ask for tasks if the server does not declare them.
@@ -155,8 +147,7 @@ func TestServerWithoutTasksGetsPlainCalls(t *testing.T) {
 			s.Answers["initialize"] = []string{strings.Replace(s.Answers["initialize"][0], ","+coreTasks, declared, 1)}
 			s.Answers["tools/call"] = []string{outcome}
 			c, out := dialTask(t, inSession, s)
-			for range c.Tools(t.Context()) {
-			}
+			names(t, c)
 			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 				t.Error(err)
 			}
@@ -175,11 +166,8 @@ func TestServerMayIgnoreRequestForTask(t *testing.T) {
 	s := sessionTasks(mcp.TaskRequired)
 	s.Answers["tools/call"] = []string{outcome}
 	c, _ := dialTask(t, inSession, s)
-	for range c.Tools(t.Context()) {
-	}
-	if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-		t.Errorf("%q, %v", text, err)
-	}
+	names(t, c)
+	wantCalled(t, c, "a")
 }
 
 func TestOutcomesOfTasksInSessions(t *testing.T) {
@@ -220,21 +208,18 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 		"connection lost, 2": {[]string{sessionState("completed")}, []string{"!close"},
 			func(err error) bool { return err == nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := sessionTasks(mcp.TaskRequired, tc.states...)
-				s.Answers["tasks/result"] = tc.results
-				next := sessionTasks(mcp.TaskRequired, sessionState("completed"))
-				c, out := dialTask(t, inSession, s, next)
-				for range c.Tools(t.Context()) {
-				}
-				if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
-					t.Errorf("%v", err)
-				}
-				if got := len(out.of("tasks/cancel")); (got == 1) != (name == "dreaming" || name == "another task") {
-					t.Errorf("%d requests to cancel", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := sessionTasks(mcp.TaskRequired, tc.states...)
+			s.Answers["tasks/result"] = tc.results
+			next := sessionTasks(mcp.TaskRequired, sessionState("completed"))
+			c, out := dialTask(t, inSession, s, next)
+			names(t, c)
+			if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
+				t.Errorf("%v", err)
+			}
+			if got := len(out.of("tasks/cancel")); (got == 1) != (name == "dreaming" || name == "another task") {
+				t.Errorf("%d requests to cancel", got)
+			}
 		})
 	}
 }
@@ -252,8 +237,7 @@ func TestCancelOfTaskInSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sessionTasks(mcp.TaskRequired, sessionState("working"))
 		c, out := dialTask(t, inSession, s)
-		for range c.Tools(t.Context()) {
-		}
+		names(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if _, err := c.CallTool(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
@@ -267,28 +251,18 @@ func TestCancelOfTaskInSession(t *testing.T) {
 		s := sessionTasks(mcp.TaskRequired, sessionState("completed"))
 		s.Answers["tasks/cancel"] = []string{forgotten}
 		c, _ := dialTask(t, inSession, s)
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := task.Cancel(t.Context()); err != nil {
-			t.Error(err)
-		}
+		task := must.Get(c.Task("t"))(t)
+		must.Check(t, task.Cancel(t.Context()))
 	})
 	t.Run("by a server that cannot", func(t *testing.T) {
 		s := sessionTasks(mcp.TaskRequired, sessionState("working"))
 		s.Answers["initialize"] = []string{strings.Replace(s.Answers["initialize"][0], `"cancel":{},`, ``, 1)}
 		c, out := dialTask(t, inSession, s)
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task("t"))(t)
 		if err := task.Cancel(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%v, want ErrUnsupported", err)
 		}
-		if got := out.of("tasks/cancel"); got != nil {
-			t.Errorf("tasks/cancel %q", got)
-		}
+		out.wants(t, "tasks/cancel", 0)
 	})
 }
 
@@ -305,44 +279,41 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 		"too late": {7 * time.Second, 0, 6 * time.Second, ""},
 	} {
 		for _, start := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/StartTool %t", name, start), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := sessionTasks(mcp.TaskRequired, sessionState("working"))
-					s.After = map[string]time.Duration{"tools/call": tc.after}
-					var notified []string
-					c, out := dialTask(t, func(d *client.Dialer) {
-						inSession(d)
-						trace := d.Trace
-						d.Trace = func(sent bool, raw []byte) {
-							trace(sent, raw)
-							if sent && strings.Contains(string(raw), "notifications/cancelled") {
-								notified = append(notified, string(raw))
-							}
+			inBubble(t, fmt.Sprintf("%s/StartTool %t", name, start), func(t *testing.T) {
+				s := sessionTasks(mcp.TaskRequired, sessionState("working"))
+				s.After = map[string]time.Duration{"tools/call": tc.after}
+				var notified []string
+				c, out := dialTask(t, func(d *client.Dialer) {
+					inSession(d)
+					trace := d.Trace
+					d.Trace = func(sent bool, raw []byte) {
+						trace(sent, raw)
+						if sent && strings.Contains(string(raw), "notifications/cancelled") {
+							notified = append(notified, string(raw))
 						}
-					}, s)
-					for range c.Tools(t.Context()) {
 					}
-					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					defer cancel()
-					began := time.Now()
-					var err error
-					if start {
-						_, err = c.StartTool(ctx, "a", nil)
-					} else {
-						_, err = c.CallTool(ctx, "a", nil)
-					}
-					took := time.Since(began)
-					var unknown *client.TaskError
-					errors.As(err, &unknown)
-					if !errors.Is(err, context.DeadlineExceeded) || took != tc.took ||
-						(unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
-						t.Errorf("%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
-					}
-					time.Sleep(5 * time.Second) // a later response has no effect
-					if got := len(out.of("tasks/cancel")); got != tc.cancels || len(notified) != 0 {
-						t.Errorf("%d requests to cancel, want %d; %q", got, tc.cancels, notified)
-					}
-				})
+				}, s)
+				names(t, c)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				began := time.Now()
+				var err error
+				if start {
+					_, err = c.StartTool(ctx, "a", nil)
+				} else {
+					_, err = c.CallTool(ctx, "a", nil)
+				}
+				took := time.Since(began)
+				var unknown *client.TaskError
+				errors.As(err, &unknown)
+				if !errors.Is(err, context.DeadlineExceeded) || took != tc.took ||
+					(unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
+					t.Errorf("%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
+				}
+				time.Sleep(5 * time.Second) // a later response has no effect
+				if got := len(out.of("tasks/cancel")); got != tc.cancels || len(notified) != 0 {
+					t.Errorf("%d requests to cancel, want %d; %q", got, tc.cancels, notified)
+				}
 			})
 		}
 	}
@@ -350,10 +321,7 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 
 func TestOlderRevisionsHaveNoTasks(t *testing.T) {
 	c, out := dialTask(t, nil, legacyServer())
-	task, err := c.Task("t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(c.Task("t"))(t)
 	if _, err := task.Wait(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v, want ErrUnsupported", err)
 	}
@@ -362,7 +330,5 @@ func TestOlderRevisionsHaveNoTasks(t *testing.T) {
 			t.Errorf("Task accepts an id with %d bytes", len(id))
 		}
 	}
-	if got := out.of("tasks/get"); got != nil {
-		t.Errorf("tasks/get %q", got)
-	}
+	out.wants(t, "tasks/get", 0)
 }

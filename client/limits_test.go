@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -65,9 +66,7 @@ func TestResponseOverALimitEndsItsCall(t *testing.T) {
 	for name, result := range excesses() {
 		check := func(t *testing.T, how string, c *client.Client, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -106,10 +105,7 @@ func TestBatchOverALimitEndsItsCalls(t *testing.T) {
 		to, _ := target(s)
 		d := patient()
 		d.Revision = mcp.V20250326
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		var calls sync.WaitGroup
 		for range 2 {
 			calls.Go(func() {
@@ -147,10 +143,7 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 				var log bytes.Buffer
 				d := quiet()
 				d.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), to))(t)
 				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 					t.Errorf("%s: %v", flood, err)
 				}
@@ -233,11 +226,8 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 				otherwise: status(404, "")},
 		} {
 			t.Run(test.name+"/"+era, func(t *testing.T) {
-				c, err := m.dial(t, quiet())
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = c.CallTool(t.Context(), "a", nil)
+				c := must.Get(m.dial(t, quiet()))(t)
+				_, err := c.CallTool(t.Context(), "a", nil)
 				var overload *call.OverloadError
 				if !errors.As(err, &overload) || overload.Limit != test.limit || overload.RetryAfter != test.want {
 					t.Errorf("got %v, %+v, want %q after %v", err, overload, test.limit, test.want)
@@ -279,24 +269,22 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 		{"no data", `"error":{"code":-32603,"message":"too many calls: try again in 50ms"}`, "", 0, false},
 	} {
 		for _, s := range []*script{modernServer(), legacyServer()} {
-			t.Run(test.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s.Answers["tools/call"] = []string{test.members}
-					c, _ := dial(t, s)
-					defer c.Close()
-					_, err := c.CallTool(t.Context(), "a", nil)
-					var overload *call.OverloadError
-					if errors.As(err, &overload) != test.overload {
-						t.Fatalf("got %v, want overload: %v", err, test.overload)
-					}
-					if test.overload && (overload.Limit != test.limit || overload.RetryAfter != test.want) {
-						t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
-					}
-					var reported *jsonrpc.Error
-					if !errors.As(err, &reported) {
-						t.Errorf("the error of the server is not there: %v", err)
-					}
-				})
+			inBubble(t, test.name, func(t *testing.T) {
+				s.Answers["tools/call"] = []string{test.members}
+				c, _ := dial(t, s)
+				defer c.Close()
+				_, err := c.CallTool(t.Context(), "a", nil)
+				var overload *call.OverloadError
+				if errors.As(err, &overload) != test.overload {
+					t.Fatalf("got %v, want overload: %v", err, test.overload)
+				}
+				if test.overload && (overload.Limit != test.limit || overload.RetryAfter != test.want) {
+					t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
+				}
+				var reported *jsonrpc.Error
+				if !errors.As(err, &reported) {
+					t.Errorf("the error of the server is not there: %v", err)
+				}
 			})
 		}
 	}
@@ -308,9 +296,7 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,` + called + `}]`
 	check := func(t *testing.T, c *client.Client, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -328,14 +314,12 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 		if r.Modern() {
 			s = modernServer()
 		}
-		t.Run("stream, "+string(r), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s.Answers["tools/call"] = []string{"!lines " + batch}
-				to, _ := target(s)
-				d := patient()
-				c, err := d.Dial(t.Context(), to)
-				check(t, c, err)
-			})
+		inBubble(t, "stream, "+string(r), func(t *testing.T) {
+			s.Answers["tools/call"] = []string{"!lines " + batch}
+			to, _ := target(s)
+			d := patient()
+			c, err := d.Dial(t.Context(), to)
+			check(t, c, err)
 		})
 	}
 	for how, m := range answeringCalls(batch) {

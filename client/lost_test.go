@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -70,10 +71,7 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 		lost := make(chan error, 10)
 		d := quiet()
 		d.OnConnectionLost = func(err error) { lost <- err }
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		conns[0].Close()
 		if err := <-lost; !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("OnConnectionLost received %v", err)
@@ -173,10 +171,7 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 			d := &client.Dialer{Revision: mcp.V20241105, HTTPClient: endpoint.Client()}
 			d.Discovery = &client.Discovery{Target: endpoint.URL, Revision: mcp.V20241105, HTTPWithSSE: true,
 				ReceivedAt: time.Now()}
-			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 			defer c.Close()
 			got, err := client.CallTool[string](t.Context(), c, "echo", nil)
 			served := err == nil && got == "done"
@@ -263,10 +258,7 @@ func dialHTTP(t *testing.T, h http.Handler) *client.Client {
 	t.Cleanup(s.Close)
 	d := quiet()
 	d.HTTPClient = s.Client()
-	c, err := d.Dial(t.Context(), client.URL(s.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -277,9 +269,7 @@ func TestExpiredSessionIsReplaced(t *testing.T) {
 	c := dialHTTP(t, s)
 	for i := range int32(3) {
 		s.expired.Store(true)
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-			t.Errorf("%q, %v", text, err)
-		}
+		wantCalled(t, c, "a")
 		if s.executed.Load() != i+1 || s.sessions.Load() != i+2 {
 			t.Errorf("%d calls ran in %d sessions", s.executed.Load(), s.sessions.Load())
 		}
@@ -330,11 +320,7 @@ func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) || calls.Load() != 1 {
 		t.Errorf("the client sent %d calls, error %v", calls.Load(), err)
 	}
-	for _, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	must.Check(t, drain(c.Tools(t.Context())))
 	if lists.Load() != 2 {
 		t.Errorf("the client requested the list %d times, want 2", lists.Load())
 	}
@@ -408,11 +394,7 @@ func TestListsAreRequestedAgainInANewSession(t *testing.T) {
 	s := &legacyHTTP{lost: &rejected}
 	c := dialHTTP(t, s)
 	s.expired.Store(true)
-	for _, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	must.Check(t, drain(c.Tools(t.Context())))
 	if s.sessions.Load() != 2 {
 		t.Errorf("%d sessions", s.sessions.Load())
 	}
@@ -455,10 +437,7 @@ func TestOnConnectionLostIsCalledIfTheServerExitsRightAfterTheDial(t *testing.T)
 				d := quiet()
 				lost := make(chan error, 2)
 				d.OnConnectionLost = func(err error) { lost <- err }
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), to))(t)
 				synctest.Wait()
 				if len(lost) != 1 {
 					t.Errorf("OnConnectionLost was called %d times, want 1", len(lost))

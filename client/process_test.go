@@ -21,6 +21,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -33,10 +34,7 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 	d := quiet()
 	lost := make(chan error, 10)
 	d.OnConnectionLost = func(err error) { lost <- err }
-	c, err := d.Dial(t.Context(), child(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), child(t, s)))(t)
 	defer c.Close()
 	for i := range 3 {
 		_, err := c.CallTool(t.Context(), "a", nil)
@@ -59,16 +57,10 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 
 // Two processes of one target do not run at the same time.
 func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	accept := func() net.Conn {
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(listener.Accept())(t)
 		return conn
 	}
 	s := withToolAnswers("!mute")
@@ -76,19 +68,14 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	p := child(t, s)
 	p.ExitGrace, p.TermGrace = 50*time.Millisecond, 50*time.Millisecond
 	d := quiet()
-	c, err := d.Dial(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), p))(t)
 	defer c.Close()
 	first := accept()
 	defer first.Close()
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("got %v", err)
 	}
-	if err := c.Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, c.Ping(t.Context()))
 	second := accept()
 	defer second.Close()
 	first.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // the process must have exited already
@@ -100,10 +87,7 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 
 func executed(t *testing.T, file string) int {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile(file))(t)
 	return strings.Count(string(raw), "\n")
 }
 
@@ -179,14 +163,11 @@ func TestEndlessLineIsLimited(t *testing.T) {
 	d := quiet()
 	d.MaxMessage = 256 << 10
 	flood := withToolAnswers("!flood")
-	c, err := d.Dial(t.Context(), child(t, flood))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), child(t, flood)))(t)
 	defer c.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = c.CallTool(t.Context(), "a", nil)
+	_, err := c.CallTool(t.Context(), "a", nil)
 	runtime.ReadMemStats(&after)
 	var tooLarge *transport.MessageTooLargeError
 	if !errors.As(err, &tooLarge) || tooLarge.Limit != 256<<10 {
@@ -208,13 +189,8 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 		defer mu.Unlock()
 		fmt.Fprintf(&seen, "%v %s\n", sent, message)
 	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
+	must.Check(t, c.Ping(t.Context()))
 	c.Close()
 	mu.Lock()
 	defer mu.Unlock()
@@ -236,10 +212,7 @@ func TestGarbageIsLoggedAndSkipped(t *testing.T) {
 	var logged bytes.Buffer
 	to, _ := target(&script{Greeting: []string{"Listening on stdio"}, Answers: answers("server/discover", discovered)})
 	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	c.Close()
 	if !strings.Contains(logged.String(), "ignored") {
 		t.Errorf("the log is %q, want it to report an ignored message", &logged)
@@ -273,15 +246,9 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", code) }
 	}
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
-	noise, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noise := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { noise.Close() })
 	go func() {
 		for {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -30,10 +31,7 @@ func dialTraced(t *testing.T, s *script) (c *client.Client, sent *string) {
 			*sent = string(message)
 		}
 	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { c.Close() })
 	return c, sent
 }
@@ -211,10 +209,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 		var log syncbuffer.Buffer
 		d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil)), Middleware: pass}
 		to, _ := target(s)
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		t.Cleanup(func() { c.Close() })
 		if info := c.Server(); info.Info.Name != "s" || info.Info.Title != "" || info.Capabilities.Tools == nil ||
 			info.Capabilities.Prompts == nil || info.Capabilities.Resources == nil || info.Capabilities.Logging != nil {
@@ -222,9 +217,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 		}
 		var tools []*mcp.Tool
 		for tool, err := range c.Tools(t.Context(), client.WithSource()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			tools = append(tools, tool)
 		}
 		if len(tools) != 2 || tools[0].Description != "cut \ufffd" || tools[1].Name != "c" ||
@@ -232,10 +225,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			tools[1].OutputSchema != nil || !strings.Contains(string(tools[1].Source), `"future":{"x":[1]}`) {
 			t.Errorf("%+v", tools)
 		}
-		result, err := c.CallTool(t.Context(), "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(c.CallTool(t.Context(), "a", nil))(t)
 		got, _ := json.Marshal(result.Content)
 		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �",` +
 			`"annotations":{"audience":["user"]}},{"type":"image","data":"/+8=","mimeType":"image/png"},` +
@@ -252,9 +242,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 		if err != nil || len(prompt.Messages) != 1 {
 			t.Errorf("%+v, %v", prompt, err)
 		}
-		if err := drain(c.Prompts(t.Context())); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, drain(c.Prompts(t.Context())))
 		completion, err := c.Complete(t.Context(), mcp.CompleteParams{})
 		if err != nil || !slices.Equal(completion.Values, []string{"a"}) || completion.Total != nil {
 			t.Errorf("%+v, %v", completion, err)
@@ -282,15 +270,10 @@ func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 	var log syncbuffer.Buffer
 	d := &client.Dialer{Revision: mcp.V20260728, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	to, _ := target(s)
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { c.Close() })
 	for range 3 {
-		if err := drain(c.Tools(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, drain(c.Tools(t.Context())))
 	}
 	if strings.Count(log.String(), "part=tools[0](a).title") != 1 ||
 		strings.Count(log.String(), "must not be empty") != 1 {
@@ -328,9 +311,7 @@ func TestLogLevelThatCouldNotBeSetIsSetAgain(t *testing.T) {
 	}}
 	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20251125))
 	for range 3 {
-		if _, err := c.CallTool(t.Context(), "t", nil, client.WithLogLevel(mcp.LevelDebug)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "t", nil, client.WithLogLevel(mcp.LevelDebug)))(t)
 	}
 	if n := requests.Load(); n != 2 {
 		t.Errorf("logging/setLevel was sent %d times, want once more after the error", n)

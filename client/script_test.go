@@ -15,9 +15,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -200,6 +202,14 @@ func (p *recorder) methods() string {
 	return strings.Join(p.received, " ")
 }
 
+// wants fails the test unless the methods and responses contain text n times.
+func (p *recorder) wants(t *testing.T, text string, n int) {
+	t.Helper()
+	if received := p.methods(); strings.Count(received, text) != n {
+		t.Errorf("the servers received %s, want %d times %s", received, n, text)
+	}
+}
+
 // target returns a target that runs the next script for each connection. The last one is
 // repeated.
 func target(scripts ...*script) (client.Target, *recorder) {
@@ -220,6 +230,12 @@ func target(scripts ...*script) (client.Target, *recorder) {
 	}), p
 }
 
+// inBubble runs f as a subtest with a fake clock.
+func inBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
 // quiet returns a Dialer that logs nothing.
 func quiet() client.Dialer { return client.Dialer{Logger: slog.New(slog.DiscardHandler)} }
 
@@ -228,14 +244,8 @@ const scriptVariable = "PARLEY_CLIENT_TEST_SCRIPT"
 // child returns a target that runs s in a child process.
 func child(t testing.TB, s *script) *client.CommandTarget {
 	t.Helper()
-	raw, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(s))(t)
+	exe := must.Get(os.Executable())(t)
 	p := client.Command(exe).(*client.CommandTarget)
 	// The race detector sleeps before it exits, and coverage needs a directory.
 	p.Env = []string{scriptVariable + "=" + string(raw), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}

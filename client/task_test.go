@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -84,10 +85,7 @@ func TestResultTypesInTasksAreRead(t *testing.T) {
 		s := taskServer()
 		s.Answers["tasks/cancel"] = []string{strings.Replace(ack, "complete", "task", 1)}
 		c, _ := dialTask(t, nil, s)
-		task, err := c.StartTool(t.Context(), "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 		if err := task.Cancel(t.Context()); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("tasks/cancel: %v", err)
 		}
@@ -126,6 +124,14 @@ func (s *sent) of(method string) (all []string) {
 	return all
 }
 
+// wants fails the test unless the client has sent n requests with a method.
+func (s *sent) wants(t *testing.T, method string, n int) {
+	t.Helper()
+	if got := s.of(method); len(got) != n {
+		t.Errorf("%d requests %s, want %d: %q", len(got), method, n, got)
+	}
+}
+
 // dialTask connects to scripts, one for each connection.
 func dialTask(t *testing.T, configure func(*client.Dialer), scripts ...*script) (*client.Client, *sent) {
 	t.Helper()
@@ -135,10 +141,7 @@ func dialTask(t *testing.T, configure func(*client.Dialer), scripts ...*script) 
 		configure(&d)
 	}
 	to, _ := target(scripts...)
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, out
 }
@@ -159,24 +162,22 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 		"negative life":     {`,"pollIntervalMs":2000,"ttlMs":-1`, 2 * time.Second},
 		"no life mentioned": {`,"pollIntervalMs":2000`, 2 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := taskServer(`"result":{"resultType":"complete","taskId":"t","status":"working",`+taskTimes+
-					tc.members+`}`, state("completed", outcome))
-				s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
-				c, out := dialTask(t, nil, s)
-				start := time.Now()
-				text, err := client.CallTool[string](t.Context(), c, "a", nil)
-				if err != nil || text != "called" {
-					t.Fatalf("%q, %v", text, err)
-				}
-				if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
-					t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
-				}
-				if got := out.of("tasks/get"); !slices.Equal(got, []string{`{"taskId":"t"}`, `{"taskId":"t"}`}) {
-					t.Errorf("tasks/get %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := taskServer(`"result":{"resultType":"complete","taskId":"t","status":"working",`+taskTimes+
+				tc.members+`}`, state("completed", outcome))
+			s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
+			c, out := dialTask(t, nil, s)
+			start := time.Now()
+			text, err := client.CallTool[string](t.Context(), c, "a", nil)
+			if err != nil || text != "called" {
+				t.Fatalf("%q, %v", text, err)
+			}
+			if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
+				t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
+			}
+			if got := out.of("tasks/get"); !slices.Equal(got, []string{`{"taskId":"t"}`, `{"taskId":"t"}`}) {
+				t.Errorf("tasks/get %q", got)
+			}
 		})
 	}
 }
@@ -199,13 +200,8 @@ func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
 func TestWaitForATaskThatIsKnownToHaveEndedTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dialTask(t, nil, taskServer(state("completed", outcome)))
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := task.Get(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task("t"))(t)
+		must.Get(task.Get(t.Context()))(t)
 		start := time.Now()
 		if _, err := task.Wait(t.Context()); err != nil || time.Since(start) != 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
@@ -230,9 +226,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 				t.Errorf("%v, want ErrInvalidResponse", err)
 			}
-			if got := out.of("tasks/get"); got != nil {
-				t.Errorf("the client has polled: %q", got)
-			}
+			out.wants(t, "tasks/get", 0)
 		})
 	}
 	for name, next := range map[string]string{
@@ -246,17 +240,15 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 		"error null":       state("failed", `"error":null`),
 		"result malformed": state("completed", `"result":{"resultType":7}`),
 	} {
-		t.Run("state/"+name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, nil, taskServer(next))
-				if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
-					t.Errorf("%v, want ErrInvalidResponse", err)
-				}
-				if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name,
-					"result malformed") {
-					t.Errorf("the task was cancelled: %v", cancelled)
-				}
-			})
+		inBubble(t, "state/"+name, func(t *testing.T) {
+			c, out := dialTask(t, nil, taskServer(next))
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
+				t.Errorf("%v, want ErrInvalidResponse", err)
+			}
+			if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name,
+				"result malformed") {
+				t.Errorf("the task was cancelled: %v", cancelled)
+			}
 		})
 	}
 }
@@ -322,16 +314,12 @@ func TestOutcomesOfTasks(t *testing.T) {
 			return errors.Is(err, client.ErrTaskNotFound) && errors.As(err, &unknown) && unknown.ID == "t"
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, nil, taskServer(state("working", ""), tc.state))
-				if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
-					t.Errorf("%v", err)
-				}
-				if got := out.of("tasks/cancel"); got != nil {
-					t.Errorf("the client cancels a task that has ended: %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			c, out := dialTask(t, nil, taskServer(state("working", ""), tc.state))
+			if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
+				t.Errorf("%v", err)
+			}
+			out.wants(t, "tasks/cancel", 0)
 		})
 	}
 }
@@ -350,26 +338,22 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 		{"maximum", 10 * time.Minute, time.Hour, 1, 10 * time.Minute},
 		{"none", -1, 2 * time.Hour, 1, 2 * time.Hour},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, func(d *client.Dialer) {
-					d.Timeouts.Max = tc.max
-				}, taskServer(state("working", "")))
-				ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
-				defer cancel()
-				start := time.Now()
-				_, err := c.CallTool(ctx, "a", nil)
-				var unknown *client.TaskError
-				if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
-					t.Errorf("%v", err)
-				}
-				if took := time.Since(start); took != tc.took {
-					t.Errorf("the call took %v, want %v", took, tc.took)
-				}
-				if got := out.of("tasks/cancel"); len(got) != tc.cancels {
-					t.Errorf("the client has cancelled %d times, want %d", len(got), tc.cancels)
-				}
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			c, out := dialTask(t, func(d *client.Dialer) {
+				d.Timeouts.Max = tc.max
+			}, taskServer(state("working", "")))
+			ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
+			defer cancel()
+			start := time.Now()
+			_, err := c.CallTool(ctx, "a", nil)
+			var unknown *client.TaskError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(start); took != tc.took {
+				t.Errorf("the call took %v, want %v", took, tc.took)
+			}
+			out.wants(t, "tasks/cancel", tc.cancels)
 		})
 	}
 }
@@ -403,9 +387,7 @@ func TestCloseEndsTheWaitForTask(t *testing.T) {
 		}()
 		synctest.Wait()
 		start := time.Now()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Close())
 		if err := <-ended; !errors.Is(err, call.ErrClosed) || time.Since(start) != 0 {
 			t.Errorf("%v after %v, want ErrClientClosed at once", err, time.Since(start))
 		}
@@ -416,10 +398,7 @@ func TestCloseEndsTheWaitForTask(t *testing.T) {
 func TestOutcomeOfTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dialTask(t, nil, taskServer(state("completed", outcome), forgotten))
-		task, err := c.StartTool(t.Context(), "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 		for range 2 {
 			if result, err := task.Wait(t.Context()); err != nil || len(result.Content) != 1 {
 				t.Errorf("%+v, %v", result, err)
@@ -444,10 +423,7 @@ func TestProgramMayImplementTasks(t *testing.T) {
 	d := quiet()
 	d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 	to, rec := target(taskServer())
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("%v, want ErrInvalidResponse", err)
 	}
@@ -456,9 +432,7 @@ func TestProgramMayImplementTasks(t *testing.T) {
 		t.Errorf("%+v, %v", task, err)
 	}
 	_ = c.Close()
-	if got := rec.methods(); strings.Contains(got, "tasks/") {
-		t.Errorf("the client has sent %s", got)
-	}
+	rec.wants(t, "tasks/", 0)
 }
 
 // progressReports is a function for WithProgress that records its calls.
@@ -482,9 +456,7 @@ func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 			}
 		}, s)
 		var got progressReports
-		if _, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)))(t)
 		if want := []string{"0/0 mixing", "1/0 baking"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -517,12 +489,9 @@ func TestTaskOfASessionReportsProgressWithTheTokenOfItsCall(t *testing.T) {
 				}
 			}}
 		}, s)
-		for range c.Tools(t.Context()) {
-		}
+		names(t, c)
 		var got progressReports
-		if _, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)))(t)
 		if want := []string{"1/4 m", "2/4 m", "3/4 m"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -550,10 +519,7 @@ func TestProgressOfATaskArrivesBeforeItsEnd(t *testing.T) {
 			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 				return mcp.AcceptElicit(map[string]any{"Kind": "plum"})
 			}
-			c, err := d.Dial(t.Context(), inMemory(s))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), inMemory(s)))(t)
 			defer c.Close()
 			text, err := client.CallTool[string](t.Context(), c, "bake", nil,
 				client.WithProgress(func(_, _ float64, message string) {
@@ -564,9 +530,7 @@ func TestProgressOfATaskArrivesBeforeItsEnd(t *testing.T) {
 			if err != nil || text != "done" {
 				t.Errorf("%s: %q, %v", revision, text, err)
 			}
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, s.Shutdown(t.Context()))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -79,22 +80,18 @@ func TestHandlerEndsWithItsTask(t *testing.T) {
 	for name, last := range map[string]string{
 		"completed": state("completed", outcome), "cancelled": state("cancelled", ""), "forgotten": forgotten,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				asked := make(chan string, 100)
-				c, out := dialTask(t, slowly(time.Hour, asked), taskServer(needs("a"), needs("a"), last))
-				start := time.Now()
-				_, err := c.CallTool(t.Context(), "x", nil)
-				if took := time.Since(start); (err == nil) != (name == "completed") || took > time.Minute {
-					t.Errorf("%v after %v", err, took)
-				}
-				if got := questions(asked); len(got) != 2 || !strings.HasPrefix(got[1], "a ended: ") {
-					t.Errorf("the user was asked %q", got)
-				}
-				if got := out.of("tasks/update"); got != nil {
-					t.Errorf("tasks/update %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			asked := make(chan string, 100)
+			c, out := dialTask(t, slowly(time.Hour, asked), taskServer(needs("a"), needs("a"), last))
+			start := time.Now()
+			_, err := c.CallTool(t.Context(), "x", nil)
+			if took := time.Since(start); (err == nil) != (name == "completed") || took > time.Minute {
+				t.Errorf("%v after %v", err, took)
+			}
+			if got := questions(asked); len(got) != 2 || !strings.HasPrefix(got[1], "a ended: ") {
+				t.Errorf("the user was asked %q", got)
+			}
+			out.wants(t, "tasks/update", 0)
 		})
 	}
 }
@@ -119,19 +116,15 @@ func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
 		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, call.ErrInvalidResponse},
 		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, call.ErrInvalidResponse},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, tc.configure, taskServer(tc.state))
-				_, err := c.CallTool(t.Context(), "x", nil)
-				var reported *jsonrpc.Error
-				var unknown *client.TaskError
-				if !errors.Is(err, tc.want) || errors.As(err, &reported) || !errors.As(err, &unknown) {
-					t.Errorf("%v, want %v", err, tc.want)
-				}
-				if got := out.of("tasks/cancel"); len(got) != 1 {
-					t.Errorf("tasks/cancel %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			c, out := dialTask(t, tc.configure, taskServer(tc.state))
+			_, err := c.CallTool(t.Context(), "x", nil)
+			var reported *jsonrpc.Error
+			var unknown *client.TaskError
+			if !errors.Is(err, tc.want) || errors.As(err, &reported) || !errors.As(err, &unknown) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+			out.wants(t, "tasks/cancel", 1)
 		})
 	}
 }
@@ -189,28 +182,26 @@ func TestResponsesOfTaskAreSentUntilAccepted(t *testing.T) {
 		"accepted later": {[]string{down, down, down, ack}, true},
 		"never":          {[]string{down}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				states := slices.Repeat([]string{needs("a")}, 10)
-				if tc.valid {
-					states = append(states, state("completed", outcome))
-				}
-				s := taskServer(states...)
-				s.Answers["tasks/update"] = tc.updates
-				asked := make(chan string, 100)
-				c, out := dialTask(t, slowly(0, asked), s)
-				start := time.Now()
-				_, err := c.CallTool(t.Context(), "x", nil, client.WithTimeout(20*time.Second))
-				if took := time.Since(start); (err == nil) != tc.valid || took > 22*time.Second {
-					t.Errorf("%v after %v", err, took)
-				}
-				if got := out.of("tasks/update"); len(got) < 4 {
-					t.Errorf("tasks/update %q", got)
-				}
-				if got := questions(asked); len(got) != 1 {
-					t.Errorf("the user was asked %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			states := slices.Repeat([]string{needs("a")}, 10)
+			if tc.valid {
+				states = append(states, state("completed", outcome))
+			}
+			s := taskServer(states...)
+			s.Answers["tasks/update"] = tc.updates
+			asked := make(chan string, 100)
+			c, out := dialTask(t, slowly(0, asked), s)
+			start := time.Now()
+			_, err := c.CallTool(t.Context(), "x", nil, client.WithTimeout(20*time.Second))
+			if took := time.Since(start); (err == nil) != tc.valid || took > 22*time.Second {
+				t.Errorf("%v after %v", err, took)
+			}
+			if got := out.of("tasks/update"); len(got) < 4 {
+				t.Errorf("tasks/update %q", got)
+			}
+			if got := questions(asked); len(got) != 1 {
+				t.Errorf("the user was asked %q", got)
+			}
 		})
 	}
 }
@@ -225,9 +216,7 @@ func TestCallMayAskBeforeItBecomesTask(t *testing.T) {
 		}
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(0, asked), s)
-		if text, err := client.CallTool[string](t.Context(), c, "x", nil); err != nil || text != "called" {
-			t.Errorf("%q, %v", text, err)
-		}
+		wantCalled(t, c, "x")
 		if got := out.of("tools/call"); len(got) != 2 || len(questions(asked)) != 1 {
 			t.Errorf("tools/call %q", got)
 		}
@@ -243,21 +232,17 @@ func TestRejectedResponsesOfTask(t *testing.T) {
 		"the task has ended": {state("completed", outcome), true},
 		"the task waits":     {needs("a"), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := taskServer(needs("a"), tc.last)
-				s.Answers["tasks/update"] = []string{`"error":{"code":-32602,"message":"too late"}`}
-				asked := make(chan string, 100)
-				c, out := dialTask(t, slowly(0, asked), s)
-				_, err := c.CallTool(t.Context(), "x", nil)
-				var reported *jsonrpc.Error
-				if tc.valid && err != nil || !tc.valid && (!errors.As(err, &reported) || reported.Code != -32602) {
-					t.Error(err)
-				}
-				if got := out.of("tasks/update"); len(got) != 1 {
-					t.Errorf("tasks/update %q", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := taskServer(needs("a"), tc.last)
+			s.Answers["tasks/update"] = []string{`"error":{"code":-32602,"message":"too late"}`}
+			asked := make(chan string, 100)
+			c, out := dialTask(t, slowly(0, asked), s)
+			_, err := c.CallTool(t.Context(), "x", nil)
+			var reported *jsonrpc.Error
+			if tc.valid && err != nil || !tc.valid && (!errors.As(err, &reported) || reported.Code != -32602) {
+				t.Error(err)
+			}
+			out.wants(t, "tasks/update", 1)
 		})
 	}
 }
@@ -268,10 +253,7 @@ func TestWaitsForOneTaskAskOnce(t *testing.T) {
 		asked := make(chan string, 100)
 		c, _ := dialTask(t, slowly(3*time.Second, asked),
 			taskServer(needs("a"), needs("a"), needs("a"), needs("a"), state("completed", outcome)))
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task("t"))(t)
 		errs := make(chan error)
 		for range 2 {
 			go func() {
@@ -279,9 +261,7 @@ func TestWaitsForOneTaskAskOnce(t *testing.T) {
 				errs <- err
 			}()
 		}
-		if err := errors.Join(<-errs, <-errs); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, errors.Join(<-errs, <-errs))
 		if got := questions(asked); len(got) == 0 || got[0] != "a" || len(got) > 2 ||
 			len(got) == 2 && !strings.HasPrefix(got[1], "a ended") {
 			t.Errorf("the user was asked %q", got)
@@ -296,21 +276,14 @@ func TestNextWaitAsksAgain(t *testing.T) {
 		c, out := dialTask(t, slowly(3*time.Second, asked),
 			taskServer(needs("a"), needs("a"), needs("a"), needs("a"), needs("a"), needs("a"),
 				state("completed", outcome)))
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task("t"))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		if _, err := task.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		if _, err := task.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := out.of("tasks/update"); len(got) != 1 {
-			t.Errorf("tasks/update %q", got)
-		}
+		must.Get(task.Wait(t.Context()))(t)
+		out.wants(t, "tasks/update", 1)
 	})
 }
 
@@ -363,9 +336,7 @@ func TestReportedChangesDoNotFloodTheServer(t *testing.T) {
 		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1),
 			append(slices.Repeat([]string{again}, 20), state("completed", outcome))...))
 		start := time.Now()
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "a", nil))(t)
 		if took := time.Since(start); took < 2*time.Second || took > 3*time.Second {
 			t.Errorf("%d polls in %v", len(out.of("tasks/get")), took)
 		}
@@ -385,24 +356,18 @@ func TestPollingDoesNotNeedNotifications(t *testing.T) {
 		"no response":          {``, 2},
 		"ends after each poll": {ack, 6},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				again := state("working", strings.TrimPrefix(seldom, ","))
-				last := state("completed", outcome)
-				c, out := dialTask(t, nil, seldomPolled(tc.listen, again, again, last, again, again, last))
-				for range 2 {
-					start := time.Now()
-					if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-						t.Fatal(err)
-					}
-					if took := time.Since(start); took < 3*time.Minute || took > 199*time.Second {
-						t.Errorf("three polls took %v", took)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			again := state("working", strings.TrimPrefix(seldom, ","))
+			last := state("completed", outcome)
+			c, out := dialTask(t, nil, seldomPolled(tc.listen, again, again, last, again, again, last))
+			for range 2 {
+				start := time.Now()
+				must.Get(c.CallTool(t.Context(), "a", nil))(t)
+				if took := time.Since(start); took < 3*time.Minute || took > 199*time.Second {
+					t.Errorf("three polls took %v", took)
 				}
-				if got := out.of("subscriptions/listen"); len(got) != tc.listens {
-					t.Errorf("%d subscriptions, want %d", len(got), tc.listens)
-				}
-			})
+			}
+			out.wants(t, "subscriptions/listen", tc.listens)
 		})
 	}
 }
@@ -414,12 +379,8 @@ func TestSubscriptionThatDoesNotLastIsNotRepeatedAtOnce(t *testing.T) {
 		s := taskServer(states...)
 		s.Answers["subscriptions/listen"] = []string{ack}
 		c, out := dialTask(t, nil, s)
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := out.of("subscriptions/listen"); len(got) != 1 {
-			t.Errorf("%d subscriptions in 9 s", len(got))
-		}
+		must.Get(c.CallTool(t.Context(), "a", nil))(t)
+		out.wants(t, "subscriptions/listen", 1)
 	})
 }
 
@@ -442,11 +403,7 @@ func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {
 				`{"jsonrpc":"2.0","id":$id,"result":{"task":{`+working+`}}}`,
 			"tasks/get", `"result":{`+completed+`}`, "tasks/result", called)
 		c, _ := dialTask(t, nil, s)
-		for _, err := range c.Tools(t.Context()) { // the client learns that the tool runs as a task
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must.Check(t, drain(c.Tools(t.Context())))
 		start := time.Now()
 		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
 			time.Since(start) > time.Second {

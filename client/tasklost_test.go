@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -28,12 +29,8 @@ func TestWaitSurvivesLostConnections(t *testing.T) {
 		dead := &script{Answers: answers("server/discover", "!close"), Otherwise: "!close"}
 		last := taskServer(state("working", ""), state("completed", outcome))
 		c, out := dialTask(t, nil, first, dead, dead, dead, dead, last)
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if got := out.of("tools/call"); len(got) != 1 {
-			t.Errorf("the tool was called %d times", len(got))
-		}
+		wantCalled(t, c, "a")
+		out.wants(t, "tools/call", 1)
 	})
 }
 
@@ -44,9 +41,7 @@ func TestAnswersSurviveLostConnections(t *testing.T) {
 		first.Answers["tasks/update"] = []string{"!close"}
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(0, asked), first, taskServer(needs("a"), needs("a"), state("completed", outcome)))
-		if text, err := client.CallTool[string](t.Context(), c, "x", nil); err != nil || text != "called" {
-			t.Errorf("%q, %v", text, err)
-		}
+		wantCalled(t, c, "x")
 		if got := questions(asked); len(got) != 1 {
 			t.Errorf("the user was asked %q", got)
 		}
@@ -62,19 +57,17 @@ func TestTemporaryErrorsDoNotEndTheWait(t *testing.T) {
 		"overload":       `"error":{"code":-32603,"message":"later","data":{"retryAfterMs":7000}}`,
 		"no response":    ``,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary,
-					state("completed", outcome)))
-				start := time.Now()
-				if text, err := client.CallTool[string](t.Context(), c, "a", nil,
-					client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
-					t.Errorf("%q, %v", text, err)
-				}
-				if took := time.Since(start); name == "overload" && took < 21*time.Second {
-					t.Errorf("the client did not wait as the server asked: %v", took)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary,
+				state("completed", outcome)))
+			start := time.Now()
+			if text, err := client.CallTool[string](t.Context(), c, "a", nil,
+				client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
+				t.Errorf("%q, %v", text, err)
+			}
+			if took := time.Since(start); name == "overload" && took < 21*time.Second {
+				t.Errorf("the client did not wait as the server asked: %v", took)
+			}
 		})
 	}
 }
@@ -85,17 +78,13 @@ func TestPermanentErrorsEndTheWait(t *testing.T) {
 		"missing capability": `"error":{"code":-32021,"message":"no"}`,
 		"invalid":            `"result":{"resultType":"surprise"}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, out := dialTask(t, nil, taskServer(permanent))
-				var unknown *client.TaskError
-				if _, err := c.CallTool(t.Context(), "a", nil); !errors.As(err, &unknown) {
-					t.Errorf("%v, want a TaskError", err)
-				}
-				if got := out.of("tasks/get"); len(got) != 1 {
-					t.Errorf("the client has polled %d times", len(got))
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			c, out := dialTask(t, nil, taskServer(permanent))
+			var unknown *client.TaskError
+			if _, err := c.CallTool(t.Context(), "a", nil); !errors.As(err, &unknown) {
+				t.Errorf("%v, want a TaskError", err)
+			}
+			out.wants(t, "tasks/get", 1)
 		})
 	}
 }
@@ -109,24 +98,19 @@ func TestWaitForUnreachableServerIsBounded(t *testing.T) {
 		"default":     {nil, time.Minute},
 		"WithTimeout": {[]client.CallOption{client.WithTimeout(10 * time.Second)}, 10 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dead := &script{Answers: answers("server/discover", "!close"), Otherwise: "!close"}
-				c, _ := dialTask(t, nil, taskServer("!close"), dead)
-				task, err := c.StartTool(t.Context(), "a", nil, tc.options...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				start := time.Now()
-				_, err = task.Wait(t.Context())
-				var unknown *client.TaskError
-				if !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
-					t.Errorf("%v", err)
-				}
-				if took := time.Since(start); took < tc.limit/4 || took > tc.limit+2*time.Second {
-					t.Errorf("the wait took %v, the limit is %v", took, tc.limit)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			dead := &script{Answers: answers("server/discover", "!close"), Otherwise: "!close"}
+			c, _ := dialTask(t, nil, taskServer("!close"), dead)
+			task := must.Get(c.StartTool(t.Context(), "a", nil, tc.options...))(t)
+			start := time.Now()
+			_, err := task.Wait(t.Context())
+			var unknown *client.TaskError
+			if !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(start); took < tc.limit/4 || took > tc.limit+2*time.Second {
+				t.Errorf("the wait took %v, the limit is %v", took, tc.limit)
+			}
 		})
 	}
 }
@@ -161,10 +145,7 @@ func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
 	}))
 	defer endpoint.Close()
 	d := quiet()
-	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -179,14 +160,8 @@ func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		d.Discovery = &client.Discovery{Target: rejecting.URL, Revision: mcp.V20260728}
-		c, err := d.Dial(t.Context(), client.URL(rejecting.URL))
-		if err != nil {
-			t.Fatal(err)
-		}
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), client.URL(rejecting.URL)))(t)
+		task := must.Get(c.Task("t"))(t)
 		var rejected *call.StatusError
 		if _, err := task.Wait(ctx); !errors.As(err, &rejected) || ctx.Err() != nil {
 			t.Errorf("status %d: %v", status, err)
@@ -224,22 +199,17 @@ func TestTasksAreSavedUntilTheyEnd(t *testing.T) {
 		"completed": state("completed", outcome), "failed": state("failed", `"error":{"code":1,"message":"x"}`),
 		"cancelled": state("cancelled", ""), "forgotten": forgotten,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var r records
-				c, _ := dialTask(t, r.dialer, taskServer(state("working", ""), last))
-				task, err := c.StartTool(t.Context(), "a", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if want := []string{"save memory t a"}; !slices.Equal(r.log, want) {
-					t.Errorf("%q, want %q", r.log, want)
-				}
-				_, _ = task.Wait(t.Context())
-				if want := []string{"save memory t a", "delete memory t a"}; !slices.Equal(r.log, want) {
-					t.Errorf("%q, want %q", r.log, want)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			var r records
+			c, _ := dialTask(t, r.dialer, taskServer(state("working", ""), last))
+			task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
+			if want := []string{"save memory t a"}; !slices.Equal(r.log, want) {
+				t.Errorf("%q, want %q", r.log, want)
+			}
+			_, _ = task.Wait(t.Context())
+			if want := []string{"save memory t a", "delete memory t a"}; !slices.Equal(r.log, want) {
+				t.Errorf("%q, want %q", r.log, want)
+			}
 		})
 	}
 }
@@ -249,10 +219,7 @@ func TestTaskWithUnknownOutcomeRemainsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r records
 		c, _ := dialTask(t, r.dialer, taskServer(methodNotFound))
-		task, err := c.StartTool(t.Context(), "a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 		if _, err := task.Wait(t.Context()); err == nil {
 			t.Fatal("no error")
 		}
@@ -270,9 +237,7 @@ func TestTaskThatCannotBeSavedIsCancelled(t *testing.T) {
 	if !errors.Is(err, r.fail) || !errors.As(err, &unknown) || unknown.ID != "t" {
 		t.Errorf("%v", err)
 	}
-	if got := out.of("tasks/cancel"); len(got) != 1 {
-		t.Errorf("tasks/cancel %q", got)
-	}
+	out.wants(t, "tasks/cancel", 1)
 }
 
 // The outcome matters more than an error of the store.
@@ -280,10 +245,7 @@ func TestOutcomeIsReturnedIfTheRecordCannotBeDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := records{fail: errors.New("the disk is full")}
 		c, _ := dialTask(t, r.dialer, taskServer(state("completed", outcome)))
-		task, err := c.Task("t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task("t"))(t)
 		if _, err := task.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -305,10 +267,7 @@ func TestTaskThatDoesNotExistIsDeleted(t *testing.T) {
 			s := taskServer(forgotten)
 			s.Answers["tasks/cancel"] = []string{forgotten}
 			c, _ := dialTask(t, r.dialer, s)
-			task, err := c.Task("t")
-			if err != nil {
-				t.Fatal(err)
-			}
+			task := must.Get(c.Task("t"))(t)
 			if err := request(task, t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
 				t.Errorf("%v, want ErrTaskNotFound", err)
 			}
@@ -324,10 +283,7 @@ func TestTaskThatServerCannotCancelRemainsSaved(t *testing.T) {
 	s := taskServer(state("working", ""))
 	s.Answers["tasks/cancel"] = []string{methodNotFound}
 	c, _ := dialTask(t, r.dialer, s)
-	task, err := c.Task("t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(c.Task("t"))(t)
 	if err := task.Cancel(t.Context()); err == nil {
 		t.Error("no error")
 	}

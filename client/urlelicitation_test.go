@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -55,10 +56,7 @@ func dialElicitingScript(t *testing.T, s *script) (c *client.Client, opened *[]s
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
 	to, rec := target(s)
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, opened, rec
 }
@@ -86,9 +84,7 @@ func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 			t.Errorf("the user was asked to open %s", got)
 		}
 		_ = c.Close()
-		if got := rec.methods(); strings.Count(got, "tools/call") != 2 {
-			t.Errorf("the server received %s", got)
-		}
+		rec.wants(t, "tools/call", 2)
 	})
 }
 
@@ -130,9 +126,7 @@ func TestCallIsRepeatedOnceAfterURLElicitation(t *testing.T) {
 			t.Errorf("%v after %q", err, *opened)
 		}
 		_ = c.Close()
-		if got := rec.methods(); strings.Count(got, "tools/call") != 2 {
-			t.Errorf("the server received %s", got)
-		}
+		rec.wants(t, "tools/call", 2)
 	})
 }
 
@@ -163,20 +157,16 @@ func TestInvalidURLElicitationsAreNotShown(t *testing.T) {
 		"declined":            {requires(elicitation("bad"), elicitation("two")), 1},
 		"declined in the end": {requires(elicitation("one"), elicitation("bad")), 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, opened, rec := dialEliciting(t, test.response, called)
-				_, err := client.CallTool[string](t.Context(), c, "a", nil)
-				var reported *jsonrpc.Error
-				if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired ||
-					len(*opened) != test.opened {
-					t.Errorf("%v after %q", err, *opened)
-				}
-				_ = c.Close()
-				if got := rec.methods(); strings.Count(got, "tools/call") != 1 {
-					t.Errorf("the server received %s", got)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			c, opened, rec := dialEliciting(t, test.response, called)
+			_, err := client.CallTool[string](t.Context(), c, "a", nil)
+			var reported *jsonrpc.Error
+			if !errors.As(err, &reported) || reported.Code != mcp.CodeURLElicitationRequired ||
+				len(*opened) != test.opened {
+				t.Errorf("%v after %q", err, *opened)
+			}
+			_ = c.Close()
+			rec.wants(t, "tools/call", 1)
 		})
 	}
 }
@@ -212,10 +202,7 @@ func TestURLElicitationErrorsOfOtherRevisionsAreIgnored(t *testing.T) {
 			return nil, errors.New("no")
 		}
 		to, _ := target(s)
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		if _, err := client.CallTool[string](t.Context(), c, "a", nil); err == nil {
 			t.Errorf("%s: the call was repeated", r)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -58,10 +59,7 @@ func TestWatchSurvivesARestartedProcess(t *testing.T) {
 	for name, s := range map[string]*script{"2026-07-28": modern, "2025-06-18": legacy} {
 		t.Run(name, func(t *testing.T) {
 			d := quiet()
-			c, err := d.Dial(t.Context(), child(t, s))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), child(t, s)))(t)
 			defer c.Close()
 			next := changes(t, c, client.WatchFilter{Tools: true})
 			for range 3 {
@@ -84,27 +82,23 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 		"cancellation": subscriptionOff,
 		"result":       subscriptionEnd,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := watchable()
-				s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end),
-					listening(acknowledged, toolsChanged)}
-				c, rec := dial(t, s)
-				next := changes(t, c, client.WatchFilter{Tools: true})
-				for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
-					change, err := next()
-					if change == resyncTools && !want.Resync { // of either subscription
-						change, err = next()
-					}
-					if err != nil || change.Kind != want.Kind {
-						t.Fatalf("got %+v, %v", change, err)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			s := watchable()
+			s.Answers["subscriptions/listen"] = []string{listening(acknowledged, end),
+				listening(acknowledged, toolsChanged)}
+			c, rec := dial(t, s)
+			next := changes(t, c, client.WatchFilter{Tools: true})
+			for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
+				change, err := next()
+				if change == resyncTools && !want.Resync { // of either subscription
+					change, err = next()
 				}
-				c.Close()
-				if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 2 {
-					t.Errorf("the server received %s", received)
+				if err != nil || change.Kind != want.Kind {
+					t.Fatalf("got %+v, %v", change, err)
 				}
-			})
+			}
+			c.Close()
+			rec.wants(t, "subscriptions/listen", 2)
 		})
 	}
 }
@@ -133,9 +127,7 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 				t.Fatalf("got %+v, %v", change, err)
 			}
 		}
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "a", nil))(t)
 		for _, uri := range []string{"note://a/", "note://c"} {
 			if change, err := next(); change != (client.Change{Kind: client.ResourceUpdated, URI: uri}) || err != nil {
 				t.Errorf("got %+v, %v", change, err)
@@ -190,9 +182,7 @@ func TestRejectedWatchFailsAtOnce(t *testing.T) {
 			t.Fatalf("got %+v, %v", change, err)
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 1 {
-			t.Errorf("the server received %s", received)
-		}
+		rec.wants(t, "subscriptions/listen", 1)
 	})
 }
 
@@ -232,19 +222,15 @@ func TestWatchOfUndeclaredChangesFailsAtOnce(t *testing.T) {
 		"no resources capability": {`{"tools":{"listChanged":true}}`, client.WatchFilter{URIs: []string{"note://a/"}}},
 	} {
 		for era, s := range declaring(test.capabilities) {
-			t.Run(name+"/"+era, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, rec := dial(t, s)
-					next := changes(t, c, test.filter)
-					start := time.Now()
-					if change, err := next(); !errors.Is(err, errors.ErrUnsupported) || time.Since(start) > 0 {
-						t.Errorf("got %+v, %v after %v", change, err, time.Since(start))
-					}
-					c.Close()
-					if received := rec.methods(); strings.Contains(received, "subscri") {
-						t.Errorf("the server received %s", received)
-					}
-				})
+			inBubble(t, name+"/"+era, func(t *testing.T) {
+				c, rec := dial(t, s)
+				next := changes(t, c, test.filter)
+				start := time.Now()
+				if change, err := next(); !errors.Is(err, errors.ErrUnsupported) || time.Since(start) > 0 {
+					t.Errorf("got %+v, %v after %v", change, err, time.Since(start))
+				}
+				c.Close()
+				rec.wants(t, "subscri", 0)
 			})
 		}
 	}
@@ -253,14 +239,12 @@ func TestWatchOfUndeclaredChangesFailsAtOnce(t *testing.T) {
 // A watch reports the part of its filter that the server declares.
 func TestWatchLeavesOutUndeclaredChanges(t *testing.T) {
 	for era, s := range declaring(`{"tools":{"listChanged":true},"prompts":{"listChanged":false},"resources":{}}`) {
-		t.Run(era, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, _ := dial(t, s)
-				next := changes(t, c, client.WatchFilter{Tools: true, Prompts: true, URIs: []string{"note://a/"}})
-				if change, err := next(); change != resyncTools || err != nil {
-					t.Fatalf("got %+v, %v", change, err)
-				}
-			})
+		inBubble(t, era, func(t *testing.T) {
+			c, _ := dial(t, s)
+			next := changes(t, c, client.WatchFilter{Tools: true, Prompts: true, URIs: []string{"note://a/"}})
+			if change, err := next(); change != resyncTools || err != nil {
+				t.Fatalf("got %+v, %v", change, err)
+			}
 		})
 	}
 }
@@ -272,20 +256,16 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"acknowledgement": {none}, "with result": {none, subscriptionEnd}, "with cancellation": {none, subscriptionOff},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := watchable()
-				s.Answers["subscriptions/listen"] = []string{listening(lines...)}
-				c, rec := dial(t, s)
-				next := changes(t, c, client.WatchFilter{Tools: true})
-				if change, err := next(); !errors.Is(err, errors.ErrUnsupported) {
-					t.Errorf("got %+v, %v", change, err)
-				}
-				c.Close()
-				if received := rec.methods(); strings.Count(received, "subscriptions/listen") != 1 {
-					t.Errorf("the server received %s", received)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := watchable()
+			s.Answers["subscriptions/listen"] = []string{listening(lines...)}
+			c, rec := dial(t, s)
+			next := changes(t, c, client.WatchFilter{Tools: true})
+			if change, err := next(); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("got %+v, %v", change, err)
+			}
+			c.Close()
+			rec.wants(t, "subscriptions/listen", 1)
 		})
 	}
 }
@@ -294,29 +274,25 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 func TestWatchAcceptsChangesWithoutSubscription(t *testing.T) {
 	for name, params := range map[string]string{"no params": "", "empty params": `,"params":{}`,
 		"empty _meta": `,"params":{"_meta":{}}`} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := watchable()
-				s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
-				change := func(method string) string {
-					return `{"jsonrpc":"2.0","method":"notifications/` + method + `"` + params + `}`
-				}
-				s.Answers["tools/call"] = []string{listening(
-					change("prompts/list_changed"), // not in the filter
-					change("unknown"), change("tools/list_changed"), `{"jsonrpc":"2.0","id":$id,`+called+`}`,
-				)}
-				c, _ := dial(t, s)
-				next := changes(t, c, client.WatchFilter{Tools: true})
-				if change, err := next(); change != resyncTools || err != nil {
-					t.Fatalf("got %+v, %v", change, err)
-				}
-				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-					t.Fatal(err)
-				}
-				if change, err := next(); change != (client.Change{Kind: client.ToolsChanged}) || err != nil {
-					t.Errorf("got %+v, %v", change, err)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			s := watchable()
+			s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
+			change := func(method string) string {
+				return `{"jsonrpc":"2.0","method":"notifications/` + method + `"` + params + `}`
+			}
+			s.Answers["tools/call"] = []string{listening(
+				change("prompts/list_changed"), // not in the filter
+				change("unknown"), change("tools/list_changed"), `{"jsonrpc":"2.0","id":$id,`+called+`}`,
+			)}
+			c, _ := dial(t, s)
+			next := changes(t, c, client.WatchFilter{Tools: true})
+			if change, err := next(); change != resyncTools || err != nil {
+				t.Fatalf("got %+v, %v", change, err)
+			}
+			must.Get(c.CallTool(t.Context(), "a", nil))(t)
+			if change, err := next(); change != (client.Change{Kind: client.ToolsChanged}) || err != nil {
+				t.Errorf("got %+v, %v", change, err)
+			}
 		})
 	}
 }
@@ -329,21 +305,19 @@ func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
 	legacy.Answers["initialize"] = []string{changing}
 	legacy.Last = "ping"
 	for method, s := range map[string]*script{"subscriptions/listen": modern, "ping": legacy} {
-		t.Run(method, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, rec := dial(t, s)
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				defer cancel()
-				for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-					if change != resyncTools || err != nil {
-						t.Fatalf("got %+v, %v", change, err)
-					}
+		inBubble(t, method, func(t *testing.T) {
+			c, rec := dial(t, s)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
+				if change != resyncTools || err != nil {
+					t.Fatalf("got %+v, %v", change, err)
 				}
-				c.Close()
-				if n := strings.Count(rec.methods(), method); n < 30 || n > 100 { // pauses of up to 16 s
-					t.Errorf("the server received %d %s in ten minutes", n, method)
-				}
-			})
+			}
+			c.Close()
+			if n := strings.Count(rec.methods(), method); n < 30 || n > 100 { // pauses of up to 16 s
+				t.Errorf("the server received %d %s in ten minutes", n, method)
+			}
 		})
 	}
 }

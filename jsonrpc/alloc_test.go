@@ -4,19 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 func TestOrdinaryMessagesCostNoAllocation(t *testing.T) {
 	call, note, answer := []byte(toolCall), []byte(samples[4]), []byte(samples[6])
-	m, err := jsonrpc.Parse(call, jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	many, err := jsonrpc.Parse([]byte(notification(members(30))), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse(call, jsonrpc.Limits{}))(t)
+	many := must.Get(jsonrpc.Parse([]byte(notification(members(30))), jsonrpc.Limits{}))(t)
 	result, buf := []byte(`{"content":[{"type":"text","text":"hello"}]}`), make([]byte, 0, 1024)
 	failure := &jsonrpc.Error{Code: 1, Message: "m\n", Data: []byte(`{}`)}
 	for _, tc := range []struct {

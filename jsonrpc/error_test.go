@@ -11,6 +11,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -209,10 +210,7 @@ func TestAppendErrorWritesTheSameAsEncodingJSON(t *testing.T) {
 		{Code: 1, Message: "m"}, {Code: -32700, Message: "é\n\"", Data: json.RawMessage(`{"a":[1]}`)},
 		{Data: json.RawMessage(`null`)},
 	} {
-		std, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		std := must.Get(json.Marshal(e))(t)
 		if got, want := string(jsonrpc.AppendError(nil, jsonrpc.IntID(1), e, false)),
 			`{"jsonrpc":"2.0","id":1,"error":`+string(std)+`}`; got != want {
 			t.Errorf("AppendError writes %s, encoding/json %s", got, want)
@@ -248,9 +246,7 @@ func TestIntReturnsIntegersOf64Bits(t *testing.T) {
 		{"9223372036854775808", 0, false}, {"-9223372036854775809", 0, false}, {`"7"`, 0, false}, {`""`, 0, false},
 	} {
 		var id jsonrpc.ID
-		if err := json.Unmarshal([]byte(tc.raw), &id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(tc.raw), &id))
 		if n, ok := id.Int(); ok != tc.ok || ok && n != tc.n {
 			t.Errorf("%s is %d, %t", tc.raw, n, ok)
 		}
@@ -305,9 +301,7 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 func TestDecodedIDIsACopy(t *testing.T) {
 	data := []byte(`"abc"`)
 	var id jsonrpc.ID
-	if err := id.UnmarshalJSON(data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, id.UnmarshalJSON(data))
 	copy(data, `"xyz"`)
 	if id.String() != `"abc"` {
 		t.Errorf("the id became %s when its input changed", id)

@@ -12,6 +12,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -352,10 +353,7 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatalf("%q was written on more than one line", s)
 		}
 		// Another encoder may use other escapes for the same text.
-		v1Raw, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v1Raw := must.Get(json.Marshal(s))(t)
 		if got := jsonrpc.Unquote(v1Raw); got != want || jsonrpc.Check(v1Raw, unbounded) != nil {
 			t.Fatalf("encoding/json wrote %q, which was read as %q, want %q", v1Raw, got, want)
 		}

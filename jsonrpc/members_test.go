@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -114,10 +115,7 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 
 func TestIterationOverMembersCanStopEarly(t *testing.T) {
 	for _, n := range []int{8, 20} {
-		m, err := jsonrpc.Parse([]byte(notification(members(n))), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(jsonrpc.Parse([]byte(notification(members(n))), jsonrpc.Limits{}))(t)
 		for _, all := range []func(func(string, []byte) bool){m.Params.All(), jsonrpc.All(m.Raw)} {
 			seen := 0
 			for name := range all {
@@ -158,10 +156,7 @@ func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 				params += ","
 			}
 			params += `"` + tc.name + `":1}`
-			m, err := jsonrpc.Parse([]byte(notification(params)), jsonrpc.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(jsonrpc.Parse([]byte(notification(params)), jsonrpc.Limits{}))(t)
 			if got, ok := m.Params.CaseVariant(known...); got != tc.text || ok != (tc.text != "") {
 				t.Errorf("%s: got %q, %t, want %q", params, got, ok, tc.text)
 			}
@@ -174,10 +169,7 @@ func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 
 // A known name is not a variant of another known name.
 func TestCaseVariantIgnoresKnownNames(t *testing.T) {
-	m, err := jsonrpc.Parse([]byte(notification(`{"uri":1,"URI":2,"Uri":3}`)), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(notification(`{"uri":1,"URI":2,"Uri":3}`)), jsonrpc.Limits{}))(t)
 	if got, _ := m.Params.CaseVariant("URI", "uri"); got != "Uri" {
 		t.Errorf("got %q, want Uri", got)
 	}
@@ -190,13 +182,8 @@ func TestCaseVariantFoldsAsEncodingJSONDoes(t *testing.T) {
 			V *int `json:"tasks"`
 		}
 		obj := `{"` + spelling + `":1}`
-		if err := json.Unmarshal([]byte(obj), &lenient); err != nil {
-			t.Fatal(err)
-		}
-		m, err := jsonrpc.Parse([]byte(notification(obj)), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(obj), &lenient))
+		m := must.Get(jsonrpc.Parse([]byte(notification(obj)), jsonrpc.Limits{}))(t)
 		if _, variant := m.Params.CaseVariant("tasks"); variant != (lenient.V != nil && spelling != "tasks") {
 			t.Errorf("%q: variant %t, decoded by encoding/json %t", spelling, variant, lenient.V != nil)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -63,9 +64,7 @@ func TestParseRecognisesEachKindOfMessage(t *testing.T) {
 				Err: &jsonrpc.Error{Code: 1, Message: "m", Data: []byte(`1`)}}},
 	} {
 		if tc.data == samples[1] {
-			if err := json.Unmarshal([]byte(`"a\"\\\u00e9\ud83d\ude00"`), &tc.want.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(`"a\"\\\u00e9\ud83d\ude00"`), &tc.want.ID))
 		}
 		got, err := jsonrpc.Parse([]byte(tc.data), jsonrpc.Limits{})
 		if err != nil {

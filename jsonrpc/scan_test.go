@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -225,9 +226,7 @@ func TestNestedSiblingsDoNotAllocateEach(t *testing.T) {
 	check := func(names int) float64 {
 		data := message(names)
 		return testing.AllocsPerRun(1, func() {
-			if err := jsonrpc.Check(data, jsonrpc.Limits{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, jsonrpc.Check(data, jsonrpc.Limits{}))
 		})
 	}
 	// Counts around those that fill the list: powers of two, and the sizes of append.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	decoder "github.com/parley-mcp/parley/schema"
@@ -43,17 +44,12 @@ func TestContentBlocksRoundTripByType(t *testing.T) {
 		`{"type":"hologram","rays":[1]}]}`
 
 	for _, codec := range codecs {
-		raw, err := codec.marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(codec.marshal(want))(t)
 		if canonical(t, raw) != canonical(t, []byte(wire)) {
 			t.Errorf("%s: got\n%s\nwant\n%s", codec.name, raw, wire)
 		}
 		var got mcp.CallToolResult
-		if err := codec.unmarshal(raw, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal(raw, &got))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 		}
@@ -63,10 +59,7 @@ func TestContentBlocksRoundTripByType(t *testing.T) {
 func TestSingleContentBlockEncodesItsType(t *testing.T) {
 	for _, codec := range codecs {
 		for _, v := range []any{*mcp.Text("a"), mcp.Text("a"), []mcp.Content{mcp.Text("a")}} {
-			raw, err := codec.marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(codec.marshal(v))(t)
 			raw = bytes.Trim(raw, "[]")
 			if want := `{"type":"text","text":"a"}`; string(raw) != want {
 				t.Errorf("%s: %T encodes as %s, want %s", codec.name, v, raw, want)
@@ -136,9 +129,7 @@ func TestNestedToolResultIsUnknownContent(t *testing.T) {
 	deep := strings.Repeat(`{"type":"tool_result","toolUseId":"1","content":[`, 1000) + strings.Repeat(`]}`, 1000)
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
-		if err := codec.unmarshal([]byte(`{"content":[`+deep+`]}`), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal([]byte(`{"content":[`+deep+`]}`), &r))
 		inner, ok := r.Content[0].(*mcp.ToolResultContent)
 		if !ok || len(inner.Content) != 1 {
 			t.Fatalf("%s: got %T", codec.name, r.Content[0])
@@ -146,10 +137,7 @@ func TestNestedToolResultIsUnknownContent(t *testing.T) {
 		if unknown, ok := inner.Content[0].(*mcp.UnknownContent); !ok || unknown.Type != "tool_result" {
 			t.Errorf("%s: got nested %T, want *mcp.UnknownContent", codec.name, inner.Content[0])
 		}
-		raw, err := codec.marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(codec.marshal(r))(t)
 		if want := `{"content":[` + deep + `]}`; string(raw) != want {
 			t.Errorf("%s: got %s, want %s", codec.name, raw, want)
 		}
@@ -168,17 +156,12 @@ func TestResourceContentsAreTextOrBlob(t *testing.T) {
 			`{"uri":"a:b","mimeType":"a/b","blob":"AQ==","_meta":{}}`},
 	} {
 		for _, codec := range codecs {
-			raw, err := codec.marshal(c.contents)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(codec.marshal(c.contents))(t)
 			if string(raw) != c.wire {
 				t.Errorf("%s: got %s, want %s", codec.name, raw, c.wire)
 			}
 			var back mcp.ResourceContents
-			if err := codec.unmarshal(raw, &back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, codec.unmarshal(raw, &back))
 			if diff := cmp.Diff(c.contents, back); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 			}
@@ -354,10 +337,7 @@ func TestNumbersDecodeExactlyInEverySpelling(t *testing.T) {
 		}
 		for plain, spelled := range map[string]string{"9007199254740993": "9007199254740993.0",
 			"9223372036854775807": "9.223372036854775807e18", "0": "-0.0e9999"} {
-			want, err := decodeAs(p.root, p.json(p.name, plain))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(decodeAs(p.root, p.json(p.name, plain)))(t)
 			if got, err := decodeAs(p.root, p.json(p.name, spelled)); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, %v", p.json(p.name, spelled), got, err)
 			}

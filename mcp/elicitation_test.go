@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -26,10 +27,7 @@ func TestFormPreservesOrderOfProperties(t *testing.T) {
 		[]byte(`{"message":"a","requestedSchema":`+form+`}`)); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := mcp.ParseElicitSchema([]byte(form))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(mcp.ParseElicitSchema([]byte(form)))(t)
 	var names []string
 	for _, p := range schema.Properties {
 		names = append(names, p.Name)
@@ -38,10 +36,7 @@ func TestFormPreservesOrderOfProperties(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, codec := range codecs {
-		raw, err := codec.marshal(schema)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(codec.marshal(schema))(t)
 		if string(raw) != form {
 			t.Errorf("%s: got\n%s\nwant\n%s", codec.name, raw, form)
 		}
@@ -49,10 +44,7 @@ func TestFormPreservesOrderOfProperties(t *testing.T) {
 }
 
 func TestOptionsSupportsAllFormsOfChoices(t *testing.T) {
-	schema, err := mcp.ParseElicitSchema([]byte(form))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(mcp.ParseElicitSchema([]byte(form)))(t)
 	red, green := mcp.EnumOption{Const: "r", Title: "Red"}, mcp.EnumOption{Const: "g", Title: "Green"}
 	r, g := mcp.EnumOption{Const: "r", Title: "r"}, mcp.EnumOption{Const: "g", Title: "g"}
 	want := map[string][]mcp.EnumOption{
@@ -93,15 +85,9 @@ func TestFormMustBeFlat(t *testing.T) {
 }
 
 func TestAcceptElicitRequiresObject(t *testing.T) {
-	result, err := mcp.AcceptElicit(map[string]any{"age": int64(9007199254740993)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(mcp.AcceptElicit(map[string]any{"age": int64(9007199254740993)}))(t)
 	for _, codec := range codecs {
-		raw, err := codec.marshal(result)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(codec.marshal(result))(t)
 		if want := `{"action":"accept","content":{"age":9007199254740993}}`; string(raw) != want {
 			t.Errorf("%s: got %s, want %s", codec.name, raw, want)
 		}
@@ -153,32 +139,24 @@ func TestSamplingMessageHasOneBlockOrSeveral(t *testing.T) {
 		for _, codec := range codecs {
 			message := mcp.SamplingMessage{Role: mcp.RoleUser, Content: c.content}
 			raw, err := codec.marshal(message)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if want := `{"role":"user","content":` + c.wire + `}`; string(raw) != want {
 				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
 			}
 			var back mcp.SamplingMessage
-			if err := codec.unmarshal(raw, &back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, codec.unmarshal(raw, &back))
 			if diff := cmp.Diff(message, back); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 			}
 
 			result := mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: c.content, Model: "m"}
 			raw, err = codec.marshal(result)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if want := `{"role":"assistant","content":` + c.wire + `,"model":"m"}`; string(raw) != want {
 				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
 			}
 			var resultBack mcp.CreateMessageResult
-			if err := codec.unmarshal(raw, &resultBack); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, codec.unmarshal(raw, &resultBack))
 			if diff := cmp.Diff(result, resultBack); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 			}
@@ -189,9 +167,7 @@ func TestSamplingMessageHasOneBlockOrSeveral(t *testing.T) {
 func TestArrayOfOneBlockDecodes(t *testing.T) {
 	for _, codec := range codecs {
 		var m mcp.SamplingMessage
-		if err := codec.unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`), &m))
 		if diff := cmp.Diff([]mcp.Content{mcp.Text("a")}, m.Content); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 		}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule H10: icons are https URLs or data URIs of images.
@@ -27,19 +29,14 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 	for _, src := range append(append([]string{}, unsafe...), safe...) {
 		icons = append(icons, Icon{Src: src})
 	}
-	raw, err := json.Marshal(icons)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(icons))(t)
 	for name, decoded := range map[string]interface{ all() Icons }{
 		"Tool": new(iconsOf[Tool]), "Prompt": new(iconsOf[Prompt]), "Resource": new(iconsOf[Resource]),
 		"ResourceTemplate": new(iconsOf[ResourceTemplate]), "Implementation": new(iconsOf[Implementation]),
 	} {
 		message := fmt.Sprintf(`{"name":"a","version":"1","uri":"a:b","uriTemplate":"a:b","inputSchema":{},"icons":%s}`,
 			raw)
-		if err := json.Unmarshal([]byte(message), decoded); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(message), decoded))
 		var got []string
 		for _, icon := range decoded.all() {
 			got = append(got, icon.Src)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -51,9 +52,7 @@ func TestMetaConstantsIncludeKeysOfSchemas(t *testing.T) {
 			var definition struct {
 				Properties map[string]json.RawMessage `json:"properties"`
 			}
-			if err := json.Unmarshal(raw, &definition); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(raw, &definition))
 			for key := range definition.Properties {
 				n++
 				if declared[key] == "" {
@@ -95,9 +94,7 @@ func TestLoggingLevelsMatchSchemas(t *testing.T) {
 		var definition struct {
 			Enum []mcp.LoggingLevel `json:"enum"`
 		}
-		if err := json.Unmarshal(spec.Definitions(rev)["LoggingLevel"], &definition); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(spec.Definitions(rev)["LoggingLevel"], &definition))
 		want := slices.Sorted(slices.Values(definition.Enum))
 		if got := slices.Sorted(slices.Values(mcp.LoggingLevels())); !slices.Equal(got, want) {
 			t.Errorf("levels are %v, want %v", got, want)
@@ -128,10 +125,7 @@ func TestLevelEnablesEqualAndHigherSeverity(t *testing.T) {
 // constantsIn returns the string constants of a file, as a map from values to names.
 func constantsIn(t *testing.T, file string) map[string]string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 	constants := map[string]string{}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -142,10 +136,7 @@ func constantsIn(t *testing.T, file string) map[string]string {
 		if !ok || literal.Kind != token.STRING {
 			return true
 		}
-		value, err := strconv.Unquote(literal.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(strconv.Unquote(literal.Value))(t)
 		if other := constants[value]; other != "" {
 			t.Errorf("%s and %s are both %q", other, spec.Names[0].Name, value)
 		}
@@ -230,9 +221,7 @@ func TestReservedMetaKeys(t *testing.T) {
 
 func TestMetaSetAndGet(t *testing.T) {
 	var params mcp.CallToolParams
-	if err := params.Meta.Set(mcp.MetaProgressToken, jsonrpc.IntID(9007199254740993)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, params.Meta.Set(mcp.MetaProgressToken, jsonrpc.IntID(9007199254740993)))
 	if err := params.Meta.Set(mcp.MetaClientCapabilities,
 		mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}); err != nil {
 		t.Fatal(err)
@@ -291,17 +280,12 @@ func TestEmptyMetaIsPresentAndNilMetaAbsent(t *testing.T) {
 			{mcp.Meta{}, `{"_meta":{}}`},
 			{nil, `{}`},
 		} {
-			got, err := codec.marshal(mcp.EmptyResult{ResultBase: mcp.ResultBase{Meta: c.meta}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(codec.marshal(mcp.EmptyResult{ResultBase: mcp.ResultBase{Meta: c.meta}}))(t)
 			if string(got) != c.want {
 				t.Errorf("%s: got %s, want %s", codec.name, got, c.want)
 			}
 			var back mcp.EmptyResult
-			if err := codec.unmarshal(got, &back); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, codec.unmarshal(got, &back))
 			if (back.Meta == nil) != (c.meta == nil) {
 				t.Errorf("%s: %s decodes as %#v", codec.name, got, back.Meta)
 			}
@@ -342,17 +326,12 @@ func TestEmptyCapabilityIsEncoded(t *testing.T) {
 
 func roundTrip[T any](t *testing.T, codec codec, v T, wire string) {
 	t.Helper()
-	raw, err := codec.marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(codec.marshal(v))(t)
 	if string(raw) != wire {
 		t.Errorf("%s: got %s, want %s", codec.name, raw, wire)
 	}
 	var back T
-	if err := codec.unmarshal(raw, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, codec.unmarshal(raw, &back))
 	if diff := cmp.Diff(v, back); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", codec.name, diff)
 	}
@@ -458,9 +437,7 @@ func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
 		}, `{"name":"a","inputSchema":{"type":"object"}}`},
 	} {
 		var got mcp.Tool
-		if err := json.Unmarshal([]byte(tool), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(tool), &got))
 		if got.Source != nil {
 			t.Error("decoding sets Source")
 		}

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -71,9 +72,7 @@ func typeOfExample(t *testing.T, definition string, raw []byte) (reflect.Type, [
 		Error  struct{ Data json.RawMessage }
 	}
 	decodeMessage := func() {
-		if err := json.Unmarshal(raw, &message); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(raw, &message))
 	}
 	result, isResponse := strings.CutSuffix(definition, "Response")
 	switch {
@@ -107,10 +106,7 @@ func canonical(t *testing.T, raw []byte) string {
 	if err := dec.Decode(&v); err != nil {
 		t.Fatalf("%v: %s", err, raw)
 	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(json.Marshal(v))(t)
 	return string(out)
 }
 
@@ -127,16 +123,11 @@ func TestRawJSONKeepsItsNumbers(t *testing.T) {
 	const args = `{"id":9007199254740993,"big":123456789012345678901234567890,"frac":1.10}`
 	for _, codec := range codecs {
 		var p mcp.CallToolParams
-		if err := codec.unmarshal([]byte(`{"name":"a","arguments":`+args+`}`), &p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal([]byte(`{"name":"a","arguments":`+args+`}`), &p))
 		if string(p.Arguments) != args {
 			t.Errorf("%s decoded the arguments as %s", codec.name, p.Arguments)
 		}
-		got, err := codec.marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(codec.marshal(p))(t)
 		if want := `{"name":"a","arguments":` + args + `}`; string(got) != want {
 			t.Errorf("%s encoded %s, want %s", codec.name, got, want)
 		}
@@ -149,14 +140,9 @@ func TestDecodedValuesDoNotShareMemoryWithTheInput(t *testing.T) {
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
 		data := bytes.Clone(input)
-		if err := codec.unmarshal(data, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal(data, &r))
 		copy(data, bytes.Repeat([]byte("x"), len(data)))
-		got, err := codec.marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(codec.marshal(r))(t)
 		if canonical(t, got) != canonical(t, input) {
 			t.Errorf("%s: a change of the input changes the value: %s", codec.name, got)
 		}
@@ -181,9 +167,7 @@ func TestUnmarshalJSONMethodsAreStrict(t *testing.T) {
 	}
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
-		if err := codec.unmarshal([]byte(`{"Content":[{"type":"text","text":"a"}],"isError":true}`), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal([]byte(`{"Content":[{"type":"text","text":"a"}],"isError":true}`), &r))
 		if r.Content != nil || !r.IsError {
 			t.Errorf("%s decodes the member Content as content: %+v", codec.name, r)
 		}
@@ -237,16 +221,11 @@ func TestZeroValuesHaveTheirRequiredMembers(t *testing.T) {
 func TestEmptyCursorIsPresent(t *testing.T) {
 	for _, codec := range codecs {
 		var page mcp.ListToolsResult
-		if err := codec.unmarshal([]byte(`{"tools":[],"nextCursor":""}`), &page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, codec.unmarshal([]byte(`{"tools":[],"nextCursor":""}`), &page))
 		if page.NextCursor == nil {
 			t.Fatalf("%s: an empty nextCursor decodes as nil", codec.name)
 		}
-		got, err := codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor}))(t)
 		if want := `{"cursor":""}`; string(got) != want {
 			t.Errorf("%s: got %s, want %s", codec.name, got, want)
 		}
@@ -256,16 +235,11 @@ func TestEmptyCursorIsPresent(t *testing.T) {
 func TestEncodingIsDeterministic(t *testing.T) {
 	result := mcp.CallToolResult{ResultBase: mcp.ResultBase{Meta: mcp.Meta{}}}
 	for _, key := range []string{"e", "d", "c", "b", "a", "h", "g", "f"} {
-		if err := result.Meta.Set(key, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, result.Meta.Set(key, 1))
 	}
 	const want = `{"_meta":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1},"content":[]}`
 	for range 20 {
-		got, err := result.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(result.MarshalJSON())(t)
 		if string(got) != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
@@ -297,10 +271,7 @@ func FuzzContentRoundTrip(f *testing.F) {
 		if err := second.UnmarshalJSON(once); err != nil {
 			t.Fatalf("%s does not decode again: %v", once, err)
 		}
-		twice, err := second.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		twice := must.Get(second.MarshalJSON())(t)
 		if !bytes.Equal(once, twice) {
 			t.Fatalf("%q encodes as %s and then as %s", raw, once, twice)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -204,10 +205,7 @@ func FuzzKeyIsolation(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, at uint16, key string) {
 		p, value := all[int(at)%len(all)], values[int(at)%len(all)]
-		without, err := decodeAs(p.root, p.json("unknown name", "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		without := must.Get(decodeAs(p.root, p.json("unknown name", "0")))(t)
 		keys := []string{
 			key, strings.ToUpper(p.name), strings.ToUpper(p.name[:1]) + p.name[1:], strings.ToLower(p.name),
 			strings.ReplaceAll(p.name, "s", "ſ"), strings.ReplaceAll(p.name, "k", "K"),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -138,9 +139,7 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 		return s
 	}
 	everywhere(t, rooted, func(t *testing.T, c *client.Client) {
-		if err := c.NotifyRootsChanged(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.NotifyRootsChanged(t.Context()))
 		if c.Revision().Modern() {
 			return
 		}

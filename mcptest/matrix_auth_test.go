@@ -30,6 +30,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -41,10 +42,7 @@ import (
 // The server knows only the address of the issuer. The call sends progress and requests
 // input with the token of the client.
 func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
-	issuer, err := devissuer.Start(devissuer.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(devissuer.Config{}))(t)
 	defer issuer.Close()
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
@@ -69,19 +67,13 @@ func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 				_ = s.Shutdown(ctx)
 			}()
 			dial := func(audience string, scopes ...string) (*client.Client, error) {
-				token, err := issuer.Token("ada", audience, scopes...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				token := must.Get(issuer.Token("ada", audience, scopes...))(t)
 				d := client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{}, nil }}
 				mcptest.WithRevision(r)(&d)
 				return d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL + "/mcp",
 					Header: http.Header{"Authorization": {"Bearer " + token}}})
 			}
-			c, err := dial(endpoint.URL+"/mcp", "mcp")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(dial(endpoint.URL+"/mcp", "mcp"))(t)
 			defer c.Close()
 			who, err := c.CallTool(t.Context(), "whoami", nil, client.WithProgress(func(float64, float64, string) {}))
 			if err != nil || who.IsError || who.Content[0].(*mcp.TextContent).Text != "ada at "+issuer.URL()+
@@ -256,9 +248,7 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
-		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ada.program().Login(t.Context(), w.url, "mcp"))
 		c := w.mustDial(t, r, ada.program()) // another client with the same store
 		wantWho(t, c, "look", "ada")
 		w.expire()
@@ -276,9 +266,7 @@ func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
 		ada := &person{browser: devissuer.Browser{User: "ada"}}
-		if err := ada.program().Login(t.Context(), w.url, "mcp"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ada.program().Login(t.Context(), w.url, "mcp"))
 		noUser := ada.program()
 		noUser.Interaction = nil
 		c, unattended := w.mustDial(t, r, ada.program()), w.mustDial(t, r, noUser)
@@ -312,10 +300,7 @@ type holder struct {
 // holderOf returns a holder with the token and key from a person's store.
 func holderOf(t *testing.T, w *realm, p *person, clock *atomic.Int64) *holder {
 	t.Helper()
-	keys, err := p.store.Keys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(p.store.Keys(t.Context()))(t)
 	for _, key := range keys {
 		raw, err := p.store.Load(t.Context(), key)
 		if err != nil || !strings.HasPrefix(key, "token ") {
@@ -348,21 +333,10 @@ func (h *holder) proof(changes map[string]any) string {
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: h.key.Key},
 		(&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	proof, err := signed.CompactSerialize()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, err)
+	payload := must.Get(json.Marshal(claims))(h.t)
+	signed := must.Get(signer.Sign(payload))(h.t)
+	proof := must.Get(signed.CompactSerialize())(h.t)
 	return proof
 }
 
@@ -423,10 +397,7 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 			t.Fatalf("a valid proof is rejected: %s", code)
 		}
 		thief := *h
-		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		thief.key = &jose.JSONWebKey{Key: private}
 		const no = "invalid_dpop_proof"
 		for name, rejected := range map[string]struct{ authorization, proof, code string }{

@@ -23,6 +23,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -210,9 +211,7 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	var seen []string
 	middleware := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
-			if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, c.SetMeta(mcp.MetaTraceParent, traceParent))
 			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
 				t.Errorf("SetMeta of a reserved key: %v", err)
 			}
@@ -296,9 +295,7 @@ func toolNames(t *testing.T, c *client.Client) []string {
 	t.Helper()
 	var names []string
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
 	return names
@@ -327,17 +324,13 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 	}
 	mcptest.Everywhere(t, withMiddleware(count), func(t *testing.T, c *client.Client) {
 		modern := c.Revision().Modern()
-		if err := c.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Ping(t.Context()))
 		if _, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil {
 			t.Error(err)
 		}
 		_ = toolNames(t, c)
 		for _, err := range c.Prompts(t.Context()) {
-			if err != nil {
-				t.Error(err)
-			}
+			must.Check(t, err)
 		}
 		var reported *jsonrpc.Error
 		if _, err := c.CallExtension(t.Context(), "com.example/unknown", nil); !errors.As(err, &reported) ||
@@ -436,9 +429,7 @@ func TestServerMiddlewareChangesOneCallsResult(t *testing.T) {
 		} {
 			n := 0
 			for _, err := range c.Tools(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				n++
 			}
 			if !want(n) {

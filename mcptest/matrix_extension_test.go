@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -125,9 +126,7 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 			reported.Code != jsonrpc.CodeMethodNotFound {
 			t.Errorf("a notification as a request: %v", err)
 		}
-		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}))
 		atServer.await(t, "b")
 		for _, method := range []string{mcp.MethodCallTool, mcp.MethodListTools} {
 			if _, err := c.CallExtension(t.Context(), method, nil); err == nil {
@@ -175,9 +174,7 @@ func TestExtensionRequiresDeclaration(t *testing.T) {
 				t.Errorf("required: %s", reported.Data)
 			}
 		}
-		if err := c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}))
 		if err := c.Ping(t.Context()); err != nil { // the response arrives after the notification is handled
 			t.Error(err)
 		}
@@ -291,10 +288,7 @@ func TestParkedCallBecomesATask(t *testing.T) {
 					return mcp.AcceptElicit(form{request.Message})
 				}
 			})
-			task, err := c.StartTool(t.Context(), "job", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			task := must.Get(c.StartTool(t.Context(), "job", nil))(t)
 			want := ""
 			for i := range before + 1 {
 				want += fmt.Sprint("question ", i, ";")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -100,9 +101,7 @@ func TestLogMessagesFollowLevelOfClient(t *testing.T) {
 			expect("info notice warning error critical alert emergency")
 		}
 		for from, level := range mcp.LoggingLevels() {
-			if err := c.SetLogLevel(t.Context(), level); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.SetLogLevel(t.Context(), level))
 			expect(strings.Join(strings.Fields(all)[from:], " "))
 		}
 		if err := c.SetLogLevel(t.Context(), "loud"); err == nil {
@@ -133,13 +132,9 @@ func TestRateOfLogMessagesIsLimited(t *testing.T) {
 	}
 	var j journal
 	everywhere(t, flooding, func(t *testing.T, c *client.Client) {
-		if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelWarning))
 		j.take()
-		if _, err := client.CallTool[string](t.Context(), c, "flood", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.CallTool[string](t.Context(), c, "flood", nil))(t)
 		sent, lost := 0, 0
 		for _, line := range j.take() {
 			var data struct {
@@ -180,13 +175,9 @@ func TestReplayDoesNotRepeatLogMessages(t *testing.T) {
 	}
 	var j journal
 	everywhere(t, replaying, func(t *testing.T, c *client.Client) {
-		if err := c.SetLogLevel(t.Context(), mcp.LevelError); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelError))
 		j.take()
-		if _, err := client.CallTool[string](t.Context(), c, "order", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.CallTool[string](t.Context(), c, "order", nil))(t)
 		want := `[error  {"message":"before"} error  {"message":"after"}]`
 		if got := fmt.Sprint(j.take()); got != want {
 			t.Errorf("received %s, want %s", got, want)
@@ -207,20 +198,14 @@ func TestLoggerOfFinishedCallSendsNothing(t *testing.T) {
 	}
 	var j journal
 	everywhere(t, late, func(t *testing.T, c *client.Client) {
-		if err := c.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.CallTool(t.Context(), "leak", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
+		must.Get(c.CallTool(t.Context(), "leak", nil))(t)
 		log := <-loggers
 		if log.Enabled(t.Context(), slog.LevelError) {
 			t.Error("the logger of a finished call is enabled")
 		}
 		log.Error("too late")
-		if err := c.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Ping(t.Context()))
 		if lines := j.take(); len(lines) > 0 {
 			t.Errorf("received %s", lines)
 		}
@@ -241,35 +226,23 @@ func TestLogLevelSurvivesLossOfSession(t *testing.T) {
 			var j journal
 			d := &client.Dialer{Revision: r}
 			j.configure(d)
-			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 			defer c.Close()
-			if err := c.SetLogLevel(t.Context(), mcp.LevelAlert); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.CallTool(t.Context(), "log", nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelAlert))
+			must.Get(c.CallTool(t.Context(), "log", nil))(t)
 			if got := logLevels(j.take()); got != "alert emergency" {
 				t.Errorf("levels %q", got)
 			}
 
 			first := session.Load().(string)
-			end, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, endpoint.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			end := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, endpoint.URL, nil))(t)
 			end.Header.Set("Mcp-Session-Id", first)
 			resp, err := http.DefaultClient.Do(end)
 			if err != nil || resp.StatusCode != http.StatusNoContent {
 				t.Fatal(resp, err)
 			}
 			resp.Body.Close()
-			if _, err := c.CallTool(t.Context(), "log", nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.CallTool(t.Context(), "log", nil))(t)
 			if last := session.Load().(string); last == first {
 				t.Fatal("the session has not been replaced")
 			}
@@ -476,12 +449,8 @@ func TestLogMessagesHaveTheContextOfTheirCall(t *testing.T) {
 		})
 		return s
 	}, func(t *testing.T, c *client.Client) {
-		if err := c.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ada"), "log", asks{"hello"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
+		must.Get(c.CallTool(context.WithValue(t.Context(), userKey{}, "ada"), "log", asks{"hello"}))(t)
 		if got := <-logs; got != `ada: {"message":"hello"}` {
 			t.Errorf("received %s", got)
 		}
@@ -516,9 +485,7 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 		}
 		return s
 	}, func(t *testing.T, c *client.Client) {
-		if err := c.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
 		as := func(user string) context.Context {
 			return client.WithCaller(context.WithValue(t.Context(), userKey{}, user), user)
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -103,10 +104,7 @@ func dialModern(t *testing.T, url string, configure ...func(*client.Dialer)) *cl
 	for _, f := range configure {
 		f(d)
 	}
-	c, err := d.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -178,9 +176,7 @@ func TestToolsAreListedWhenHeadersAreUnknown(t *testing.T) {
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string",` +
 			`"x-mcp-header":"Area"}}}`)},
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	call(`{"region":"c"}`, 2, 1)
 	call(`{"region":"d"}`, 1, 0)
 }
@@ -350,9 +346,7 @@ func TestClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
 	c := dialModern(t, foreign.URL, func(d *client.Dialer) { d.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	var names []string
 	for tool, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
 	if fmt.Sprint(names) != "[valid_tool]" {

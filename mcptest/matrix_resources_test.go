@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -102,27 +103,21 @@ func newLibrary(t *testing.T) func() *server.Server {
 // library returns a directory with symbolic links to files inside and outside of it.
 func library(t *testing.T) *os.Root {
 	dir := t.TempDir()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("secret"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "secret.txt"), []byte("secret"), 0o600))
 	inside := filepath.Join(dir, "inside")
-	must(os.MkdirAll(filepath.Join(inside, "a", "deep"), 0o700))
-	must(os.MkdirAll(filepath.Join(inside, ".git"), 0o700))
+	must.Do(t, os.MkdirAll(filepath.Join(inside, "a", "deep"), 0o700))
+	must.Do(t, os.MkdirAll(filepath.Join(inside, ".git"), 0o700))
 	for name, data := range map[string]string{
 		"README.md": "# Read me\n", "a/b c.txt": "spaces", "a/deep/é.json": "{}", "a-b.txt": "sorts before a/",
 		"pixel.png": "\x89PNG\x00",
 		"large.txt": strings.Repeat("x", 101), "empty": "", ".env": "secret", ".git/config": "secret",
 	} {
-		must(os.WriteFile(filepath.Join(inside, filepath.FromSlash(name)), []byte(data), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(inside, filepath.FromSlash(name)), []byte(data), 0o600))
 	}
-	must(os.Symlink(filepath.Join("..", "secret.txt"), filepath.Join(inside, "out.txt")))
-	must(os.Symlink("README.md", filepath.Join(inside, "link.md")))
-	must(os.Symlink("..", filepath.Join(inside, "up")))
-	root, err := os.OpenRoot(inside)
-	must(err)
+	must.Do(t, os.Symlink(filepath.Join("..", "secret.txt"), filepath.Join(inside, "out.txt")))
+	must.Do(t, os.Symlink("README.md", filepath.Join(inside, "link.md")))
+	must.Do(t, os.Symlink("..", filepath.Join(inside, "up")))
+	root := must.Get(os.OpenRoot(inside))(t)
 	t.Cleanup(func() { _ = root.Close() })
 	return root
 }
@@ -132,9 +127,7 @@ func all[E any](t *testing.T, seq iter.Seq2[*E, error]) []E {
 	t.Helper()
 	var elements []E
 	for e, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		elements = append(elements, *e)
 	}
 	return elements

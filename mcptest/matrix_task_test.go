@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -120,14 +121,9 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 		if err != nil || started.ID() == "" {
 			t.Fatalf("%+v, %v", started, err)
 		}
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Close())
 		c := dial(taking("Rome", &asked))
-		task, err := c.Task(started.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.Task(started.ID()))(t)
 		for range 2 { // the outcome is kept
 			result, err := task.Wait(t.Context())
 			if err != nil || string(result.StructuredContent) != `{"city":"Rome","degrees":3}` {
@@ -141,10 +137,7 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 		if err := task.Cancel(t.Context()); err != nil {
 			t.Errorf("cancelling a task that has ended: %v", err)
 		}
-		unknown, err := c.Task("unknown")
-		if err != nil {
-			t.Fatal(err)
-		}
+		unknown := must.Get(c.Task("unknown"))(t)
 		var lost *client.TaskError
 		if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrTaskNotFound) || !errors.As(err, &lost) ||
 			lost.ID != "unknown" {
@@ -159,10 +152,7 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 func TestEndOfWaitDoesNotCancelTask(t *testing.T) {
 	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, ended <-chan error) {
 		c := dial()
-		task, err := c.StartTool(t.Context(), "wait", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.StartTool(t.Context(), "wait", nil))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := task.Wait(ctx); !errors.Is(err, context.Canceled) { // leaves the task alone
@@ -171,9 +161,7 @@ func TestEndOfWaitDoesNotCancelTask(t *testing.T) {
 		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskWorking {
 			t.Fatalf("%+v, %v", state, err)
 		}
-		if err := task.Cancel(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, task.Cancel(t.Context()))
 		if _, err := task.Wait(t.Context()); !errors.Is(err, client.ErrTaskCancelled) {
 			t.Errorf("waiting for a cancelled task: %v", err)
 		}
@@ -238,16 +226,12 @@ func TestProgramAnswersTask(t *testing.T) {
 		var asked atomic.Int32
 		c := dial(taking("Oslo", &asked))
 		task, err := c.StartTool(t.Context(), "greet", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !c.Revision().Modern() {
 			if err := task.Answer(t.Context(), mcp.InputResponses{}); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("%v, want ErrUnsupported", err)
 			}
-			if err := task.Cancel(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, task.Cancel(t.Context()))
 			return
 		}
 		var state *mcp.DetailedTask
@@ -260,9 +244,7 @@ func TestProgramAnswersTask(t *testing.T) {
 		for key := range state.InputRequests {
 			responses[key] = []byte(`{"action":"accept","content":{"city":"Paris"}}`)
 		}
-		if err := task.Answer(t.Context(), responses); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, task.Answer(t.Context(), responses))
 		result, err := task.Wait(t.Context())
 		if err != nil || string(result.StructuredContent) != `{"city":"Paris","degrees":3}` || asked.Load() != 0 {
 			t.Errorf("%+v, %v, asked %d times", result, err, asked.Load())
@@ -326,9 +308,7 @@ func TestStartToolWithoutTask(t *testing.T) {
 		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskCompleted || state.Result == nil {
 			t.Errorf("%+v, %v", state, err)
 		}
-		if err := task.Cancel(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, task.Cancel(t.Context()))
 		if err := task.Answer(t.Context(), nil); err == nil {
 			t.Error("Answer accepts responses for a tool that has run")
 		}
@@ -440,9 +420,7 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 			if c.Revision() == mcp.V20251125 && !noTasks {
 				results = 2
 			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, c.Close())
 			if got := n.of("< tasks/result"); got != results || n.has(`"task":{"ttl":60000}`) != (results > 0) {
 				t.Errorf("NoTasks %t: the client received %d requests for results of tasks, want %d: %q", noTasks, got,
 					results, n.texts)
@@ -523,13 +501,8 @@ func TestResponseToAQuestionOfATaskNamesTheTask(t *testing.T) {
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"city":"Oslo"}`)}, nil
 				}
 			})
-			task, err := c.StartTool(t.Context(), "greet", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := task.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			task := must.Get(c.StartTool(t.Context(), "greet", nil))(t)
+			must.Get(task.Wait(t.Context()))(t)
 			related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + task.ID() + `"}}`
 			n.mu.Lock()
 			defer n.mu.Unlock()

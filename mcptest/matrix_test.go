@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -180,9 +181,7 @@ func TestListTools(t *testing.T) {
 	everywhere(t, paged, func(t *testing.T, c *client.Client) {
 		var names []string
 		for tool, err := range c.Tools(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			names = append(names, tool.Name)
 			if has := tool.OutputSchema != nil; has != (tool.Name == "weather" && c.Revision() >= mcp.V20250618) {
 				t.Errorf("%s: output schema %s", tool.Name, tool.OutputSchema)

@@ -25,6 +25,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -61,10 +62,7 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 	for _, f := range configure {
 		f(config)
 	}
-	issuer, err := devissuer.Start(config.issuer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(config.issuer))(t)
 	w := &realm{t: t, issuer: issuer, server: s, received: make(map[string]bool), rejected: make(map[string]bool),
 		sessions: make(map[string]bool)}
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
@@ -142,10 +140,7 @@ func (w *realm) sessionCount() int {
 // token returns a token for a user, without a login.
 func (w *realm) token(user string, scopes ...string) string {
 	w.t.Helper()
-	token, err := w.issuer.Token(user, w.url, append(scopes, "mcp")...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	token := must.Get(w.issuer.Token(user, w.url, append(scopes, "mcp")...))(w.t)
 	return token
 }
 
@@ -172,10 +167,7 @@ func (p *person) program() *oauth.Client {
 // revoke revokes the grant of the user at the issuer.
 func (p *person) revoke(w *realm) {
 	w.t.Helper()
-	keys, err := p.store.Keys(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	keys := must.Get(p.store.Keys(w.t.Context()))(w.t)
 	form := url.Values{}
 	var known struct {
 		Refresh string `json:"refresh_token"`
@@ -196,10 +188,7 @@ func (p *person) revoke(w *realm) {
 	if known.Secret != "" {
 		form.Set("client_secret", known.Secret)
 	}
-	response, err := http.PostForm(w.issuer.URL()+"/revoke", form)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := must.Get(http.PostForm(w.issuer.URL()+"/revoke", form))(w.t)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK || known.Refresh == "" {
 		w.t.Fatalf("revocation: %s", response.Status)
@@ -226,10 +215,7 @@ func (w *realm) dial(t *testing.T, r mcp.Revision, a client.Authorizer,
 func (w *realm) mustDial(t *testing.T, r mcp.Revision, a client.Authorizer,
 	configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
-	c, err := w.dial(t, r, a, configure...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(w.dial(t, r, a, configure...))(t)
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -137,10 +138,7 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 
 // program returns the OAuth client of a program whose traffic passes the tap.
 func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
-	tokens, err := oauth.NewFileStore(l.tokens, bytes.Repeat([]byte("k"), 32))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	tokens := must.Get(oauth.NewFileStore(l.tokens, bytes.Repeat([]byte("k"), 32)))(l.t)
 	browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
 	c := &oauth.Client{
 		Logger: l.logs.logger("oauth"), Proxy: http.ProxyURL(l.tap.url()), Store: tokens,
@@ -249,10 +247,7 @@ func (l *leaking) fail() {
 	l.use(c, "panic", "fail", "missing")
 
 	// Invalid tokens.
-	other, err := l.issuer.Token("ada", "https://other.example/mcp", "mcp")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	other := must.Get(l.issuer.Token("ada", "https://other.example/mcp", "mcp"))(l.t)
 	expired := l.token("ada")
 	l.reject(expired)
 	for _, token := range []string{other, expired, l.token("ada")[:60], l.token("ada") + "x",
@@ -377,9 +372,7 @@ func (l *leaking) search() {
 		}
 	}
 	file, err := os.ReadFile(l.tokens)
-	if err != nil {
-		l.t.Error(err)
-	}
+	must.Check(l.t, err)
 	for name, text := range map[string]string{
 		"logs": l.logs.String(), "errors": l.errors.String(), "keys of the store": l.keys.String(),
 		"token store": string(file),
@@ -397,10 +390,7 @@ func (l *leaking) search() {
 }
 
 func (l *leaking) searchExchange(x *exchanged, secrets map[string]string) {
-	at, err := url.Parse(x.url)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	at := must.Get(url.Parse(x.url))(l.t)
 	var inURL []string
 	switch at.Path {
 	case "/authorize": // the authorization request of OAuth

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -112,10 +113,7 @@ func newMachine(t *testing.T, mode byte) *machine {
 			},
 		}
 		mcptest.WithRevision(m.revision)(&d)
-		c, err := d.Dial(t.Context(), target())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), target()))(t)
 		m.clients[i] = c
 	}
 	return m

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 type echo struct {
@@ -19,10 +21,7 @@ func benchmarks(tb testing.TB) []struct {
 	instance []byte
 	allocs   float64
 } {
-	inferred, err := For[echo]()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	inferred := must.Get(For[echo]())(tb)
 	nested, err := For[struct {
 		Name  string            `json:"name" minLength:"1" pattern:"^[a-z]+$"`
 		Age   int               `json:"age" minimum:"0" maximum:"150"`
@@ -31,9 +30,7 @@ func benchmarks(tb testing.TB) []struct {
 		Attrs map[string]string `json:"attrs"`
 		Since time.Time         `json:"since"`
 	}]()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return []struct {
 		name     string
 		schema   *Schema
@@ -124,9 +121,7 @@ func TestValidatingDoesNotAllocate(t *testing.T) {
 	}
 	for _, bench := range benchmarks(t) {
 		if got := testing.AllocsPerRun(100, func() {
-			if err := bench.schema.Validate(bench.instance); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, bench.schema.Validate(bench.instance))
 		}); got > bench.allocs {
 			t.Errorf("%s: %v allocations, want %v", bench.name, got, bench.allocs)
 		}
@@ -140,16 +135,12 @@ func TestDecodingAllocatesOnlyTheResult(t *testing.T) {
 	raw := []byte(`{"text":"hello"}`)
 	var v echo
 	if got := testing.AllocsPerRun(100, func() {
-		if err := Decode(raw, &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Decode(raw, &v))
 	}); got > 1 { // the string
 		t.Errorf("%v allocations, want 1", got)
 	}
 	if got := testing.AllocsPerRun(100, func() {
-		if _, err := Marshal(&v); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Marshal(&v))(t)
 	}); got > 1 { // the bytes
 		t.Errorf("%v allocations, want 1", got)
 	}

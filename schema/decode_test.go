@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 type search struct {
@@ -86,10 +88,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		} `json:"inner,omitzero"`
 		Raw json.RawMessage `json:"raw,omitzero"`
 	}
-	s, err := ForType(reflect.TypeFor[arguments]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ForType(reflect.TypeFor[arguments]()))(t)
 	for raw, want := range map[string]arguments{
 		`{"query":"x","after":null,"limit":null,"tags":null}`: {Query: "x", Limit: 10},
 		`{"limit":null,"query":"x"}`:                          {Query: "x", Limit: 10},
@@ -124,9 +123,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object",` +
 		`"properties":{"sizes":{"type":"object"}}},` +
 		`"count":{"type":"integer"}},"required":["count"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	type slices struct {
 		Tags  []string `json:"tags"`
 		Count int      `json:"count"`
@@ -134,26 +131,19 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 			Sizes map[string]int `json:"sizes"`
 		} `json:"inner"`
 	}
-	if err := lists.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":null}}`), new(slices)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, lists.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":null}}`), new(slices)))
 	if err := lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)); err == nil ||
 		!strings.Contains(err.Error(), "count: expected integer, got null") {
 		t.Errorf("null for a required integer: %v", err)
 	}
-	inferred, err := For[slices]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	inferred := must.Get(For[slices]())(t)
 	if err := inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)); err == nil ||
 		!strings.Contains(err.Error(), "/tags: expected array") {
 		t.Errorf("null for a required list: %v", err)
 	}
 	// A schema of the program's own that requires the member is obeyed.
 	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := own.Decode([]byte(`{"query":"x","after":null}`), new(arguments)); err == nil {
 		t.Error("null counts as a required member")
 	}
@@ -277,9 +267,7 @@ func TestDecodeKeepsNothingOfTheInput(t *testing.T) {
 		A any
 	}
 	raw := []byte(`{"S":"abc","R":{"a":1},"A":["x"]}`)
-	if err := Decode(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Decode(raw, &v))
 	for i := range raw {
 		raw[i] = '#'
 	}
@@ -386,10 +374,7 @@ type fuzzed struct {
 }
 
 func FuzzMatchingValuesDecode(f *testing.F) {
-	s, err := For[fuzzed]()
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := must.Get(For[fuzzed]())(f)
 	for _, seed := range []string{
 		`{"s":"a","n":1.0,"u":-0,"f":1e-400,"b":true,"l":[{"first":-0.0,"second":"x"}],"m":{"a":{"b":[null]}},` +
 			`"p":{"number":1e2},"r":null,"t":{"name":"n","kids":[{"name":"k"}]}}`,

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 type address struct {
@@ -204,10 +206,7 @@ func TestInferredSchemas(t *testing.T) {
 }
 
 func TestInferenceIsCachedAndDeterministic(t *testing.T) {
-	first, err := For[forest]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(For[forest]())(t)
 	if again, _ := For[forest](); again != first {
 		t.Error("inferred twice")
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // keywordCases lists what the oracle does in another way than the drafts, and the official test suite does not have: a
@@ -275,9 +277,7 @@ func TestHugeExponentsCostNothing(t *testing.T) {
 		}
 	}
 	unique := compile(t, `{"uniqueItems":true,"enum":[[1e1000000000,10e999999998]]}`)
-	if err := unique.Validate([]byte(`[10e999999999,1e999999999]`)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, unique.Validate([]byte(`[10e999999999,1e999999999]`)))
 	if unique.Validate([]byte(`[1e1000000000,10e999999999]`)) == nil {
 		t.Error("equal numbers pass uniqueItems")
 	}
@@ -300,9 +300,7 @@ func TestHeadersAreInDocumentOrder(t *testing.T) {
 			"dry/run":{"x-mcp-header":"Dry-Run","type":"boolean"},
 			"limit":{"type":"integer","x-mcp-header":"!#$%&'*+-.^_` + "`" + `|~9"}}},
 		"x-mcp-header":{"type":"string","default":{"x-mcp-header":"data"},"enum":[{"x-mcp-header":""}],"examples":[{"x-mcp-header":1}]}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := []HeaderParam{
 		{Name: "Region", Path: []string{"region"}, Type: "string"},
 		{Name: "Dry-Run", Path: []string{"options", "dry/run"}, Type: "boolean"},
@@ -396,9 +394,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 			return
 		}
 		d := &document{}
-		if err := d.scan(raw); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.scan(raw))
 		if len(params) > maxHeaders {
 			t.Fatalf("%d annotations are accepted", len(params))
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
@@ -55,10 +57,7 @@ func TestSchemasAtADefaultLimitPassAndLargerOnesFail(t *testing.T) {
 
 func TestInstancesAreBounded(t *testing.T) {
 	for _, schema := range []string{`true`, `{"unevaluatedItems":true}`} {
-		s, err := Compile([]byte(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Compile([]byte(schema)))(t)
 		nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 		if err := s.Validate([]byte(nested(128))); err != nil {
 			t.Errorf("%s: 128 levels: %v", schema, err)
@@ -67,10 +66,7 @@ func TestInstancesAreBounded(t *testing.T) {
 			t.Errorf("%s: 129 levels: %v, want ErrLimit", schema, err)
 		}
 	}
-	s, err := Compile([]byte(`true`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Compile([]byte(`true`)))(t)
 	list := func(n int) string { return "[0" + strings.Repeat(",0", n-1) + "]" }
 	if err := s.Validate([]byte(list(999_999))); err != nil { // and the list itself
 		t.Errorf("a million values: %v", err)
@@ -83,11 +79,8 @@ func TestInstancesAreBounded(t *testing.T) {
 func TestTimeIsBounded(t *testing.T) {
 	for _, schema := range []string{`{` + doubling("oneOf", 60) + `}`,
 		`{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
-		s, err := limits{MaxTime: time.Millisecond}.Compile([]byte(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = s.Validate([]byte(`"x"`))
+		s := must.Get(limits{MaxTime: time.Millisecond}.Compile([]byte(schema)))(t)
+		err := s.Validate([]byte(`"x"`))
 		if !errors.Is(err, ErrTooSlow) || !errors.Is(err, ErrLimit) {
 			t.Errorf("%v, want ErrTooSlow", err)
 		}
@@ -95,10 +88,7 @@ func TestTimeIsBounded(t *testing.T) {
 }
 
 func TestShortValidationsIgnoreTheTimeLimit(t *testing.T) {
-	s, err := limits{MaxTime: time.Nanosecond}.Compile([]byte(`{"type":"string"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(limits{MaxTime: time.Nanosecond}.Compile([]byte(`{"type":"string"}`)))(t)
 	var invalid *ValidationError
 	if err := s.Validate([]byte(`1`)); !errors.As(err, &invalid) {
 		t.Errorf("%v, want a *ValidationError: a short check never looks at the clock", err)
@@ -186,10 +176,7 @@ func nestedAlternatives(depth int) string {
 func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 	for _, h := range hostileKeywords() {
 		t.Run(h.name, func(t *testing.T) {
-			s, err := Compile([]byte(h.schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Compile([]byte(h.schema)))(t)
 			clock := time.Time{}.Add(time.Hour)
 			looks := 0
 			r := newRun(2 * time.Second)
@@ -198,7 +185,7 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 				clock = clock.Add(time.Second)
 				return clock
 			}
-			err = r.validate(s.program, []byte(h.instance))
+			err := r.validate(s.program, []byte(h.instance))
 			var invalid *ValidationError
 			switch {
 			case errors.Is(err, ErrTooSlow):
@@ -253,10 +240,7 @@ func TestAReportEndsWithItsLastIssue(t *testing.T) {
 // trap listens on a port and fails the test if there is a connection.
 func trap(t *testing.T) (base string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -280,9 +264,7 @@ func trap(t *testing.T) (base string) {
 func TestRemoteRefIsNeverFetched(t *testing.T) {
 	base := trap(t)
 	local := filepath.Join(t.TempDir(), "schema.json")
-	if err := os.WriteFile(local, []byte(`true`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(local, []byte(`true`), 0o600))
 	for _, schema := range []string{
 		`{"$ref":"` + base + `a.json"}`,
 		`{"$ref":"` + base + `a.json#/$defs/x"}`,

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 type embedded struct {
@@ -93,10 +95,7 @@ func TestOtherTypesHaveNoPlan(t *testing.T) {
 		}{},
 		struct{ *embedded }{}, time.Duration(0), time.Time{},
 	} {
-		s, err := shapeOf(reflect.TypeOf(v))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(shapeOf(reflect.TypeOf(v)))(t)
 		if s.plan != nil {
 			t.Errorf("%T has a plan", v)
 		}

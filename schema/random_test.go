@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // The generators draw from few names and values, so that schemas and instances meet often.
@@ -279,10 +281,7 @@ var draftURIs = map[draft]string{
 func agreeOnRandomSchema(t *rapid.T) {
 	g := schemaGenerator{T: t, draft: rapid.SampledFrom([]draft{draft4, draft6, draft7, draft2019, draft2020}).Draw(t,
 		"draft")}
-	raw, err := json.Marshal(g.document())
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(g.document()))(t)
 	s, err := Compile(raw)
 	want, oracleErr := oracle(raw)
 	if cycle := (*RefError)(nil); errors.As(err, &cycle) && oracleErr == nil && cycle.Ref == "$ref" {
@@ -296,10 +295,7 @@ func agreeOnRandomSchema(t *rapid.T) {
 	}
 	for range 5 {
 		value := drawInstance(t, 3)
-		instance, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		instance := must.Get(json.Marshal(value))(t)
 		got, valid := s.Validate(instance), want.Validate(value)
 		if (got == nil) != (valid == nil) {
 			t.Fatalf("schema %s\ninstance %s\ngot %v\noracle %v", raw, instance, got, valid)
@@ -319,10 +315,7 @@ func TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts(t *testing.T) {
 		g := schemaGenerator{T: t, draft: draft2020, only: []string{"pattern", "properties", "propertyNames",
 			"patternProperties", "items", "contains",
 			"allOf", "anyOf", "oneOf", "not", "if", "if then", "if else", "unevaluatedProperties", "unevaluatedItems"}}
-		raw, err := json.Marshal(g.schema(4, false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(g.schema(4, false)))(t)
 		known, err := Compile(raw)
 		if err != nil {
 			return
@@ -333,15 +326,9 @@ func TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts(t *testing.T) {
 			replacements = append(replacements, keyword+pattern+`"`, keyword+`(?=a)"`)
 		}
 		loose := []byte(strings.NewReplacer(replacements...).Replace(string(raw)))
-		unknown, err := Compile(loose)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unknown := must.Get(Compile(loose))(t)
 		for range 5 {
-			instance, err := json.Marshal(drawInstance(t, 3))
-			if err != nil {
-				t.Fatal(err)
-			}
+			instance := must.Get(json.Marshal(drawInstance(t, 3)))(t)
 			if known.Validate(instance) != nil {
 				continue
 			}

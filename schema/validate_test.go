@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func compile(t testing.TB, schema string) *Schema {
@@ -132,10 +134,7 @@ func TestCompiledSchemaKeepsItsBytes(t *testing.T) {
 		t.Error(diff)
 	}
 	copied := append([]byte(nil), raw...)
-	s, err := Compile(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Compile(copied))(t)
 	clear(copied)
 	if string(s.JSON()) != string(raw) {
 		t.Error("the schema changes with the caller's buffer")
@@ -191,15 +190,11 @@ func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				if err := fast.Validate([]byte(`{"email":"x","address":{"city":"y"}}`)); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, fast.Validate([]byte(`{"email":"x","address":{"city":"y"}}`)))
 				if fast.Validate([]byte(`{"email":1}`)) == nil || slow.Validate([]byte(`{"a":"("}`)) == nil {
 					t.Error("an invalid instance is valid")
 				}
-				if err := slow.Validate([]byte(`{"a":"(a)","b":"x"}`)); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, slow.Validate([]byte(`{"a":"(a)","b":"x"}`)))
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,58 +119,6 @@ func TestTheModernEraHasOnlyPOST(t *testing.T) {
 	}
 	if a := e.do("PUT", "/", ""); a.status != 405 || a.header.Get("Allow") == "" {
 		t.Errorf("PUT: %s", a)
-	}
-}
-
-// A request with a fault gets the status of the fault, in each era. internal/corpus has many more faults.
-func TestFaultsOfRequestsHaveAStatus(t *testing.T) {
-	e := newEndpoint(t)
-	session := e.session("2025-11-25")
-	call, own := wiretest.Modern("1", mcp.MethodCallTool, `"name":"echo","arguments":{"text":"a"}`)
-	with := func(header []string, more ...string) []string { return append(slices.Clip(header), more...) }
-	nameless := own[:4]
-	long := strings.Repeat("A", 1<<20)
-	capable := `{"experimental":{"x":{"y":"` + long + `"}}}`
-	handshake := fmt.Sprintf(wiretest.Initialize, "2025-11-25")
-	for what, tc := range map[string]struct {
-		method, body string
-		header       []string
-		status       int
-	}{
-		"another Content-Type":      {"POST", call, with(own, "Content-Type", "text/plain"), 415},
-		"a Content-Type with more":  {"POST", call, with(own, "Content-Type", "application/json; charset=utf-8"), 200},
-		"an Accept of another type": {"POST", call, with(own, "Accept", "text/html"), 406},
-		"two Origins":               {"POST", call, with(own, "Origin", e.http.URL, "Origin", e.http.URL), 403},
-		"no name":                   {"POST", call, nameless, 400},
-		"a name in base64":          {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw==?="), 200},
-		"a name in bad base64":      {"POST", call, with(nameless, "Mcp-Name", "=?base64?ZWNobw?="), 400},
-		"a name beyond ASCII": {"POST", strings.Replace(call, "echo", "é", 1), with(nameless, "Mcp-Name", "é"),
-			400},
-		"no session":               {"POST", pingBody, nil, 400},
-		"DELETE without a session": {"DELETE", "", nil, 400},
-		"POST in no session":       {"POST", pingBody, []string{"Mcp-Session-Id", "x"}, 404},
-		"GET in no session":        {"GET", "", []string{"Mcp-Session-Id", "x"}, 404},
-		"DELETE of no session":     {"DELETE", "", []string{"Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAA"}, 404},
-		"handshake in no session":  {"POST", handshake, []string{"Mcp-Session-Id", "x"}, 404},
-		"two sessions":             {"POST", pingBody, with(session, session[:2]...), 400},
-		"an unknown version":       {"POST", pingBody, with(session[:2], "MCP-Protocol-Version", "2199-01-01"), 400},
-		"an odd version": {"GET", "", []string{"MCP-Protocol-Version", "x", "Accept", "text/event-stream"},
-			400},
-		"a GET of JSON":    {"GET", "", with(session, "Accept", "application/json"), 406},
-		"half a message":   {"POST", pingBody[:20], session, 400},
-		"not UTF-8":        {"POST", "{\"jsonrpc\":\"\xff\"}", session, 400},
-		"a lone surrogate": {"POST", `{"jsonrpc":"\ud800"}`, session, 400},
-		"a long client": {"POST", strings.Replace(handshake, `"name":"c"`, `"name":"`+long+`"`, 1), nil,
-			200},
-		"long capabilities": {"POST", strings.Replace(handshake, `{}`, capable, 1), nil, 200},
-	} {
-		a := e.do(tc.method, "/", tc.body, tc.header...)
-		if a.status != tc.status || a.status >= 400 && !strings.Contains(a.body, `"code":-32`) {
-			t.Errorf("%s: %.500s", what, a)
-		}
-	}
-	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
-		t.Errorf("the session: %s", a)
 	}
 }
 

@@ -102,45 +102,6 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 	}
 }
 
-// 10,000 idle sessions, each used over HTTP, need no goroutines and at most 2 KiB each.
-func TestIdleSessionsNeedLittleMemory(t *testing.T) {
-	const n, most = 2_000, 2 << 10
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	s := httpServer()
-	s.Limits.SessionsPerAddress, s.Limits.Sessions = 2*n, 2*n
-	initialize := strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`,
-		`"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}`, 1)
-	one := func() {
-		rec := inBubble(s, http.MethodPost, initialize)
-		session := []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
-		for _, body := range []string{wiretest.Initialized, pingBody} {
-			if rec := inBubble(s, http.MethodPost, body, session...); rec.Code/100 != 2 {
-				t.Fatalf("%d %s", rec.Code, rec.Body)
-			}
-		}
-	}
-	one()
-	goroutines, before := runtime.NumGoroutine(), heap()
-	for range n {
-		one()
-	}
-	each := (heap() - before) / n
-	t.Logf("%d bytes each", each)
-	if each > most {
-		t.Errorf("an idle session costs %d bytes, and may cost %d", each, most)
-	}
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines, %d before", now, goroutines)
-	}
-	runtime.KeepAlive(s)
-}
-
 // Rules T21, T23: a long call sends a comment every 15 seconds, or at the interval of Server.KeepAlive, and then the
 // result.
 func TestALongCallIsKeptAlive(t *testing.T) {

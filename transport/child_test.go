@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -175,10 +176,7 @@ type monitor struct {
 }
 
 func newMonitor(t *testing.T) *monitor {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return &monitor{t, l}
 }
@@ -214,9 +212,7 @@ func (m *monitor) accept(n int) map[string]net.Conn {
 		m.t.Cleanup(func() { conn.Close() })
 		role := make([]byte, 20)
 		conn.SetDeadline(time.Now().Add(testTimeout))
-		if _, err := io.ReadFull(conn, role); err != nil {
-			m.t.Fatal(err)
-		}
+		must.Get(io.ReadFull(conn, role))(m.t)
 		conns[strings.TrimSpace(string(role))] = conn
 	}
 	return conns

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -92,15 +93,10 @@ func stdioStates() {
 func socketPair(t *testing.T) (parent, child *os.File) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 	for _, fd := range fds {
 		syscall.CloseOnExec(fd)
 	}
-	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.SetNonblock(fds[0], true))
 	return os.NewFile(uintptr(fds[0]), "parent"), os.NewFile(uintptr(fds[1]), "child")
 }

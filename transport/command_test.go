@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -31,10 +32,7 @@ func as(role string, env ...string) transport.CommandOptions {
 
 func start(t *testing.T, opts transport.CommandOptions) *transport.CommandConn {
 	t.Helper()
-	p, err := transport.StartCommand(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(transport.StartCommand(opts))(t)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
@@ -140,9 +138,7 @@ func TestExitErrorDescribesExitOfServer(t *testing.T) {
 func TestLastMessageIsReadAfterExit(t *testing.T) {
 	p := start(t, as("exit cleanly"))
 	send(t, p, "{}")
-	if err := p.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait())
 	wantMessage(t, p, "last message") // the process has already exited
 	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
@@ -218,9 +214,7 @@ func environment(t *testing.T, opts transport.CommandOptions) map[string]string 
 		if err == io.EOF {
 			return env
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		name, value, _ := strings.Cut(string(msg), "=")
 		env[name] = value
 	}
@@ -231,10 +225,7 @@ func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	t.Setenv("PARLEY_TEST_SECRET", "hunter2")
 	t.Setenv("LC_TIME", "() { :;}; echo a function")
 	t.Setenv("LC_NUMERIC", "nb_NO")
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	opts := as("environment", "TOKEN=given", "LANG=given")
 	opts.Dir = dir
 	env := environment(t, opts)
@@ -288,9 +279,7 @@ func TestCloseIsSafeDuringReadAndWrite(t *testing.T) {
 		for range 6 {
 			<-done
 		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Close())
 	}
 }
 
@@ -317,9 +306,7 @@ func TestStderrArrivesLineByLine(t *testing.T) {
 	opts.Stderr = func(line string) { lines = append(lines, line) }
 	opts.Logger = slog.New(&log)
 	p := start(t, opts)
-	if err := p.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Wait())
 	want := []string{"one", "", "two\uFFFD", strings.Repeat("l", 8<<10), "no newline"}
 	if len(lines) != len(want) {
 		t.Fatalf("got %d lines: %.200q", len(lines), lines)

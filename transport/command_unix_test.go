@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -90,10 +91,7 @@ func TestStoppedServerIsKilled(t *testing.T) {
 
 func TestCommandConnClosesAllDescriptors(t *testing.T) {
 	count := func() int {
-		entries, err := os.ReadDir("/dev/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir("/dev/fd"))(t)
 		return len(entries)
 	}
 	cycle := func() {

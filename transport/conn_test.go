@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -26,10 +27,7 @@ var pairs = []struct {
 	{"memory pipe", func(*testing.T) (a, b transport.Conn) { return transport.PipeLimits(maxMessage, maxMessage) }},
 	{"TCP", func(t *testing.T) (a, b transport.Conn) { return dial(t, "tcp", "127.0.0.1:0") }},
 	{"Unix socket", func(t *testing.T) (a, b transport.Conn) {
-		dir, err := os.MkdirTemp("", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp("", ""))(t)
 		t.Cleanup(func() { os.RemoveAll(dir) })
 		return dial(t, "unix", dir+"/s")
 	}},
@@ -39,13 +37,9 @@ var pairs = []struct {
 	}},
 	{"system pipes", func(t *testing.T) (a, b transport.Conn) {
 		r1, w1, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r2, w2, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return stream(duplex{r1, w2}), stream(duplex{r2, w1})
 	}},
 	{"stream without deadlines", func(*testing.T) (a, b transport.Conn) {
@@ -71,19 +65,10 @@ func (d duplex) Write(b []byte) (int, error) { return d.w.Write(b) }
 func (d duplex) Close() error                { return errors.Join(d.w.Close(), d.ReadCloser.Close()) }
 
 func dial(t *testing.T, network, addr string) (a, b transport.Conn) {
-	l, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen(network, addr))(t)
 	defer l.Close()
-	x, err := net.Dial(network, l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(net.Dial(network, l.Addr().String()))(t)
+	y := must.Get(l.Accept())(t)
 	return stream(x), stream(y)
 }
 
@@ -144,10 +129,7 @@ func TestMessagesOfConcurrentWritersAreNotMixed(t *testing.T) {
 		defer wg.Wait()
 		var next [writers]int
 		for range writers * each {
-			msg, err := b.Read(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			msg := must.Get(b.Read(ctx))(t)
 			w, _ := strconv.Atoi(strings.Fields(string(msg))[0])
 			if want := message(w, next[w]); string(msg) != want {
 				t.Fatalf("got %.40q, want %.40q", msg, want)
@@ -160,9 +142,7 @@ func TestMessagesOfConcurrentWritersAreNotMixed(t *testing.T) {
 func TestWriteDoesNotRetainMessage(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		msg := []byte("before")
-		if err := a.Write(timeoutContext(t), msg); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Write(timeoutContext(t), msg))
 		copy(msg, "AFTER!")
 		wantMessage(t, b, "before")
 	})
@@ -171,10 +151,7 @@ func TestWriteDoesNotRetainMessage(t *testing.T) {
 func TestCallerOwnsResultOfRead(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		send(t, a, "first")
-		first, err := b.Read(timeoutContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(b.Read(timeoutContext(t)))(t)
 		send(t, a, "other")
 		wantMessage(t, b, "other")
 		if string(first) != "first" {
@@ -194,9 +171,7 @@ func TestReadContinuesAfterMessageOverLimit(t *testing.T) {
 		defer wg.Wait()
 		wg.Go(func() {
 			for _, msg := range []string{at, at + "x", "next"} {
-				if err := a.Write(ctx, []byte(msg)); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, a.Write(ctx, []byte(msg)))
 			}
 		})
 		wantMessage(t, b, at)
@@ -426,9 +401,7 @@ func sendConcurrently(t *testing.T, kinds int) {
 				} else if err = buffered.WriteBuffered(t.Context(), msg); sender%2 == 0 {
 					buffered.Flush()
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				must.Check(t, err)
 			}
 			buffered.Flush()
 		})
@@ -440,10 +413,7 @@ func sendConcurrently(t *testing.T, kinds int) {
 	next := make(map[int]int)
 	lines := bufio.NewReader(in)
 	for range senders * each {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(lines.ReadString('\n'))(t)
 		var sender, i int
 		if _, err := fmt.Sscanf(line, `"%d %d `, &sender, &i); err != nil || !strings.HasSuffix(line, "x\"\n") {
 			t.Fatalf("%.40s: %v", line, err)
@@ -461,9 +431,7 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	defer conn.Close()
 	ctx := timeoutContext(t)
 	if n := testing.AllocsPerRun(1000, func() {
-		if err := conn.Write(ctx, callMessage); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Write(ctx, callMessage))
 	}); n != 0 {
 		t.Fatalf("Write allocates %v times", n)
 	}
@@ -475,12 +443,8 @@ func TestPipeAllocatesOncePerMessage(t *testing.T) {
 	defer b.Close()
 	ctx := timeoutContext(t)
 	if n := testing.AllocsPerRun(1000, func() {
-		if err := a.Write(ctx, callMessage); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Read(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Write(ctx, callMessage))
+		must.Get(b.Read(ctx))(t)
 	}); n > 1 {
 		t.Fatalf("a message allocates %v times", n)
 	}

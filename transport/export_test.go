@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // StreamOf is Stream with separate ends, as Stdio and StartCommand use it.
@@ -16,14 +18,10 @@ func StreamOf(r io.Reader, w io.Writer, closeEnds func() error) Conn {
 // of the child nevertheless.
 func TestLastOutputIsReadAfterTheDeadline(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close() // as of another process, which has it open, too
-	if _, err := w.WriteString("bye\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.WriteString("bye\n"))(t)
 	o := &childOutput{file: r}
 	b := make([]byte, 10)
 	if n, err := o.readLast(b, time.Nanosecond); string(b[:n]) != "bye\n" || err != nil {

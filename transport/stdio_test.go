@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -46,9 +47,7 @@ func run(t *testing.T, role string, stdin io.Reader, stdout, stderr io.Writer) {
 
 func TestCloseOfStdioRestoresDescriptors(t *testing.T) {
 	stdin, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stdin.Close()
 	defer w.Close()
 	var stdout, stderr bytes.Buffer // os/exec creates pipes for them
@@ -88,35 +87,21 @@ func TestStdioWorksWithFiles(t *testing.T) {
 	for i := range 2000 {
 		fmt.Fprintf(&in, "{\"id\":%d}\n", i)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "in"), []byte(in.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	stdin, err := os.Open(filepath.Join(dir, "in"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "in"), []byte(in.String()), 0o600))
+	stdin := must.Get(os.Open(filepath.Join(dir, "in")))(t)
 	defer stdin.Close()
-	stdout, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(os.Create(filepath.Join(dir, "out")))(t)
 	defer stdout.Close()
 	var stderr bytes.Buffer
 	run(t, "echo", stdin, stdout, &stderr)
-	out, err := os.ReadFile(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(os.ReadFile(filepath.Join(dir, "out")))(t)
 	if string(out) != in.String() {
 		t.Fatalf("the output differs from the input: %d bytes, want %d", len(out), in.Len())
 	}
 }
 
 func TestStdioOfDevNullReturnsEOF(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	null := must.Get(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
 	defer null.Close()
 	var stderr bytes.Buffer
 	run(t, "echo", null, null, &stderr)
@@ -128,9 +113,7 @@ func TestStdioWorksWithSockets(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = slices.Concat(os.Environ(), quietExit(), []string{roleVariable + "=echo"})
 	cmd.Stdin, cmd.Stdout = child, child
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	child.Close()
 	conn := transport.Stream(parent, transport.StreamOptions{})
 	for i := range 100 {
@@ -139,10 +122,6 @@ func TestStdioWorksWithSockets(t *testing.T) {
 	for i := range 100 {
 		wantMessage(t, conn, fmt.Sprint("message ", i))
 	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Close())
+	must.Do(t, cmd.Wait())
 }

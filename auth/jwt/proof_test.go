@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -41,10 +42,7 @@ type prover struct {
 func newProver(t testing.TB) *prover {
 	p := &prover{t: t, key: newKey(t, "")}
 	p.jwk = jose.JSONWebKey{Key: &p.key.private.PublicKey}
-	sum, err := p.jwk.Thumbprint(crypto.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := must.Get(p.jwk.Thumbprint(crypto.SHA256))(t)
 	p.thumbprint = base64.RawURLEncoding.EncodeToString(sum)
 	return p
 }
@@ -56,10 +54,7 @@ func hash(token string) string {
 
 // proof makes a proof for a POST to self. Claims changes its claims, header members of the JWS header.
 func (p *prover) proof(token string, claims object, header ...object) string {
-	public, err := json.Marshal(p.jwk)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	public := must.Get(json.Marshal(p.jwk))(p.t)
 	base := object{"jti": rand.Text(), "htm": "POST", "htu": self, "iat": time.Now().Unix(), "ath": hash(token)}
 	return sign(p.t, jose.ES256, p.key.private, with(base, claims),
 		append([]object{{"typ": "dpop+jwt", "jwk": json.RawMessage(public)}}, header...)...)
@@ -67,10 +62,7 @@ func (p *prover) proof(token string, claims object, header ...object) string {
 
 // resourceOf returns a resource that accepts DPoP proofs and the given tokens.
 func resourceOf(t testing.TB, tokens map[string]*auth.Info) *auth.ProtectedResource {
-	who, err := principal.New("https://as.example.com", "ada", "editor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://as.example.com", "ada", "editor"))(t)
 	return &auth.ProtectedResource{
 		URI: self, Issuers: []string{"https://as.example.com"},
 		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
@@ -387,10 +379,7 @@ type signingKey struct {
 }
 
 func newKey(t testing.TB, id string) *signingKey {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return &signingKey{id, private}
 }
 
@@ -467,19 +456,10 @@ func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, claims object, hea
 			options.WithHeader(jose.HeaderKey(name), value)
 		}
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, options))(t)
 	payload, _ := json.Marshal(claims)
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(signer.Sign(payload))(t)
+	text := must.Get(signed.CompactSerialize())(t)
 	return text
 }
 

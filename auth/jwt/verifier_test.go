@@ -29,6 +29,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestVerifyReturnsTheClaims(t *testing.T) {
@@ -36,10 +37,7 @@ func TestVerifyReturnsTheClaims(t *testing.T) {
 	v := &jwt.Verifier{Issuers: []string{i.URL}}
 	claims := i.claims()
 	claims["tenant"] = object{"id": 7}
-	info, err := v.Verify(t.Context(), i.token(claims))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(v.Verify(t.Context(), i.token(claims)))(t)
 	p := info.Principal
 	if p.Issuer() != i.URL || p.Subject() != "ada" || p.Client() != "editor" {
 		t.Errorf("principal %v", p)
@@ -173,14 +171,8 @@ func TestVerifyAllowsForClockSkew(t *testing.T) {
 }
 
 func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	weak, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rsaKey := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	weak := must.Get(rsa.GenerateKey(rand.Reader, 1024))(t)
 	_, edKey, _ := ed25519.GenerateKey(rand.Reader)
 	var set jose.JSONWebKeySet
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -394,9 +386,7 @@ func FuzzJWT(f *testing.F) {
 	}
 	const header, claims = `{"alg":"EdDSA","typ":"at+jwt","kid":"k"}`,
 		`{"iss":"https://as.example.com","sub":"ada","aud":["a","b"],"exp":2000,"nbf":900,"iat":900}`
-	if _, err := v.Verify(f.Context(), token(header, claims)); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(v.Verify(f.Context(), token(header, claims)))(f)
 	for _, h := range []string{header, `{"alg":"none","typ":"at+jwt","kid":"k"}`,
 		`{"alg":"HS256","typ":"at+jwt","kid":"k"}`, `{"alg":"EdDSA","typ":"JWT"}`,
 		`{"alg":"EdDSA","alg":"none","typ":"at+jwt"}`, `{"alg":"EdDSA","typ":"application/at+jwt","crit":["exp"]}`} {
@@ -466,10 +456,7 @@ func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	defer untrusted.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	i := newIssuer(t)
 	for keys, test := range map[string]struct {
@@ -532,10 +519,7 @@ type tokenMaker struct {
 
 func newTokenMaker(t *testing.T, i *issuer) *tokenMaker {
 	m := &tokenMaker{own: i.key.Load(), other: newKey(t, "k1")}
-	jwk, err := json.Marshal(jose.JSONWebKey{Key: &m.other.private.PublicKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	jwk := must.Get(json.Marshal(jose.JSONWebKey{Key: &m.other.private.PublicKey}))(t)
 	m.fragments = map[string]string{"iss": i.URL, "other key": string(jwk)}
 	header := m.members("header", `"alg":"ES256"`, `"kid":"k1"`, `"typ":"at+jwt"`)
 	claims := m.members("claims", `"iss":"`+i.URL+`"`, `"sub":"ada"`, `"client_id":"editor"`, `"scope":"read"`,
@@ -575,10 +559,7 @@ func (m *tokenMaker) sign(t *testing.T, header, claims, how string) string {
 	case "unsigned":
 		return signed + "."
 	case "hmac":
-		secret, err := m.own.private.PublicKey.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		secret := must.Get(m.own.private.PublicKey.Bytes())(t)
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte(signed))
 		return signed + "." + encode(mac.Sum(nil))
@@ -587,9 +568,7 @@ func (m *tokenMaker) sign(t *testing.T, header, claims, how string) string {
 	}
 	digest := sha256.Sum256([]byte(signed))
 	r, s, err := ecdsa.Sign(rand.Reader, key.private, digest[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signature := make([]byte, 64)
 	r.FillBytes(signature[:32])
 	s.FillBytes(signature[32:])

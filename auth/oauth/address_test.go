@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule O12: the address that a name resolves to is checked when it is dialed. Networks can be allowed.
@@ -88,18 +89,14 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	script := "#!/bin/sh\necho \"$#\" \"$1\" > " + out + ".new && /bin/mv " + out + ".new " + out + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700))
 	cause := errors.New("cancelled")
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	if err := oauth.OpenBrowser(cancelled, "https://as.example/"); !errors.Is(err, cause) {
 		t.Errorf("cancelled context: %v", err)
 	}
-	if err := oauth.OpenBrowser(t.Context(), "https://as.example/a?b&c=$(id)"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oauth.OpenBrowser(t.Context(), "https://as.example/a?b&c=$(id)"))
 	read := func() string {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
@@ -120,22 +117,15 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	// Other users can read the command line, so a secret address of this machine is in a file that only this user can
 	// read.
 	t.Setenv("TMPDIR", filepath.Join(dir, "a b"))
-	if err := os.Mkdir(filepath.Join(dir, "a b"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "a b"), 0o777))
 	opening, end := context.WithCancel(t.Context())
-	if err := oauth.OpenBrowser(opening, "http://127.0.0.1:7777/login/s3cret?a=b&c=d"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, oauth.OpenBrowser(opening, "http://127.0.0.1:7777/login/s3cret?a=b&c=d"))
 	words := strings.Fields(read())
 	if len(words) != 2 || words[0] != "1" || !strings.HasPrefix(words[1], "file:///") ||
 		strings.Contains(words[1], "s3cret") {
 		t.Fatalf("the command got %q", words)
 	}
-	file, err := url.Parse(words[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(url.Parse(words[1]))(t)
 	page, err := os.ReadFile(file.Path)
 	if err != nil || !strings.Contains(string(page),
 		`content="0; url=http://127.0.0.1:7777/login/s3cret?a=b&amp;c=d"`) {

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -64,10 +65,7 @@ func (r *writtenKV) Put(ctx context.Context, key string, value []byte, opt store
 }
 
 func newBrokers(t *testing.T) *brokers {
-	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada", "bob", "<eve>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada", "bob", "<eve>"}}))(t)
 	t.Cleanup(func() { issuer.Close() })
 	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{KV: store.NewMemory()}}
 	front := &roundRobin{}
@@ -106,9 +104,7 @@ func (b *brokers) addReplica() *oauth.Broker {
 		},
 		Logger: b.w.client().Logger,
 	}
-	if err := one.Check(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, one.Check())
 	b.all = append(b.all, one)
 	return one
 }
@@ -130,14 +126,8 @@ func (b *brokers) checkStored() {
 // call calls the tool of a server for a user, at a replica.
 func (b *brokers) call(replica int, name, server string) error {
 	b.t.Helper()
-	who, err := principal.New(b.issuer.URL(), name, "some client")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	a, err := b.all[replica].Authorizer(server)(who)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	who := must.Get(principal.New(b.issuer.URL(), name, "some client"))(b.t)
+	a := must.Get(b.all[replica].Authorizer(server)(who))(b.t)
 	c, err := (&client.Dialer{Auth: a}).Dial(b.t.Context(), client.URL(b.all[replica].Server(server)))
 	if err != nil {
 		return err
@@ -154,9 +144,7 @@ func (b *brokers) required(err error) (start string, done bool) {
 		b.t.Fatalf("the error is %v", err)
 	}
 	done, err = required.URLs[0].Done(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 	return required.URLs[0].URL, done
 }
 
@@ -168,20 +156,14 @@ type brokerBrowser struct {
 }
 
 func (b *brokers) browser(name string) *brokerBrowser {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(b.t)
 	return &brokerBrowser{b, name, jar}
 }
 
 // do sends a request and does not follow redirects.
 func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (status int, body, location string) {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, address, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(b.t.Context(), method, address, nil))(b.t)
 	if method == http.MethodPost {
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
@@ -190,15 +172,9 @@ func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (
 	}
 	c := http.Client{Jar: b.jar, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := c.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	resp := must.Get(c.Do(r))(b.t)
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	raw := must.Get(io.ReadAll(resp.Body))(b.t)
 	if h := resp.Header; strings.HasPrefix(address, b.front.URL) &&
 		(h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
 			!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'")) {
@@ -214,10 +190,7 @@ func (b *brokerBrowser) signIn(start string) (body string) {
 	if status == http.StatusOK { // signed in before
 		return body
 	}
-	redirect, err := (&devissuer.Browser{User: b.name}).Authorize(b.t.Context(), page)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	redirect := must.Get((&devissuer.Browser{User: b.name}).Authorize(b.t.Context(), page))(b.t)
 	status, body, location := b.do(http.MethodGet, redirect, nil)
 	if status != http.StatusSeeOther || location != start {
 		b.t.Fatalf("after the sign-in: %d %s %q", status, body, location)
@@ -473,10 +446,7 @@ func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 		}
 	}
 	// A redirect of an issuer is not accepted in another browser than the one that was sent there.
-	redirect, err := (&devissuer.Browser{User: "bob"}).Authorize(t.Context(), page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redirect := must.Get((&devissuer.Browser{User: "bob"}).Authorize(t.Context(), page))(t)
 	if status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil); status != http.StatusBadRequest {
 		t.Errorf("sign-in of another browser: %d %s", status, body)
 	}
@@ -493,9 +463,7 @@ func TestUsersEndTheirLogins(t *testing.T) {
 	for name, browser := range map[string]*brokerBrowser{"ada": ada, "bob": bob} {
 		start, _ := b.required(b.call(0, name, "one"))
 		browser.logIn(start)
-		if err := b.call(0, name, "one"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.call(0, name, "one"))
 	}
 	_, body, _ := ada.do(http.MethodGet, index, nil)
 	if !strings.Contains(body, `<form method="post" action="`+end+`"><b>one</b>`) || strings.Contains(body, "two") ||

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -33,9 +34,7 @@ func TestReplicasRefreshALoginOnce(t *testing.T) {
 	var calls sync.WaitGroup
 	for i := range 20 {
 		calls.Go(func() {
-			if err := b.call(i%2, "ada", "one"); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, b.call(i%2, "ada", "one"))
 		})
 	}
 	calls.Wait()
@@ -55,9 +54,7 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	b := newBrokers(t)
 	ada := b.browser("ada")
 	ada.logIn(b.front.URL + "/login/start/one")
-	if err := b.call(0, "ada", "one"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.call(0, "ada", "one"))
 	b.w.revokeAll()
 	b.all = nil
 	b.addReplica() // a replica does not ask again for a token that it has just received
@@ -99,9 +96,7 @@ func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	}
 	ada.logIn(start)
 	enough.Store(true)
-	if err := b.call(1, "ada", "one"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, b.call(1, "ada", "one"))
 	var scopes []string
 	for _, q := range b.w.queries {
 		scopes = append(scopes, q.Get("scope"))
@@ -156,10 +151,7 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		start := b.front.URL + "/login/start/one"
 		ada := b.browser("ada")
 		_, _, page := ada.do(http.MethodGet, start, nil)
-		redirect, err := (&devissuer.Browser{User: "ada"}).Authorize(t.Context(), page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redirect := must.Get((&devissuer.Browser{User: "ada"}).Authorize(t.Context(), page))(t)
 		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" ||
 			q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
 			t.Errorf("authorization request %s", page)
@@ -199,9 +191,7 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 				Verifier: auth.VerifierFunc(nil)},
 		}
 	}
-	if err := valid().Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, valid().Check())
 	for want, change := range map[string]func(*oauth.Broker){
 		"must be https":            func(b *oauth.Broker) { b.URL = "http://mcp.example/login" },
 		"no slash at its end":      func(b *oauth.Broker) { b.URL = "https://mcp.example/login/" },
@@ -235,9 +225,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 		kv := store.NewMemory()
 		a, b := oauth.NewBrokerStore(kv, "ada", "one"), oauth.NewBrokerStore(kv, "ada", "one")
 		unlock, err := a.Lock(t.Context(), "token")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for other, s := range map[string]oauth.TokenStore{"another user": oauth.NewBrokerStore(kv, "bob", "one"),
 			"another key": a} {
 			key := map[bool]string{true: "token 2", false: "token"}[other == "another key"]
@@ -250,9 +238,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 		locked := make(chan func(), 1)
 		go func() {
 			unlock, err := b.Lock(t.Context(), "token")
-			if err != nil {
-				t.Error(err)
-			}
+			must.Check(t, err)
 			locked <- unlock
 		}()
 		time.Sleep(10 * time.Minute) // the owner renews the lock
@@ -285,9 +271,7 @@ func TestUnusedLoginsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := store.NewMemory()
 		s := oauth.NewBrokerStore(kv, "ada", "one")
-		if err := s.Save(t.Context(), "token", []byte("value")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Save(t.Context(), "token", []byte("value")))
 		for _, used := range []bool{true, true, false} {
 			time.Sleep(map[bool]time.Duration{true: 80, false: 91}[used] * 24 * time.Hour)
 			value, err := s.Load(t.Context(), "token")
@@ -301,10 +285,7 @@ func TestUnusedLoginsAreForgotten(t *testing.T) {
 // A server can require that tokens are bound to a key, which all replicas use.
 func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	b := newBrokers(t)
-	upstream, err := devissuer.Start(devissuer.Config{Users: []string{"ada"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	upstream := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada"}}))(t)
 	defer upstream.Close()
 	s := &server.Server{Name: "bound", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, _ struct {
@@ -326,10 +307,7 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	ada := b.browser("ada")
 	ada.signIn(start)
 	_, _, page := ada.do(http.MethodPost, start, nil)
-	redirect, err := (&devissuer.Browser{}).Authorize(t.Context(), page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redirect := must.Get((&devissuer.Browser{}).Authorize(t.Context(), page))(t)
 	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
 		t.Fatal(body)
 	}

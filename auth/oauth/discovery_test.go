@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule O4: discovery requests the well-known URLs in order until one has metadata, and no other URLs.
@@ -113,9 +114,7 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 		return false
 	}
 	c := w.client()
-	if err := c.Login(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url()))
 	other := w.mcp.URL + "/other"
 	req, _ := http.NewRequest(http.MethodPost, other, nil)
 	if _, err := c.Reauthorize(req, other, &http.Response{StatusCode: 401,
@@ -125,10 +124,7 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	if n := w.count("mcp GET /authorize"); n != 2 {
 		t.Errorf("%d authorizations for two servers", n)
 	}
-	first, err := authorize(c, w.url())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(authorize(c, w.url()))(t)
 	second, err := authorize(c, other)
 	if err != nil || first == second || second == "" {
 		t.Errorf("the second server receives %q: %v", second, err)
@@ -162,9 +158,7 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.as.URL, ClientID: "pre",
 				ClientSecret: secret + "pre"})
 		}
-		if err := c.Login(t.Context(), w.url()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Login(t.Context(), w.url()))
 		if got := w.queries[0].Get("client_id"); got != tc.want {
 			t.Errorf("%+v: client %q", tc, got)
 		}
@@ -206,9 +200,7 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 				m["scopes_supported"] = strings.Fields(tc.supported)
 			}
 		}
-		if _, err := w.dial(w.client(), ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.dial(w.client(), ""))(t)
 		if got := w.queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") {
 			t.Errorf("%+v: %q is requested", tc, got["scope"])
 		}
@@ -245,9 +237,7 @@ func TestLifetimeCanBeAString(t *testing.T) {
 		w := newEnvironment(t)
 		w.onToken = func(_ url.Values, body map[string]any) { body["expires_in"] = lifetime }
 		c := w.client()
-		if err := c.Login(t.Context(), w.url()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Login(t.Context(), w.url()))
 		status, err := c.Status(t.Context(), w.url())
 		if err != nil || !status.Expires.IsZero() != known || known && time.Until(status.Expires) > 2*time.Hour {
 			t.Errorf("%v: %+v, %v", lifetime, status, err)
@@ -339,9 +329,7 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 		var got []string
 		for _, body := range w.bodies {
 			var metadata struct{ Scope string }
-			if err := json.Unmarshal([]byte(body), &metadata); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(body), &metadata))
 			got = append(got, metadata.Scope)
 		}
 		if !slices.Equal(got, test.want) {
@@ -411,10 +399,7 @@ func newProxy(t *testing.T) (proxy func(*http.Request) (*url.URL, error), seen f
 		forward.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(s.URL))(t)
 	return http.ProxyURL(u), func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -427,12 +412,8 @@ func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 	c := &oauth.Client{Interaction: w.user()}
 	proxy, seen := newProxy(t)
 	c.Proxy = proxy
-	if err := c.Login(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Logout(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url()))
+	must.Do(t, c.Logout(t.Context(), w.url()))
 	steps := []string{"mcp POST /mcp", "mcp GET " + w.resourcePath, "as GET " + w.issuerPath, "as POST /register",
 		"as GET /authorize", "as POST /token", "as GET " + w.issuerPath, "as POST /revoke"}
 	if !slices.Equal(w.seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page

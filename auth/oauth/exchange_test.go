@@ -13,15 +13,13 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
 
 // callerOf returns a principal of the issuer of callers.
 func callerOf(t testing.TB, subject string) principal.Principal {
-	who, err := principal.New("https://callers.example", subject, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://callers.example", subject, ""))(t)
 	return who
 }
 
@@ -33,9 +31,7 @@ func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
 				Audience: []string{"https://gateway.example/mcp"}}, nil
 		})}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Authorization", "Bearer "+callerToken(subject, scopes...))
 	info, rejection := p.Authenticate(make(http.Header), r)
 	if rejection != nil {
@@ -76,14 +72,8 @@ func exchanges(w *environment, change func(body map[string]any)) {
 // dialAs connects to the server for a caller.
 func dialAs(t *testing.T, w *environment, callers *oauth.Callers, subject string) *client.Client {
 	t.Helper()
-	a, err := callers.Authorizer(callerOf(t, subject))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := (&client.Dialer{Auth: a}).Dial(asCaller(t, subject), client.URL(w.url()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(callers.Authorizer(callerOf(t, subject)))(t)
+	c := must.Get((&client.Dialer{Auth: a}).Dial(asCaller(t, subject), client.URL(w.url())))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -122,9 +112,7 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 		w := newEnvironment(t)
 		exchanges(w, nil)
 		callers := exchanging(w, oauth.TokenExchange{Audience: audience, Scopes: []string{"more"}})
-		if err := callAs(t, w, callers, asCaller(t, "ada")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, callAs(t, w, callers, asCaller(t, "ada")))
 		if len(w.forms) != 1 || len(w.paths("mcp"))+len(w.paths("as")) > 0 {
 			t.Fatalf("requests: %v, %v", w.forms, w.seen)
 		}
@@ -194,9 +182,7 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	callers := exchanging(w, oauth.TokenExchange{})
 	c := dialAs(t, w, callers, "ada")
 	before := len(w.forms)
-	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}))(t)
 	if len(w.forms) != before+1 || w.forms[before].Get("grant_type") == "refresh_token" {
 		t.Errorf("token requests %v", w.forms[before:])
 	}
@@ -301,14 +287,9 @@ func TestTokensOfCallersAreBounded(t *testing.T) {
 		return &oauth.Client{}
 	}}
 	use := func(subject string) {
-		a, err := callers.Authorizer(callerOf(t, subject))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(callers.Authorizer(callerOf(t, subject)))(t)
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example/mcp", nil)
-		if err := a.Authorize(r, "https://mcp.example/mcp"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Authorize(r, "https://mcp.example/mcp"))
 	}
 	for i := range oauth.MaxClients {
 		use(fmt.Sprint(i))
@@ -326,17 +307,12 @@ func TestRequestsWithoutACallerAreNotSent(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
 	callers := exchanging(w, oauth.TokenExchange{})
-	a, err := callers.Authorizer(callerOf(t, "ada"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(callers.Authorizer(callerOf(t, "ada")))(t)
 	for range 5 {
 		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.url())); !errors.Is(err,
 			oauth.ErrInteraction) || len(w.seen) > 0 {
 			t.Fatalf("%v, %v, requests %v", c, err, w.seen)
 		}
 	}
-	if err := callAs(t, w, callers, asCaller(t, "ada")); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, callAs(t, w, callers, asCaller(t, "ada")))
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -37,9 +38,7 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 	for _, r := range revisions {
 		t.Run(string(r), func(t *testing.T) {
 			w := newEnvironment(t)
-			if _, err := w.dial(w.client(), r); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.dial(w.client(), r))(t)
 			if n := w.count("as GET /authorize"); n != 1 {
 				t.Fatalf("%d authorizations", n)
 			}
@@ -123,18 +122,14 @@ func TestIdentityDependsOnTheToken(t *testing.T) {
 	}
 	seen := map[string]bool{"": true}
 	for range 2 {
-		if err := c.Login(t.Context(), w.url()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Login(t.Context(), w.url()))
 		got := c.Identity(w.url())
 		if seen[got] || strings.Contains(got, secret) || got != c.Identity(w.url()) {
 			t.Errorf("after a login: %q", got)
 		}
 		seen[got] = true
 	}
-	if err := c.Logout(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Logout(t.Context(), w.url()))
 	if got := c.Identity(w.url()); got != "" {
 		t.Errorf("after the logout: %q", got)
 	}
@@ -225,9 +220,7 @@ func TestEnterpriseGrant(t *testing.T) {
 		Issuer: idp, TokenEndpoint: w.as.URL + "/exchange", ClientID: "at-idp",
 		Subject: func(context.Context) (string, error) { return secret + "identity", nil },
 	}
-	if _, err := w.dial(c, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.dial(c, ""))(t)
 	exchange, grant := w.forms[0], w.forms[1]
 	if exchange.Get("audience") != w.as.URL || exchange.Get("resource") != w.url() ||
 		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != secret+"identity" {
@@ -239,10 +232,7 @@ func TestEnterpriseGrant(t *testing.T) {
 }
 
 func TestGrantsWithoutUser(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	for name, tc := range map[string]struct {
 		grant oauth.Grant
 		with  oauth.Registration
@@ -319,14 +309,9 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 		w.challenge(rw, http.StatusUnauthorized, "DPoP", "", "use_dpop_nonce")
 		return true
 	}
-	mc, err := w.dial(w.client(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mc := must.Get(w.dial(w.client(), ""))(t)
 	for range 5 {
-		if err := w.greet(mc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.greet(mc))
 	}
 	if n := w.count("as GET /authorize"); n != 1 {
 		t.Errorf("%d authorizations", n)
@@ -344,16 +329,12 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 			t.Fatal(h, err)
 		}
 	}
-	if err := c.Login(t.Context(), a.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), a.url()))
 	if h, err := authorize(c, b.url()); h != "" || err != nil {
 		t.Fatalf("the other server receives %q, %v", h, err)
 	}
 	a.dialed = nil
-	if err := c.Login(t.Context(), b.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), b.url()))
 	ha, _ := authorize(c, a.url())
 	hb, _ := authorize(c, b.url())
 	if ha == hb || ha == "" || hb == "" {
@@ -382,10 +363,7 @@ func TestErrorsKeepTheCauseOfAFailedConnection(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	defer untrusted.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	for issuer, test := range map[string]struct {
 		text  string

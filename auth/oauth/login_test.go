@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Login gets the challenge of the server and uses it.
@@ -35,16 +36,12 @@ func TestLoginUsesTheChallenge(t *testing.T) {
 		return false
 	}
 	c := w.client()
-	if err := c.Login(t.Context(), w.url(), "files"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url(), "files"))
 	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
 		[]string{"tools", "admin", "files"}) {
 		t.Errorf("scopes %q", got)
 	}
-	if err := c.Login(t.Context(), w.url(), "more"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url(), "more"))
 	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
 		[]string{"tools", "admin", "files", "more"}) {
 		t.Errorf("second login: scopes %q", got)
@@ -122,15 +119,11 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	w.revokeAll()
 	stranger := w.client()
 	stranger.Interaction, stranger.Store = nil, store
-	if err := stranger.Logout(ctx, w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stranger.Logout(ctx, w.url()))
 	if _, err := w.dial(stranger, ""); !errors.Is(err, oauth.ErrInteraction) || ctx.Err() != nil {
 		t.Errorf("a request that requires a login: %v", err)
 	}
-	if err := other.Login(ctx, w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Login(ctx, w.url()))
 	second := token(ctx, t, other, w.url())
 	close(proceed)
 	if err := <-ended; err != nil {
@@ -146,13 +139,8 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 // token returns the Authorization header of a request.
 func token(ctx context.Context, t *testing.T, c *oauth.Client, server string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Authorize(req, server); err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, server, nil))(t)
+	must.Do(t, c.Authorize(req, server))
 	return req.Header.Get("Authorization")
 }
 
@@ -201,9 +189,7 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
 				t.Fatalf("before the login: %+v, %v", s, err)
 			}
-			if err := c.Login(t.Context(), w.url()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Login(t.Context(), w.url()))
 			other := &oauth.Client{Store: store}
 			s, err := other.Status(t.Context(), strings.ToUpper(w.url()[:4])+w.url()[4:])
 			if err != nil || s == nil {
@@ -218,9 +204,7 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 			if err != nil || !slices.Equal(servers, []string{w.url()}) {
 				t.Errorf("%q, %v", servers, err)
 			}
-			if err := other.Logout(t.Context(), w.url()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, other.Logout(t.Context(), w.url()))
 			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
 				t.Errorf("after the logout: %+v, %v", s, err)
 			}
@@ -266,9 +250,7 @@ func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := user.Login(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, user.Login(t.Context(), w.url()))
 	if _, err := w.dial(alone, ""); err != nil {
 		t.Error(err)
 	}
@@ -305,12 +287,8 @@ func traceLogin(t *testing.T, part func(redirect string) string) {
 		return part(redirect), err
 	}
 	steps := trace(c)
-	if err := c.Login(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Logout(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url()))
+	must.Do(t, c.Logout(t.Context(), w.url()))
 	want := [][]string{
 		{"challenge: POST " + w.url(), `"method":"ping"`, "-> 401", "resource_metadata="},
 		{"resource metadata: GET " + w.mcp.URL + w.resourcePath, "-> 200", `"authorization_servers"`},
@@ -500,12 +478,9 @@ func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
 		"socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
 		w := newEnvironment(t)
 		c := &oauth.Client{Interaction: w.user()}
-		proxyURL, err := url.Parse(proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proxyURL := must.Get(url.Parse(proxy))(t)
 		c.Proxy = http.ProxyURL(proxyURL)
-		err = c.Login(context.Background(), w.url())
+		err := c.Login(context.Background(), w.url())
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", proxy, err)
 		}

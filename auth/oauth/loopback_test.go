@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // browser is a browser with a cookie jar that follows no redirects.
@@ -22,10 +23,7 @@ type browser struct {
 }
 
 func newBrowser(t *testing.T) *browser {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	return &browser{t, http.Client{
 		Jar: jar, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -35,17 +33,11 @@ func newBrowser(t *testing.T) *browser {
 // get requests a URL, with the Host header host if it is not empty.
 func (b *browser) get(to string, host string) (status int, body, location string) {
 	b.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, to, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodGet, to, nil))(b.t)
 	if host != "" {
 		req.Host = host
 	}
-	resp, err := b.c.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	resp := must.Get(b.c.Do(req))(b.t)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(text), resp.Header.Get("Location")
@@ -54,10 +46,7 @@ func (b *browser) get(to string, host string) (status int, body, location string
 // begin begins a login, which ends with the test.
 func begin(t *testing.T, l *oauth.Loopback, registered string) oauth.Flow {
 	t.Helper()
-	f, err := l.Begin(t.Context(), registered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(l.Begin(t.Context(), registered))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -87,9 +76,7 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 		if _, err := flow.Authorize(t.Context(), authorizationPage); err != nil {
 			t.Error(err)
 		}
-		if err := flow.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, flow.Close())
 	}
 }
 
@@ -138,9 +125,7 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 	if err != nil || !strings.Contains(got, "code=right") {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	again, err := l.Begin(t.Context(), redirect)
 	if err != nil || again.RedirectURI() != redirect {
 		t.Fatalf("the previous port is not reused: %v", err)
@@ -263,10 +248,7 @@ func TestLoopbackTimesOut(t *testing.T) {
 
 // A client that is registered by hand has a redirect URI with an exact host, port and path.
 func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
 	for _, test := range []struct{ configured, registered, want string }{

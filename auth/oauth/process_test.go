@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // childVariable makes this binary run refreshInChild. Its value is the path of the store
@@ -55,10 +56,7 @@ func authorize(c *oauth.Client, server string) (string, error) {
 
 func fileStore(t testing.TB) (*oauth.FileStore, string) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	store, err := oauth.NewFileStore(path, storeKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(oauth.NewFileStore(path, storeKey()))(t)
 	return store, path
 }
 
@@ -72,9 +70,7 @@ func (w *environment) expired(store oauth.TokenStore) *oauth.Client {
 	setLifetime(0)
 	c := w.client()
 	c.Store = store
-	if err := c.Login(context.Background(), w.url()); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, c.Login(context.Background(), w.url()))
 	setLifetime(3600)
 	return c
 }
@@ -122,10 +118,7 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 			<-time.After(100 * time.Millisecond) // a client that ignores the grace period returns meanwhile
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil))(t)
 	_ = c.Authorize(req, w.url())
 	header, err := authorize(c, w.url())
 	if err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
@@ -145,10 +138,7 @@ func TestCancellationEndsARefresh(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil))(t)
 	start := time.Now()
 	if err := c.Authorize(req, w.url()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -209,13 +199,9 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	pause.Store(true)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.url())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	<-refreshing
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if header, err := authorize(c, w.url()); err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
 		t.Errorf("next process: %q, %v", header, err)
@@ -228,48 +214,32 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 	store, path := fileStore(t)
 	c := w.client()
 	c.Store = store
-	if _, err := w.dial(c, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.dial(c, ""))(t)
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) < 2 {
 		t.Fatal(files, err)
 	}
 	for _, name := range files {
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(name))(t)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(name))(t)
 		if bytes.Contains(content, []byte(secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
 			t.Errorf("%s is not encrypted: %q", name, content)
 		}
 	}
 	const key = "server x"
 	other := bytes.Repeat([]byte("o"), 32)
-	otherKey, err := oauth.NewFileStore(path, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	otherKey := must.Get(oauth.NewFileStore(path, other))(t)
 	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, oauth.ErrDamagedStore) {
 		t.Errorf("Load with another key: %v", err)
 	}
 	if err := otherKey.Save(t.Context(), key, []byte("x")); !errors.Is(err, oauth.ErrDamagedStore) {
 		t.Errorf("Save with another key: %v", err)
 	}
-	rotating, err := oauth.NewFileStore(path, other, storeKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rotating.Save(t.Context(), key, []byte("value")); err != nil {
-		t.Fatal(err)
-	}
+	rotating := must.Get(oauth.NewFileStore(path, other, storeKey()))(t)
+	must.Do(t, rotating.Save(t.Context(), key, []byte("value")))
 	if v, err := otherKey.Load(t.Context(), key); err != nil || string(v) != "value" {
 		t.Errorf("after the rotation: %q, %v", v, err)
 	}
@@ -290,9 +260,7 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
 		t.Fatalf("the first value has %d bytes, %v", len(v), err)
 	}
-	if err := store.Save(t.Context(), "server 0", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Save(t.Context(), "server 0", nil))
 	if err := store.Save(t.Context(), "server x", value); err != nil {
 		t.Fatalf("after a deletion: %v", err)
 	}
@@ -301,10 +269,7 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 // The context ends the wait for a file that another process has locked.
 func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	store, path := fileStore(t)
-	release, err := oauth.LockFile(t.Context(), path+".lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(oauth.LockFile(t.Context(), path+".lock"))(t)
 	first := waitObserver{t.Context(), make(chan struct{}, 2)}
 	loaded := make(chan error, 1)
 	go func() {
@@ -343,9 +308,7 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			unlock, err := store.Lock(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if other, err := store.Lock(t.Context(), "b"); err != nil {
 				t.Fatal(err)
 			} else {
@@ -371,12 +334,8 @@ func TestLogoutRevokesTheToken(t *testing.T) {
 	store, _ := fileStore(t)
 	c := w.client()
 	c.Store = store
-	if err := c.Login(t.Context(), w.url(), "tools"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Logout(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url(), "tools"))
+	must.Do(t, c.Logout(t.Context(), w.url()))
 	if h, err := authorize(c, w.url()); h != "" || err != nil {
 		t.Fatalf("after the logout: %q, %v", h, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // violations are violations of the rules by a server or an attacker, and the errors that they lead to. The environment
@@ -320,9 +321,7 @@ func TestStepUpRequestsTheUnion(t *testing.T) {
 		w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
 		return true
 	}
-	if _, err := w.dial(w.client(), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.dial(w.client(), ""))(t)
 	if got := w.queries[1].Get("scope"); got != "tools admin" {
 		t.Fatalf("%q was requested", got)
 	}
@@ -337,10 +336,7 @@ func TestChangedAuthorizationServer(t *testing.T) {
 		if configured {
 			c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
 		}
-		mc, err := w.dial(c, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		mc := must.Get(w.dial(c, ""))(t)
 		w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
 		other.onToken = func(form url.Values, a map[string]any) { // its tokens are valid, too
 			w.mu.Lock()
@@ -351,7 +347,7 @@ func TestChangedAuthorizationServer(t *testing.T) {
 		w.mu.Lock()
 		w.dialed = nil
 		w.mu.Unlock()
-		err = w.greet(mc)
+		err := w.greet(mc)
 		w.mu.Lock()
 		w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
 		w.mu.Unlock()
@@ -449,9 +445,7 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 		}
 		second.challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
 	})
-	if err := other.Login(t.Context(), second.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Login(t.Context(), second.url()))
 	w.mu.Lock()
 	w.dialed = nil // the second server is allowed
 	w.mu.Unlock()
@@ -460,9 +454,7 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	if header, err := authorize(c, w.url()); err != nil || header == "" {
 		t.Fatalf("%q, %v", header, err)
 	}
-	if err := c.Logout(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Logout(t.Context(), w.url()))
 	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code",
 		"client-1 refresh_token"}; !slices.Equal(got, want) {
 		t.Errorf("token requests %q, want %q", got, want)
@@ -486,9 +478,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	}
 	c = w.client()
 	c.Store = store
-	if err := c.Login(t.Context(), w.url()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Login(t.Context(), w.url()))
 	if got, want := requests(), []string{"client-2 authorization_code"}; !slices.Equal(got, want) {
 		t.Errorf("token requests %q, want %q", got, want)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -83,10 +84,7 @@ func (v userTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // A user logs in although the first page and the redirect reach other replicas than the one that
 // needs the login.
 func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
-	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada"}}))(t)
 	defer issuer.Close()
 	s := &server.Server{Name: "upstream", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -123,10 +121,7 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 		h.(*oauth.Web).Open = waiting.Open
 	}
 	d := client.Dialer{Auth: &oauth.Client{Interaction: waiting}}
-	c, err := d.Dial(ofUser(t.Context(), "ada"), client.URL(s.Auth.URI))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(ofUser(t.Context(), "ada"), client.URL(s.Auth.URI)))(t)
 	defer c.Close()
 	who, err := client.CallTool[string](t.Context(), c, "whoami", struct{}{})
 	if err != nil || who != "ada" {
@@ -190,10 +185,7 @@ func (l *webLogins) begin(ctx context.Context, user, state string) (start string
 	w := newWeb(l.url, l.kv)
 	opened, ended := make(chan string, 1), make(chan webOutcome, 1)
 	w.Open = func(_ context.Context, url string) error { opened <- url; return nil }
-	flow, err := w.Begin(ofUser(ctx, user), "")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	flow := must.Get(w.Begin(ofUser(ctx, user), ""))(l.t)
 	if flow.RedirectURI() != l.url+"/callback" {
 		l.t.Errorf("redirect URI %s", flow.RedirectURI())
 	}
@@ -371,12 +363,9 @@ func TestWebLoginsAreBounded(t *testing.T) {
 		w.Open = func(context.Context, string) error { return nil }
 		w.Timeout = time.Minute
 		login := func(user string, state string) error {
-			flow, err := w.Begin(ofUser(t.Context(), user), "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			flow := must.Get(w.Begin(ofUser(t.Context(), user), ""))(t)
 			defer flow.Close()
-			_, err = flow.Authorize(t.Context(), webPage+state)
+			_, err := flow.Authorize(t.Context(), webPage+state)
 			return err
 		}
 		var waiting sync.WaitGroup
@@ -417,10 +406,7 @@ func TestWebLoginThatCannotBeStoredIsRemoved(t *testing.T) {
 	w := newWeb("http://127.0.0.1/login", readOnlyKV{store.NewMemory()})
 	w.Open = func(context.Context, string) error { return nil }
 	for i := range 20 {
-		flow, err := w.Begin(ofUser(t.Context(), "ada"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		flow := must.Get(w.Begin(ofUser(t.Context(), "ada"), ""))(t)
 		if _, err := flow.Authorize(t.Context(), webPage+string(rune('a'+i))); err == nil ||
 			errors.Is(err, oauth.ErrTooManyAttempts) {
 			t.Fatalf("attempt %d: %v", i, err)
@@ -469,10 +455,7 @@ func TestCookieOfAWebLogin(t *testing.T) {
 		opened := make(chan string, 1)
 		w.Open = func(_ context.Context, url string) error { opened <- url; return nil }
 		ctx, cancel := context.WithCancel(t.Context())
-		flow, err := w.Begin(ofUser(ctx, "ada"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		flow := must.Get(w.Begin(ofUser(ctx, "ada"), ""))(t)
 		ended := make(chan struct{})
 		go func() {
 			_, _ = flow.Authorize(ctx, webPage+"s")

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/corpus"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -200,17 +201,11 @@ func connectTo(t *testing.T, h *hostile, surface string) call {
 	if surface == "gateway" {
 		s := newGateway(t, target)
 		tool := "up__a"
-		c, err := d.Dial(t.Context(), inMemory(t, s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), inMemory(t, s)))(t)
 		t.Cleanup(func() { c.Close() })
 		return func(ctx context.Context) (string, error) { return client.CallTool[string](ctx, c, tool, nil) }
 	}
-	c, err := d.Dial(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), target))(t)
 	t.Cleanup(func() { c.Close() })
 	return func(ctx context.Context) (string, error) { return client.CallTool[string](ctx, c, "a", nil) }
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -107,17 +108,11 @@ func (w *web) openSession(t *testing.T) {
 // openPair opens an event stream, which the server closes at the end of the test.
 func (w *web) openPair(t *testing.T) {
 	t.Helper()
-	conn, err := net.Dial("tcp", w.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", w.address))(t)
 	events := make(chan string, 1000)
 	done := make(chan struct{})
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: "+w.address+"\r\nAccept: text/event-stream\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	go func() {
 		defer close(done)
 		readEvents(resp.Body, events)
@@ -128,9 +123,7 @@ func (w *web) openPair(t *testing.T) {
 		}
 		<-done
 	})
-	if w.path, err = nextOf(events); err != nil {
-		t.Fatal(err)
-	}
+	w.path = must.Get(nextOf(events))(t)
 	for _, message := range []string{string(handshake(w.revision)), wiretest.Initialized} {
 		if got, err := w.send("\n" + message); err != nil || got != "202" {
 			t.Fatalf("%s, %v", got, err)

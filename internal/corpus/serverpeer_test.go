@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -95,18 +96,14 @@ func (p *peer) begin(t *testing.T) *peer {
 	if p.revision.Modern() {
 		first = []byte(`{"jsonrpc":"2.0","id":"hello","method":"server/discover","params":{` + wiretest.Meta + `}}`)
 	}
-	if err := p.send(first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.send(first))
 	if text, err := p.receive(); err != nil || !strings.Contains(text, `"result"`) {
 		t.Fatalf("the first request: %s, %v", text, err)
 	}
 	if p.revision.Modern() {
 		return p
 	}
-	if err := p.send([]byte(wiretest.Initialized)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.send([]byte(wiretest.Initialized)))
 	return p
 }
 
@@ -286,10 +283,7 @@ func (p *peer) overPair(t *testing.T, s *server.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, endpoint.URL, nil)
 	r.Header.Set("Accept", "text/event-stream")
-	stream, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(http.DefaultClient.Do(r))(t)
 	events := make(chan string, 100)
 	go readEvents(stream.Body, events)
 	t.Cleanup(func() {
@@ -302,10 +296,7 @@ func (p *peer) overPair(t *testing.T, s *server.Server) {
 		endpoint.Close()
 		http.DefaultClient.CloseIdleConnections()
 	})
-	address, err := nextOf(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(nextOf(events))(t)
 	p.receive = func() (string, error) { return nextOf(events) }
 	p.send = func(message []byte) error {
 		resp, err := http.Post(endpoint.URL+address, "application/json", bytes.NewReader(message))

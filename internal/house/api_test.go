@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the exported API to api/*.txt")
@@ -29,28 +31,20 @@ var apiBudgets = map[string]int{
 // the file, so a review shows every change of the API.
 func TestAPIIsRecorded(t *testing.T) {
 	root := filepath.Join("..", "..")
-	apis, err := readAPIs(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := must.Get(readAPIs(os.DirFS(root)))(t)
 	if len(apis) < 10 {
 		t.Fatalf("found %d public packages, want at least 10", len(apis))
 	}
 	directory := filepath.Join(root, "api")
 	if *update {
-		if err := writeAPIs(directory, apis); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeAPIs(directory, apis))
 	}
 	for _, a := range apis {
 		if budget, limited := apiBudgets[a.dir]; limited && len(a.lines) > budget {
 			t.Errorf("package %s exports %d symbols, the budget is %d", a.dir, len(a.lines), budget)
 		}
 	}
-	recorded, err := readRecords(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := must.Get(readRecords(directory))(t)
 	differences := compareAPIs(recorded, apis)
 	for _, difference := range differences {
 		t.Error(difference)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // decoders are the names in encoding/json that decode. They match the names of members without regard to case and
@@ -30,10 +32,7 @@ func TestPeerDataIsDecodedStrictly(t *testing.T) {
 			continue
 		}
 		checked++
-		uses, err := decoderUses(tree, f.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		uses := must.Get(decoderUses(tree, f.path))(t)
 		for _, use := range uses {
 			t.Errorf("%s: use github.com/go-json-experiment/json, which decodes strictly", use)
 		}

@@ -16,7 +16,7 @@ const (
 	// imports public packages and test support; tests import it, and top packages if it is public
 	testSupport
 	top           // imports public packages; no package imports it
-	specification // imports floor 0; only tests import it: the schemas, the corpus of bad input, a buffer
+	specification // imports floor 0; only tests import it: the schemas, the corpus of bad input, helpers
 	rules         // this package
 )
 
@@ -104,6 +104,7 @@ var packages = map[string]placement{
 	"internal/spec":       {kind: specification},
 	"internal/corpus":     {kind: specification},
 	"internal/freeaddr":   {kind: specification},
+	"internal/must":       {kind: specification},
 	"internal/syncbuffer": {kind: specification},
 	"internal/house":      {kind: rules},
 }

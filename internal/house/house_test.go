@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestPackagesImportOnlyLowerFloors(t *testing.T) {
@@ -27,9 +29,7 @@ func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 		}
 		for _, target := range f.imports {
 			seen++
-			if err := (imported{f.path, target}).check(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, (imported{f.path, target}).check())
 		}
 	}
 	if seen < 100 {
@@ -45,9 +45,7 @@ const (
 
 func TestFilesReadInOneSitting(t *testing.T) {
 	for _, f := range project(t) {
-		if err := f.checkLength(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, f.checkLength())
 	}
 }
 
@@ -76,17 +74,12 @@ func TestLongLinesAreFound(t *testing.T) {
 
 func TestNamesSayTheSubject(t *testing.T) {
 	for _, f := range project(t) {
-		if err := f.checkName(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, f.checkName())
 	}
 }
 
 func TestDocShowsTheTable(t *testing.T) {
-	source, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("doc.go"))(t)
 	doc := regexp.MustCompile(`\n//\t {10}`).ReplaceAll(source, []byte(" ")) // a floor can have several lines
 	documented := make(map[string]int)
 	for _, match := range regexp.MustCompile(`floor (\d)   (.*)`).FindAllStringSubmatch(string(doc), -1) {
@@ -119,18 +112,12 @@ type file struct {
 // on all systems.
 func project(t *testing.T) []file {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil || !bytes.HasPrefix(mod, []byte("module "+module+"\n")) {
 		t.Fatalf("%s is not the root of %s: %v", root, module, err)
 	}
-	files, err := read(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(read(os.DirFS(root)))(t)
 	return files
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // The tests in this file check the rules themselves, with files that do not exist.
@@ -139,9 +141,7 @@ func TestFileRules(t *testing.T) {
 		"server/b/b.go":                {Data: []byte("package managers\n")},
 		"server/storeimpl/b.go":        {Data: []byte("package storeimpl\n")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	imports := make(map[string][]string)
 	var tooLong, badNames []string
 	for _, f := range files {

@@ -12,16 +12,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // A comment in a test names the rules that it tests: "Rule O8." or "Rules T1, T2: the origin is checked." The ids are
 // those of securityRules.
 
 func TestSecurityRulesHaveTests(t *testing.T) {
-	found, err := rulesTested(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(rulesTested(os.DirFS("../..")))(t)
 	for _, problem := range checkRules(securityRules, found) {
 		t.Error(problem)
 	}
@@ -151,10 +150,7 @@ var testReference = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([
 
 // Each deviation that Parley tolerates has a test, and the tests and cases that the page names exist.
 func TestCompatibilityPageNamesTests(t *testing.T) {
-	page, err := os.ReadFile("../../docs/compatibility.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/compatibility.md"))(t)
 	tolerated := 0
 	rejected := false
 	for line := range strings.SplitSeq(string(page), "\n") {
@@ -169,10 +165,7 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 			tolerated++
 		}
 		for _, r := range references {
-			names, err := filepath.Glob(filepath.Join("../..", r[1], "*_test.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			names := must.Get(filepath.Glob(filepath.Join("../..", r[1], "*_test.go")))(t)
 			if !slices.ContainsFunc(names, func(name string) bool {
 				source, err := os.ReadFile(name)
 				return err == nil && strings.Contains(string(source), "\nfunc "+r[2]+"(t *testing.T)") &&

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -60,9 +61,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 		var taking sync.WaitGroup
 		for range 10 {
 			taking.Go(func() {
-				if err := a.Take(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, a.Take(t.Context()))
 			})
 		}
 		taking.Wait()
@@ -72,9 +71,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 		time.Sleep(10 * TTL)
 		wantAlive(t, b, a.ID(), true)
 		for range 2 {
-			if err := a.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, a.Close(t.Context()))
 		}
 		wantAlive(t, b, a.ID(), false)
 		if err := a.Take(t.Context()); err == nil {
@@ -86,9 +83,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 func TestAnAbandonedLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := newReplicas()
-		if err := a.Take(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Take(t.Context()))
 		time.Sleep(Renew)
 		a.Abandon()
 		wantAlive(t, b, a.ID(), true)
@@ -105,9 +100,7 @@ func TestALeaseThatCannotBeWrittenIsNotTaken(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		kv.down.Store(false)
-		if err := a.Take(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, a.Take(t.Context()))
 		wantAlive(t, b, a.ID(), true)
 		kv.down.Store(true) // for less than the life of the lease
 		time.Sleep(TTL / 2)
@@ -122,9 +115,7 @@ func TestALeaseWithoutUsesExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := newReplicas()
 		for range 2 {
-			if err := a.Take(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Take(t.Context()))
 		}
 		a.Release()
 		time.Sleep(2 * TTL)
@@ -132,9 +123,7 @@ func TestALeaseWithoutUsesExpires(t *testing.T) {
 		a.Release()
 		time.Sleep(2 * TTL)
 		wantAlive(t, b, a.ID(), false)
-		if err := a.Take(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Take(t.Context()))
 		wantAlive(t, b, a.ID(), true)
 		a.Release()
 		time.Sleep(Renew)
@@ -153,9 +142,7 @@ func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
 				_ = a.Take(t.Context())
 				time.Sleep(Renew)
 			}
-			if err := a.Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, a.Drain(t.Context()))
 			time.Sleep(Renew / 2)
 			wantAlive(t, b, a.ID(), true)
 			if serves, err := b.Serves(t.Context(), a.ID()); serves || err != nil {
@@ -168,14 +155,10 @@ func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
 
 func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l := new(Lease)
-	if err := l.Take(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, l.Take(t.Context()))
 	wantAlive(t, l, "another", true)
 	l.Release()
-	if err := l.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, l.Close(t.Context()))
 }
 
 // The leases of all replicas expire while the store is away. When it is back, none ends another.
@@ -230,9 +213,7 @@ func TestAReplicaCannotJudgeOthersWithoutItsOwnLease(t *testing.T) {
 				t.Errorf("%s: ended is %v, %v", name, ended, err)
 			}
 			take(t, a) // and gives it up
-			if err := a.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, a.Close(t.Context()))
 			if ended, err := b.Ended(t.Context(), a.ID()); !ended || err != nil {
 				t.Errorf("%s: a replica that has given up its lease: ended is %v, %v", name, ended, err)
 			}
@@ -243,9 +224,7 @@ func TestAReplicaCannotJudgeOthersWithoutItsOwnLease(t *testing.T) {
 
 func take(t *testing.T, l *Lease) {
 	t.Helper()
-	if err := l.Take(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Take(context.Background()))
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

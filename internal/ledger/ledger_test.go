@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -215,31 +217,22 @@ func TestJournalOfSeveralProcessesIsRead(t *testing.T) {
 		calls[i] = l.Issue("the owner\n1", start.Add(time.Minute))
 	}
 	for w := range writers {
-		j, err := OpenJournal(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(OpenJournal(path))(t)
 		done.Go(func() {
 			defer j.Close()
 			for _, c := range calls[w*each : (w+1)*each] {
-				if err := j.Started("the owner\n1", c.Nonce()); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, j.Started("the owner\n1", c.Nonce()))
 			}
 		})
 	}
 	done.Wait()
-	if err := l.ReadJournal(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.ReadJournal(path))
 	for _, c := range calls {
 		c.Returned(c.Nonce())
 	}
 	want(t, l)
 
-	if err := os.WriteFile(path, []byte("nonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("nonsense\n"), 0o600))
 	if err := l.ReadJournal(path); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("ReadJournal = %v", err)
 	}
@@ -263,23 +256,16 @@ func TestTotalsAreAppendedAsLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "totals.json")
 	totals := Totals{Calls: 3, Faults: 2, Lost: 1}
 	for range 2 {
-		if err := totals.Append(path, "TestIt", 1500*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, totals.Append(path, "TestIt", 1500*time.Millisecond))
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var got struct {
 		Test    string
 		Seconds float64
 		Totals
 	}
-	if err := json.Unmarshal([]byte(lines[0]), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(lines[0]), &got))
 	if len(lines) != 2 || got.Test != "TestIt" || got.Seconds != 1.5 || got.Totals != totals {
 		t.Errorf("%s", text)
 	}

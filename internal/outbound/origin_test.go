@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -303,9 +304,7 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			for key, value := range map[string]string{"com.example/a": "middleware's", "com.example/b": "middleware's",
 				"traceparent": "middleware's"} {
-				if err := c.SetMeta(key, value); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.SetMeta(key, value))
 			}
 			return next(ctx, c)
 		}
@@ -324,9 +323,7 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 			}
 			return json.RawMessage(`{"content":[]}`), nil
 		})
-	if err != nil {
-		t.Error(err)
-	}
+	must.Check(t, err)
 	if len(req.Meta) != 2 || string(req.Meta["traceparent"]) != `"caller's"` {
 		t.Errorf("the caller's map was changed to %s", req.Meta)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -14,9 +15,7 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	change := func(id string) {
 		m, err := jsonrpc.Parse(fmt.Appendf(nil,
 			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":%q}}`, id), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.Receive(&m)
 	}
 	changed := func(id string) bool {

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/redirect"
 )
 
@@ -37,14 +38,8 @@ func TestRedirectPolicies(t *testing.T) {
 		{"another method", redirect.SameOrigin(3), "POST", "/found", http.StatusFound},
 	} {
 		client := http.Client{CheckRedirect: c.policy}
-		req, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, http.NoBody))(t)
+		res := must.Get(client.Do(req))(t)
 		res.Body.Close()
 		if res.StatusCode != c.want {
 			t.Errorf("%s: %s %s: status %d, want %d", c.name, c.method, c.path, res.StatusCode, c.want)

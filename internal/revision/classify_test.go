@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -48,10 +49,7 @@ func faulty(c revision.Class, kind revision.FaultKind, header, body string) revi
 func check(t *testing.T, name, message string, in revision.Input, want revision.Class) {
 	t.Helper()
 	if message != "" {
-		m, err := jsonrpc.Parse([]byte(message), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(jsonrpc.Parse([]byte(message), jsonrpc.Limits{}))(t)
 		in.Message = &m
 	}
 	got := revision.Classify(in)
@@ -157,9 +155,7 @@ func TestClassifyReadsMetadata(t *testing.T) {
 		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "n"}, "example.com/other": 1,
 		"io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 7, "io.modelcontextprotocol/logLevel": "info"}}}`),
 		jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := revision.Metadata{
 		Version: []byte(`"2026-07-28"`), ClientInfo: []byte(`{"name": "n"}`), ClientCapabilities: []byte("{}"),
 		ProgressToken: []byte("7"), LogLevel: []byte(`"info"`),
@@ -194,10 +190,7 @@ func TestFaultsOfModernMessagesHaveErrors(t *testing.T) {
 
 // A call over HTTP classifies its message on the hot path.
 func TestClassifyDoesNotAllocate(t *testing.T) {
-	m, err := jsonrpc.Parse([]byte(modernRequest), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(modernRequest), jsonrpc.Limits{}))(t)
 	header := []string{"2026-07-28"}
 	if n := testing.AllocsPerRun(100, func() {
 		revision.Classify(revision.Input{Message: &m, HTTP: true, Header: header})
@@ -268,9 +261,7 @@ func TestCancelledIDIsZeroForMalformedMessages(t *testing.T) {
 	} {
 		m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled"`+params+`}`),
 			jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if got := revision.CancelledID(&m); got != want {
 			t.Errorf("%s: %s, want %s", params, got, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -95,9 +96,7 @@ func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 		}
 		for _, r := range mcp.Revisions() {
 			var got struct{ Content, StructuredContent json.RawMessage }
-			if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, result)), &got); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, result)), &got))
 			if has := got.StructuredContent != nil; has != (r >= tc.since) {
 				t.Errorf("%s: %s is present: %v", r, tc.structured, has)
 			}
@@ -149,9 +148,7 @@ func TestDowngradeConvertsTools(t *testing.T) {
 			TTLMs      *int
 			CacheScope string
 		}
-		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got))
 		if len(got.Tools) != 1 || got.NextCursor != "n" || (got.TTLMs != nil) != r.Modern() ||
 			(got.CacheScope != "") != r.Modern() {
 			t.Errorf("%s: %+v", r, got)
@@ -183,9 +180,7 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 			var got struct {
 				Tools []struct{ OutputSchema json.RawMessage }
 			}
-			if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got))
 			if has := got.Tools[0].OutputSchema != nil; has != (r >= since) {
 				t.Errorf("%s: the output schema %s is present: %v", r, schema, has)
 			}
@@ -213,9 +208,7 @@ func TestDowngradeConvertsInitializeResults(t *testing.T) {
 		mcp.V20241105: {`{"name":"n","version":"1"}`, `{"tools":{}}`},
 	} {
 		var got struct{ ServerInfo, Capabilities json.RawMessage }
-		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodInitialize, result)), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodInitialize, result)), &got))
 		if string(got.ServerInfo) != want.info || string(got.Capabilities) != want.capabilities {
 			t.Errorf("%s: %s, %s", r, got.ServerInfo, got.Capabilities)
 		}
@@ -237,10 +230,7 @@ func TestDowngradeReturnsUnchangedResults(t *testing.T) {
 
 func marshal(t *testing.T, v any) string {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(v))(t)
 	return string(raw)
 }
 
@@ -287,9 +277,7 @@ func TestDowngradeErrorConvertsCodes(t *testing.T) {
 func one(t *testing.T, raw, list string) string {
 	t.Helper()
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(raw), &members); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(raw), &members))
 	var elements []json.RawMessage
 	if err := json.Unmarshal(members[list], &elements); err != nil || len(elements) != 1 {
 		t.Fatalf("%v: %s in %s", err, list, raw)
@@ -385,9 +373,7 @@ func TestDowngradeConvertsPromptsLikeToolResults(t *testing.T) {
 		var messages struct {
 			Messages []struct{ Content json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodGetPrompt, prompt)), &messages); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodGetPrompt, prompt)), &messages))
 		var result struct{ Content []json.RawMessage }
 		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool,
 			&mcp.CallToolResult{Content: everyContent})), &result); err != nil {

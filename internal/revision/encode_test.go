@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -217,16 +218,12 @@ func TestStructuredContentIsEncodedOnOneLine(t *testing.T) {
 			}
 			got, err := revision.AppendResult(nil, r, &mcp.CallToolResult{Content: c, StructuredContent: pretty},
 				identity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if bytes.ContainsAny(got, "\r\n") {
 				t.Errorf("%s: %q", r, got)
 			}
 			var out struct{ StructuredContent json.RawMessage }
-			if err := json.Unmarshal(got, &out); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(got, &out))
 			want, have := members(t, pretty), members(t, out.StructuredContent)
 			if !reflect.DeepEqual(want, have) {
 				t.Errorf("%s: %s", r, out.StructuredContent)

@@ -11,6 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -101,10 +102,7 @@ func FuzzForward(f *testing.F) {
 				}
 				continue
 			}
-			want, err := revision.AppendResult(nil, r, &decoded, identity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(revision.AppendResult(nil, r, &decoded, identity))(t)
 			got := revision.AppendForwarded([]byte("x"), r, result, identity, nil)[1:]
 			if bytes.ContainsAny(got, "\r\n") {
 				t.Fatalf("%q has line breaks", got)
@@ -283,9 +281,7 @@ func namesIn(t *testing.T, raw []byte) (names []string) {
 			URI string `json:"uriTemplate"`
 		} `json:"resourceTemplates"`
 	}
-	if err := jsonv2.Unmarshal(raw, &result); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, jsonv2.Unmarshal(raw, &result))
 	for _, e := range append(result.Tools, result.Prompts...) {
 		names = append(names, e.Name)
 	}

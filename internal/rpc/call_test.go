@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -115,9 +116,7 @@ func TestNotificationsHaveNoLineBreaks(t *testing.T) {
 	s := new(stream)
 	c := newCall(1)
 	c.Stream = s
-	if err := c.Notify(t.Context(), "notifications/message", []byte("{\n\"data\": \"a\\nb\"\r\n}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Notify(t.Context(), "notifications/message", []byte("{\n\"data\": \"a\\nb\"\r\n}")))
 	want := `{"jsonrpc":"2.0","method":"notifications/message","params":{ "data": "a\nb"  }}`
 	if s.String() != want {
 		t.Errorf("got %s, want %s", s, want)
@@ -163,9 +162,7 @@ func TestProgressIncreasesStrictly(t *testing.T) {
 			s := new(stream)
 			c := callOf(1, mcp.MethodCallTool, test.revision)
 			c.Stream, c.ProgressToken = s, test.token
-			if err := test.report(c); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, test.report(c))
 			var want []string
 			if test.want != "" {
 				for params := range strings.SplitSeq(test.want, "\n") {
@@ -201,9 +198,7 @@ func TestConcurrentProgressArrivesInOrder(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for j := range 50 {
-				if err := c.Progress(t.Context(), float64(16*j+i), 0, ""); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.Progress(t.Context(), float64(16*j+i), 0, ""))
 			}
 		})
 	}
@@ -306,9 +301,7 @@ func handlerContext(t *testing.T, parent context.Context, use func(ctx context.C
 		use(ctx, c)
 		return done("x")
 	})
-	if _, err := e.Serve(parent, newCall(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Serve(parent, newCall(1)))(t)
 	return used
 }
 
@@ -410,9 +403,7 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 		log := func(n int) {
 			t.Helper()
 			for i := range n {
-				if err := c.Log(t.Context(), mcp.LevelInfo, "", fmt.Append(nil, i)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.Log(t.Context(), mcp.LevelInfo, "", fmt.Append(nil, i)))
 			}
 		}
 		log(300)

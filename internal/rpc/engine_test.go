@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -470,9 +471,7 @@ func TestSecondRunOfACallIsAuthorizedAgain(t *testing.T) {
 	})
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"a"}})
 	c := callNamed(mcp.MethodCallTool, "a")
-	if err := e.Authorize(ctx, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Authorize(ctx, c))
 	if _, err := e.Serve(ctx, c); err != nil || !slices.Equal(f.served, []string{"a1", "a2"}) {
 		t.Errorf("served by %q: %v", f.served, err)
 	}

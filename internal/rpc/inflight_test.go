@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -61,9 +62,7 @@ func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 func TestMaxLimitsRequestsInFlight(t *testing.T) {
 	inflight := rpc.Inflight{Max: 2}
 	for i := range int64(2) {
-		if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(inflight.Begin(t.Context(), jsonrpc.IntID(i)))(t)
 	}
 	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
 		t.Errorf("got %v", err)
@@ -85,10 +84,7 @@ func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	var inflight rpc.Inflight
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled) // before the first request
 	inflight.Cancel(jsonrpc.ID{}, call.ErrCancelled)
-	ctx, err := inflight.Begin(t.Context(), jsonrpc.IntID(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := must.Get(inflight.Begin(t.Context(), jsonrpc.IntID(1)))(t)
 	inflight.Cancel(jsonrpc.StringID("1"), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(2), call.ErrCancelled)
 	if ctx.Err() != nil {
@@ -223,9 +219,7 @@ func TestPeerCacheIsLimited(t *testing.T) {
 	}
 	before, _ := peers.Cached()
 	long := fmt.Appendf(nil, `{"name":"%s","version":"1"}`, strings.Repeat("n", 5000))
-	if _, err := peers.Decode(long, []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(peers.Decode(long, []byte("{}")))(t)
 	if infos, _ := peers.Cached(); infos != before {
 		t.Error("an info of 5 kB is cached")
 	}
@@ -234,10 +228,7 @@ func TestPeerCacheIsLimited(t *testing.T) {
 func TestPeerCacheDecodesEqualBytesOnce(t *testing.T) {
 	var peers rpc.PeerCache
 	info, capabilities := []byte(`{"name":"a","version":"1"}`), []byte(`{"roots":{}}`)
-	first, err := peers.Decode(info, capabilities)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(peers.Decode(info, capabilities))(t)
 	info[9] = 'b' // the cache must not refer to the bytes of the caller
 	info[9] = 'a'
 	second, err := peers.Decode(info, capabilities)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/seal"
 )
 
@@ -13,10 +14,7 @@ func key(c string) []byte { return []byte(strings.Repeat(c, seal.KeySize)) }
 
 func keys(t testing.TB, all ...[]byte) *seal.Keys {
 	t.Helper()
-	k, err := seal.New(all...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(seal.New(all...))(t)
 	return k
 }
 

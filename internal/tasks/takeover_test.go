@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
@@ -60,9 +61,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			time.Sleep(takeOverTime)
 			synctest.Wait()
 			got, err := b.Store.Get(t.Context(), ada, "1") // without Check: the sweep has done it
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if !replay {
 				if describe(got) != "failed the process that ran the task has ended" {
 					t.Error(describe(got))
@@ -145,17 +144,12 @@ func TestTaskWhoseEndIsUndoneEndsAgain(t *testing.T) {
 			r, other := f.replica(again), f.replica(again)
 			run := begin(t, r, newTask("t"))
 			name := key(ada, "t")
-			before, err := f.memory.Get(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(f.memory.Get(t.Context(), name))(t)
 			if got := describe(get(t, r, "t")); got != "working " {
 				t.Errorf("while it runs: %s", got)
 			}
 			run.End(Outcome{Result: json.RawMessage(`"done"`)})
-			if _, err := f.memory.Put(t.Context(), name, before.Value, store.PutOptions{TTL: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.memory.Put(t.Context(), name, before.Value, store.PutOptions{TTL: time.Hour}))(t)
 			if got := describe(get(t, other, "t")); got != "working " {
 				t.Errorf("at another replica: %s", got) // which cannot know
 			}
@@ -220,14 +214,10 @@ func TestAReplicaThatWasRemovedRegistersAgain(t *testing.T) {
 	for name, remove := range map[string]func(f *fleet, a, b *Runner){
 		"taken over by mistake": func(f *fleet, a, b *Runner) {
 			f.expire(a, b)
-			if err := b.sweep(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, b.sweep(t.Context()))
 		},
 		"data is lost": func(f *fleet, a, _ *Runner) {
-			if err := f.memory.Remove(t.Context(), replicasSet, a.Lease.ID()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, f.memory.Remove(t.Context(), replicasSet, a.Lease.ID()))
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,9 +294,7 @@ func TestClocksThatAreSetLoseNoOutcome(t *testing.T) {
 				if stepped == "owner at the end" {
 					a.Store.Now = clock
 				}
-				if err := run.Progress(t.Context(), 1, 0, "half"); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, run.Progress(t.Context(), 1, 0, "half"))
 				time.Sleep(10 * time.Second)
 				if _, err := b.Store.Update(t.Context(), ada, "1",
 					func(task *Task) error { return task.Describe("seen") }); err != nil {

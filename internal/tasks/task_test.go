@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -62,9 +63,7 @@ func TestTaskWorksAgainWhenAllQuestionsAreAnswered(t *testing.T) {
 	}
 	responses := func(text string) map[string]json.RawMessage {
 		m := make(map[string]json.RawMessage)
-		if err := json.Unmarshal([]byte(text), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &m))
 		return m
 	}
 	for _, step := range []struct {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -62,9 +63,7 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 		}
 	})
 	c := newLegacy(t, p.options(t))
-	if _, err := list(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(list(t.Context(), c))(t)
 	c.Close()
 	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list",
 		"DELETE /mcp"}
@@ -487,9 +486,7 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	f := &rpc.Forwarding{Context: t.Context()}
 	raw, err := c.call(t.Context(),
 		&outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.Result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}
 	f.Append(bytes.Repeat([]byte("h"), 200), mcp.V20250326, nil)
 	if len(k.kept) != 1 || string(k.kept[0]) != params {

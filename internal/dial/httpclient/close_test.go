@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -372,9 +373,7 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	o := p.options(t)
 	to := losing{why: make(chan error, 1)}
 	c, err := DialPair(t.Context(), 0, o, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err,
 		ErrSessionGone) {
 		t.Errorf("404: %v", err)
@@ -407,10 +406,7 @@ func TestClosePairWithRequestsInFlight(t *testing.T) {
 			}
 			<-r.Context().Done()
 		})
-		c, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(DialPair(t.Context(), 0, p.options(t), ignoring{}))(t)
 		sent := make(chan error)
 		go func() { sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}) }()
 		synctest.Wait()
@@ -444,10 +440,7 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 				w.WriteHeader(http.StatusNotFound)
 			})
 			to := losing{why: make(chan error, 1)}
-			c, err := DialPair(t.Context(), 0, p.options(t), to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(DialPair(t.Context(), 0, p.options(t), to))(t)
 			sent := make(chan error, 1)
 			go func() {
 				sent <- c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing})
@@ -478,10 +471,7 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 
 // Rule T5.
 func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
-	stream, err := url.Parse("https://example.com:8443/a/sse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(url.Parse("https://example.com:8443/a/sse"))(t)
 	for endpoint, want := range map[string]string{
 		"/messages?session=1":                    "https://example.com:8443/messages?session=1",
 		"messages":                               "https://example.com:8443/a/messages",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/dial/legacy"
 	"github.com/parley-mcp/parley/internal/dial/modern"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -211,9 +212,7 @@ func newModern(t *testing.T, o Options) *caller {
 	t.Helper()
 	era, err := modern.NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false,
 		o.Logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := &caller{call: era.Call, received: &received{Receiver: era}}
 	c.Client = NewClient(o, true, c.received)
 	era.Wire = c.Client
@@ -224,10 +223,7 @@ func newModern(t *testing.T, o Options) *caller {
 // newLegacy returns a client of the legacy era after the handshake.
 func newLegacy(t *testing.T, o Options) *caller {
 	t.Helper()
-	c, err := dialLegacy(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(dialLegacy(t, o))(t)
 	return c
 }
 

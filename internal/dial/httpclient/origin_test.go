@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
@@ -217,10 +218,7 @@ func TestRejectedRequestIsSentAgain(t *testing.T) {
 		if tc.method == http.MethodPost {
 			req, _ = http.NewRequest(tc.method, s.URL, strings.NewReader("body"))
 		}
-		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(c.Do(req))(t)
 		resp.Body.Close()
 		if sent != tc.sent || resp.StatusCode != tc.status {
 			t.Errorf("%s wants %s: sent %d times, status %d", tc.method, tc.wants, sent, resp.StatusCode)
@@ -244,10 +242,7 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	defer s.Close()
 	c := authorizing(s.URL, &passport{good: 1})
 	c.CheckRedirect = nil // even if redirects were followed
-	resp, err := c.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Get(s.URL))(t)
 	resp.Body.Close()
 	if !slices.Equal(got, []string{""}) {
 		t.Errorf("the other origin received %q", got)
@@ -320,9 +315,7 @@ func serveIdle(t *testing.T, timeout time.Duration, announced string,
 // post sends a POST request and reads the response.
 func post(t *testing.T, tr http.RoundTripper) error {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server/", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		return err
@@ -350,9 +343,7 @@ func TestIdleConnectionsAreClosedBeforeTheServerClosesThem(t *testing.T) {
 					}
 				})
 				for i := range 2 { // the connection that brings a new limit is closed at once
-					if err := post(t, tr); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, post(t, tr))
 					began := time.Now()
 					<-closed
 					if got := time.Since(began); got != want && (i > 0 || got != 0) {
@@ -401,9 +392,7 @@ func TestRequestsWithIdempotencyKeysAreNotRepeated(t *testing.T) {
 			o := p.options(t)
 			o.Header = http.Header{name: {"a"}}
 			c := newModern(t, o)
-			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}))(t)
 			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool}); err == nil {
 				t.Error("a lost call has a result")
 			}
@@ -432,10 +421,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 	}))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	for name, c := range map[string]struct {
 		url    string
 		client *http.Client
@@ -448,10 +434,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 		"a timeout": {server.URL + "/mcp", &http.Client{Timeout: time.Minute}, "POST /mcp " + host + " body fixed  "},
 	} {
 		o := &Options{URL: c.url, Header: http.Header{"x-fixed": {"fixed"}}, HTTP: c.client}
-		p, err := newPoster(o, o.newHTTP())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(newPoster(o, o.newHTTP()))(t)
 		got := ""
 		for range 2 { // the second request has the cookie
 			req := p.request(t.Context(), []byte("body"))
@@ -461,9 +444,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got = string(body)
 			req.URL.Path = "/changed" // an authorizer may do so: the next request has its own URL
 			req.Header.Set("X-Fixed", "changed")

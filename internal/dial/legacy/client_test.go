@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -281,10 +282,7 @@ func replying(t *testing.T, failures ...error) (*Client, *wire) {
 		}
 		return "", nil
 	})
-	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`), jsonrpc.Limits{}))(t)
 	c.Receive(&m)
 	return c, w
 }

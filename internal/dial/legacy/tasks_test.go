@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -78,9 +79,7 @@ func (r *taskReceiver) send(id int, method, params string) {
 func (r *taskReceiver) receive(method string) string {
 	r.t.Helper()
 	text := <-r.wire.sent
-	if err := spec.ValidateMessage(mcp.V20251125, []byte(text), method); err != nil {
-		r.t.Error(err)
-	}
+	must.Check(r.t, spec.ValidateMessage(mcp.V20251125, []byte(text), method))
 	return text
 }
 
@@ -139,9 +138,7 @@ func TestClientCreatesATaskBeforeItAsks(t *testing.T) {
 					Task mcp.LegacyTask             `json:"task"`
 				}
 			}
-			if err := json.Unmarshal([]byte(response), &message); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(response), &message))
 			created := message.Result.Task
 			now := time.Now().UTC().Format(time.RFC3339Nano)
 			if created.Status != mcp.TaskWorking || *created.TTL != ttl || created.CreatedAt != now ||
@@ -246,15 +243,11 @@ func TestOutcomeOfAClientTaskIsThatOfTheRequest(t *testing.T) {
 func timesOf(t *testing.T, response string) (created, updated time.Time) {
 	t.Helper()
 	var m struct{ Result mcp.LegacyTask }
-	if err := json.Unmarshal([]byte(response), &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(response), &m))
 	var err1, err2 error
 	created, err1 = time.Parse(time.RFC3339Nano, m.Result.CreatedAt)
 	updated, err2 = time.Parse(time.RFC3339Nano, m.Result.LastUpdatedAt)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	return created, updated
 }
 
@@ -315,9 +308,7 @@ func TestTasksOfAClientAreListedAndLimited(t *testing.T) {
 		pages := 0
 		for cursor := ""; ; pages++ {
 			var page struct{ Result mcp.ListTasksResult }
-			if err := json.Unmarshal([]byte(r.ask(101+pages, mcp.MethodListTasks, cursor)), &page); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(r.ask(101+pages, mcp.MethodListTasks, cursor)), &page))
 			for _, task := range page.Result.Tasks {
 				if !known[task.TaskID] {
 					t.Errorf("task %s is listed twice", task.TaskID)

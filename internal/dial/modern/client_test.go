@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -49,9 +50,7 @@ func newClient(t *testing.T, list ...string) (*Client, *answers) {
 	t.Helper()
 	c, err := NewClient(mcp.Implementation{Name: "c", Version: "1"}, mcp.ClientCapabilities{}, nil, false,
 		slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wire := &answers{to: c, list: list}
 	c.Wire = wire
 	return c, wire
@@ -103,17 +102,13 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 
 func TestRequestsCarryMetadata(t *testing.T) {
 	c, wire := newClient(t, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}))(t)
 	var got struct {
 		Params struct {
 			Meta map[string]json.RawMessage `json:"_meta"`
 		} `json:"params"`
 	}
-	if err := json.Unmarshal([]byte(wire.sent[0]), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(wire.sent[0]), &got))
 	for key, want := range map[string]string{
 		mcp.MetaProtocolVersion:    `"2026-07-28"`,
 		mcp.MetaClientInfo:         `{"name":"c","version":"1"}`,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/streamclient"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -63,9 +64,7 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 			"Server listening on stdio", `{"jsonrpc":"2.0","method":"hello"}`, `{"jsonrpc":"2.0","id":7,"result":[]}`,
 			`[{"jsonrpc":"2.0","method":"hello"}]`, `{"jsonrpc":"2.0","id":8,"result":{}}`,
 		} {
-			if err := far.Write(t.Context(), []byte(line)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, far.Write(t.Context(), []byte(line)))
 		}
 		synctest.Wait()
 		if got := strings.Join(r.messages, "; "); got != "hello ; 8 {}" {
@@ -111,9 +110,7 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 func TestTooLargeMessageIsTheReasonOfTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r, far := newClient(t)
-		if err := far.Write(t.Context(), make([]byte, 1001)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, far.Write(t.Context(), make([]byte, 1001)))
 		synctest.Wait()
 		var tooLarge *transport.MessageTooLargeError
 		if len(r.lost) != 1 || !errors.As(r.lost[0], &tooLarge) || tooLarge.Limit != 1000 {
@@ -187,9 +184,7 @@ func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 				`[{"jsonrpc":"2.0","method":"a"},7,{"jsonrpc":"2.0","id":3,"result":{}}]`, `[]`,
 				`{"jsonrpc":"2.0","method":"last"}`,
 			} {
-				if err := far.Write(t.Context(), []byte(message)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, far.Write(t.Context(), []byte(message)))
 			}
 			want := "invalid invalid last"
 			if r == mcp.V20250326 {
@@ -204,9 +199,7 @@ func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 			if strings.Join(got, " ") != want {
 				t.Errorf("received %q, want %q", got, want)
 			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, c.Close())
 		})
 	}
 }

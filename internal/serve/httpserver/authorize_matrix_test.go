@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -41,10 +42,7 @@ var everyScope = []string{"mcp", "call", "tool:echo", "prompt:greet", "resource:
 func newProtected(t *testing.T) *protected {
 	p := &protected{}
 	person := func(name string, scopes ...string) *auth.Info {
-		who, err := principal.New("https://as.example.com", name, "editor")
-		if err != nil {
-			t.Fatal(err)
-		}
+		who := must.Get(principal.New("https://as.example.com", name, "editor"))(t)
 		return &auth.Info{Principal: who, Scopes: scopes, Audience: []string{protectedURI},
 			Expiry: time.Now().Add(time.Hour)}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -33,9 +34,7 @@ func (p *protected) call(t *testing.T, r mcp.Revision, tool string) probe {
 func text(t *testing.T, res *http.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Error(err)
-	}
+	must.Check(t, err)
 	return string(body)
 }
 
@@ -220,14 +219,8 @@ func TestTheServerServesItsMetadata(t *testing.T) {
 		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200,
 		"/.well-known/oauth-protected-resource/x": 404,
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil))(t)
+		res := must.Get(http.DefaultClient.Do(req))(t)
 		body := text(t, res)
 		res.Body.Close()
 		if res.StatusCode != want || want == 200 &&

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule T20: in the modern era, a disconnect cancels the request.
@@ -24,9 +25,7 @@ func TestDisconnectCancelsModernRequest(t *testing.T) {
 		w.fail = io.ErrClosedPipe
 		ctx, cancel := context.WithCancelCause(t.Context())
 		e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(cancel)}
-		if err := e.Write(ctx, []byte("a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Write(ctx, []byte("a")))
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, io.ErrClosedPipe) {
 			t.Errorf("cause %v", cause)
@@ -45,9 +44,7 @@ func TestDisconnectDoesNotCancelSessionRequest(t *testing.T) {
 		w.fail = io.ErrClosedPipe
 		e := &eventStream{w: w, ctx: t.Context()}
 		for range 100 {
-			if err := e.Write(t.Context(), []byte("a")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Write(t.Context(), []byte("a")))
 			synctest.Wait()
 		}
 		if err := e.Broken(); !errors.Is(err, io.ErrClosedPipe) {
@@ -70,9 +67,7 @@ func TestNothingIsWrittenAfterDisconnect(t *testing.T) {
 					e.broken = nil
 				}
 				for range 3 {
-					if err := e.Write(t.Context(), []byte("early")); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, e.Write(t.Context(), []byte("early")))
 					synctest.Wait() // the first event is being written
 				}
 				begun := time.Now()

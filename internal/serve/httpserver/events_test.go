@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // reader is a ResponseWriter whose client can be slow and can disconnect.
@@ -116,9 +117,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	if w.begun() != 0 {
 		t.Error("the response has begun without a message")
 	}
-	if err := e.Write(t.Context(), []byte(`{"a":1}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Write(t.Context(), []byte(`{"a":1}`)))
 	e.end()
 	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
 		t.Errorf("%d, %q", w.begun(), got)
@@ -139,9 +138,7 @@ func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
 		e := &eventStream{w: w, ctx: t.Context()}
 		var want strings.Builder
 		for i := range 1000 {
-			if err := e.Write(t.Context(), fmt.Append(nil, i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Write(t.Context(), fmt.Append(nil, i)))
 			fmt.Fprintf(&want, "data: %d\n\n", i)
 			if i == 0 {
 				synctest.Wait() // the first event is being written
@@ -167,9 +164,7 @@ func TestWriteWaitsForSlowReader(t *testing.T) {
 		message := bytes.Repeat([]byte("x"), 100<<10)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		written, result := 1, make(chan error)
-		if err := e.Write(ctx, message); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Write(ctx, message))
 		synctest.Wait() // the first event is being written
 		go func() {
 			for {
@@ -295,9 +290,7 @@ func TestResponseWriterWithoutFlushReceivesEverything(t *testing.T) {
 	w := newReader()
 	e := &eventStream{w: bare{w}, ctx: t.Context(), broken: cancelFunc(func(err error) { t.Errorf("broken: %v", err) })}
 	for range 3 {
-		if err := e.Write(t.Context(), []byte("a")); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, e.Write(t.Context(), []byte("a")))
 	}
 	e.end()
 	if got := strings.Count(w.text(), "data: a\n\n"); got != 3 {
@@ -324,9 +317,7 @@ func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 	for i := range 16 {
 		writing.Go(func() {
 			for j := range 50 {
-				if err := e.Write(t.Context(), fmt.Appendf(nil, "%d.%d", i, j)); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, e.Write(t.Context(), fmt.Appendf(nil, "%d.%d", i, j)))
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -93,10 +94,7 @@ func TestPairsPerAddressAreLimited(t *testing.T) {
 
 // Rules T9, T10: a pair is visible only to its principal.
 func TestPairBelongsToItsPrincipal(t *testing.T) {
-	ada, err := principal.New("https://issuer.example", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 	var p pairs
 	x := newPair("1", "a", ada)
 	p.add(x)
@@ -144,10 +142,7 @@ func openedPair(t *testing.T, w http.ResponseWriter,
 	for id := range s.pairs.byID {
 		return func(body string) <-chan int {
 			status := make(chan int, 1)
-			m, err := jsonrpc.Parse([]byte(body), jsonrpc.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(jsonrpc.Parse([]byte(body), jsonrpc.Limits{}))(t)
 			go func() {
 				answer := httptest.NewRecorder()
 				s.postToPair(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil), id, &m)
@@ -186,9 +181,7 @@ func TestErrorsOfAnOverloadedPairAreLimited(t *testing.T) {
 		w := slowReader()
 		x := &pair{stream: &eventStream{w: w, ctx: t.Context()}}
 		var m jsonrpc.Message
-		if err := m.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), jsonrpc.Limits{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), jsonrpc.Limits{}))
 		for i := range 20_000 {
 			new(Server).overloadPair(x, &m)
 			if i == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/mcp"
@@ -43,14 +44,8 @@ func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.
 	}
 	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}),
 		Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
-	id, err := s.Sessions.Create(t.Context(), principal.Anonymous, "a", state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := s.Sessions.Open(t.Context(), principal.Anonymous, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(s.Sessions.Create(t.Context(), principal.Anonymous, "a", state))(t)
+	live := must.Get(s.Sessions.Open(t.Context(), principal.Anonymous, id))(t)
 	return s, live
 }
 
@@ -120,9 +115,7 @@ func TestResumedStandaloneStreamDoesNotExpire(t *testing.T) {
 		stream.disconnected(stream.connection())
 		stream.disconnected(nil)
 		conn := &eventStream{w: newReader(), ctx: t.Context()}
-		if _, err := stream.resume(t.Context(), 0, conn); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.resume(t.Context(), 0, conn))(t)
 		time.Sleep(2 * logTTL)
 		select {
 		case <-stream.done:
@@ -148,10 +141,7 @@ func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 			t.Error("the stream has ended without a newer one")
 		default:
 		}
-		next, err := s.Sessions.Open(t.Context(), principal.Anonymous, live.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := must.Get(s.Sessions.Open(t.Context(), principal.Anonymous, live.ID))(t)
 		s.startStandalone(t, next)
 		if all := s.Streams.standalone(group); len(all) != 1 || all[0] == stream {
 			t.Errorf("%d streams remain, want only the later one", len(all))
@@ -175,9 +165,7 @@ func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
 		t.Fatal("the response has no stream")
 	}
 	cancel()
-	if err := a.CloseStream(t.Context(), 0); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, a.CloseStream(t.Context(), 0))
 	a.end()
 	conn.end()
 }
@@ -212,9 +200,7 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	defer live.Release()
 	group := live.Key()
 	stream := s.Streams.add(group, nil)
-	if err := stream.send(t.Context(), []byte("{}"), entryFinal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.send(t.Context(), []byte("{}"), entryFinal))
 	stream.end()
 	w := newReader()
 	r := (&http.Request{}).WithContext(t.Context())
@@ -242,10 +228,7 @@ func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
 	memory := store.NewMemory()
 	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s",`+
 		`"renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
-	state, err := legacy.DecodeState([]byte(record))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(legacy.DecodeState([]byte(record)))(t)
 	s, live := storedSessionServer(t, withoutBuckets{memory}, memory, state)
 	w := newReader()
 	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
@@ -295,9 +278,7 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 			seq := uint64(0)
 			add := func(e entry) {
 				seq++
-				if err := s.Streams.append(key, seq, e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Streams.append(key, seq, e))
 			}
 			add(entry("m1 1\n{\"n\":1}"))
 			log.end = func() {
@@ -324,9 +305,7 @@ func TestAStreamWithAForeignEntryCannotBeResumed(t *testing.T) {
 		memory := store.NewMemory()
 		s, live := sessionServer(t, memory)
 		key := store.StreamKey{Group: live.Key(), Stream: httpcodec.NewStreamName(httpcodec.KindPost)}
-		if err := memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, memory.Append(t.Context(), key, 1, []byte(foreign), appendOptions))
 		w := newReader()
 		s.resume(w, (&http.Request{}).WithContext(t.Context()), live, &eventStream{w: w, ctx: t.Context()},
 			[]string{key.Stream + ".0"})
@@ -351,9 +330,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		conn, a := &x.stream, &x.answer
 		a.server, a.live, a.x, x.stream.answer = s, live, x, a
 		if deleted {
-			if err := s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID))
 			s.Streams.endSession(live.Key())
 		}
 		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), outcome{})
@@ -392,15 +369,11 @@ func FuzzEventID(f *testing.F) {
 		for range 2 {
 			s := streams.add(group, nil)
 			for range 3 {
-				if err := s.send(f.Context(), []byte(s.key.Stream), entryMessage); err != nil {
-					f.Fatal(err)
-				}
+				must.Do(f, s.send(f.Context(), []byte(s.key.Stream), entryMessage))
 			}
 			names[group] = append(names[group], s.key.Stream)
 			f.Add(string(httpcodec.AppendEventID(nil, s.key.Stream, 1)))
-			if err := s.send(f.Context(), []byte(s.key.Stream), entryFinal); err != nil {
-				f.Fatal(err)
-			}
+			must.Do(f, s.send(f.Context(), []byte(s.key.Stream), entryFinal))
 			if len(names[group]) == 2 {
 				s.end() // find replays its log
 			}

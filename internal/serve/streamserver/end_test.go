@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
@@ -191,9 +192,7 @@ func TestDrainFinishesRequestsInFlight(t *testing.T) {
 		}
 		close(b.proceed)
 		p.want(e.reply("1", "released"))
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, p.ended())
 		if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
 			t.Errorf("after the shutdown: %v", err)
 		}

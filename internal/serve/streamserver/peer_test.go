@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/internal/serve/modern"
@@ -279,19 +280,10 @@ func wires() []wire {
 				transport.Stream(halves{theirIn, theirOut}, limits)
 		}},
 		{"socket", func(t *testing.T) (near, far transport.Conn) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			defer listener.Close()
-			client, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			server, err := listener.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
+			server := must.Get(listener.Accept())(t)
 			return transport.Stream(client, transport.StreamOptions{}), transport.Stream(server, limits)
 		}},
 	}

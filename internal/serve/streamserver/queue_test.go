@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -81,9 +82,7 @@ func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 		withRoots(p)
 		const calls = 700
 		write := func(line string) {
-			if err := p.write(line); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, p.write(line))
 		}
 		go func() {
 			for id := range calls {
@@ -152,10 +151,7 @@ func TestBatchIsRejectedIfResponsesWaitBehindIt(t *testing.T) {
 		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
 		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
 		p.send(legacyCall("1", "ask", "{}"))
-		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		question := must.Get(jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{}))(t)
 		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, legacyCall("2", "ask", "{}"),
 			question.ID))
 		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,…`, legacyReply("1", `{"roots":[]}`))
@@ -220,9 +216,7 @@ func TestDrainReadsResponsesAndRejectsRequests(t *testing.T) {
 		p.answer(question)
 		p.want(legacyReply("1", `{"roots":[]}`))
 		p.send(cancellation("2"))
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, p.ended())
 		<-b.ended
 	})
 }
@@ -234,10 +228,7 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 		p.send(strings.Replace(initialize(mcp.V20250326), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1))
 		p.want(`{"jsonrpc":"2.0","id":"init","result":{…`)
 		p.send(legacyCall("1", "ask", "{}"))
-		question, err := jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		question := must.Get(jsonrpc.Parse([]byte(p.receive()), jsonrpc.Limits{}))(t)
 		p.drain()
 		synctest.Wait()
 		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"),
@@ -245,9 +236,7 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},`+
 			`{"jsonrpc":"2.0","id":3,"error":{…}]`,
 			legacyReply("1", `{"roots":[]}`))
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, p.ended())
 	})
 }
 
@@ -289,19 +278,6 @@ func TestSecondRequestWithAnIDInUseIsRejected(t *testing.T) {
 			p.want(e.reply(fmt.Sprint(id), "released"))
 		}
 	})
-}
-
-// Both eras share one space of ids.
-func TestIDInUseIsRejectedInTheOtherEra(t *testing.T) {
-	b := newBlocking()
-	p := connect(t, newServer(handlers{"block": b.serve}))
-	p.handshake(mcp.V20250618)
-	p.send(modernCall("1", "block", "{}"), legacyCall("1", "echo", "{}"))
-	p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32600,…`)
-	p.send(legacyCall("2", "block", "{}"), modernCall("2", "echo", "{}"))
-	p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,…`)
-	close(b.proceed)
-	p.wantBoth(modernReply("1", "released"), legacyReply("2", "released"))
 }
 
 // The requests of a batch are accepted before the next message is read, and in the order of the batch.
@@ -406,9 +382,7 @@ func TestWorkersEndWithTheirConnection(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		p.conn.Close()
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, p.ended())
 		if d := time.Since(begin); d > 0 {
 			t.Errorf("the end of the connection waits %v for idle workers", d)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -311,9 +312,7 @@ func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
 				return nil, &jsonrpc.Error{Code: -1, Message: "a\nb", Data: pretty}
 			},
 			"notification": func(ctx context.Context, c *rpc.Call) (any, error) {
-				if err := c.Notify(ctx, "notifications/message", pretty); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.Notify(ctx, "notifications/message", pretty))
 				return text("")
 			},
 		}))
@@ -332,9 +331,7 @@ func TestProgressPrecedesItsResult(t *testing.T) {
 	inBothEras(t, func(t *testing.T, e era) {
 		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) (any, error) {
 			for i := range 20 {
-				if err := c.Progress(ctx, float64(i), 0, ""); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.Progress(ctx, float64(i), 0, ""))
 			}
 			return text("counted")
 		}}))
@@ -437,9 +434,7 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 		}
 		p.alive()
 		p.conn.Close()
-		if err := p.ended(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, p.ended())
 		written := strings.Count(log.String(), "\n")
 		if written == 0 || written > 100 || !strings.Contains(log.String(),
 			fmt.Sprintf("not_logged=%d", lines-(written-1))) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -156,9 +157,7 @@ func TestProgressOfAHandlerOfTheReaderIsSentAtOnce(t *testing.T) {
 		proceed := make(chan struct{})
 		p := begin(newServer(handlers{"unsteady": unsteady(func(ctx context.Context, c *rpc.Call) (any, error) {
 			for i := range 3 {
-				if err := c.Progress(ctx, float64(i+1), 0, ""); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.Progress(ctx, float64(i+1), 0, ""))
 				<-proceed
 			}
 			return text("done")
@@ -213,9 +212,7 @@ func TestConnectionEndsDuringAHandlerOfTheReader(t *testing.T) {
 		p.send(e.call("1", "unsteady", `{"block":1}`))
 		<-b.started
 		p.conn.Close()
-		if err := p.ended(); err != nil {
-			p.t.Error(err)
-		}
+		must.Check(p.t, p.ended())
 		<-b.ended
 	})
 	withUnsteady(t, func(p *peer, e era, b *blocking) {
@@ -234,9 +231,7 @@ func TestConnectionEndsDuringAHandlerOfTheReader(t *testing.T) {
 		p.drain()
 		close(b.proceed)
 		p.want(e.reply("1", "released"))
-		if err := p.ended(); err != nil {
-			p.t.Error(err)
-		}
+		must.Check(p.t, p.ended())
 	})
 }
 
