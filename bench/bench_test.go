@@ -141,7 +141,7 @@ func newMerged() *server.Server {
 		others.RemoveTool(fmt.Sprintf("tool-%03d", i))
 	}
 	others.RemoveTool("echo")
-	s.Personal = func(context.Context) []*server.Server { return []*server.Server{others} }
+	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&others.Catalog}, nil }
 	return s
 }
 

@@ -209,7 +209,7 @@ func ExampleWithTimeout() {
 func ExampleClient_Watch() {
 	ctx := context.Background()
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
-	s.DeclareTools() // there are none yet
+	server.AddTool(s, mcp.Tool{Name: "browse"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	c := connect(s)
 	defer c.Close()
 
@@ -232,6 +232,8 @@ func ExampleClient_Watch() {
 		server.AddTool(s, mcp.Tool{Name: "buy"}, func(context.Context, struct{}) (string, error) { return "", nil })
 	}
 	// Output:
-	// tools at first: 0
+	// tool browse
+	// tools at first: 1
+	// tool browse
 	// tool buy
 }

@@ -55,23 +55,23 @@ func stringOf(raw []byte) (string, bool) {
 }
 
 // uriOf returns a function for the URIs that resources of a server have at the gateway. It is used by Run only.
-func (g *Gateway) uriOf(serverName string) func(string) string {
+func (v *view) uriOf(serverName string) func(string) string {
 	return func(uri string) string {
-		for _, r := range g.resources.byServer[serverName] {
+		for _, r := range v.resources.byServer[serverName] {
 			if r.key == uri && r.name != "" {
 				return r.name
 			}
 		}
-		return g.currentRoutes().uri(serverName, uri)
+		return v.routes.Load().uri(serverName, uri)
 	}
 }
 
 // referToUIs records the URIs of the user interfaces of all tools, so that a tool is registered again when
 // they change. The resources must be registered.
-func (g *Gateway) referToUIs() {
-	for _, name := range g.servers {
-		uri := g.uriOf(name)
-		for _, t := range g.tools.byServer[name] {
+func (v *view) referToUIs(servers []string) {
+	for _, name := range servers {
+		uri := v.uriOf(name)
+		for _, t := range v.tools.byServer[name] {
 			t.wantUI = uiOf(&t.entry, uri)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -304,7 +305,8 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	ownEntries(p.Server, "ada")
 	x.up[p.url] = p
 	unwatched := make(chan struct{}, 100)
-	p.WhileListening = func(ctx context.Context) {
+	link.Get[link.Server[server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]().
+		Hooks(p.Server).Listening = func(ctx context.Context) {
 		<-ctx.Done()
 		unwatched <- struct{}{}
 	}

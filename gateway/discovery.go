@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/parley-mcp/parley/host"
@@ -40,44 +40,18 @@ const (
 	maxSummary   = 200 // bytes of a description in a list of tools
 )
 
-// discovery is the state of the tools for discovery. Only Run changes it.
+// discovery is the state of the tools for discovery.
 type discovery struct {
-	added    bool                    // the tools are registered
-	reported *Catalog                // by report
+	reported *Catalog                // by report; used by Run only
 	current  atomic.Pointer[Catalog] // nil before the first call of discover
-	personal *server.Server          // with the tools, for callers whose own tools are not listed; set by Run
-
-	// names are the names at the gateway by the server and the name of the tool there. They are immutable.
-	names atomic.Pointer[map[string]map[string]string]
-	sizes map[string]Catalog // of the tools of each server
+	once     sync.Once
+	catalog  server.Catalog // see discoveryTools
 }
 
-// discover decides whether tools/list has the tools of the servers, before they are registered under the
-// names that they are to have. Only the list of one server, if any, has changed since the last call.
-func (g *Gateway) discover(changed string) Catalog {
-	g.discovery.setTools(changed, slices.DeleteFunc(slices.Clone(g.tools.byServer[changed]),
-		func(t *registration[host.Merged[mcp.Tool]]) bool {
-			return g.isDiscovery(t.want) // it is not registered
-		}))
-	var now Catalog
-	for _, size := range g.discovery.sizes {
-		now.Tools += size.Tools
-		now.Bytes += size.Bytes
-	}
-	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
-	defer g.discovery.current.Store(&now)
-	if now.Listed {
-		downstream.UnlistTools(g.server)
-		g.removeDiscovery()
-	} else {
-		g.addDiscovery()
-		var unlisted []string
-		for _, names := range *g.discovery.names.Load() {
-			unlisted = slices.AppendSeq(unlisted, maps.Values(names))
-		}
-		downstream.UnlistTools(g.server, unlisted...)
-	}
-	return now
+// lists reports whether tools/list has the tools that all callers have.
+func (d *discovery) lists() bool {
+	now := d.current.Load()
+	return now == nil || now.Listed
 }
 
 // exceeds reports whether the definitions of all tools are larger than a budget for a caller with some views.
@@ -93,6 +67,25 @@ func (d *discovery) exceeds(budget int, views []*callerView) bool {
 	return !now.Listed || bytes > budget
 }
 
+// discover decides whether tools/list has the tools of the servers, before they are registered under the
+// names that they are to have.
+func (g *Gateway) discover() Catalog {
+	var now Catalog
+	for _, tools := range g.shared.tools.byServer {
+		size := sizeOf(slices.DeleteFunc(slices.Clone(tools), func(t *registration[host.Merged[mcp.Tool]]) bool {
+			return g.isDiscovery(t.want) // it is not registered
+		}))
+		now.Tools += size.Tools
+		now.Bytes += size.Bytes
+	}
+	now.Listed = g.ListBudget == 0 || g.ListBudget > 0 && now.Bytes <= g.ListBudget
+	before := g.discovery.lists()
+	if g.discovery.current.Store(&now); now.Listed != before {
+		g.server.CatalogsChanged()
+	}
+	return now
+}
+
 // sizeOf returns the number of tools, and the size of their definitions.
 func sizeOf(tools []*registration[host.Merged[mcp.Tool]]) Catalog {
 	size := Catalog{Tools: len(tools)}
@@ -100,27 +93,6 @@ func sizeOf(tools []*registration[host.Merged[mcp.Tool]]) Catalog {
 		size.Bytes += len(t.definition)
 	}
 	return size
-}
-
-// setTools replaces the tools of a server.
-func (d *discovery) setTools(server string, tools []*registration[host.Merged[mcp.Tool]]) {
-	all := make(map[string]map[string]string)
-	if before := d.names.Load(); before != nil {
-		maps.Copy(all, *before)
-	}
-	delete(all, server)
-	delete(d.sizes, server)
-	if len(tools) > 0 {
-		if d.sizes == nil {
-			d.sizes = make(map[string]Catalog)
-		}
-		names := make(map[string]string, len(tools))
-		for _, t := range tools {
-			names[t.entry.Definition.Name] = t.want
-		}
-		all[server], d.sizes[server] = names, sizeOf(tools)
-	}
-	d.names.Store(&all)
 }
 
 // report calls OnCatalog if the catalogue has changed, after its tools were registered.
@@ -136,30 +108,17 @@ func (g *Gateway) isDiscovery(name string) bool {
 	return g.ListBudget != 0 && (name == searchTools || name == describeTool || name == callTool)
 }
 
-func (g *Gateway) removeDiscovery() {
-	if !g.discovery.added {
-		return
-	}
-	g.discovery.added = false
-	for _, name := range []string{searchTools, describeTool, callTool} {
-		g.server.RemoveTool(name)
-	}
+// discoveryTools returns the catalog with the tools for discovery.
+func (g *Gateway) discoveryTools() *server.Catalog {
+	g.discovery.once.Do(g.registerDiscovery)
+	return &g.discovery.catalog
 }
 
-// addDiscovery registers the tools for discovery, unless they are.
-func (g *Gateway) addDiscovery() {
-	if g.discovery.added {
-		return
-	}
-	g.discovery.added = true
-	g.registerDiscovery(g.server)
-}
-
-// registerDiscovery registers the tools for discovery with a server.
-func (g *Gateway) registerDiscovery(s *server.Server) {
+func (g *Gateway) registerDiscovery() {
+	c := &g.discovery.catalog
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	for name, err := range map[string]error{
-		searchTools: s.RegisterTool(mcp.Tool{
+		searchTools: c.RegisterTool(mcp.Tool{
 			Name:  searchTools,
 			Title: "Search tools",
 			Description: "Find tools of the connected servers. The result has their names, the best match first. " +
@@ -167,15 +126,15 @@ func (g *Gateway) registerDiscovery(s *server.Server) {
 			InputSchema: json.RawMessage(searchSchema),
 			Annotations: readOnly,
 		}, g.search),
-		describeTool: s.RegisterTool(mcp.Tool{
+		describeTool: c.RegisterTool(mcp.Tool{
 			Name:  describeTool,
 			Title: "Describe a tool",
-			Description: "Return the definition of a tool that " + searchTools +
-				" has found, with the schema of its arguments. Use it before " + callTool + ".",
+			Description: "Return the definition of a tool that " + searchTools + " has found, with the schema of its " +
+				"arguments. Use it before " + callTool + ".",
 			InputSchema: json.RawMessage(describeSchema),
 			Annotations: readOnly,
 		}, g.describe),
-		callTool: downstream.RegisterToolCaller(s, mcp.Tool{
+		callTool: downstream.RegisterToolCaller(c, mcp.Tool{
 			Name:  callTool,
 			Title: "Call a tool",
 			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " +
@@ -262,15 +221,14 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 	from := min(arguments.Offset, len(visible))
 	found.Tools = []any{} // not null
 	for _, t := range visible[from:min(from+arguments.Limit, len(visible))] {
-		tool, ok := downstream.LookupTool(t.of, ctx, t.name)
-		switch {
-		case !ok: // it was removed a moment ago
-		case arguments.Detail == "name":
-			found.Tools = append(found.Tools, t.name)
-		case arguments.Detail == "definition":
-			found.Tools = append(found.Tools, tool)
+		switch arguments.Detail {
+		case "name":
+			found.Tools = append(found.Tools, t.definition.Name)
+		case "definition":
+			found.Tools = append(found.Tools, t.definition)
 		default:
-			found.Tools = append(found.Tools, toolSummary{t.name, t.server, summaryOf(tool.Description)})
+			summary := summaryOf(t.definition.Description)
+			found.Tools = append(found.Tools, toolSummary{t.definition.Name, t.server, summary})
 		}
 	}
 	return textOf(found)
@@ -278,28 +236,41 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 
 // visibleTool is a tool that the caller can see.
 type visibleTool struct {
-	server string
-	name   string         // at the gateway
-	of     *server.Server // that has the tool: of the gateway, or of a callerView
+	server     string
+	definition *mcp.Tool // at the gateway
+}
+
+// lookup returns a function that finds the tools that the caller of ctx can see, with the names of their servers. It
+// requests the lists of the caller.
+func (g *Gateway) lookup(ctx context.Context) func(name string) (visibleTool, bool) {
+	who := server.PrincipalOf(ctx)
+	own, _ := g.catalogsOf(ctx)
+	catalogs, hides := append([]*server.Catalog{&g.server.Catalog}, own...), upstream.Hides(g.host, who)
+	return func(name string) (found visibleTool, ok bool) {
+		for _, c := range catalogs {
+			definition, origin := downstream.Tool(c, who, name)
+			if definition == nil {
+				continue
+			}
+			r, forwarded := origin.(*host.Request)
+			if !forwarded {
+				return visibleTool{definition: definition}, true
+			}
+			return visibleTool{r.Server, definition}, hides == nil || !hides(r)
+		}
+		return visibleTool{}, false
+	}
 }
 
 // find returns the tools that the caller can see and that match a query, the best first, of one server or of all.
 func (g *Gateway) find(ctx context.Context, query, serverName string) (visible []visibleTool) {
-	personal := g.offerPersonal(ctx) // first: it requests the lists of the caller, which the search uses
-	names := *g.discovery.names.Load()
+	lookup := g.lookup(ctx) // first: the search uses the lists of the caller
 	for _, t := range g.host.Search(ctx, query, 0) {
 		if serverName != "" && t.Server != serverName {
 			continue
 		}
-		name, in := names[t.Server][t.Definition.Name], []*server.Server{g.server}
-		if name == "" {
-			name, in = t.Name, personal
-		}
-		for _, s := range in {
-			if _, ok := downstream.LookupTool(s, ctx, name); ok {
-				visible = append(visible, visibleTool{t.Server, name, s})
-				break
-			}
+		if found, ok := lookup(t.Name); ok && found.server == t.Server {
+			visible = append(visible, found)
 		}
 	}
 	return visible
@@ -332,11 +303,11 @@ func summaryOf(description string) string {
 // describe serves describe_tool.
 func (g *Gateway) describe(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
 	name, _ := jsonrpc.Get(raw, "name")
-	tool, ok := downstream.LookupTool(g.server, ctx, jsonrpc.Unquote(name))
+	found, ok := g.lookup(ctx)(jsonrpc.Unquote(name))
 	if !ok {
 		return nil, g.unknownTool(ctx, jsonrpc.Unquote(name))
 	}
-	return textOf(tool)
+	return textOf(found.definition)
 }
 
 // unknownTool returns the error for a name, with the names of similar tools.
@@ -344,7 +315,7 @@ func (g *Gateway) unknownTool(ctx context.Context, name string) error {
 	text := fmt.Sprintf("unknown tool: %.128q", name)
 	similar := g.find(ctx, name[:min(len(name), 128)], "")
 	for i, t := range similar[:min(len(similar), 3)] {
-		text += []string{"; did you mean ", ", ", ", "}[i] + t.name
+		text += []string{"; did you mean ", ", ", ", "}[i] + t.definition.Name
 	}
 	return errors.New(text + "; " + searchTools + " finds the names of tools")
 }

@@ -43,10 +43,10 @@ func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
 		case err != nil:
 			return nil, g.toolError(ctx, serverName, err)
 		}
-		toGateway := func(uri string) string { return g.currentRoutes().uri(serverName, uri) }
+		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
 		if result.Source == nil || hasURIs(result.Content) { // the host has no Source for a result that it has cut
 			strip(&result.ResultBase)
-			g.currentRoutes().rewrite(serverName, result.Content...)
+			g.routes.Load().rewrite(serverName, result.Content...)
 			result.Meta = rewriteUI(result.Meta, toGateway)
 			return result, nil
 		}
@@ -173,11 +173,11 @@ const taskTTL = 24 * time.Hour
 
 // runsTasks reports whether a server may run a tool as a task: the tool says so in 2025-11-25, and the server
 // in 2026-07-28.
-func (g *Gateway) runsTasks(serverName string, tool *mcp.Tool) bool {
+func (v *view) runsTasks(serverName string, tool *mcp.Tool) bool {
 	if e := tool.Execution; e != nil && (e.TaskSupport == mcp.TaskOptional || e.TaskSupport == mcp.TaskRequired) {
 		return true
 	}
-	_, declared := g.capabilities[serverName].Extensions[mcp.ExtensionTasks]
+	_, declared := v.capabilities[serverName].Extensions[mcp.ExtensionTasks]
 	return declared
 }
 

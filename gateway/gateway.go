@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/internal/link"
-	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -52,7 +53,7 @@ type Gateway struct {
 	server *server.Server
 	routes atomic.Pointer[routes]
 
-	firstUnknown atomic.Pointer[time.Time] // see admitUnknown
+	firstUnknown atomic.Pointer[time.Time] // see awaitStart
 
 	options  func() requestOptions
 	notAdded error // of the extensions that New could not register; may be nil
@@ -60,23 +61,15 @@ type Gateway struct {
 	extensions extensions
 	discovery  discovery
 	registered *registered
-	origins    sync.Map // from listedEntry to host.Request, see hide
-	// the prefixes of the servers that wait for a first request, by name; set by Run
-	lazy     atomic.Pointer[map[string]string]
-	personal personal
-	main     *Gateway // of a view of lists for some callers, see newView; nil otherwise
+	lazy       atomic.Pointer[map[string]string] // see updateLazy
+	callers    callers
+	tooLong    loglimit.Limiter // lines about instructions
 
 	// Used by Run only.
-	results      bool                    // the template of large results is registered
-	servers      []string                // in the order of the configuration
-	instructions map[string]instructions // by server; only those that are not empty
-	missing      map[string]string       // the servers whose lists are not known, as the instructions name them
-	capabilities map[string]mcp.ServerCapabilities
-	callers      map[string]bool // the servers with CallerAuth
-	tools        registrations[host.Merged[mcp.Tool]]
-	prompts      registrations[host.Merged[mcp.Prompt]]
-	resources    registrations[mcp.Resource]
-	templates    registrations[mcp.ResourceTemplate]
+	shared   *view           // what all callers have
+	results  bool            // the template of large results is registered
+	servers  []string        // in the order of the configuration
+	prefixed map[string]bool // the servers with CallerAuth
 }
 
 // dialled has the functions of a client that only hosts and gateways need.
@@ -91,40 +84,42 @@ var (
 )
 
 // downstream has the functions of a server that only gateways need.
-var downstream = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
+var downstream = link.Get[link.Server[
+	server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]()
 
 const defaultTimeout = 10 * time.Minute
 
-// maxTemplates bounds the resource templates of one server, because each read of a resource
-// may be compared with all of them.
-const maxTemplates = 1000
-
-// New returns a Gateway from h to s. From now on s declares the capabilities for tools, resources and prompts, even
-// while it has none. The program may register others with s. The error is that h was started before its first Gateway
-// was made: from then on, h sends the requests of its servers to the clients of the gateway. New sets s.Personal,
-// s.WhileListening and s.PersonalOutdated, and s.RootsChanged if it is nil. It registers the extensions of the servers
-// with s; Run updates them.
+// New returns a Gateway from h to s. It registers what all callers have with s, and sets s.Catalogs to what a caller
+// has of servers with CallerAuth; the program may register other entries with s. From now on s declares the
+// capabilities for tools, resources and prompts, even while it has none. New sets s.RootsChanged if it is nil, and
+// registers the extensions of the servers; Run updates them.
+//
+// New returns an error if s.Catalogs is set, for example by another Gateway,
+// or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
+// clients of the gateway.
 func New(h *host.Host, s *server.Server) (*Gateway, error) {
+	if s.Catalogs != nil {
+		return nil, errors.New("gateway: Server.Catalogs must be nil")
+	}
 	if err := upstream.Forward(h); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	s.DeclareTools()
-	s.DeclareResources()
-	s.DeclarePrompts()
 	g := &Gateway{
-		host: h, server: s, registered: newRegistered(),
-		instructions: make(map[string]instructions), missing: make(map[string]string),
-		capabilities: make(map[string]mcp.ServerCapabilities),
-		callers:      make(map[string]bool),
+		host: h, server: s, registered: newRegistered(), prefixed: make(map[string]bool),
 	}
-	hooks := downstream.Hooks(s)
-	hooks.UnknownSubscription, hooks.Hide = g.admitUnknown, g.hide
+	g.shared = g.newView(&s.Catalog)
+	g.routes.Store(new(routes))
 	//lint:ignore SA1019 roots are deprecated, but still supported
 	if s.RootsChanged == nil {
 		//lint:ignore SA1019 as above
 		s.RootsChanged = h.NotifyRootsChanged
 	}
-	s.Personal, s.WhileListening, s.PersonalOutdated = g.offerPersonal, g.watchPersonal, g.outdatePersonal
+	s.Catalogs = g.catalogsOf
+	downstream.Declare(&s.Catalog, true, true, true)
+	*downstream.Hooks(s) = link.Hooks{
+		Hide: g.hide, HideUpdate: g.hideUpdate, Uniform: true, Instructions: g.instructions,
+		Closed: func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
+	}
 	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New
 		timeout := client.WithTimeout(g.timeout())
 		return requestOptions{
@@ -134,33 +129,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 		}
 	})
 	g.notAdded = g.addExtensions()
-	g.init()
 	return g, nil
-}
-
-// init sets the functions that register with g.server.
-func (g *Gateway) init() {
-	s := g.server
-	g.tools = registrations[host.Merged[mcp.Tool]]{
-		kind: "tool", key: func(t *host.Merged[mcp.Tool]) string { return t.Name },
-		register:   g.registerTool,
-		unregister: func(name string) { s.RemoveTool(name); g.removeOrigin(mcp.MethodListTools, name) },
-	}
-	g.prompts = registrations[host.Merged[mcp.Prompt]]{
-		kind: "prompt", key: func(p *host.Merged[mcp.Prompt]) string { return p.Name },
-		register:   g.registerPrompt,
-		unregister: func(name string) { s.RemovePrompt(name); g.removeOrigin(mcp.MethodListPrompts, name) },
-	}
-	g.resources = registrations[mcp.Resource]{
-		kind: "resource", key: func(r *mcp.Resource) string { return r.URI },
-		register:   g.registerResource,
-		unregister: func(uri string) { s.RemoveResource(uri); g.removeOrigin(mcp.MethodListResources, uri) },
-	}
-	g.templates = registrations[mcp.ResourceTemplate]{
-		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
-		register:   g.registerTemplate,
-		unregister: func(uri string) { s.RemoveTemplate(uri); g.removeOrigin(mcp.MethodListResourceTemplates, uri) },
-	}
 }
 
 // Run registers what the servers of the host have, and updates it, until ctx ends or
@@ -170,11 +139,7 @@ func (g *Gateway) Run(ctx context.Context) {
 	if g.notAdded != nil {
 		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
 	}
-	if g.ListBudget != 0 {
-		g.discovery.personal = &server.Server{Logger: g.logger()}
-		g.registerDiscovery(g.discovery.personal)
-	}
-	g.report(g.discover(""))
+	g.report(g.discover())
 	following, stop := context.WithCancel(ctx)
 	var policy sync.WaitGroup
 	policy.Go(func() { g.followPolicy(following) })
@@ -187,7 +152,6 @@ func (g *Gateway) Run(ctx context.Context) {
 			g.update(g.present(), g.Toolset.filter(status))
 		}
 		g.updateExtensions(status)
-		g.updateMissing(status)
 		g.updateLazy(status)
 		g.registered.set(status)
 	}
@@ -197,52 +161,31 @@ func (g *Gateway) Run(ctx context.Context) {
 // servers become ready does not matter for the result.
 func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.order(servers, status.Name)
-	g.capabilities[status.Name] = status.Server.Capabilities
 	if status.State == host.Removed {
 		defer g.forget(status.Name)
 	}
 	defer g.setCallerServer(g.servers, status)
 	if status.Config.CallerAuth != nil { // each caller has lists of its own
 		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
-		g.callers[status.Name] = true
+		g.prefixed[status.Name] = true
 	} else {
-		delete(g.callers, status.Name)
+		delete(g.prefixed, status.Name)
 	}
-	g.prompts.set(g.logger(), status.Name, status.Prompts)
-	g.resources.set(g.logger(), status.Name, status.Resources)
-	g.templates.set(g.logger(), status.Name, status.Templates)
-	g.tools.set(g.logger(), status.Name, status.Tools)
+	g.shared.set(&status)
 	g.registerResults(status)
-	to := newRoutes(g.servers, g.callers, func(name string) offers {
-		return offers{g.resources.byServer[name], g.templates.byServer[name]}
-	})
-	for _, p := range g.prompts.byServer[status.Name] {
-		p.want = p.entry.Name
-	}
-	for _, t := range g.tools.byServer[status.Name] {
-		t.want = t.entry.Name
-	}
-	g.routes.Store(to)
-	catalog := g.discover(status.Name)
-	g.prompts.apply(g.servers)
-	g.resources.apply(g.servers)
-	g.templates.apply(g.servers)
-	g.referToUIs()
-	g.tools.apply(g.servers)
-	g.report(catalog)
-	g.updateInstructions(status)
+	g.routes.Store(newRoutes(g.servers, g.prefixed, func(name string) offers {
+		return offers{g.shared.resources.byServer[name], g.shared.templates.byServer[name]}
+	}))
+	tools := g.discover()
+	g.shared.apply(g.servers)
+	g.report(tools)
 }
 
 // forget deletes what remains of a server without registrations.
 func (g *Gateway) forget(name string) {
 	g.servers = slices.DeleteFunc(g.servers, func(server string) bool { return server == name })
-	delete(g.instructions, name)
-	delete(g.capabilities, name)
-	delete(g.callers, name)
-	g.tools.forget(name)
-	g.prompts.forget(name)
-	g.resources.forget(name)
-	g.templates.forget(name)
+	delete(g.prefixed, name)
+	g.shared.forget(name)
 }
 
 // order sets g.servers to the servers of the host, followed by others that may have registrations, such
@@ -262,43 +205,6 @@ func (g *Gateway) present() (servers []string) {
 		servers = append(servers, status.Name)
 	}
 	return servers
-}
-
-// registerTool registers a tool and returns its name, or "" if it cannot be registered.
-func (g *Gateway) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) string {
-	logger := g.logger().With("server", serverName, "tool", t.Definition.Name)
-	tool := t.Definition
-	if g.isDiscovery(name) {
-		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix",
-			"name", name)
-		return ""
-	}
-	tool.Name = name
-	tool.Execution = nil
-	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), g.uriOf(serverName))
-	options := []server.ToolOption{server.Parked()}
-	if g.runsTasks(serverName, &t.Definition) {
-		options = append(options, server.AsTask(asTask))
-	}
-	handler := g.forward(serverName, t.Definition.Name)
-	if g.main != nil {
-		handler = g.main.afterLogin(serverName, handler)
-	}
-	if err := downstream.ForwardTool(g.server, tool, handler, options...); err != nil {
-		logger.Warn("tool not registered", "error", err)
-		return ""
-	}
-	g.setOrigin(mcp.MethodListTools, name, host.Request{Method: mcp.MethodCallTool, Server: serverName,
-		Kind: host.KindTool, Name: t.Definition.Name, Tool: &t.Definition})
-	return name
-}
-
-// currentRoutes returns the routes to all servers.
-func (g *Gateway) currentRoutes() *routes {
-	if g.main != nil {
-		g = g.main
-	}
-	return g.routes.Load()
 }
 
 func (g *Gateway) logger() *slog.Logger {

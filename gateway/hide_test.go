@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -428,11 +427,10 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Logger = quiet
-	hooks := link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]().Hooks(s)
-	unknown := hooks.UnknownSubscription
-	hooks.UnknownSubscription = func(ctx context.Context, uri string) error {
-		close(asked)
-		return unknown(ctx, uri)
+	catalogs, once := s.Catalogs, sync.Once{}
+	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) { // is called when the server does not have the URI
+		once.Do(func() { close(asked) })
+		return catalogs(ctx)
 	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,8 @@
 package gateway
 
 import (
-	"maps"
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -11,86 +12,60 @@ import (
 // maxInstructions is the maximum length of the instructions of all servers, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions are those of one server.
-type instructions struct{ text, prefix string }
-
-// updateInstructions sets the instructions of the gateway's server: its own, followed by
-// those of the servers in their order and by the servers that are missing.
-func (g *Gateway) updateInstructions(of host.ServerStatus) {
-	now := instructions{of.Server.Instructions, configs.Prefix(of.Config)}
-	if now.text == "" {
-		now = instructions{}
+// instructions is the Instructions of link.Hooks.
+func (g *Gateway) instructions() string {
+	text, leftOut := instructionsOf(g.server.Instructions, g.Toolset, g.host.Status())
+	if leftOut != nil {
+		g.tooLong.Log(context.Background(), g.logger(), slog.LevelWarn,
+			"instructions of servers left out: all instructions together are too long",
+			slog.Any("servers", leftOut), slog.Int("limit", maxInstructions))
 	}
-	if g.instructions[of.Name] == now {
-		return
-	}
-	if g.instructions[of.Name] = now; now.text == "" {
-		delete(g.instructions, of.Name)
-	}
-	g.setInstructions()
+	return text
 }
 
-// updateMissing notes in the instructions whether the lists of a server are missing. Lists do not wait for a server:
-// a client that requests them before a server is ready learns here that they are not complete.
-func (g *Gateway) updateMissing(of host.ServerStatus) {
-	before := g.missing[of.Name]
-	now := ""
-	switch {
-	case of.State == host.Removed || of.State == host.CallersOnly || of.Revision != "" || !g.Toolset.mayHave(&of):
-	case of.State == host.NeedsLogin:
-		now = of.Name + " (needs a login)"
-	case of.State == host.Starting && before != "": // it is tried again
-		now = before
-	default:
-		now = of.Name
-	}
-	if now == before {
-		return
-	}
-	if g.missing[of.Name] = now; now == "" {
-		delete(g.missing, of.Name)
-	}
-	g.setInstructions()
-}
-
-// setInstructions sets the instructions of the gateway's server.
-func (g *Gateway) setInstructions() {
-	all := []string{}
-	if own := g.server.Instructions; own != "" {
+// instructionsOf returns the instructions of a gateway: its own, followed by those of the servers in their order, as
+// far as they do not exceed maxInstructions, and the names of the servers whose lists are missing. Lists do not wait
+// for a server: a client that requests them before a server is ready learns here that they are not complete.
+func instructionsOf(own string, selected *Toolset, servers []host.ServerStatus) (text string, leftOut []string) {
+	var all, missing []string
+	if own != "" {
 		all = append(all, own)
 	}
-	size := 0
-	for _, name := range g.servers {
-		of, found := g.instructions[name]
-		if !found {
-			continue
+	servers = slices.Clone(servers)
+	number, size := 0, 0
+	for i := range servers {
+		if servers[i] = selected.filter(servers[i]); servers[i].Server.Instructions != "" {
+			number++
 		}
-		text := of.text
-		if len(g.instructions) > 1 || of.prefix != "" || g.server.Instructions != "" {
-			text = of.withHeading(name)
+	}
+	for _, s := range servers {
+		text, prefix := s.Server.Instructions, configs.Prefix(s.Config)
+		switch {
+		case text == "":
+		case number > 1 || prefix != "" || own != "":
+			heading := "Instructions of the server " + s.Name
+			if prefix != "" {
+				heading += ", whose tools and prompts have names that begin with " + prefix
+			}
+			text = heading + ":\n\n" + text
 		}
-		if size+len(text) > maxInstructions {
-			g.logger().Warn("instructions of a server left out: all instructions together are too long", "server", name,
-				"limit", maxInstructions)
-			continue
+		if size += len(text); size > maxInstructions {
+			size -= len(text)
+			leftOut = append(leftOut, s.Name)
+		} else if text != "" {
+			all = append(all, text)
 		}
-		size += len(text)
-		all = append(all, text)
+		switch {
+		case s.State == host.CallersOnly || s.Revision != "" || !selected.mayHave(&s):
+		case s.State == host.NeedsLogin:
+			missing = append(missing, s.Name+" (needs a login)")
+		default:
+			missing = append(missing, s.Name)
+		}
 	}
-	if len(g.missing) > 0 {
-		all = append(all,
-			"The tools, resources and prompts of these servers are missing in the lists, because the servers are not "+
-				"ready: "+
-				strings.Join(slices.Sorted(maps.Values(g.missing)), ", ")+". List them again later.")
+	if slices.Sort(missing); missing != nil {
+		all = append(all, "The tools, resources and prompts of these servers are missing in the lists, because the "+
+			"servers are not ready: "+strings.Join(missing, ", ")+". List them again later.")
 	}
-	downstream.SetInstructions(g.server, strings.Join(all, "\n\n"))
-}
-
-// withHeading returns the instructions of a server with a heading.
-func (i instructions) withHeading(server string) string {
-	heading := "Instructions of the server " + server
-	if i.prefix != "" {
-		heading += ", whose tools and prompts have names that begin with " + i.prefix
-	}
-	return heading + ":\n\n" + i.text
+	return strings.Join(all, "\n\n"), leftOut
 }

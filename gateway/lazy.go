@@ -16,7 +16,8 @@ import (
 // later.
 const lazyTimeout = 10 * time.Second
 
-// updateLazy records whether requests start a server, or wait for its first start.
+// updateLazy records whether requests start a server, or wait for its first start: g.lazy has the prefixes of these
+// servers by name.
 func (g *Gateway) updateLazy(status host.ServerStatus) {
 	var before map[string]string
 	if p := g.lazy.Load(); p != nil {
@@ -39,9 +40,21 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 	g.lazy.Store(&now)
 }
 
+// startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the
+// first.
+const startTime = 5 * time.Second
+
 // startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for
-// requests for what no server has that has started.
+// requests for what no server has that has started. A subscription waits for all servers that are starting, because
+// clients subscribe again when the gateway has been restarted, and a policy cannot decide about an unknown resource.
 func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
+	if c != nil && g.host.Policy != nil && (c.Method() == mcp.MethodSubscribe || c.Method() == mcp.MethodListen) {
+		now := time.Now()
+		g.firstUnknown.CompareAndSwap(nil, &now)
+		waiting, cancel := context.WithDeadline(ctx, g.firstUnknown.Load().Add(startTime))
+		defer cancel()
+		_ = g.WaitReady(waiting) // the server looks for the resource then
+	}
 	if lazy := g.lazy.Load(); c != nil && lazy != nil && len(*lazy) > 0 {
 		if needed := g.needed(c, *lazy); len(needed) > 0 {
 			g.awaitLazy(ctx, needed)

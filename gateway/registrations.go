@@ -23,7 +23,7 @@ type registrations[E any] struct {
 	kind       string                                 // for the log
 	key        func(e *E) string                      // identifies e within its server
 	register   func(server, name string, e *E) string // registers e and returns its name or URI; "" if it cannot
-	unregister func(name string)                      // the opposite of register
+	unregister func(name string) bool                 // the opposite of register
 	byServer   map[string][]*registration[E]          // in the order of the server's list
 	byName     map[string]*registration[E]            // by the name that it has, or that was tried for it
 }
@@ -40,10 +40,10 @@ type registration[E any] struct {
 	ui         string // wantUI when register was called
 }
 
-// set replaces the entries of a server and unregisters those that it does not list any
-// more. It does not touch entries that have not changed, so clients receive no needless
+// set replaces the entries of a server, whose names at the gateway have a prefix, and unregisters those that it does
+// not list any more. It does not touch entries that have not changed, so clients receive no needless
 // notifications and warnings are logged once.
-func (r *registrations[E]) set(logger *slog.Logger, server string, list []E) {
+func (r *registrations[E]) set(logger *slog.Logger, server, prefix string, list []E) {
 	if r.most > 0 && len(list) > r.most {
 		if len(r.byServer[server]) < r.most { // else it was logged before
 			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max",
@@ -73,7 +73,7 @@ func (r *registrations[E]) set(logger *slog.Logger, server string, list []E) {
 			now = append(now, old)
 			delete(before, key)
 		} else {
-			now = append(now, &registration[E]{entry: list[i], key: key, definition: definition})
+			now = append(now, &registration[E]{entry: list[i], key: key, want: prefix + key, definition: definition})
 		}
 	}
 	for _, old := range before {

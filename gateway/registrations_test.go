@@ -28,7 +28,10 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 			}
 			return name
 		},
-		unregister: func(name string) { got = append(got, "-"+name) },
+		unregister: func(name string) bool {
+			got = append(got, "-"+name)
+			return true
+		},
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	for _, step := range []struct {
@@ -43,7 +46,7 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 		{nil, []string{"-xb2", "-xz2"}},
 	} {
 		got = nil
-		r.set(quiet, "x", step.list)
+		r.set(quiet, "x", "", step.list)
 		for _, e := range r.byServer["x"] {
 			e.want = "x" + e.entry
 		}
@@ -65,9 +68,12 @@ func TestEntriesThatAreToHaveAnotherNameMove(t *testing.T) {
 			got = append(got, "+"+name)
 			return name
 		},
-		unregister: func(name string) { got = append(got, "-"+name) },
+		unregister: func(name string) bool {
+			got = append(got, "-"+name)
+			return true
+		},
 	}
-	r.set(slog.New(slog.DiscardHandler), "x", []string{"a"})
+	r.set(slog.New(slog.DiscardHandler), "x", "", []string{"a"})
 	for _, want := range []string{"a", "b", "b"} {
 		r.byServer["x"][0].want = want
 		r.apply([]string{"x"})
@@ -86,7 +92,10 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 			registered[name] = server
 			return name
 		},
-		unregister: func(name string) { delete(registered, name) },
+		unregister: func(name string) bool {
+			delete(registered, name)
+			return true
+		},
 	}
 	servers := []string{"x", "y"}
 	for _, step := range []struct{ server, entry, owner string }{
@@ -97,7 +106,7 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 		if step.entry != "" {
 			list = []string{step.entry}
 		}
-		r.set(slog.New(slog.DiscardHandler), step.server, list)
+		r.set(slog.New(slog.DiscardHandler), step.server, "", list)
 		for _, e := range r.byServer[step.server] {
 			e.want = "name"
 		}
@@ -144,8 +153,7 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
 	status := host.ServerStatus{Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name}}
 	for _, d := range definitions {
-		status.Tools = append(status.Tools, host.Merged[mcp.Tool]{Name: name + "__" + d.Name, Server: name,
-			Definition: d})
+		status.Tools = append(status.Tools, host.Merged[mcp.Tool]{Name: name + "__" + d.Name, Server: name, Definition: d})
 	}
 	return status
 }
@@ -229,50 +237,34 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 }
 
 func TestInstructionsOfServersAreForwarded(t *testing.T) {
-	s := &server.Server{Logger: slog.New(slog.DiscardHandler), Instructions: "Own."}
-	g, _ := New(&host.Host{}, s) // fails only after Start
-	g.Logger = s.Logger
-	instructions := map[string]string{"a": "Text of a.", "b": strings.Repeat("x", maxInstructions), "c": "Text of c."}
-	for _, name := range []string{"c", "a"} {
-		g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: name, State: host.Ready,
-			Config: &host.ServerConfig{Name: name}, Server: client.ServerDetails{Instructions: instructions[name]}})
+	status := func(name, text string) host.ServerStatus {
+		return host.ServerStatus{Name: name, State: host.Ready, Revision: mcp.V20251125, Config: &host.ServerConfig{Name: name},
+			Server: client.ServerDetails{Instructions: text}}
 	}
+	servers := []host.ServerStatus{status("a", "Text of a."), status("b", strings.Repeat("x", maxInstructions)),
+		status("c", "Text of c."), status("d", "")}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
-	for _, revision := range mcp.Revisions() {
-		if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
-			t.Errorf("%s: %q, want %q", revision, got, want)
-		}
-	}
-	g.update([]string{"a", "b", "c"}, host.ServerStatus{Name: "b", State: host.Ready,
-		Config: &host.ServerConfig{Name: "b"}, Server: client.ServerDetails{Instructions: instructions["b"]}})
-	if got := mcptest.Dial(t, s).Server().Instructions; len(got) > maxInstructions ||
-		!strings.Contains(got, "Text of a.") || !strings.Contains(got, "Text of c.") {
-		t.Errorf("instructions of %d bytes: %.200q", len(got), got)
+	if got, leftOut := instructionsOf("Own.", nil, servers); got != want || !slices.Equal(leftOut, []string{"b"}) {
+		t.Errorf("%q without %q, want %q", got, leftOut, want)
 	}
 }
 
 // A gateway in front of one server, under its own names, has its instructions as they are.
 func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
-	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	g, _ := New(&host.Host{}, s) // fails only after Start
-	g.Logger = s.Logger
 	status := func(name string) host.ServerStatus {
-		return host.ServerStatus{Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name, Prefix: new("")},
+		return host.ServerStatus{Name: name, State: host.Ready, Revision: mcp.V20251125,
+			Config: &host.ServerConfig{Name: name, Prefix: new("")},
 			Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
 	}
-	for _, step := range []struct{ name, want string }{
-		{"a", "Text of a."},
-		{"b", "Instructions of the server a:\n\nText of a.\n\nInstructions of the server b:\n\nText of b."},
+	for want, servers := range map[string][]host.ServerStatus{
+		"Text of a.": {status("a")},
+		"Instructions of the server a:\n\nText of a.\n\nInstructions of the server b:\n\nText of b.": {
+			status("a"), status("b")},
 	} {
-		g.update([]string{"a", "b"}, status(step.name))
-		if got := mcptest.Dial(t, s).Server().Instructions; got != step.want {
-			t.Errorf("%q, want %q", got, step.want)
+		if got, _ := instructionsOf("", nil, servers); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
-	}
-	g.update([]string{"a"}, host.ServerStatus{Name: "b", State: host.Removed, Config: &host.ServerConfig{Name: "b"}})
-	if got := mcptest.Dial(t, s).Server().Instructions; got != "Text of a." {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
@@ -14,15 +13,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the
-// first.
-const startTime = 5 * time.Second
-
 // beforeSubscribe lets the policy decide about the subscription of a client to a resource of a server. The URIs at
 // the gateway have the prefix.
 func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOption {
 	return server.BeforeSubscribe(func(ctx context.Context, uri string) error {
-		if !g.currentRoutes().has(serverName, prefix, uri) { // see readUnlisted
+		if !g.routes.Load().has(serverName, prefix, uri) { // see readUnlisted
 			return call.ErrResourceNotFound
 		}
 		err := upstream.PermitSubscription(g.host, ctx, serverName, strings.TrimPrefix(uri, prefix))
@@ -36,24 +31,9 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOpti
 	})
 }
 
-// admitUnknown rejects the subscription to a resource that is not registered if there is a policy, which could not
-// decide about it later. It waits for servers that are starting, because clients subscribe again when the gateway
-// has been restarted.
-func (g *Gateway) admitUnknown(ctx context.Context, _ string) error {
-	if g.host.Policy == nil {
-		return nil
-	}
-	now := time.Now()
-	g.firstUnknown.CompareAndSwap(nil, &now)
-	waiting, cancel := context.WithDeadline(ctx, g.firstUnknown.Load().Add(startTime))
-	defer cancel()
-	_ = g.WaitReady(waiting) // the server looks for the resource again
-	return call.ErrResourceNotFound
-}
-
-// watchPersonal is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller
-// of ctx.
-func (g *Gateway) watchPersonal(ctx context.Context) {
+// watchCaller is the Listening of link.Hooks: it watches the lists that servers with CallerAuth have for the caller of
+// ctx.
+func (g *Gateway) watchCaller(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -62,14 +42,12 @@ func (g *Gateway) watchPersonal(ctx context.Context) {
 	for {
 		_, changed := g.registered.version("")
 		present := make(map[string]bool)
-		if servers := g.personal.servers.Load(); servers != nil {
-			for _, s := range *servers {
-				name := s.status.Name
-				if present[name] = true; watched[name] == nil {
-					var one context.Context
-					one, watched[name] = context.WithCancel(ctx)
-					watching.Go(func() { g.watchListsOf(one, name) })
-				}
+		for _, s := range g.callers.all() {
+			name := s.status.Name
+			if present[name] = true; watched[name] == nil {
+				var one context.Context
+				one, watched[name] = context.WithCancel(ctx)
+				watching.Go(func() { g.watchListsOf(one, name) })
 			}
 		}
 		for name, end := range watched {
@@ -91,7 +69,7 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	for {
 		_, changed := g.registered.version("")
 		err := upstream.WatchCaller(g.host, ctx, serverName, func() {
-			g.personal.forget(who, serverName)
+			g.callers.forget(who, serverName)
 			g.server.CatalogsChanged(who)
 		})
 		if !errors.Is(err, host.ErrUnknown) {
@@ -107,7 +85,7 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 }
 
 // forget removes the lists of a server that a caller has seen, so that the next list is not a change.
-func (p *personal) forget(who principal.Principal, serverName string) {
+func (p *callers) forget(who principal.Principal, serverName string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key := range p.shown {
@@ -117,43 +95,33 @@ func (p *personal) forget(who principal.Principal, serverName string) {
 	}
 }
 
-// outdatePersonal is server.Server.PersonalOutdated: another replica has notified clients of a caller, or of any.
-func (g *Gateway) outdatePersonal(caller string) (found bool) {
+// outdate is the Outdated of link.Hooks: another replica has notified clients of a caller, or of any.
+func (g *Gateway) outdate(caller string) (shown bool) {
 	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool {
 		return caller == "" || who.Key() == caller
 	})
 }
 
-// listedEntry identifies an entry of a list of the gateway.
-type listedEntry struct{ list, name string }
-
-// setOrigin records what a request for an entry is at its server.
-func (g *Gateway) setOrigin(list, name string, r host.Request) {
-	if g.host.Policy != nil {
-		g.origins.Store(listedEntry{list, name}, r)
-	}
-}
-
-func (g *Gateway) removeOrigin(list, name string) { g.origins.Delete(listedEntry{list, name}) }
-
-// hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are.
-func (g *Gateway) hide(caller principal.Principal) func(list, name string) bool {
-	hides := upstream.Hides(g.host, caller)
-	if hides == nil {
+// hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are, and the tools
+// that a client searches for.
+func (g *Gateway) hide(caller principal.Principal, list string) func(origin any) bool {
+	hides, search := upstream.Hides(g.host, caller), list == mcp.MethodListTools && !g.discovery.lists()
+	if hides == nil && !search {
 		return nil
 	}
-	return func(list, name string) bool {
-		if list == mcp.MethodSubscribe {
-			serverName, uri, ok := g.currentRoutes().server(name)
-			return ok && hides(&host.Request{Method: list, Server: serverName, Kind: host.KindResource, Name: uri})
-		}
-		origin, ok := g.origins.Load(listedEntry{list, name})
-		if !ok {
-			return false
-		}
-		r := origin.(host.Request)
-		return hides(&r)
+	return func(origin any) bool { return search || hides(origin.(*host.Request)) }
+}
+
+// hideUpdate is the HideUpdate of link.Hooks.
+func (g *Gateway) hideUpdate(caller principal.Principal, uri string) bool {
+	hides := upstream.Hides(g.host, caller)
+	if hides == nil {
+		return false
 	}
+	serverName, there, ok := g.routes.Load().server(uri)
+	return ok && hides(&host.Request{
+		Method: mcp.MethodSubscribe, Server: serverName, Kind: host.KindResource, Name: there,
+	})
 }
 
 // server returns the server that a URI at the gateway belongs to, and the URI there.

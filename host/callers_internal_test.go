@@ -52,18 +52,16 @@ func newListing(t *testing.T, h *Host) *listing {
 	l := &listing{host: h, server: s}
 	l.login.Store(true)
 	l.tool.Store("one")
-	s.DeclareTools()
-	s.Personal = func(ctx context.Context) []*server.Server {
+	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) {
 		if call.From(ctx).Method() == mcp.MethodListTools {
 			l.requests.Add(1)
 			if listed := l.listed.Load(); listed != nil {
 				(*listed)()
 			}
 		}
-		own := &server.Server{}
-		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)},
-			func(context.Context, struct{}) (string, error) { return "done", nil })
-		return []*server.Server{own}
+		own := new(server.Catalog)
+		server.AddTool(own, mcp.Tool{Name: l.tool.Load().(string)}, func(context.Context, struct{}) (string, error) { return "done", nil })
+		return []*server.Catalog{own}, nil
 	}
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

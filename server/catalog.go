@@ -52,6 +52,15 @@ func (c *Catalog) attach(s *Server) {
 	c.servers = slices.DeleteFunc(c.servers, func(p weak.Pointer[Server]) bool { return p.Value() == nil || is(p) })
 	c.servers = append(c.servers, weak.Make(s))
 	c.attached.Unlock()
+	if c.completes.Load() {
+		s.completes.Store(true)
+	}
+	if c.runsTasks.Load() {
+		s.runsTasks.Store(true)
+	}
+	if c.follows.Load() {
+		s.follows.Store(true)
+	}
 	for _, e := range c.tools.snapshot().entries {
 		e.logUnchecked(s.logger())
 	}
@@ -97,12 +106,7 @@ func unregister[E entry](c *Catalog, k *kind[E], name string) bool {
 // changed notifies clients of a change of an entry.
 func (c *Catalog) changed(kind changes.Kind, of *offer) {
 	for _, s := range c.servedBy() {
-		if c == &s.Catalog {
-			s.changes.PublishTo(of.audience(), changes.Change{Kind: kind})
-			s.replicas.announce(announcement{Kind: kind, Name: of.name, Hidden: of.restricted()})
-		} else {
-			s.publishOf(c, changes.Change{Kind: kind}, of.audience())
-		}
+		s.publish(c, announcement{Kind: kind, Name: of.name, Hidden: of.restricted()}, of.audience())
 		s.followers.changed()
 	}
 }
@@ -112,11 +116,6 @@ func (c *Catalog) changed(kind changes.Kind, of *offer) {
 // block and is safe for concurrent use. (2026-07-28, server/resources, Subscriptions.)
 func (c *Catalog) ResourceUpdated(uri string) {
 	for _, s := range c.servedBy() {
-		if c == &s.Catalog {
-			s.changes.PublishTo(s.notifiedOf(uri), changes.Change{Kind: changes.ResourceUpdated, URI: uri})
-			s.replicas.announce(announcement{Kind: changes.ResourceUpdated, URI: uri})
-		} else {
-			s.publishOf(c, changes.Change{Kind: changes.ResourceUpdated, URI: uri}, c.readersOf(uri))
-		}
+		s.publish(c, announcement{Kind: changes.ResourceUpdated, URI: uri}, s.notifiedOf(c, uri))
 	}
 }

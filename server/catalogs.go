@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -38,45 +37,9 @@ func (s *Server) publishTo(caller principal.Principal, change changes.Change) {
 	s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Caller: caller.Key()})
 }
 
-// other is a catalog that a caller has besides that of the server.
-type other struct {
-	catalog *Catalog
-	server  *Server // the server of Personal that has the catalog; nil: the catalog is one of Catalogs
-}
-
-// others returns what the caller of ctx has besides s.Catalog, in the order of precedence.
-func (s *Server) others(ctx context.Context) ([]other, error) {
-	var servers []*Server
-	if s.Personal != nil {
-		servers = s.Personal(ctx)
-	}
-	catalogs, err := s.catalogsOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]other, 0, len(servers)+len(catalogs))
-	for _, server := range servers {
-		all = append(all, other{&server.Catalog, server})
-	}
-	for _, c := range catalogs {
-		all = append(all, other{catalog: c})
-	}
-	for _, o := range all {
-		if o.catalog.completes.Load() {
-			s.completes.Store(true)
-		}
-		if o.catalog.runsTasks.Load() {
-			s.runsTasks.Store(true)
-		}
-		if o.catalog.follows.Load() {
-			s.follows.Store(true)
-		}
-	}
-	return all, nil
-}
-
-// catalogsOf returns the catalogs that the caller of ctx has, and records that it has them.
-func (s *Server) catalogsOf(ctx context.Context) ([]*Catalog, error) {
+// others returns the catalogs that the caller of ctx has besides s.Catalog, in the order of precedence, and records
+// that it has them.
+func (s *Server) others(ctx context.Context) ([]*Catalog, error) {
 	if s.Catalogs == nil {
 		return nil, nil
 	}
@@ -120,16 +83,17 @@ func (s *Server) audienceOf(c *Catalog, audience func(principal.Principal) bool)
 	}
 }
 
-// publishOf notifies the clients of an audience who have c, one of Catalogs, of a change.
-func (s *Server) publishOf(c *Catalog, change changes.Change, audience func(principal.Principal) bool) {
-	s.changes.PublishTo(s.audienceOf(c, audience), change)
-	if s.Store == nil {
-		return
-	}
-	concerns := func(who principal.Principal) bool { return audience == nil || audience(who) }
-	digests := s.holders.digests(c, concerns)
-	for some := range slices.Chunk(digests, maxDigests) {
-		s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Callers: strings.Join(some, " ")})
+// publish notifies the clients of an audience who have c of a change, here and at the other replicas.
+func (s *Server) publish(c *Catalog, change announcement, audience func(principal.Principal) bool) {
+	s.changes.PublishTo(s.audienceOf(c, audience), changes.Change{Kind: change.Kind, URI: change.URI})
+	switch {
+	case c == &s.Catalog:
+		s.replicas.announce(change)
+	case s.Store != nil:
+		concerns := func(who principal.Principal) bool { return audience == nil || audience(who) }
+		for some := range slices.Chunk(s.holders.digests(c, concerns), maxDigests) {
+			s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Callers: strings.Join(some, " ")})
+		}
 	}
 }
 
@@ -223,105 +187,25 @@ func shortDigest(who principal.Principal) string {
 	return base64.RawURLEncoding.EncodeToString(digest[:12])
 }
 
-// PersonalUpdated notifies the clients of a caller that have subscribed to a resource, as [Catalog.ResourceUpdated]
-// does with those of all callers.
-func (s *Server) PersonalUpdated(caller principal.Principal, uri string) {
-	s.publishTo(caller, changes.Change{Kind: changes.ResourceUpdated, URI: uri})
-}
-
-// hasOthers reports whether callers may have catalogs besides that of the server.
-func (s *Server) hasOthers() bool { return s.Personal != nil || s.Catalogs != nil }
-
-// elsewhere calls find with each other catalog of the caller of ctx until it returns true. An unscoped catalog has no
-// entries that require scopes. Finally, it calls find with s.Catalog again, because Personal may have added to it.
-func (s *Server) elsewhere(ctx context.Context, find func(c *Catalog, unscoped bool) (found bool)) error {
-	others, err := s.others(ctx)
-	if err != nil {
-		return err
-	}
-	for _, o := range others {
-		if find(o.catalog, o.server != nil) {
-			return nil
-		}
-	}
-	find(&s.Catalog, false)
-	return nil
-}
-
-// findFor returns the entry with a name that the caller of ctx can see, and the server of Personal that has it, if
-// one has. While ctx is not the context of a call, it looks at s.Catalog alone.
-func findFor[E entry](
-	ctx context.Context, s *Server, k *kind[E], name string, who principal.Principal,
-) (e E, from *Server, ok bool, err error) {
-	if e, ok = k.of(&s.Catalog).find(name, who); ok || !s.hasOthers() || rpc.From(ctx) == nil {
-		return e, nil, ok, nil
+// lookup calls find with s.Catalog and with the other catalogs of the caller of ctx, until it returns true. Finally, it
+// calls find with s.Catalog again, because Catalogs may have added to it.
+func (s *Server) lookup(ctx context.Context, find func(c *Catalog) (found bool)) error {
+	if find(&s.Catalog) || s.Catalogs == nil {
+		return nil
 	}
 	others, err := s.others(ctx)
-	if err != nil {
-		return e, nil, false, err
+	if err == nil && !slices.ContainsFunc(others, find) {
+		find(&s.Catalog)
 	}
-	for _, o := range others {
-		if e, ok = k.of(o.catalog).find(name, who); ok && (o.server == nil || len(e.needs()) == 0) {
-			return e, o.server, true, nil
-		}
-	}
-	e, ok = k.of(&s.Catalog).find(name, who) // Personal may have added it
-	return e, nil, ok, nil
+	return err
 }
 
-// resourceFor is resourceAt for the caller of ctx, also in its other catalogs.
-func (s *Server) resourceFor(ctx context.Context, uri string, who principal.Principal) (*foundResource, error) {
-	found, err := s.resourceAt(uri, who)
-	if err == nil || !s.hasOthers() || rpc.From(ctx) == nil {
-		return found, err
-	}
-	failed := s.elsewhere(ctx, func(c *Catalog, unscoped bool) bool {
-		other, unknown := c.resourceAt(uri, who)
-		if unknown == nil && !(unscoped && len(other.offer.scopes) > 0) {
-			found, err = other, nil
-		}
-		return err == nil
+// findFor returns the entry with a name that the caller of ctx can see.
+func findFor[E entry](ctx context.Context, s *Server, k *kind[E], name string) (e E, ok bool, err error) {
+	who := PrincipalOf(ctx)
+	err = s.lookup(ctx, func(c *Catalog) bool {
+		e, ok = k.of(c).find(name, who)
+		return ok
 	})
-	if failed != nil {
-		return nil, failed
-	}
-	return found, err
-}
-
-// servingFor is serving for the caller of ctx, also in its other catalogs.
-func (s *Server) servingFor(ctx context.Context, uri string, who principal.Principal) (*resourceOffer, error) {
-	one := []principal.Principal{who}
-	offer := s.serving(uri, one)
-	if offer != nil || !s.hasOthers() {
-		return offer, nil
-	}
-	err := s.elsewhere(ctx, func(c *Catalog, unscoped bool) bool {
-		if other := c.serving(uri, one); other != nil && !(unscoped && len(other.scopes) > 0) {
-			offer = other
-		}
-		return offer != nil
-	})
-	return offer, err
-}
-
-// completionTargetFor is completionTarget for the caller of ctx, also in its other catalogs.
-func (s *Server) completionTargetFor(
-	ctx context.Context, ref mcp.CompleteReference, who principal.Principal,
-) (*completionTarget, error) {
-	seen := func(e entry) bool { return e.visibleTo(who) }
-	target, err := s.completionTarget(ref, seen)
-	if err == nil || !s.hasOthers() || rpc.From(ctx) == nil {
-		return target, err
-	}
-	failed := s.elsewhere(ctx, func(c *Catalog, unscoped bool) bool {
-		other, unknown := c.completionTarget(ref, seen)
-		if unknown == nil && !(unscoped && len(other.scopes) > 0) {
-			target, err = other, nil
-		}
-		return err == nil
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	return target, err
+	return e, ok, err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/transport"
@@ -516,4 +517,46 @@ func TestAnErrorOfCatalogsFailsTheRequest(t *testing.T) {
 	if got := l.callTool(`"name":"a"`); got.failed {
 		t.Errorf("the server's own tool: %+v", got)
 	}
+}
+
+// giveTo gives a caller catalogs that no other caller has.
+func giveTo(s *server.Server, caller principal.Principal, catalogs ...*server.Catalog) {
+	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) {
+		if server.PrincipalOf(ctx) == caller {
+			return catalogs, nil
+		}
+		return nil, nil
+	}
+}
+
+// A function of WhileSubscribed runs for the caller who has the resource, and only that caller learns of updates and
+// of changes of the lists.
+func TestUpdatesForOneCallerReachThatCaller(t *testing.T) {
+	d := newDiary()
+	s, hers := quiet(), new(server.Catalog)
+	ada, bob := person(t, "ada"), person(t, "bob")
+	giveTo(s, ada, hers)
+	server.AddStatic(hers, mcp.Resource{URI: "note://secret", Name: "secret"}, "", server.WhileSubscribed(d.follow))
+	adas, bobs := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
+	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["note://secret"]}`)
+	bobs.Send(listen)
+	bobs.Receive()
+	adas.Send(listen)
+	adas.Receive()
+	d.expect(t, "+note://secret")
+	linked.ResourceUpdated(s, ada, "note://secret")
+	linked.ResourceUpdated(s, bob, "note://other")
+	if got := adas.Receive(); !strings.Contains(got, "resources/updated") {
+		t.Error(got)
+	}
+	s.CatalogsChanged(ada)
+	if got := adas.Receive(); !strings.Contains(got, "tools/list_changed") {
+		t.Error(got)
+	}
+	s.CatalogsChanged(bob)
+	if got := bobs.Receive(); !strings.Contains(got, "tools/list_changed") { // and nothing before it
+		t.Error(got)
+	}
+	adas.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	d.expect(t, "-note://secret")
 }

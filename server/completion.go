@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,8 +167,13 @@ func (s *Server) resolveCompletion(ctx context.Context, c *rpc.Call) (any, []str
 	if err != nil {
 		return nil, nil, err
 	}
-	target, err := s.completionTargetFor(ctx, params.Ref, c.Principal())
-	if err != nil {
+	var target *completionTarget
+	var unknown error
+	err = s.lookup(ctx, func(of *Catalog) bool {
+		target, unknown = of.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal()) })
+		return unknown == nil
+	})
+	if err = cmp.Or(err, unknown); err != nil {
 		return nil, nil, err
 	}
 	target.params = params

@@ -117,8 +117,10 @@ func (s *Server) build() error {
 		s.tools.offer()
 		s.prompts.offer()
 		s.resources.offer()
-		s.completes.Store(true)
-		s.runsTasks.Store(true)
+		if !s.hooks.Uniform {
+			s.completes.Store(true)
+			s.runsTasks.Store(true)
+		}
 	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger

@@ -56,13 +56,9 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 	return c
 }
 
-// setInstructions replaces Server.Instructions. Safe while the server serves. Clients that are
-// connected keep the former instructions.
-func (s *Server) setInstructions(text string) { s.instructions.Store(&text) }
-
 func (s *Server) currentInstructions() string {
-	if text := s.instructions.Load(); text != nil {
-		return *text
+	if s.hooks.Instructions != nil {
+		return s.hooks.Instructions()
 	}
 	return s.Instructions
 }

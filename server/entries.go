@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"sort"
@@ -31,6 +30,7 @@ type offer struct {
 	name    string // in requests, in lists and for VisibleTo: a name, a URI or a URI template
 	sees    []visibleTo
 	scopes  []string // see RequireScopes
+	origin  any      // for Hide of link.Hooks; nil: not hidden
 	logger  func() *slog.Logger
 	encoded atomic.Pointer[encoding]
 }
@@ -98,12 +98,11 @@ func (o *offer) keepEncoding(r mcp.Revision, raw []byte) {
 
 // entries holds the entries of one kind by name. The zero value is empty. Safe for concurrent use.
 type entries[E entry] struct {
-	mu       sync.RWMutex
-	declare  bool // the capability is declared even without entries
-	byName   map[string]E
-	unlisted map[string]bool             // names whose entries are left out of the list; immutable
-	scoped   atomic.Bool                 // an entry requires scopes, or did
-	listed   atomic.Pointer[snapshot[E]] // nil when it must be made again
+	mu      sync.RWMutex
+	declare bool // the capability is declared even without entries
+	byName  map[string]E
+	scoped  atomic.Bool                 // an entry requires scopes, or did
+	listed  atomic.Pointer[snapshot[E]] // nil when it must be made again
 }
 
 var errTaken = errors.New("already in use: remove the earlier registration first")
@@ -136,19 +135,6 @@ func (c *entries[E]) remove(name string) (e E, ok bool) {
 		c.listed.Store(nil)
 	}
 	return e, ok
-}
-
-// unlist replaces the names whose entries are left out of the list. It reports false if they are the
-// same as before. It keeps names.
-func (c *entries[E]) unlist(names map[string]bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if maps.Equal(names, c.unlisted) {
-		return false
-	}
-	c.unlisted = names
-	c.listed.Store(nil)
-	return true
 }
 
 // offer declares the capability even while there are no entries.
@@ -194,11 +180,9 @@ func (c *entries[E]) snapshot() *snapshot[E] {
 		return s
 	}
 	s := &snapshot[E]{entries: make([]E, 0, len(c.byName))}
-	for name, e := range c.byName {
-		if !c.unlisted[name] {
-			s.entries = append(s.entries, e)
-			s.restricted = s.restricted || e.restricted()
-		}
+	for _, e := range c.byName {
+		s.entries = append(s.entries, e)
+		s.restricted = s.restricted || e.restricted()
 	}
 	slices.SortFunc(s.entries, func(a, b E) int { return strings.Compare(a.common().name, b.common().name) })
 	c.listed.Store(s)

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// maxFollowed bounds the resources that are followed at a time, and the callers of Server.WhileListening.
+// maxFollowed bounds the resources that are followed at a time, and the callers of Listening of link.Hooks.
 const maxFollowed = 10_000
 
 // WhileSubscribed calls follow in a new goroutine when the first client subscribes to the
@@ -20,9 +20,9 @@ const maxFollowed = 10_000
 // have subscribed to. It must return when its context ends: when the last client has
 // unsubscribed, the resource is removed, or the server shuts down.
 //
-// One call of follow serves all clients, or, in a catalog of [Server.Catalogs] or a server of [Server.Personal], those
-// of one caller. If follow returns early or panics, it is not called again until all clients have unsubscribed and
-// another client subscribes. A panic is logged.
+// One call of follow serves all clients, or, in a catalog of [Server.Catalogs], those of one caller. If follow returns
+// early or panics, it is not called again until all clients have unsubscribed and another client subscribes. A panic is
+// logged.
 //
 // For a template or a directory, follow is called for each URI that clients have subscribed to.
 // A server calls it for at most 10,000 resources at a time. It logs a warning if clients have
@@ -51,7 +51,7 @@ type followers struct {
 	cancel context.CancelFunc // nil while no goroutine runs
 	done   sync.WaitGroup
 
-	lists resourceOffer // in place of a resource: the lists of a caller; see Server.WhileListening
+	lists resourceOffer // in place of a resource: the lists of a caller; see Listening of link.Hooks
 }
 
 // start lets the functions of s run. It is called before the first subscription.
@@ -59,8 +59,8 @@ func (f *followers) start(s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.server = s
-	if s.WhileListening != nil {
-		f.lists.follow = func(ctx context.Context, _ string) { s.WhileListening(ctx) }
+	if s.hooks.Listening != nil {
+		f.lists.follow = func(ctx context.Context, _ string) { s.hooks.Listening(ctx) }
 	}
 }
 
@@ -171,8 +171,8 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[followe
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("panic in the function of WhileSubscribed or WhileListening", "uri", uri, "panic",
-						v, "stack", string(debug.Stack()))
+					s.logger().Error("panic in the function of WhileSubscribed", "uri", uri, "panic", v,
+						"stack", string(debug.Stack()))
 				}
 			}()
 			offer.follow(ctx, uri)
@@ -197,15 +197,18 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 		return false
 	}
 	for _, of := range s.changes.SubscribedResources() {
-		offer := s.serving(of.URI, of.Subscribers)
-		if offer != nil || !s.hasOthers() {
+		if offer := s.serving(of.URI, of.Subscribers); offer != nil || s.Catalogs == nil {
 			if add(followed{uri: of.URI}, offer) {
 				return wanted
 			}
 			continue
 		}
 		for _, who := range of.Subscribers {
-			offer, err := s.servingFor(subscriberContext(ctx, who), of.URI, who)
+			var offer *resourceOffer
+			err := s.lookup(subscriberContext(ctx, who), func(c *Catalog) bool {
+				offer = c.serving(of.URI, []principal.Principal{who})
+				return offer != nil
+			})
 			if err != nil {
 				s.logger().WarnContext(ctx, "cannot find the resource of a subscription: it is not followed", "error",
 					err)
@@ -218,7 +221,7 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 	return wanted
 }
 
-// addCallers adds the callers of WhileListening.
+// addCallers adds the callers of Listening of link.Hooks.
 func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 	isAnonymous := func(who principal.Principal) bool { return who == principal.Anonymous }
 	callers := slices.DeleteFunc(s.changes.ListSubscribers(), isAnonymous)
@@ -226,9 +229,9 @@ func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 		return
 	}
 	if len(callers) > maxFollowed {
-		s.logger().Warn("too many callers with subscriptions to changes of lists: WhileListening is not called for all",
+		s.logger().Warn("too many callers with subscriptions to changes of lists: not all are followed",
 			"limit", maxFollowed)
-		// so that the same ones remain
+		// Sorted, so that the same ones remain.
 		slices.SortFunc(callers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })
 		callers = callers[:maxFollowed]
 	}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,16 +21,14 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 	for _, atDetach := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server.Server{}
-			err := linked.ForwardTool(s, mcp.Tool{Name: "t"},
-				func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
-					if _, err := server.Detach(ctx); err != nil && atDetach {
-						t.Log(err) // the client does not support tasks
-					}
-					result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` +
-						members + `}`)}}
-					rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
-					return result, nil
-				}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
+			err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+				if _, err := server.Detach(ctx); err != nil && atDetach {
+					t.Log(err) // the client does not support tasks
+				}
+				result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` + members + `}`)}}
+				rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
+				return result, nil
+			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
 			if err != nil {
 				t.Fatal(err)
 			}

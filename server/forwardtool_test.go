@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
@@ -22,7 +24,7 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	if err := s.RegisterTool(tool, handler); err == nil {
 		t.Error("RegisterTool accepts an invalid schema")
 	}
-	if err := linked.ForwardTool(s, tool, handler); err != nil {
+	if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler); err != nil {
 		t.Fatal(err)
 	}
 	c := mcptest.Dial(t, s)
@@ -33,11 +35,11 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 		}
 	}
 	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
-		if err := linked.ForwardTool(s, tool, handler); err == nil {
+		if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler); err == nil {
 			t.Errorf("ForwardTool accepts %s", name)
 		}
 	}
-	if err := linked.ForwardTool(s, mcp.Tool{Name: "u"}, nil); err == nil {
+	if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), mcp.Tool{Name: "u"}, nil); err == nil {
 		t.Error("ForwardTool accepts a nil handler")
 	}
 }
@@ -89,11 +91,11 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 }
 
 func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
-	s := &server.Server{Instructions: "before"}
+	s := &server.Server{}
+	var text atomic.Value
+	linked.Hooks(s).Instructions = func() string { return text.Load().(string) }
 	for _, want := range []string{"before", "after", ""} {
-		if want != "before" {
-			linked.SetInstructions(s, want)
-		}
+		text.Store(want)
 		for _, revision := range mcp.Revisions() {
 			if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
 				t.Errorf("%s: instructions %q, want %q", revision, got, want)
@@ -105,10 +107,8 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 // The other server may accept null for an argument that its schema does not require.
 func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	s := &server.Server{Name: "s"}
-	tool := mcp.Tool{Name: "t",
-		InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},` +
-			`"after":{"type":"string"}},"additionalProperties":false}`)}
-	err := linked.ForwardTool(s, tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	tool := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},"after":{"type":"string"}},"additionalProperties":false}`)}
+	err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 	})
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// WhileListening runs once for each caller with an open stream, in sessions and in 2026-07-28.
-func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
+// Listening runs once for each caller with an open stream, in sessions and in 2026-07-28.
+func TestListeningRunsForCallersWithAStream(t *testing.T) {
 	d := newDiary()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	s.DeclareTools()
-	s.WhileListening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
+	linked.Declare(&s.Catalog, true, false, false)
+	giveTo(s, person(t, "ada"))
+	linked.Hooks(s).Listening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
 	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
 	ada, again := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "ada"))
 	ada.Send(listen)
@@ -44,10 +45,11 @@ func TestWhileListeningRunsForCallersWithAStream(t *testing.T) {
 }
 
 // However many callers listen, resources are followed.
-func TestWhileListeningLeavesPlacesForResources(t *testing.T) {
+func TestListeningLeavesPlacesForResources(t *testing.T) {
 	d := newDiary()
-	s := &server.Server{Logger: slog.New(slog.DiscardHandler),
-		WhileListening: func(ctx context.Context) { <-ctx.Done() }}
+	s := quiet()
+	giveTo(s, person(t, "ada"))
+	linked.Hooks(s).Listening = func(ctx context.Context) { <-ctx.Done() }
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text", server.WhileSubscribed(d.follow))
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -63,7 +65,7 @@ func TestWhileListeningLeavesPlacesForResources(t *testing.T) {
 	d.expect(t, "-note://a")
 }
 
-func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
+func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := store.NewMemory()
 		ada := person(t, "ada")
@@ -71,8 +73,8 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		var replicas []*server.Server
 		for range 2 {
 			s := &server.Server{Store: shared, Logger: slog.New(slog.DiscardHandler)}
-			s.DeclareTools()
-			s.PersonalOutdated = func(caller string) bool {
+			linked.Declare(&s.Catalog, true, false, false)
+			linked.Hooks(s).Outdated = func(caller string) bool {
 				outdated <- caller
 				return true
 			}
@@ -86,7 +88,7 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		client := connectLineAs(t, replicas[0], ada)
 		client.Send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		client.Receive()
-		replicas[0].PersonalUpdated(ada, "note://a") // which does not concern lists
+		linked.ResourceUpdated(replicas[0], ada, "note://a") // which does not concern lists
 		replicas[0].CatalogsChanged(ada)
 		client.Receive()
 		for range 3 { // tools, prompts and resources, at the other replica only
@@ -98,7 +100,7 @@ func TestOtherReplicasLearnThatPersonalListsHaveChanged(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-outdated:
-			t.Error("PersonalOutdated was called four times")
+			t.Error("Outdated was called four times")
 		default:
 		}
 	})

@@ -113,30 +113,19 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 	if err != nil {
 		return nil, err
 	}
-	own, hidden := k.of(&s.Catalog).snapshot(), s.hiddenFrom(who, c.Method())
-	rest := own.after(after)
-	var files files[E]
-	if k.files != nil {
-		files = k.files(ctx, &s.Catalog, who, after, size+1)
-	}
+	own := k.of(&s.Catalog).snapshot()
+	rest, files := own.after(after), k.filesOf(ctx, &s.Catalog, who, after, size+1)
+	m := merge[E]{who: who, hidden: s.hiddenFrom(who, c.Method())}
 	key := pageKey{c.Revision(), len(rest)}
-	personal := own.restricted || hidden != nil || s.Catalogs != nil || len(others) > 0 || files.restricted
+	personal := own.restricted || m.hidden != nil || len(others) > 0 || files.restricted ||
+		s.Catalogs != nil && !s.hooks.Uniform
 	kept := !personal && len(files.lists) == 0
 	if page := own.pages.get(key); kept && page != nil {
 		return page, nil
 	}
-	m := merge[E]{who: who, parts: make([]part[E], 0, 1+len(files.lists)+len(others))}
-	m.parts = append(m.parts, part[E]{rest: rest, hidden: hidden})
-	m.addFiles(files, hidden)
+	m.add(rest, files)
 	for _, o := range others {
-		of := part[E]{rest: k.of(o.catalog).snapshot().after(after), hidden: hidden}
-		if o.server != nil {
-			of.hidden, of.unscoped = either(hidden, o.server.hiddenFrom(who, c.Method())), true
-		}
-		m.parts = append(m.parts, of)
-		if k.files != nil && o.server == nil {
-			m.addFiles(k.files(ctx, o.catalog, who, after, size+1), hidden)
-		}
+		m.add(k.of(o).snapshot().after(after), k.filesOf(ctx, o, who, after, size+1))
 	}
 	found, last := m.next(size)
 	page, err := encodePage(s, c, k, found, last, personal)
@@ -186,28 +175,28 @@ func encodePage[E entry](
 	}, nil
 }
 
-// part is the entries of a list that come from one place, after the cursor.
-type part[E entry] struct {
-	rest     []E
-	hidden   func(name string) bool // may be nil
-	unscoped bool                   // entries that require scopes are left out; see Server.Personal
-}
-
-// merge merges the parts of a list for a caller. Of entries with one name it has that of the first part in which the
-// caller sees it.
-type merge[E entry] struct {
-	who   principal.Principal
-	parts []part[E]
-	until string // the last name for which the parts have all entries; "" if there is none
-}
-
-// addFiles adds a part for each list of files.
-func (m *merge[E]) addFiles(all files[E], hidden func(name string) bool) {
-	for _, list := range all.lists {
-		m.parts = append(m.parts, part[E]{rest: list, hidden: hidden})
+// filesOf returns the entries of c that are not registered.
+func (k *kind[E]) filesOf(ctx context.Context, c *Catalog, who principal.Principal, after string, n int) files[E] {
+	if k.files == nil {
+		return files[E]{}
 	}
-	if all.reached != "" && (m.until == "" || all.reached < m.until) {
-		m.until = all.reached
+	return k.files(ctx, c, who, after, n)
+}
+
+// merge merges the parts of a list for a caller: each has the entries of one place after the cursor. Of entries with
+// one name it has that of the first part in which the caller sees it.
+type merge[E entry] struct {
+	who    principal.Principal
+	hidden func(origin any) bool // see hiddenFrom; may be nil
+	parts  [][]E
+	until  string // the last name for which the parts have all entries; "" if there is none
+}
+
+// add adds the entries of a catalog.
+func (m *merge[E]) add(rest []E, files files[E]) {
+	m.parts = append(append(m.parts, rest), files.lists...)
+	if files.reached != "" && (m.until == "" || files.reached < m.until) {
+		m.until = files.reached
 	}
 }
 
@@ -216,16 +205,16 @@ func (m *merge[E]) addFiles(all files[E], hidden func(name string) bool) {
 func (m *merge[E]) next(n int) (found []E, last string) {
 	most := 0
 	for i := range m.parts {
-		most += len(m.parts[i].rest)
+		most += len(m.parts[i])
 	}
 	found = make([]E, 0, min(n, most))
 	for p := m.first(); p != nil; p = m.first() {
-		e := p.rest[0]
-		p.rest = p.rest[1:]
+		e := (*p)[0]
+		*p = (*p)[1:]
 		switch name := e.common().name; {
 		case m.until != "" && name > m.until:
 			return found, m.until
-		case name == last || !p.shows(e, m.who):
+		case name == last || !m.shows(e):
 		case len(found) == n:
 			return found, last
 		default:
@@ -236,19 +225,20 @@ func (m *merge[E]) next(n int) (found []E, last string) {
 }
 
 // first returns the part with the first name, or nil if all parts are empty.
-func (m *merge[E]) first() *part[E] {
-	var first *part[E]
+func (m *merge[E]) first() *[]E {
+	var first *[]E
 	for i := range m.parts {
 		p := &m.parts[i]
-		if len(p.rest) > 0 && (first == nil || p.rest[0].common().name < first.rest[0].common().name) {
+		if len(*p) > 0 && (first == nil || (*p)[0].common().name < (*first)[0].common().name) {
 			first = p
 		}
 	}
 	return first
 }
 
-func (p *part[E]) shows(e E, who principal.Principal) bool {
-	return e.visibleTo(who) && !(p.unscoped && len(e.needs()) > 0) && (p.hidden == nil || !p.hidden(e.common().name))
+func (m *merge[E]) shows(e E) bool {
+	origin := e.common().origin
+	return e.visibleTo(m.who) && (m.hidden == nil || origin == nil || !m.hidden(origin))
 }
 
 // encode returns the encodings of entries. Those of registered entries are made once for each revision.

@@ -93,27 +93,19 @@ func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 	return page, next
 }
 
-// hideName returns a function for link.Hooks that hides one name from every caller.
-func hideName(hidden string) func(principal.Principal) func(list, name string) bool {
-	return func(principal.Principal) func(list, name string) bool {
-		return func(_, name string) bool { return name == hidden || name == "x:"+hidden || name == "x:"+hidden+"/{v}" }
+// hide hides entries with an origin from every caller.
+func hide(s *server.Server, hidden string) {
+	linked.Hooks(s).Hide = func(principal.Principal, string) func(origin any) bool {
+		return func(origin any) bool { return origin == hidden }
 	}
 }
 
 // Each list has what its caller has, in the order of names, on pages of any size: of the server, restricted by
-// VisibleTo, of Personal, merged of both, and without what is hidden. It is public only if it is the same for all.
+// VisibleTo, of Catalogs, merged of both, and without what is hidden. It is public only if it is the same for all.
 func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
 	only := func(caller principal.Principal) server.Option {
 		return server.VisibleTo(func(who principal.Principal, _ string) bool { return who == caller })
-	}
-	with := func(s *server.Server, others ...*server.Server) {
-		s.Personal = func(ctx context.Context) []*server.Server {
-			if server.PrincipalOf(ctx) == ada {
-				return others
-			}
-			return nil
-		}
 	}
 	for name, c := range map[string]struct {
 		build                 func(s *server.Server)
@@ -127,51 +119,47 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 			addEntries(s, "d g", only(bob))
 		}, "a b c e f", "a c d f g", true, false},
 		"of callers": {func(s *server.Server) {
-			hers := &server.Server{Personal: func(context.Context) []*server.Server {
-				panic("called for a server of Personal")
-			}}
+			hers := new(server.Catalog)
 			addEntries(hers, "b a")
-			s.DeclareTools()
-			s.DeclarePrompts()
-			s.DeclareResources()
-			with(s, hers)
-		}, "a b", "", true, true},
-		"added by Personal": {func(s *server.Server) {
+			giveTo(s, ada, hers)
+		}, "a b", "", true, false},
+		"added by Catalogs": {func(s *server.Server) {
 			addEntries(s, "b")
 			var once sync.Once
-			s.Personal = func(context.Context) []*server.Server {
+			s.Catalogs = func(context.Context) ([]*server.Catalog, error) {
 				once.Do(func() { addEntries(s, "a c") })
-				return nil
+				return nil, nil
 			}
+			linked.Hooks(s).Uniform = true
 		}, "a b c", "a b c", false, true},
 		"merged": {func(s *server.Server) {
 			addEntries(s, "x b f")
-			first, second := &server.Server{}, &server.Server{}
+			first, second := new(server.Catalog), new(server.Catalog)
 			addEntries(first, "c b z")
 			addEntries(second, "a z c")
-			addEntries(second, "needs-scope", server.RequireScopes("admin"))
-			with(s, first, second)
-		}, "a b c f x z", "b f x", true, true},
+			giveTo(s, ada, first, second)
+		}, "a b c f x z", "b f x", true, false},
 		"merged, of which some are restricted": {func(s *server.Server) {
 			addEntries(s, "a")
 			addEntries(s, "both", only(bob))
-			hers := &server.Server{}
+			hers := new(server.Catalog)
 			addEntries(hers, "both")
 			addEntries(hers, "c d", only(bob))
-			with(s, hers)
+			giveTo(s, ada, hers)
 		}, "a both", "a both", true, false},
 		"hidden": {func(s *server.Server) {
-			addEntries(s, "a b c")
-			linked.Hooks(s).Hide = hideName("b")
+			addEntries(s, "a c", linked.Origin("listed"))
+			addEntries(s, "b", linked.Origin("hidden"))
+			hide(s, "hidden")
 		}, "a c", "a c", true, false},
 		"merged and hidden": {func(s *server.Server) {
-			addEntries(s, "a b c")
-			linked.Hooks(s).Hide = hideName("b")
-			hers := new(server.Server)
-			linked.Hooks(hers).Hide = hideName("e")
-			addEntries(hers, "b d e")
-			with(s, hers)
-		}, "a c d", "a c", true, false},
+			addEntries(s, "a c")
+			hers := new(server.Catalog)
+			addEntries(hers, "b d")
+			addEntries(hers, "e", linked.Origin("hidden"))
+			giveTo(s, ada, hers)
+			hide(s, "hidden")
+		}, "a b c d", "a c", true, false},
 	} {
 		for _, middleware := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 			for size := range 8 {
@@ -199,22 +187,21 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 	}
 }
 
-// The files of directories are listed together with the resources of a caller, and can be hidden.
+// The files of directories are listed together with the resources of a caller.
 func TestFilesAreListedWithTheEntriesOfTheirCallers(t *testing.T) {
 	_, root := tree(t, map[string]string{"a": "", "b/c": "", "b/d": "", "e": "", "f": ""})
 	for size := range 8 {
-		s, hers := quiet(), &server.Server{}
+		s, hers := quiet(), new(server.Catalog)
 		s.Limits.PageSize = size
-		linked.Hooks(s).Hide = hideName("/b/d")
-		s.Personal = func(context.Context) []*server.Server { return []*server.Server{hers} }
+		s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{hers}, nil }
 		server.AddFS(s, "x:/", root, server.FSOptions{})
-		for of, uris := range map[*server.Server][]string{s: {"x:/b"}, hers: {"x:/b/c", "x:/b/d", "x:/b/e"}} {
+		for of, uris := range map[server.Registrar][]string{s: {"x:/b"}, hers: {"x:/b/c", "x:/b/d", "x:/b/e"}} {
 			for _, uri := range uris {
 				server.AddStatic(of, mcp.Resource{URI: uri, Name: uri}, "")
 			}
 		}
 		got, scope := pagesOf(t, connectLine(t, s), mcp.MethodListResources)
-		if want := inPages("a x:/b b/c x:/b/e e f", size); got != want || scope != mcp.CacheScopePrivate {
+		if want := inPages("a x:/b b/c b/d x:/b/e e f", size); got != want || scope != mcp.CacheScopePrivate {
 			t.Errorf("pages of %d: %s, %s, want %s", size, got, scope, want)
 		}
 	}
@@ -256,29 +243,6 @@ func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 	}
 	if page, next := names(t, bob, next); strings.Join(page, " ") != "c" || next != "" {
 		t.Errorf("%v, then %q", page, next)
-	}
-}
-
-// LookupTool finds what the caller can list.
-func TestToolsAreLookedUpForTheirCallers(t *testing.T) {
-	for _, hidden := range []struct{ s, hers string }{{"", "secret"}, {"a", "x"}, {"x", "a"}} {
-		s, hers := personal(t)
-		linked.Hooks(s).Hide, linked.Hooks(hers).Hide = hideName(hidden.s), hideName(hidden.hers)
-		type named struct {
-			Name string `json:"name"`
-		}
-		server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, in named) (string, error) {
-			_, ok := linked.LookupTool(s, ctx, in.Name)
-			return fmt.Sprintf("found: %t", ok), nil
-		})
-		ada := connectLineAs(t, s, person(t, "ada"))
-		listed, _ := names(t, ada, "")
-		for _, name := range []string{"a", "both", "open", "secret", "x"} {
-			want := fmt.Sprintf("found: %t", slices.Contains(listed, name))
-			if got := ada.callTool(fmt.Sprintf(`"name":"find","arguments":{"name":%q}`, name)); got.text != want {
-				t.Errorf("%v hidden, %q: %s, want %s", hidden, name, got.text, want)
-			}
-		}
 	}
 }
 
@@ -324,7 +288,7 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 // Rule J18: an invalid cursor is an error that gives the reason.
 func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
-	s.DeclarePrompts()
+	linked.Declare(&s.Catalog, false, true, false)
 	l := connectLine(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
@@ -396,7 +360,7 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	}
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
-	s.DeclareTools()
+	linked.Declare(&s.Catalog, true, false, false)
 	if got := capabilities(); got == "" {
 		t.Error("tools that are offered are not declared")
 	}

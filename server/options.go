@@ -111,6 +111,9 @@ func (o *resourceOffer) init(c *Catalog, name string, options []ResourceOption) 
 	}
 	if o.follow != nil {
 		c.follows.Store(true)
+		for _, s := range c.servedBy() {
+			s.follows.Store(true)
+		}
 	}
 }
 

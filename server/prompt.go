@@ -127,10 +127,6 @@ func (c *Catalog) RemovePrompt(name string) bool {
 	return unregister(c, &promptKind, name)
 }
 
-// DeclarePrompts declares the prompts capability while the server has no prompts yet. Call it if
-// prompts are added only after clients connect. AddPrompt and RegisterPrompt declare it, too.
-func (s *Server) DeclarePrompts() { s.prompts.offer() }
-
 // maxPromptName bounds the name of a prompt in bytes: it is sent in a header.
 const maxPromptName = 256
 
@@ -200,7 +196,7 @@ func (s *Server) resolvePrompt(ctx context.Context, c *rpc.Call) (any, []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, _, ok, err := findFor(ctx, s, &promptKind, name, c.Principal())
+	entry, ok, err := findFor(ctx, s, &promptKind, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -87,7 +87,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 
 func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
-	s.DeclarePrompts()
+	linked.Declare(&s.Catalog, false, true, false)
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Prompts == nil {
 		t.Error("prompts are offered and not declared")

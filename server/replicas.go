@@ -284,8 +284,8 @@ func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
 
 // resyncAll notifies the clients of this replica that anything may have changed.
 func (s *Server) resyncAll() {
-	if s.PersonalOutdated != nil {
-		s.PersonalOutdated("")
+	if s.hooks.Outdated != nil {
+		s.hooks.Outdated("")
 	}
 	s.changes.ResyncAll()
 }
@@ -299,7 +299,7 @@ func (s *Server) apply(c announcement) {
 		return
 	}
 	if c.Caller != "" {
-		if s.PersonalOutdated != nil && c.URI == "" && !c.Again && s.PersonalOutdated(c.Caller) {
+		if s.hooks.Outdated != nil && c.URI == "" && !c.Again && s.hooks.Outdated(c.Caller) {
 			// A client that was notified before may have got the previous lists of this replica.
 			again := c
 			again.Again = true
@@ -321,7 +321,7 @@ func (s *Server) apply(c announcement) {
 			e, known = s.templates.get(c.Name)
 		}
 	case changes.ResourceUpdated:
-		s.changes.PublishTo(s.notifiedOf(c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
+		s.changes.PublishTo(s.notifiedOf(&s.Catalog, c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
 		return
 	default:
 		if c.All {

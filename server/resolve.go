@@ -75,6 +75,9 @@ func (f *features) Scoped() bool { return f.server.scoped() }
 
 // Resolve implements rpc.Feature.
 func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, needs []string, err error) {
+	if f.server.Catalogs != nil && rpc.From(ctx) != c { // the transport authorizes the call before it is served
+		ctx = rpc.NewContext(ctx, c)
+	}
 	m := f.methods[c.Method()]
 	if m == nil || m.open {
 		if serve := f.server.extensions.handler(c.Method()); serve != nil {
@@ -131,8 +134,8 @@ func Notify(ctx context.Context, method string, params json.RawMessage) error {
 }
 
 // PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
-// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the
-// caller who has a resource of [Server.Personal].
+// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller
+// who has a resource of [Server.Catalogs].
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal()

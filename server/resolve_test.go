@@ -49,7 +49,7 @@ func use(l *line, method, params, name string) string {
 }
 
 // offerEntries adds an entry of each kind with a name. Each handler calls ran.
-func offerEntries(s *server.Server, name string, ran func(), options ...server.Option) {
+func offerEntries(s *server.Catalog, name string, ran func(), options ...server.Option) {
 	s.RemoveTool(name)
 	s.RemovePrompt(name)
 	s.RemoveResource(name + "://a")
@@ -86,11 +86,10 @@ func TestEntryThatIsReplacedDuringARequestDoesNotServeIt(t *testing.T) {
 			s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 			var before, unchecked atomic.Int32
 			var replaced atomic.Bool
-			// otherwise nothing needs to be authorized
-			offerEntries(s, "other", func() {}, server.RequireScopes("other"))
-			offerEntries(s, "it", func() { before.Add(1) }, server.VisibleTo(func(principal.Principal, string) bool {
+			offerEntries(&s.Catalog, "other", func() {}, server.RequireScopes("other")) // otherwise nothing needs to be authorized
+			offerEntries(&s.Catalog, "it", func() { before.Add(1) }, server.VisibleTo(func(principal.Principal, string) bool {
 				if !replaced.Swap(true) {
-					offerEntries(s, "it", func() { unchecked.Add(1) }, server.RequireScopes("admin"))
+					offerEntries(&s.Catalog, "it", func() { unchecked.Add(1) }, server.RequireScopes("admin"))
 				}
 				return true
 			}))
@@ -107,20 +106,15 @@ func TestEntryThatIsReplacedDuringARequestDoesNotServeIt(t *testing.T) {
 // rules are the ways to offer an entry to Ada alone.
 var rules = map[string]func(s *server.Server, ada principal.Principal, ran func()){
 	"a scope": func(s *server.Server, _ principal.Principal, ran func()) {
-		offerEntries(s, "it", ran, server.RequireScopes("admin"))
+		offerEntries(&s.Catalog, "it", ran, server.RequireScopes("admin"))
 	},
 	"VisibleTo": func(s *server.Server, ada principal.Principal, ran func()) {
-		offerEntries(s, "it", ran, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
+		offerEntries(&s.Catalog, "it", ran, server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
 	},
-	"Personal": func(s *server.Server, ada principal.Principal, ran func()) {
-		hers := new(server.Server)
+	"a catalog": func(s *server.Server, ada principal.Principal, ran func()) {
+		hers := new(server.Catalog)
 		offerEntries(hers, "it", ran)
-		s.Personal = func(ctx context.Context) []*server.Server {
-			if server.PrincipalOf(ctx) == ada {
-				return []*server.Server{hers}
-			}
-			return nil
-		}
+		giveTo(s, ada, hers)
 	},
 }
 
@@ -133,7 +127,7 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 				s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 				var ran atomic.Int32
 				offer(s, ada, func() { ran.Add(1) })
-				offerEntries(s, "open", func() {})
+				offerEntries(&s.Catalog, "open", func() {})
 				addCaller(t, s)
 				connect := func(who principal.Principal, scope string) *line {
 					return connectLineWith(t, s, &auth.Info{Principal: who, Scopes: []string{scope}})

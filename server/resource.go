@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,11 +92,6 @@ func (c *Catalog) RegisterResource(r mcp.Resource, handler ResourceHandler, opti
 func (c *Catalog) RemoveResource(uri string) bool {
 	return unregister(c, &resourceKind, uri)
 }
-
-// DeclareResources declares the resources capability while the server has no resources yet. Call
-// it if resources are added only after clients connect. The functions that add resources and
-// templates declare it, too.
-func (s *Server) DeclareResources() { s.resources.offer() }
 
 // resourceEntry is one registered resource. It is immutable.
 type resourceEntry struct {
@@ -281,8 +277,13 @@ func (s *Server) resolveResource(ctx context.Context, c *rpc.Call) (any, []strin
 		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.uri has %d bytes, the limit is %d", len(uri),
 			maxURI)
 	}
-	found, err := s.resourceFor(ctx, uri, c.Principal())
-	if err != nil {
+	var found *foundResource
+	var unknown error
+	err = s.lookup(ctx, func(of *Catalog) bool {
+		found, unknown = of.resourceAt(uri, c.Principal())
+		return unknown == nil
+	})
+	if err = cmp.Or(err, unknown); err != nil {
 		return nil, nil, err
 	}
 	return found, found.offer.scopes, nil

@@ -109,26 +109,6 @@ type Server struct {
 	// when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must be safe for concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
 
-	// Personal, if set, returns servers whose tools, prompts, resources, templates and completions the caller of ctx
-	// has in addition to those of this server, which come first: of several entries with one name or URI, the caller
-	// has the first. It is called before each list, and when this server has no entry with a requested name or URI; it
-	// may add such an entry. The returned servers need not serve. Entries with [RequireScopes] and directories are left
-	// out. The context is that of a handler, or, for [WhileSubscribed], has the caller only. Personal must be safe for
-	// concurrent use, and should return soon. See [Server.CatalogsChanged].
-	Personal func(ctx context.Context) []*Server
-	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes
-	// to changes of lists; a session does so when its client opens the stream for notifications. The context has the
-	// caller. It ends when the last client of the caller has unsubscribed, or the server shuts down. WhileListening
-	// must return then. It can watch lists of Personal that change elsewhere, and call [Server.CatalogsChanged]. A
-	// server calls it for at most 10,000 callers at a time, and logs a warning if more have subscribed.
-	WhileListening func(ctx context.Context)
-	// PersonalOutdated, if set, is called when another replica has called [Server.CatalogsChanged] for a
-	// caller. Its argument is the [principal.Principal.Key] of the caller. It is empty if messages of other replicas
-	// may be lost: the lists of any caller may have changed then. PersonalOutdated reports whether this replica may
-	// have sent the previous lists to the caller. Its clients are notified again then, because one of them may have
-	// requested the lists here after the first notification and before this call. PersonalOutdated must not block.
-	PersonalOutdated func(caller string) (shown bool)
-
 	// RootsChanged, if set, is called when the client of a session notifies the server that
 	// its roots have changed. The method Peer of [call.From] describes the client. RootsChanged cannot ask the
 	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
@@ -147,14 +127,13 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
-	hooks        link.Hooks
-	rechecks     rechecks
-	instructions atomic.Pointer[string]
-	changes      changes.Broadcaster
-	followers    followers
-	holders      holders
-	tasks        taskFeature
-	replicas     replicas
+	hooks     link.Hooks
+	rechecks  rechecks
+	changes   changes.Broadcaster
+	followers followers
+	holders   holders
+	tasks     taskFeature
+	replicas  replicas
 
 	once     sync.Once
 	core     core

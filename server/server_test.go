@@ -132,16 +132,15 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
 	"Store": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
-	"Icons":        "clients ignore icons with unsafe sources",
-	"Catalog":      "what the server offers",
-	"Catalogs":     "a function",
-	"KeepAlive":    "a negative value disables pings",
-	"ListCache":    "a negative time means stale",
-	"LocalScopes":  "a scope that no tool requires has no effect",
-	"RootsChanged": "a function", "Personal": "a function", "WhileListening": "a function",
-	"PersonalOutdated": "a function",
-	"CallsPerSecond":   "a negative value means no limit",
-	"ListsPerSecond":   "a negative value means no limit",
+	"Icons":          "clients ignore icons with unsafe sources",
+	"Catalog":        "what the server offers",
+	"Catalogs":       "a function",
+	"KeepAlive":      "a negative value disables pings",
+	"ListCache":      "a negative time means stale",
+	"LocalScopes":    "a scope that no tool requires has no effect",
+	"RootsChanged":   "a function",
+	"CallsPerSecond": "a negative value means no limit",
+	"ListsPerSecond": "a negative value means no limit",
 }
 
 func wantWrong(t *testing.T, field string, s *server.Server) {

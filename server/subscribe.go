@@ -70,7 +70,7 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 			offer, err = s.authorizedWatch(ctx, c, uri)
 		}
 		if err == nil {
-			err = s.admitSubscription(ctx, c, uri, offer)
+			err = s.admitSubscription(ctx, uri, offer)
 		}
 		if err != nil { // it need not be for the client
 			s.logger().InfoContext(ctx, "resource omitted from a subscription", "uri", uri, "error", err)
@@ -104,7 +104,7 @@ func (s *Server) subscribe(ctx context.Context, c *rpc.Call) (any, error) {
 	if c.Subscriber == nil {
 		return nil, rpc.MethodNotFound(c)
 	}
-	if err := s.admitSubscription(ctx, c, named.uri, named.offer); err != nil {
+	if err := s.admitSubscription(ctx, named.uri, named.offer); err != nil {
 		return nil, err
 	}
 	if err := c.Subscriber.Subscribe(ctx, named.uri); err != nil {
@@ -160,13 +160,8 @@ func (c *Catalog) watched(uri string, who principal.Principal) (offer *resourceO
 func (s *Server) watchedFor(
 	ctx context.Context, uri string, who principal.Principal,
 ) (offer *resourceOffer, needs []string, err error) {
-	if offer, needs = s.watched(uri, who); offer != nil || !s.hasOthers() || rpc.From(ctx) == nil {
-		return offer, needs, nil
-	}
-	err = s.elsewhere(ctx, func(c *Catalog, unscoped bool) bool {
-		if other, scopes := c.watched(uri, who); other != nil && !(unscoped && len(scopes) > 0) {
-			offer, needs = other, scopes
-		}
+	err = s.lookup(ctx, func(c *Catalog) bool {
+		offer, needs = c.watched(uri, who)
 		return offer != nil
 	})
 	return offer, needs, err
@@ -183,8 +178,8 @@ func (s *Server) authorizedWatch(ctx context.Context, c *rpc.Call, uri string) (
 
 // admitSubscription returns nil if the client may subscribe to a resource with an entry, or without one. The error is
 // for the client.
-func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
-	err := s.checkSubscription(ctx, c, uri, offer)
+func (s *Server) admitSubscription(ctx context.Context, uri string, offer *resourceOffer) error {
+	err := s.checkSubscription(ctx, uri, offer)
 	switch {
 	case errors.Is(err, call.ErrResourceNotFound):
 		return resourceNotFound(uri)
@@ -194,18 +189,11 @@ func (s *Server) admitSubscription(ctx context.Context, c *rpc.Call, uri string,
 	return nil
 }
 
-func (s *Server) checkSubscription(ctx context.Context, c *rpc.Call, uri string, offer *resourceOffer) error {
-	if offer == nil && s.hooks.UnknownSubscription != nil {
-		unknown := s.hooks.UnknownSubscription(ctx, uri)
-		var err error
-		if offer, err = s.authorizedWatch(ctx, c, uri); err != nil {
-			return err
-		}
-		if offer == nil {
-			return unknown
-		}
-	}
-	if offer == nil || offer.admit == nil {
+func (s *Server) checkSubscription(ctx context.Context, uri string, offer *resourceOffer) error {
+	switch {
+	case offer == nil && s.hooks.Closed != nil && s.hooks.Closed():
+		return call.ErrResourceNotFound
+	case offer == nil || offer.admit == nil:
 		return nil
 	}
 	return offer.admit(ctx, uri)

@@ -165,24 +165,17 @@ func (s *Server) buildTasks(stored store.Store) {
 func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMessage, ok bool) {
 	params := jsonrpc.MembersOf(t.Request.Params)
 	raw, _ := params.Get("name")
-	name, who := jsonrpc.Unquote(raw), t.Request.Principal
-	if entry, ok = s.tools.find(name, who); !ok {
-		catalogs, err := s.catalogsOf(subscriberContext(context.Background(), who))
-		if err != nil {
-			s.logger().Warn("cannot find the tool of a task", tasks.LogID(t.ID), "error", err)
-		}
-		for _, c := range catalogs {
-			if entry, ok = c.tools.find(name, who); ok {
-				break
-			}
-		}
+	ctx := subscriberContext(context.Background(), t.Request.Principal)
+	entry, ok, err := findFor(ctx, s, &toolKind, jsonrpc.Unquote(raw))
+	if err != nil {
+		s.logger().Warn("cannot find the tool of a task", tasks.LogID(t.ID), "error", err)
 	}
 	if !ok {
 		return nil, nil, false
 	}
-	arguments, err := argumentsOf(params)
+	arguments, err = argumentsOf(params)
 	if err == nil {
-		entry, arguments, err = s.targetOf(context.Background(), entry, arguments, t.Request.Principal)
+		entry, arguments, err = s.targetOf(ctx, entry, arguments)
 	}
 	return entry, arguments, err == nil
 }

@@ -187,10 +187,6 @@ func (c *Catalog) RemoveTool(name string) bool {
 	return unregister(c, &toolKind, name)
 }
 
-// DeclareTools declares the tools capability while the server has no tools yet. Call it if tools
-// are added only after clients connect. AddTool and RegisterTool declare it, too.
-func (s *Server) DeclareTools() { s.tools.offer() }
-
 // resultOf returns a function that encodes and validates results of type Out. It sets the
 // output schema of tool.
 func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, error), output *schema.Schema,

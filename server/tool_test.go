@@ -382,9 +382,8 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 			for j := range 30 {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
-				s.DeclareTools()
-				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil ||
-					text != "Hello, Ada!" {
+				linked.Declare(&s.Catalog, true, false, false)
+				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}
 				seen := false

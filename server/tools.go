@@ -109,7 +109,7 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, _, ok, err := findFor(ctx, s, &toolKind, name, c.Principal())
+	entry, ok, err := findFor(ctx, s, &toolKind, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 		return entry, entry.scopes, err
 	}
 	called, needs := &calledTool{by: entry}, entry.scopes
-	called.tool, called.arguments, called.err = s.targetOf(ctx, entry, arguments, c.Principal())
+	called.tool, called.arguments, called.err = s.targetOf(ctx, entry, arguments)
 	if called.err == nil {
 		needs = challenge.Union(needs, called.tool.scopes)
 	}

@@ -200,7 +200,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 	var asked atomic.Int32
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	s.DeclareTools()
+	linked.Declare(&s.Catalog, true, false, false)
 	bob := person(t, "bob")
 	l := connectLineAs(t, s, bob)
 	for id := range 5 {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"time"
@@ -115,36 +116,54 @@ type Client[C, Option any] struct {
 	WithoutReconnect func() Option
 }
 
-// Server has methods of a *server.Server.
-type Server[S, Handler, Option any] struct {
+// Server has methods of a *server.Server and of its catalogs.
+type Server[S, Catalog, Handler, ToolOption, Option any] struct {
 	// Hooks returns the functions that s calls. They must be set before s serves.
 	Hooks func(s *S) *Hooks
+	// Declare declares the capabilities of a server even while it has no tools, prompts or resources.
+	Declare func(of *Catalog, tools, prompts, resources bool)
+	// Origin makes Hide of Hooks decide about an entry. An entry without it is not hidden.
+	Origin func(origin any) Option
+	// Tool returns the definition and the origin of a tool that a caller can see, hidden or not; nil if there is none.
+	Tool func(of *Catalog, caller principal.Principal, name string) (tool *mcp.Tool, origin any)
 	// ForwardTool adds a tool of another server, whose schemas need not be valid.
-	ForwardTool func(s *S, tool mcp.Tool, handler Handler, options ...Option) error
+	ForwardTool func(to *Catalog, logger *slog.Logger, tool mcp.Tool, handler Handler, options ...ToolOption) error
 	// RegisterToolCaller adds a tool with which clients call other tools, which target names.
-	RegisterToolCaller func(s *S, tool mcp.Tool, target ToolTarget, options ...Option) error
-	// LookupTool returns the definition of a tool that the caller of ctx can see.
-	LookupTool func(s *S, ctx context.Context, name string) (tool mcp.Tool, ok bool)
-	// UnlistTools leaves tools out of tools/list.
-	UnlistTools func(s *S, names ...string)
+	RegisterToolCaller func(to *Catalog, tool mcp.Tool, target ToolTarget, options ...ToolOption) error
 	// RecheckSubscriptions makes s decide again whether clients may subscribe to resources.
 	RecheckSubscriptions func(s *S)
-	// SetInstructions replaces the instructions of s.
-	SetInstructions func(s *S, text string)
+	// ResourceUpdated notifies the clients of one caller that the contents of a resource have changed.
+	ResourceUpdated func(s *S, caller principal.Principal, uri string)
 }
 
-// Hooks are functions that a server calls, if they are not nil.
+// Hooks are functions that a server calls, if they are not nil. They must be safe for concurrent use, and must not
+// panic. Only Listening may block.
 type Hooks struct {
-	// Hide returns a function that reports what is hidden from a caller, or nil if nothing is. List is the method
-	// of a list, such as tools/list, and name the name, URI or URI template of an entry, which is left out of the
-	// list and of LookupTool. If list is resources/subscribe, name is a URI, and the caller is not notified of its
-	// updates. The caller can still use what is hidden. Lists with a function are computed for each caller. Hide and
-	// the function must be safe for concurrent use and fast, and must not panic. See Server.CatalogsChanged.
-	Hide func(caller principal.Principal) func(list, name string) bool
-	// UnknownSubscription is called when a client wants to subscribe to a URI that the server does not have for its
-	// caller. The server then looks for the URI again, and rejects the subscription with the error if it still does
-	// not have it. It must be safe for concurrent use.
-	UnknownSubscription func(ctx context.Context, uri string) error
+	// Hide returns a function that reports which entries are left out of a list for a caller, by their origin, or nil
+	// if none is. List is the method, such as tools/list. The caller can still use them. A list with a function is
+	// computed for each caller.
+	Hide func(caller principal.Principal, list string) func(origin any) bool
+	// HideUpdate reports whether a caller is not notified of updates of a resource.
+	HideUpdate func(caller principal.Principal, uri string) bool
+	// Uniform means that Server.Catalogs returns catalogs for every caller or for none: a list without them is the same
+	// for all. Completions and tasks are declared when an entry has them.
+	Uniform bool
+	// Instructions returns the instructions of the server. Connected clients keep the former ones.
+	Instructions func() string
+	// Closed reports whether clients cannot subscribe to a URI that the server does not have for their caller.
+	Closed func() bool
+	// Listening is called in a new goroutine when the first client of an authenticated caller subscribes to changes of
+	// lists; a session does so when its client opens the stream for notifications. The context has the caller. It ends
+	// when the last client of the caller has unsubscribed, or the server shuts down. Listening must return then. It can
+	// watch lists that change elsewhere, and call Server.CatalogsChanged. A server calls it for at most 10,000 callers
+	// at a time, and logs a warning if more have subscribed.
+	Listening func(ctx context.Context)
+	// Outdated is called when another replica that shares the Bus has called Server.CatalogsChanged for a caller. Its
+	// argument is the principal.Principal.Key of the caller. It is empty if messages of other replicas may be lost: the
+	// catalogs of any caller may have changed then. Outdated reports whether this replica may have listed the previous
+	// ones for the caller. Its clients are notified again then, because one of them may have requested the lists here
+	// after the first notification and before this call.
+	Outdated func(caller string) (shown bool)
 }
 
 // ToolTarget returns the name and the arguments of a tool for the arguments of one that calls others.

@@ -9,7 +9,7 @@ import (
 
 type contextKey struct{}
 
-// NewContext returns a context that carries c, for tests. Engine.Serve makes the contexts of handlers.
+// NewContext returns a context that carries c before Engine.Serve, which makes the contexts of handlers.
 func NewContext(ctx context.Context, c *Call) context.Context {
 	return &handlerContext{Context: ctx, call: c}
 }

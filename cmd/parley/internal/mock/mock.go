@@ -29,7 +29,8 @@ import (
 )
 
 // linked has the functions of a server that programs do not need.
-var linked = link.Get[link.Server[server.Server, server.ToolHandler, server.ToolOption]]()
+var linked = link.Get[link.Server[
+	server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]()
 
 // Mock is a server whose responses come from a YAML file or a recording. It is safe for concurrent use.
 type Mock struct {
@@ -118,7 +119,7 @@ func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) e
 		}
 		return result, err
 	}
-	return linked.ForwardTool(m.server, tool, handler, options...)
+	return linked.ForwardTool(&m.server.Catalog, m.logger, tool, handler, options...)
 }
 
 func (m *Mock) addResource(r mcp.Resource, s *script) error {

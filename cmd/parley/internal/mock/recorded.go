@@ -39,15 +39,9 @@ func fromRecording(h traffic.Header, entries []traffic.Entry, logger *slog.Logge
 	for _, c := range r.calls {
 		methods[c.method] = true
 	}
-	if methods[mcp.MethodCallTool] || r.capabilities.Tools != nil {
-		m.server.DeclareTools()
-	}
-	if methods[mcp.MethodGetPrompt] || r.capabilities.Prompts != nil {
-		m.server.DeclarePrompts()
-	}
-	if methods[mcp.MethodReadResource] || r.capabilities.Resources != nil {
-		m.server.DeclareResources()
-	}
+	linked.Declare(&m.server.Catalog, methods[mcp.MethodCallTool] || r.capabilities.Tools != nil,
+		methods[mcp.MethodGetPrompt] || r.capabilities.Prompts != nil,
+		methods[mcp.MethodReadResource] || r.capabilities.Resources != nil)
 	for _, tool := range r.tools.entries {
 		support := r.tasks[tool.Name]
 		if tool.Execution != nil && tool.Execution.TaskSupport != mcp.TaskForbidden {

@@ -32,8 +32,8 @@ const (
 	maxShown      = 8192 // callers, for each server
 )
 
-// personal is what a Gateway has of the servers with CallerAuth, which list something else for each caller.
-type personal struct {
+// callers is what a Gateway has of the servers with CallerAuth, which list something else for each caller.
+type callers struct {
 	servers atomic.Pointer[[]callerServer] // in their order; set by Run
 
 	failures loglimit.Limiter // lines about lists that cannot be requested
@@ -43,6 +43,14 @@ type personal struct {
 	shown map[shownKey]uint64 // the version of the lists that a caller has seen last; 0 without a login
 }
 
+// all returns the servers with CallerAuth.
+func (p *callers) all() []callerServer {
+	if servers := p.servers.Load(); servers != nil {
+		return *servers
+	}
+	return nil
+}
+
 // callerServer is a server with CallerAuth.
 type callerServer struct {
 	status host.ServerStatus // with the lists of the operator
@@ -50,10 +58,10 @@ type callerServer struct {
 	login  *callerView       // with the tool to log in
 }
 
-// callerView is a server with lists for some callers. It does not serve.
+// callerView is a catalog for some callers. It does not change.
 type callerView struct {
-	server *server.Server
-	bytes  int // size of the definitions of the tools that need not be listed; see Gateway.ListBudget
+	catalog *server.Catalog
+	bytes   int // size of the definitions of the tools that need not be listed; see Gateway.ListBudget
 }
 
 // viewKey identifies lists. Names that other servers claim, too, are left out, which does not change the version.
@@ -67,41 +75,41 @@ type shownKey struct {
 	scopes, server string
 }
 
-// offerPersonal is server.Server.Personal. Lists and calls wait here for the lists of servers, which others of the
-// same gateway do not need.
-func (g *Gateway) offerPersonal(ctx context.Context) []*server.Server {
+// catalogsOf is server.Server.Catalogs. Lists and calls wait here for the lists of servers, which others of the same
+// gateway do not need.
+func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
 	c := rpc.From(ctx)
 	g.startLazy(ctx, c)
-	servers := g.personal.servers.Load()
-	if servers == nil || len(*servers) == 0 {
-		return nil
-	}
+	servers := g.callers.all()
 	listing := c != nil && isList(c.Method())
-	views := make([][]*callerView, len(*servers))
+	views := make([][]*callerView, len(servers))
 	var waiting sync.WaitGroup
-	for i := range *servers {
-		if s := &(*servers)[i]; g.isNeeded(c, s) {
+	for i := range servers {
+		if s := &servers[i]; g.isNeeded(c, s) {
 			waiting.Go(func() { views[i] = g.viewsOf(ctx, s, listing) })
 		}
 	}
 	waiting.Wait()
-	return g.withinBudget(c, slices.Concat(views...))
+	return g.withinBudget(c, slices.Concat(views...)), nil
 }
 
-// withinBudget returns the servers of views. Of these, a list of tools has the tools for discovery instead of the
-// others if the definitions of all tools are larger than ListBudget.
-func (g *Gateway) withinBudget(c *rpc.Call, views []*callerView) (servers []*server.Server) {
+// withinBudget returns the catalogs of views. A list of tools has the tools for discovery instead if the definitions of
+// all tools are larger than ListBudget.
+func (g *Gateway) withinBudget(c *rpc.Call, views []*callerView) (catalogs []*server.Catalog) {
 	listing := c != nil && c.Method() == mcp.MethodListTools
-	unlisted := listing && g.discovery.exceeds(g.ListBudget, views)
+	search := g.ListBudget != 0
+	if listing {
+		search = g.discovery.exceeds(g.ListBudget, views)
+	}
 	for _, v := range views {
-		if !unlisted || v.bytes == 0 {
-			servers = append(servers, v.server)
+		if !listing || !search || v.bytes == 0 {
+			catalogs = append(catalogs, v.catalog)
 		}
 	}
-	if unlisted || !listing && g.ListBudget != 0 {
-		servers = append(servers, g.discovery.personal)
+	if search {
+		catalogs = append(catalogs, g.discoveryTools())
 	}
-	return servers
+	return catalogs
 }
 
 func isList(method string) bool {
@@ -135,33 +143,38 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	}
 	status, err := upstream.CallerStatus(g.host, ctx, s.status.Name, maxAge)
 	switch {
-	case err == nil && listing:
-		g.show(ctx, s.status.Name, status.Version)
-		return []*callerView{g.viewOf(status)}
 	case err == nil:
+		if g.show(ctx, s.status.Name, status.Version, listing); listing {
+			return []*callerView{g.viewOf(status)}
+		}
 		return []*callerView{g.viewOf(status), s.login}
 	case errors.As(err, new(*call.URLRequiredError)):
-		g.show(ctx, s.status.Name, 0)
+		g.show(ctx, s.status.Name, 0, true)
 		return []*callerView{s.view, s.login}
 	case !errors.Is(err, link.ErrAnonymousCaller):
-		g.personal.failures.Log(ctx, g.logger(), slog.LevelWarn,
+		g.callers.failures.Log(ctx, g.logger(), slog.LevelWarn,
 			"cannot list what a server has for a caller: using the lists without a caller",
 			slog.String("server", s.status.Name), slog.Any("error", err))
 	}
 	return []*callerView{s.view}
 }
 
-// show records which lists a caller sees, and notifies its clients if it saw others before.
-func (g *Gateway) show(ctx context.Context, serverName string, version uint64) {
+// show records which lists a caller sees, and notifies its clients if it saw others before. Without a list, the caller
+// sees others only if it has logged in since.
+func (g *Gateway) show(ctx context.Context, serverName string, version uint64, listing bool) {
 	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
 	if info := auth.FromContext(ctx); info != nil {
 		key.scopes = strings.Join(slices.Sorted(slices.Values(info.Scopes)), " ")
 	} else if rpc.From(ctx) == nil {
 		return // a subscription has no token
 	}
-	p := &g.personal
+	p := &g.callers
 	p.mu.Lock()
 	before, known := p.shown[key]
+	if !listing && (!known || before != 0) {
+		p.mu.Unlock()
+		return
+	}
 	if p.shown == nil {
 		p.shown = make(map[shownKey]uint64)
 	}
@@ -178,18 +191,18 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64) {
 	}
 }
 
-// viewOf returns a server with the lists of a status. Callers with the same lists share it.
+// viewOf returns a catalog with the lists of a status. Callers with the same lists share it.
 func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	status = g.Toolset.filter(status)
 	key := viewKey{status.Version, len(status.Tools), len(status.Prompts)}
-	p := &g.personal
+	p := &g.callers
 	p.mu.Lock()
 	known := p.views[key]
 	p.mu.Unlock()
 	if known != nil {
 		return known
 	}
-	view := g.newView(status)
+	view := g.newCallerView(status, false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.views == nil {
@@ -205,46 +218,19 @@ func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	return view
 }
 
-// newView returns the view of the lists of one status.
-func (g *Gateway) newView(status host.ServerStatus) *callerView {
-	v := &Gateway{
-		Timeout: g.Timeout, ListBudget: g.ListBudget, Logger: g.Logger, host: g.host,
-		server: &server.Server{Logger: g.logger()}, main: g,
-		options: g.options, servers: []string{status.Name},
-		capabilities: map[string]mcp.ServerCapabilities{status.Name: status.Server.Capabilities},
-	}
-	v.init()
-	downstream.Hooks(v.server).Hide = v.hide
-	v.prompts.set(v.logger(), status.Name, status.Prompts)
-	v.resources.set(v.logger(), status.Name, status.Resources)
-	v.templates.set(v.logger(), status.Name, status.Templates)
-	v.tools.set(v.logger(), status.Name, status.Tools)
-	for _, e := range v.prompts.byServer[status.Name] {
-		e.want = e.entry.Name
-	}
-	for _, e := range v.resources.byServer[status.Name] {
-		e.want = prefixOf(status.Name) + e.key
-	}
-	for _, e := range v.templates.byServer[status.Name] {
-		e.want = prefixOf(status.Name) + e.key
-	}
-	for _, e := range v.tools.byServer[status.Name] {
-		e.want = e.entry.Name
-	}
-	v.prompts.apply(v.servers)
-	v.resources.apply(v.servers)
-	v.templates.apply(v.servers)
-	v.referToUIs()
-	v.tools.apply(v.servers)
-	return &callerView{v.server, sizeOf(v.tools.byServer[status.Name]).Bytes}
+// newCallerView returns a catalog with the lists of one status: those of some callers, or those of the operator, for
+// callers without a login.
+func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *callerView {
+	v := g.newView(new(server.Catalog))
+	v.ofCallers, v.withoutLogin = true, withoutLogin
+	v.set(&status)
+	v.apply([]string{status.Name})
+	return &callerView{v.catalog, sizeOf(v.tools.byServer[status.Name]).Bytes}
 }
 
 // setCallerServer updates or adds a server with CallerAuth, or removes a server that has none.
 func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
-	var before, now []callerServer
-	if p := g.personal.servers.Load(); p != nil {
-		before = *p
-	}
+	before, now := g.callers.all(), []callerServer(nil)
 	i := slices.IndexFunc(before, func(s callerServer) bool { return s.status.Name == status.Name })
 	isPresent := status.Config.CallerAuth != nil && status.State != host.Removed
 	if i < 0 && !isPresent {
@@ -260,12 +246,12 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 	case same:
 		now = append(now, callerServer{status, before[i].view, before[i].login})
 	case isPresent:
-		now = append(now, callerServer{status, g.newView(status), g.newLogin(status)})
+		now = append(now, callerServer{status, g.newCallerView(status, true), g.newLogin(status)})
 	}
 	slices.SortStableFunc(now, func(a, b callerServer) int {
 		return slices.Index(order, a.status.Name) - slices.Index(order, b.status.Name)
 	})
-	g.personal.servers.Store(&now)
+	g.callers.servers.Store(&now)
 	if !same {
 		g.server.CatalogsChanged()
 	}
@@ -273,7 +259,8 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 
 func sameLists(a, b *host.ServerStatus) bool {
 	return configs.Prefix(a.Config) == configs.Prefix(b.Config) &&
-		reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) && reflect.DeepEqual(a.Tools, b.Tools) &&
+		reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) &&
+		reflect.DeepEqual(a.Tools, b.Tools) &&
 		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) &&
 		reflect.DeepEqual(a.Templates, b.Templates)
 }
@@ -281,18 +268,18 @@ func sameLists(a, b *host.ServerStatus) bool {
 // loginTool is the name of the tool with which a caller logs in to a server, after the prefix of the server.
 const loginTool = "login"
 
-// newLogin returns a server with the tool to log in to the server of a status.
+// newLogin returns a catalog with the tool to log in to the server of a status.
 func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
-	s := &server.Server{Logger: g.logger()}
+	login := &callerView{catalog: new(server.Catalog)}
 	if !g.Toolset.mayHave(&status) {
-		return &callerView{server: s}
+		return login
 	}
 	prefix := configs.Prefix(status.Config)
 	if prefix == "" {
 		prefix = status.Name + "__"
 	}
 	name := status.Name
-	err := s.RegisterTool(mcp.Tool{
+	err := login.catalog.RegisterTool(mcp.Tool{
 		Name: prefix + loginTool, Title: "Log in to " + name,
 		Description: "Log the user in to the server " + name +
 			", which has more tools, prompts or resources after a login. The user opens a web page for it.",
@@ -302,7 +289,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		if err != nil {
 			return nil, g.toolError(ctx, name, err)
 		}
-		g.show(ctx, name, now.Version)
+		g.show(ctx, name, now.Version, true)
 		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have "+
 			"what it offers to the user: %d tools.", name, len(now.Tools))
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
@@ -310,31 +297,16 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	if err != nil {
 		g.logger().Warn("tool to log in not registered", "server", name, "error", err)
 	}
-	return &callerView{server: s}
+	return login
 }
 
-// afterLogin calls a tool for a caller. If the caller has logged in meanwhile, its lists may have changed.
-func (g *Gateway) afterLogin(serverName string, call server.ToolHandler) server.ToolHandler {
+// afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in meanwhile.
+func (g *Gateway) afterLogin(call server.ToolHandler) server.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		result, err := call(ctx, arguments)
-		if err == nil && g.isWithoutLogin(ctx, serverName) {
-			g.show(ctx, serverName, loggedIn)
+		if err == nil {
+			g.server.CatalogsChanged(server.PrincipalOf(ctx))
 		}
 		return result, err
 	}
-}
-
-// loggedIn is the version of lists that are not known yet.
-const loggedIn = math.MaxUint64
-
-// isWithoutLogin reports whether a caller saw the lists without a login last.
-func (g *Gateway) isWithoutLogin(ctx context.Context, serverName string) bool {
-	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
-	if info := auth.FromContext(ctx); info != nil {
-		key.scopes = strings.Join(slices.Sorted(slices.Values(info.Scopes)), " ")
-	}
-	g.personal.mu.Lock()
-	defer g.personal.mu.Unlock()
-	version, known := g.personal.shown[key]
-	return known && version == 0
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
@@ -21,10 +20,9 @@ import (
 // addCaller adds the tool "do", which calls the tool of its argument name.
 func addCaller(t *testing.T, s *server.Server) {
 	t.Helper()
-	err := linked.RegisterToolCaller(s, mcp.Tool{
-		Name: "do",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},` +
-			`"required":["name"]}`),
+	err := linked.RegisterToolCaller(&s.Catalog, mcp.Tool{
+		Name:        "do",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},"required":["name"]}`),
 	}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
 		name, _ := jsonrpc.Get(arguments, "name")
 		inner, _ := jsonrpc.Get(arguments, "arguments")
@@ -47,11 +45,11 @@ func toolNames(t *testing.T, c *client.Client) string {
 	return strings.Join(names, " ")
 }
 
-func TestUnlistedToolsCanBeCalled(t *testing.T) {
+func TestHiddenToolsCanBeCalled(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
 		s := &server.Server{}
-		linked.UnlistTools(s, "greet", "other")
-		server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
+		hide(s, "hidden")
+		server.AddTool(s, mcp.Tool{Name: "greet"}, greet, linked.Origin("hidden"))
 		server.AddTool(s, mcp.Tool{Name: "listed"}, greet)
 		addCaller(t, s)
 		return s
@@ -69,31 +67,6 @@ func TestUnlistedToolsCanBeCalled(t *testing.T) {
 			t.Errorf("through another tool: %q, %v", called, err)
 		}
 	})
-}
-
-func TestChangesOfUnlistedToolsAreNotified(t *testing.T) {
-	s := &server.Server{}
-	server.AddTool(s, mcp.Tool{Name: "a"}, greet)
-	server.AddTool(s, mcp.Tool{Name: "b"}, greet)
-	c := mcptest.Dial(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	want, next := "a b", [][]string{{"a"}, {"b"}, nil}
-	wants := []string{"b", "a", "a b"}
-	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := toolNames(t, c); got != want {
-			t.Fatalf("listed %q, want %q", got, want)
-		}
-		if len(next) == 0 {
-			return
-		}
-		linked.UnlistTools(s, next[0]...)
-		want, wants, next = wants[0], wants[1:], next[1:]
-	}
-	t.Errorf("the client was not notified that the list is %q", want)
 }
 
 // The tool that is called decides about arguments, results, errors, scopes and visibility, not the tool that
@@ -149,10 +122,10 @@ func TestToolsAreFoundForTheirCaller(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet,
 		server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
 	server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, _ struct{}) (string, error) {
-		tool, ok := linked.LookupTool(s, ctx, "hidden")
-		return fmt.Sprint(tool.Description, ok), nil
+		tool, _ := linked.Tool(&s.Catalog, server.PrincipalOf(ctx), "hidden")
+		return fmt.Sprint(tool != nil && tool.Description == "found"), nil
 	})
-	for who, want := range map[principal.Principal]string{ada: "foundtrue", principal.Local: "false"} {
+	for who, want := range map[principal.Principal]string{ada: "true", principal.Local: "false"} {
 		if got := connectLineAs(t, s, who).callTool(`"name":"find"`); got.text != want {
 			t.Errorf("%v: %+v, want %s", who, got, want)
 		}
@@ -208,12 +181,9 @@ func TestToolCallersAreChecked(t *testing.T) {
 	target := func(json.RawMessage) (string, json.RawMessage, error) { return "", nil, auth.Require(t.Context(), "a") }
 	var s server.Server
 	for want, err := range map[string]error{
-		"target must not be nil": linked.RegisterToolCaller(&s,
-			mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
-		"input schema": linked.RegisterToolCaller(&s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)},
-			target),
-		"1 to 128": linked.RegisterToolCaller(&s,
-			mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
+		"target must not be nil": linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
+		"input schema":           linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
+		"1 to 128":               linked.RegisterToolCaller(&s.Catalog, mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

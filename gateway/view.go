@@ -1,0 +1,248 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+)
+
+// maxTemplates bounds the resource templates of one server, because each read of a resource
+// may be compared with all of them.
+const maxTemplates = 1000
+
+// view registers entries of servers with a catalog: those for all callers with the catalog of the gateway's server,
+// and those that a server with CallerAuth lists for some callers with a catalog of their own.
+type view struct {
+	*Gateway
+	catalog      *server.Catalog
+	ofCallers    bool                              // resources have a prefix, and updates are for one caller
+	withoutLogin bool                              // a caller whose call succeeds has logged in
+	capabilities map[string]mcp.ServerCapabilities // by server
+
+	tools     registrations[host.Merged[mcp.Tool]]
+	prompts   registrations[host.Merged[mcp.Prompt]]
+	resources registrations[mcp.Resource]
+	templates registrations[mcp.ResourceTemplate]
+}
+
+func (g *Gateway) newView(catalog *server.Catalog) *view {
+	v := &view{Gateway: g, catalog: catalog, capabilities: make(map[string]mcp.ServerCapabilities)}
+	v.tools = registrations[host.Merged[mcp.Tool]]{
+		kind: "tool", key: func(t *host.Merged[mcp.Tool]) string { return t.Name },
+		register: v.registerTool, unregister: catalog.RemoveTool,
+	}
+	v.prompts = registrations[host.Merged[mcp.Prompt]]{
+		kind: "prompt", key: func(p *host.Merged[mcp.Prompt]) string { return p.Name },
+		register: v.registerPrompt, unregister: catalog.RemovePrompt,
+	}
+	v.resources = registrations[mcp.Resource]{
+		kind: "resource", key: func(r *mcp.Resource) string { return r.URI },
+		register: v.registerResource, unregister: catalog.RemoveResource,
+	}
+	v.templates = registrations[mcp.ResourceTemplate]{
+		kind: "template", most: maxTemplates, key: func(t *mcp.ResourceTemplate) string { return t.URITemplate },
+		register: v.registerTemplate, unregister: catalog.RemoveTemplate,
+	}
+	return v
+}
+
+// set replaces the lists of a server.
+func (v *view) set(status *host.ServerStatus) {
+	v.capabilities[status.Name] = status.Server.Capabilities
+	prefix := ""
+	if v.ofCallers {
+		prefix = prefixOf(status.Name)
+	}
+	v.tools.set(v.logger(), status.Name, "", status.Tools)
+	v.prompts.set(v.logger(), status.Name, "", status.Prompts)
+	v.resources.set(v.logger(), status.Name, prefix, status.Resources)
+	v.templates.set(v.logger(), status.Name, prefix, status.Templates)
+}
+
+// apply registers the entries of servers under the names that they are to have.
+func (v *view) apply(servers []string) {
+	v.prompts.apply(servers)
+	v.resources.apply(servers)
+	v.templates.apply(servers)
+	v.referToUIs(servers)
+	v.tools.apply(servers)
+}
+
+// forget deletes what remains of a server without registrations.
+func (v *view) forget(name string) {
+	delete(v.capabilities, name)
+	v.tools.forget(name)
+	v.prompts.forget(name)
+	v.resources.forget(name)
+	v.templates.forget(name)
+}
+
+// registerTool registers a tool and returns its name, or "" if it cannot be registered.
+func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) string {
+	logger := v.logger().With("server", serverName, "tool", t.Definition.Name)
+	tool := t.Definition
+	if v.isDiscovery(name) {
+		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix",
+			"name", name)
+		return ""
+	}
+	tool.Name = name
+	tool.Execution = nil
+	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
+	options := []server.ToolOption{server.Parked(), downstream.Origin(&host.Request{
+		Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
+		Tool: &t.Definition,
+	})}
+	if v.runsTasks(serverName, &t.Definition) {
+		options = append(options, server.AsTask(asTask))
+	}
+	handler := v.forward(serverName, t.Definition.Name)
+	if v.withoutLogin {
+		handler = v.afterLogin(handler)
+	}
+	if err := downstream.ForwardTool(v.catalog, logger, tool, handler, options...); err != nil {
+		logger.Warn("tool not registered", "error", err)
+		return ""
+	}
+	return name
+}
+
+// registerPrompt registers a prompt and returns its name, or "" if it cannot be
+// registered.
+func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt]) string {
+	logger := v.logger().With("server", serverName, "prompt", p.Definition.Name)
+	upstreamName := p.Definition.Name
+	prompt := p.Definition
+	prompt.Name = name
+	prompt.Meta = revision.ForwardableMeta(prompt.Meta)
+	prompt.Arguments = usable(logger, prompt.Arguments)
+	err := v.catalog.RegisterPrompt(prompt, func(
+		ctx context.Context, arguments map[string]string,
+	) (*mcp.GetPromptResult, error) {
+		result, err := v.host.GetPrompt(ctx, serverName, upstreamName, arguments,
+			callOptions(ctx, v.options().content)...)
+		if err != nil {
+			return nil, v.protocolError(ctx, serverName, err)
+		}
+		strip(&result.ResultBase)
+		for _, m := range result.Messages {
+			v.routes.Load().rewrite(serverName, m.Content)
+		}
+		return result, nil
+	}, downstream.Origin(&host.Request{
+		Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName,
+	}))
+	if err != nil {
+		logger.Warn("prompt not registered", "error", err)
+		return ""
+	}
+	for _, a := range prompt.Arguments {
+		v.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name},
+			mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
+	}
+	return name
+}
+
+// usable returns the arguments of a prompt without those that have no name, or the name of another one.
+func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument {
+	seen := map[string]bool{"": true}
+	return slices.DeleteFunc(slices.Clone(all), func(a mcp.PromptArgument) bool {
+		again := seen[a.Name]
+		if seen[a.Name] = true; again {
+			logger.Warn("argument of a prompt ignored: its name must be unique and not empty", "argument", a.Name)
+		}
+		return again
+	})
+}
+
+// registerCompleter forwards completion requests for an argument. registered is the
+// reference at the gateway, upstream the reference at the server.
+func (v *view) registerCompleter(serverName string, registered, upstream mcp.CompleteReference, argument string) {
+	// The prompt or template works without completion, so the error is ignored.
+	_ = v.catalog.RegisterCompletion(registered, argument, func(
+		ctx context.Context, value string, arguments map[string]string,
+	) (*mcp.Completion, error) {
+		params := mcp.CompleteParams{Ref: upstream, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
+		if len(arguments) > 0 {
+			params.Context = &mcp.CompleteContext{Arguments: arguments}
+		}
+		completion, err := v.host.Complete(ctx, serverName, params)
+		if err != nil {
+			return nil, v.protocolError(ctx, serverName, err)
+		}
+		return completion, nil
+	})
+}
+
+// registerResource registers a resource and returns its URI at the gateway, or "" if it
+// cannot be registered.
+func (v *view) registerResource(serverName, want string, r *mcp.Resource) string {
+	return v.registerURI(serverName, r.URI, want, func(uri, prefix string, options ...server.ResourceOption) error {
+		resource := *r
+		resource.URI = uri
+		resource.Name = cmp.Or(r.Name, r.URI)
+		resource.Meta = revision.ForwardableMeta(r.Meta)
+		return v.catalog.RegisterResource(resource, v.read(serverName, prefix), options...)
+	})
+}
+
+// registerTemplate registers a template and returns its URI template at the gateway, or
+// "" if it cannot be registered.
+func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate) string {
+	return v.registerURI(serverName, t.URITemplate, want, func(
+		uri, prefix string, options ...server.ResourceOption,
+	) error {
+		template := *t
+		template.URITemplate = uri
+		template.Name = cmp.Or(t.Name, t.URITemplate)
+		template.Meta = revision.ForwardableMeta(t.Meta)
+		err := v.catalog.RegisterTemplate(template, v.readUnlisted(serverName, prefix), options...)
+		if err == nil {
+			for _, variable := range variables(t.URITemplate) {
+				v.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
+					mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
+			}
+		}
+		return err
+	})
+}
+
+// registerURI registers the wanted URI and returns it. If it cannot be registered, for
+// example because the program has registered it, registerURI tries the URI with the name
+// of the server as prefix.
+func (v *view) registerURI(
+	serverName, uri, want string, register func(uri, prefix string, options ...server.ResourceOption) error,
+) string {
+	logger := v.logger().With("server", serverName)
+	prefix := prefixOf(serverName)
+	try := func(prefix string) error {
+		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),
+			downstream.Origin(&host.Request{
+				Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
+			}))
+	}
+	if want == uri {
+		err := try("")
+		if err == nil {
+			return uri
+		}
+		logger = logger.With("error", err)
+	}
+	if err := try(prefix); err != nil {
+		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
+		return ""
+	}
+	if !v.ofCallers { // else resources always have a prefix
+		if want != uri {
+			logger = logger.With("reason", "another server has the URI, or may have it")
+		}
+		logger.Warn("resource renamed", "uri", prefix+uri)
+	}
+	return prefix + uri
+}
