@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +53,20 @@ func (token withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+string(token))
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// withStatus is withToken, and remembers whether a response had the status 403.
+type withStatus struct {
+	withToken
+	forbidden atomic.Bool
+}
+
+func (w *withStatus) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.withToken.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusForbidden {
+		w.forbidden.Store(true)
+	}
+	return response, err
 }
 
 // forCallers runs f for every revision over HTTP and over a byte stream. dial connects a client of a caller.
@@ -430,11 +445,15 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 	defer s.Shutdown(context.Background())
 	for _, revision := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for token, granted := range map[string]bool{"ada": false, "ada.read": false, "bob.read.write": true} {
+			wire := &withStatus{withToken: withToken(token)}
 			c := dialed(t, client.URL(endpoint.URL), func(d *client.Dialer) {
 				d.Revision = revision
-				d.HTTPClient = &http.Client{Transport: withToken(token)}
+				d.HTTPClient = &http.Client{Transport: wire}
 			})
 			_, tool := c.CallTool(t.Context(), "a", nil)
+			if wire.forbidden.Load() == granted {
+				t.Errorf("%s, %s: got status 403: %v", revision, token, granted)
+			}
 			_, prompt := c.GetPrompt(t.Context(), "a", nil)
 			_, resource := c.ReadResource(t.Context(), "x:a")
 			_, template := c.ReadResource(t.Context(), "x:a/1")
@@ -445,7 +464,7 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 			for way, err := range map[string]error{"tool": tool, "prompt": prompt, "resource": resource,
 				"template":   template,
 				"completion": completion} {
-				if (err == nil) != granted || err != nil && !strings.Contains(fmt.Sprint(err), "scope") {
+				if (err == nil) != granted || err != nil && !regexp.MustCompile("scope|403").MatchString(err.Error()) {
 					t.Errorf("%s, %s of %s: %v", revision, way, token, err)
 				}
 			}
