@@ -219,7 +219,7 @@ func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate
 func (v *view) registerURI(
 	serverName, uri, want string, register func(uri, prefix string, options ...server.ResourceOption) error,
 ) string {
-	logger := v.logger().With("server", serverName)
+	logger := v.logger().With("server", serverName, "resource", uri)
 	prefix := prefixOf(serverName)
 	try := func(prefix string) error {
 		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),

@@ -23,8 +23,8 @@ var apiBudgets = map[string]int{
 	"client":  150,
 	"gateway": 21,
 	"host":    207, // 130
-	"server":  158, // 130
-	"store":   82,  // 50
+	"server":  149, // 130
+	"store":   50,
 }
 
 // TestAPIIsRecorded compares the exported API of each public package with its file in api. A deliberate change updates

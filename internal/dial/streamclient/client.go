@@ -50,8 +50,8 @@ func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	case errors.Is(err, transport.ErrClosed):
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
-	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
+	case ctx.Err() != nil: // the cause may be that the connection is lost
+		err = fmt.Errorf("%w: %w", call.ErrNotSent, context.Cause(ctx))
 	}
 	return err
 }

@@ -144,6 +144,17 @@ func (brokenConn) Write(context.Context, []byte) error {
 	return &transport.WriteError{Err: errors.New("broken pipe")}
 }
 
+// The connection can be lost while a request is sent: its context ends, and its error is the cause.
+func TestUnsentMessagesHaveTheCause(t *testing.T) {
+	c, _, _ := newClient(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(call.ErrConnectionLost)
+	err := c.Send(ctx, &outbound.Outgoing{Message: []byte("{}")})
+	if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, call.ErrConnectionLost) {
+		t.Errorf("got %v, want the cause of the end of the context", err)
+	}
+}
+
 func TestSendReportsUnsentMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := newClient(t)
