@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -63,10 +64,7 @@ func start(t *testing.T, d *client.Dialer, options transport.CommandOptions) *cl
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := d.Dial(ctx, &client.CommandTarget{CommandOptions: options})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(ctx, &client.CommandTarget{CommandOptions: options}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -77,14 +75,8 @@ func startExample(t *testing.T, name string, args ...string) *client.Client {
 }
 
 func TestEveryExampleIsListedAndTested(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("examples_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must.Get(os.ReadFile("README.md"))(t)
+	source := must.Get(os.ReadFile("examples_test.go"))(t)
 	programs, err := filepath.Glob("*/main.go")
 	if err != nil || len(programs) < 10 {
 		t.Fatalf("programs %v, %v", programs, err)
@@ -122,13 +114,8 @@ func TestGreet(t *testing.T) {
 func overHTTP(t *testing.T, name, addressFlag string) (url string, stop func() string) {
 	t.Helper()
 	cmd := exec.Command(binary(name), addressFlag, "127.0.0.1:0")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := must.Get(cmd.StderrPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewReader(stderr)
 	first, err := lines.ReadString('\n')
@@ -154,10 +141,7 @@ func overHTTP(t *testing.T, name, addressFlag string) (url string, stop func() s
 func TestHelloOverHTTP(t *testing.T) {
 	t.Setenv("PORT", "0")
 	url, _ := overHTTP(t, "hellohttp", "-addr")
-	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
 	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"Name": "Ada"})
 	if err != nil || text != "Hello, Ada!" {
 		t.Errorf("%q, %v", text, err)
@@ -171,13 +155,8 @@ func TestAuthorized(t *testing.T) {
 	t.Setenv("REPORT_SECRET", secret)
 	url, stop := overHTTP(t, "authorized", "-addr")
 	cmd := exec.CommandContext(t.Context(), binary("login"), "-print-url", url)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	var printed []string
 	browser := devissuer.Browser{User: "ada"}
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
@@ -214,10 +193,7 @@ func TestAPIKeys(t *testing.T) {
 		return client.Dial(t.Context(), &client.HTTPTarget{URL: url,
 			Header: http.Header{"Authorization": {"Bearer " + key}}})
 	}
-	c, err := dial(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(dial(key))(t)
 	defer c.Close()
 	if who, err := client.CallTool[string](t.Context(), c, "whoami", nil); err != nil || who != "ada" {
 		t.Errorf("%q, %v", who, err)
@@ -234,10 +210,7 @@ func TestAPIKeys(t *testing.T) {
 
 func TestRegion(t *testing.T) {
 	url, stop := overHTTP(t, "region", "-addr")
-	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
 	for _, err := range c.Tools(t.Context()) { // the list says which argument to mirror
 		if err != nil {
 			t.Fatal(err)
@@ -330,9 +303,7 @@ func TestOrder(t *testing.T) {
 
 func TestLibrary(t *testing.T) {
 	books := t.TempDir()
-	if err := os.WriteFile(filepath.Join(books, "a book.txt"), []byte("Once upon a time."), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(books, "a book.txt"), []byte("Once upon a time."), 0o600))
 	c := startExample(t, "library", books)
 	var listed []string
 	for resource, err := range c.Resources(t.Context()) {
@@ -365,10 +336,7 @@ func TestLibrary(t *testing.T) {
 
 func TestPrompts(t *testing.T) {
 	c := startExample(t, "prompts")
-	prompt, err := c.GetPrompt(t.Context(), "review", map[string]string{"language": "go", "reviewer": "Greta"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	prompt := must.Get(c.GetPrompt(t.Context(), "review", map[string]string{"language": "go", "reviewer": "Greta"}))(t)
 	text := prompt.Messages[0].Content.(*mcp.TextContent).Text
 	if text != "Review the following go code in the style of Greta." {
 		t.Errorf("%q", text)
@@ -401,9 +369,7 @@ func TestLogging(t *testing.T) {
 		toClient(string(m.Level) + string(m.Data))
 	}}
 	c := start(t, d, transport.CommandOptions{Path: binary("logging"), Stderr: keep(&operator)})
-	if err := c.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelWarning))
 	text, err := client.CallTool[string](t.Context(), c, "fetch", map[string]string{"item": "wine"})
 	if err != nil || text != "Here is the wine." {
 		t.Errorf("%q, %v", text, err)
@@ -559,9 +525,7 @@ func TestSummary(t *testing.T) {
 
 func TestRoots(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a"), nil, 0o600))
 	d := &client.Dialer{Roots: func(context.Context) ([]mcp.Root, error) {
 		return []mcp.Root{{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String(), Name: "work"}}, nil
 	}}

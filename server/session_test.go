@@ -102,7 +102,7 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 	}
 }
 
-// Rules T21, T23: a long call sends a comment every 15 seconds, or at the interval of Server.KeepAlive, and then the
+// Rules T21, T23: a long call sends a comment every 15 seconds, or at the interval of Limits.KeepAlive, and then the
 // result.
 func TestALongCallIsKeptAlive(t *testing.T) {
 	for interval, comments := range map[time.Duration]int{0: 3, 9 * time.Second: 5} {
