@@ -41,6 +41,18 @@ func (c *Catalog) catalog() *Catalog { return c }
 
 // attach makes s serve c: its clients are notified of changes, and it logs what cannot be checked.
 func (c *Catalog) attach(s *Server) {
+	if c.completes.Load() {
+		s.completes.Store(true)
+	}
+	if c.runsTasks.Load() {
+		s.runsTasks.Store(true)
+	}
+	if c.follows.Load() {
+		s.follows.Store(true)
+	}
+	if c.scoped() {
+		s.scopes.Store(true)
+	}
 	is := func(p weak.Pointer[Server]) bool { return p.Value() == s }
 	c.attached.RLock()
 	known := slices.ContainsFunc(c.servers, is)
@@ -52,15 +64,6 @@ func (c *Catalog) attach(s *Server) {
 	c.servers = slices.DeleteFunc(c.servers, func(p weak.Pointer[Server]) bool { return p.Value() == nil || is(p) })
 	c.servers = append(c.servers, weak.Make(s))
 	c.attached.Unlock()
-	if c.completes.Load() {
-		s.completes.Store(true)
-	}
-	if c.runsTasks.Load() {
-		s.runsTasks.Store(true)
-	}
-	if c.follows.Load() {
-		s.follows.Store(true)
-	}
 	for _, e := range c.tools.snapshot().entries {
 		e.logUnchecked(s.logger())
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -450,6 +451,9 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 				d.Revision = revision
 				d.HTTPClient = &http.Client{Transport: wire}
 			})
+			for _, err := range c.Tools(t.Context()) { // the server knows the catalog after that
+				must.Check(t, err)
+			}
 			_, tool := c.CallTool(t.Context(), "a", nil)
 			if wire.forbidden.Load() == granted {
 				t.Errorf("%s, %s: got status 403: %v", revision, token, granted)

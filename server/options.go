@@ -267,9 +267,8 @@ func (r requireScopes) ofPrompt(e *promptEntry)     { r.of(&e.offer) }
 func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
 
 // scoped reports whether any entry requires scopes.
-func (s *Server) scoped() bool {
-	return s.Auth != nil && s.Catalogs != nil || // their entries are known with the call
-		s.tools.scoped.Load() || s.prompts.scoped.Load() || s.resources.scoped.Load() || s.templates.scoped.Load()
+func (c *Catalog) scoped() bool {
+	return c.tools.scoped.Load() || c.prompts.scoped.Load() || c.resources.scoped.Load() || c.templates.scoped.Load()
 }
 
 // warnOfScopes logs once that no caller over HTTP can have the required scopes.

@@ -71,7 +71,7 @@ func (f *features) Handles(method string) bool {
 }
 
 // Scoped implements rpc.Feature.
-func (f *features) Scoped() bool { return f.server.scoped() }
+func (f *features) Scoped() bool { return f.server.scoped() || f.server.scopes.Load() }
 
 // Resolve implements rpc.Feature.
 func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, needs []string, err error) {
