@@ -88,8 +88,9 @@ type ServerStatus struct {
 	// Retry is the time of the next attempt to start a server that is down.
 	Retry time.Time
 
-	// Config is the configuration of the server, of which Tools and Prompts are named and selected. With a CallerAuth,
-	// the lists for a caller can differ. It must not be modified. If State is Removed, it has a Name only.
+	// Config is the configuration of the server. Its selections decide which tools and prompts are in the lists below,
+	// and their names. With CallerAuth the lists of a caller can differ. Config must not be modified. If State is
+	// Removed, it has a Name only.
 	Config *ServerConfig
 
 	// The following fields have their values of the last time the server was ready.

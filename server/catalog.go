@@ -39,7 +39,8 @@ type Registrar interface{ catalog() *Catalog }
 
 func (c *Catalog) catalog() *Catalog { return c }
 
-// attach makes s serve c: its clients are notified of changes, and it logs what cannot be checked.
+// attach makes s serve c: its clients are notified of changes, and it logs what cannot be checked. It is called for
+// each list, so that s learns what was added to c since.
 func (c *Catalog) attach(s *Server) {
 	if c.completes.Load() {
 		s.completes.Store(true)
