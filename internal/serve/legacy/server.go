@@ -47,9 +47,9 @@ type Session struct {
 	deferred      deferredNotifications
 	received      atomic.Uint64  // number of messages received
 	lastPing      atomic.Int64   // the id of the last ping; 0: none
-	pings         atomic.Int32   // of the client, being served
 	stored        *StoredSession // nil unless the session is stored
-	initialized   bool
+	pings         atomic.Int32   // of the client, being served
+	initialized   bool           // here, a Session needs 640 bytes with its header, a size class of the allocator
 }
 
 // NewSession returns a session that expects its handshake. For an anonymous client, set Address
