@@ -14,4 +14,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require golang.org/x/text v0.14.0 // indirect
+require (
+	go.yaml.in/yaml/v3 v3.0.5
+	golang.org/x/text v0.14.0 // indirect
+)

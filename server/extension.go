@@ -17,9 +17,9 @@ import (
 
 // Extension is an extension of the protocol that a server supports (2026-07-28,
 // basic/versioning, Extension Negotiation). The server declares it in its capabilities, and in
-// sessions as an experimental capability, too. Only clients that declare the extension can use
-// its methods. They declare it with each request in 2026-07-28, and in the handshake of a
-// session.
+// sessions as an experimental capability, too. Without AnyClient, only clients that declare the
+// extension can use its methods. They declare it with each request in 2026-07-28, and in the
+// handshake of a session.
 type Extension struct {
 	// ID names the extension, with a prefix of its author's domain: "com.example/jobs". See
 	// [mcp.CheckExtensionID].
@@ -27,6 +27,8 @@ type Extension struct {
 	// Settings are sent to clients with the declaration. They must encode to a JSON object;
 	// nil means an empty object.
 	Settings any
+	// AnyClient means that clients need not declare the extension, because it defines nothing for them to support.
+	AnyClient bool
 	// Requests are the handlers of the extension's requests, by method. A method must not
 	// belong to the protocol. An official extension may use the methods that the protocol
 	// defines for it.
@@ -103,7 +105,7 @@ func (x *extensions) add(e Extension) error {
 		if revision.IsNotification(method) {
 			return fmt.Errorf("%s: the name of a request must not begin with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, func(ctx context.Context, c *rpc.Call) (any, error) {
+		handlers[method] = ofExtension(e, func(ctx context.Context, c *rpc.Call) (any, error) {
 			result, err := handle(ctx, c.Params().Raw())
 			if err != nil {
 				return nil, err
@@ -121,7 +123,7 @@ func (x *extensions) add(e Extension) error {
 		if !revision.IsNotification(method) {
 			return fmt.Errorf("%s: the name of a notification must begin with %s", method, revision.NotificationPrefix)
 		}
-		handlers[method] = ofExtension(e.ID, func(ctx context.Context, c *rpc.Call) (any, error) {
+		handlers[method] = ofExtension(e, func(ctx context.Context, c *rpc.Call) (any, error) {
 			handle(ctx, c.Params().Raw())
 			return &mcp.EmptyResult{}, nil
 		})
@@ -158,9 +160,13 @@ func (x *extensions) remove(id string) bool {
 	return true
 }
 
-// ofExtension restricts a handler to clients that have declared its extension. In a session the
-// method does not exist for other clients; 2026-07-28 has an error for them.
-func ofExtension(id string, handle rpc.Handler) extensionHandler {
+// ofExtension restricts a handler to clients that have declared its extension, unless it is for any client. In a
+// session the method does not exist for other clients; 2026-07-28 has an error for them.
+func ofExtension(e Extension, handle rpc.Handler) extensionHandler {
+	if e.AnyClient {
+		return extensionHandler{e.ID, handle}
+	}
+	id := e.ID
 	return extensionHandler{id, func(ctx context.Context, c *rpc.Call) (any, error) {
 		_, declared := c.Extension(id)
 		switch {

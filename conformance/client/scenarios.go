@@ -25,6 +25,10 @@ func scenarios() map[string]func(context.Context, *client.Client) error {
 		"json-schema-ref-no-deref":            list,
 		"json-schema-2020-12-preservation":    echoSchema,
 		"sse-retry":                           call("test_reconnection"),
+		"sep-2640-client-no-prefetch":         listSkills,
+		"sep-2640-client-verify-digest":       loadSkills,
+		"sep-2640-client-verify-size":         loadSkills,
+		"sep-2640-client-verify-frontmatter":  loadSkills,
 	}
 }
 

@@ -40,5 +40,6 @@ func run(ctx context.Context, listen string) error {
 	addLogging(s)
 	addStreams(s)
 	addTasks(s)
+	addSkills(s)
 	return endpoint.Serve(ctx, s, listen)
 }

@@ -1,0 +1,3 @@
+package skills
+
+var DigestOf = digestOf

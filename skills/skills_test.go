@@ -1,0 +1,323 @@
+package skills_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/skills"
+)
+
+// skill returns the text of a SKILL.md.
+func skill(name string, more ...string) *fstest.MapFile {
+	text := "---\nname: " + name + "\ndescription: Does " + name + "\n" + strings.Join(more, "\n") + "\n---\n\n# " + name + "\n"
+	return &fstest.MapFile{Data: []byte(text)}
+}
+
+func text(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+
+// library has two skills, one of them with directories and a nested skill, and files that are left out.
+func library() fstest.MapFS {
+	return fstest.MapFS{
+		"acme/refunds/SKILL.md":             skill("refunds", "license: MIT", "metadata: {version: 1.0, tags: [a, b]}"),
+		"acme/refunds/templates/a.md":       text("# A"),
+		"acme/refunds/templates/eu/b.md":    text("# B"),
+		"acme/refunds/templates/c d.bin":    text("\x00\x01"),
+		"acme/refunds/.git/config":          text("left out"),
+		"acme/refunds/link":                 {Data: []byte("a.md"), Mode: os.ModeSymlink},
+		"acme/refunds/inner/SKILL.md":       skill("inner"),
+		"acme/README.md":                    text("in no skill"),
+		"pdf-processing/SKILL.md":           skill("pdf-processing"),
+		"pdf-processing/references/FORM.md": text("# Forms"),
+	}
+}
+
+func serve(t testing.TB, fsys fstest.MapFS, options skills.Options) (*server.Server, *skills.Directory) {
+	t.Helper()
+	s := &server.Server{Name: "library"}
+	d, err := skills.Add(s, fsys, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+func collect(t testing.TB, c skills.Source) (all []*skills.Skill) {
+	t.Helper()
+	for s, err := range skills.List(t.Context(), c) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func uris(files []skills.File) (all []string) {
+	for _, f := range files {
+		all = append(all, strings.TrimPrefix(f.URI, "skill://"))
+	}
+	return all
+}
+
+// Listing Skills, Getting a Skill, Resources: an entry has all files once, also those of nested skills, which have an
+// entry of their own.
+func TestSkillsAreListedAndReadInEachRevision(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		t.Run(string(revision), func(t *testing.T) {
+			s, _ := serve(t, library(), skills.Options{})
+			c := mcptest.Dial(t, s, mcptest.WithRevision(revision))
+			all := collect(t, c)
+			if len(all) != 3 {
+				t.Fatalf("%d skills", len(all))
+			}
+			refunds, inner := all[0], all[1]
+			got := strings.Join(uris(refunds.Files), "\n")
+			want := "acme/refunds/SKILL.md\nacme/refunds/inner/SKILL.md\nacme/refunds/templates/a.md\n" +
+				"acme/refunds/templates/c%20d.bin\nacme/refunds/templates/eu/b.md"
+			if got != want {
+				t.Errorf("%s", got)
+			}
+			if inner.Name != "inner" || len(inner.Files) != 1 || refunds.Description != "Does refunds" {
+				t.Errorf("%+v, %+v", inner, refunds)
+			}
+			if want := `{"description":"Does refunds","license":"MIT","metadata":{"tags":["a","b"],"version":1},` +
+				`"name":"refunds"}`; string(refunds.Frontmatter) != want {
+				t.Errorf("%s", refunds.Frontmatter)
+			}
+			for _, f := range refunds.Files {
+				contents, err := skills.Read(t.Context(), c, refunds, f.URI)
+				if err != nil || int64(len(contents)) != f.Size {
+					t.Errorf("%s: %q, %v", f.URI, contents, err)
+				}
+			}
+			same, err := skills.Get(t.Context(), c, refunds.URI)
+			if err != nil || same.Digest() != refunds.Digest() {
+				t.Errorf("%+v, %v", same, err)
+			}
+		})
+	}
+}
+
+// Resource Metadata: the SKILL.md is a resource with the name and description of the frontmatter.
+func TestEachSkillIsAResource(t *testing.T) {
+	s, _ := serve(t, library(), skills.Options{Prefix: "org/team one"})
+	c := mcptest.Dial(t, s)
+	var got []string
+	for r, err := range c.Resources(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Join([]string{r.URI, r.Name, r.Description, r.MimeType}, " | "))
+	}
+	if len(got) != 3 || got[0] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" &&
+		got[1] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Reading Directories: every directory of the namespace can be read, and nothing else.
+func TestDirectoriesAreRead(t *testing.T) {
+	s, _ := serve(t, library(), skills.Options{Prefix: "org"})
+	c := mcptest.Dial(t, s)
+	for uri, want := range map[string]string{
+		"skill://org":                           "acme/ pdf-processing/",
+		"skill://org/acme":                      "refunds/",
+		"skill://org/acme/refunds":              "SKILL.md inner/ templates/",
+		"skill://org/acme/refunds/templates":    "a.md c d.bin eu/",
+		"skill://org/acme/refunds/templates/eu": "b.md",
+	} {
+		all, err := skills.ReadDirectory(t.Context(), c, uri)
+		var names []string
+		for _, r := range all {
+			if r.MimeType == "inode/directory" {
+				r.Name += "/"
+			}
+			names = append(names, r.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%s: %q, %v", uri, got, err)
+		}
+	}
+	for _, uri := range []string{"skill://org/acme/refunds/SKILL.md", "skill://org/none", "skill://org/acme/refunds/.git",
+		"skill://org/acme/refunds/", "skill://org/acme/../acme/refunds", "file:///etc"} {
+		_, err := skills.ReadDirectory(t.Context(), c, uri)
+		expectInvalidParams(t, uri, err)
+	}
+}
+
+func expectInvalidParams(t *testing.T, uri string, err error) {
+	t.Helper()
+	var e *jsonrpc.Error
+	if !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
+		t.Errorf("%s: %v", uri, err)
+	}
+}
+
+// Error Handling: what is not a file of a skill is not served.
+func TestOnlyFilesOfSkillsAreServed(t *testing.T) {
+	s, _ := serve(t, library(), skills.Options{})
+	c := mcptest.Dial(t, s)
+	for _, uri := range []string{"skill://acme/README.md", "skill://acme/refunds/.git/config", "skill://acme/refunds/link",
+		"skill://acme/refunds/templates/../SKILL.md", "skill://acme/refunds/templates/c d.bin",
+		"skill://acme/refunds/templates/%2e%2e/SKILL.md", "skill://acme/refunds", "skill://none/SKILL.md"} {
+		_, err := c.ReadResource(t.Context(), uri)
+		expectInvalidParams(t, uri, err)
+		_, err = skills.Get(t.Context(), c, uri)
+		expectInvalidParams(t, uri, err)
+	}
+}
+
+// Pages have at most 100 entries, and an entry is on one page.
+func TestLargeLibrariesHavePages(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for i := range 250 {
+		name := "s-" + strings.Repeat("x", i/26) + string(rune('a'+i%26))
+		fsys[name+"/SKILL.md"] = skill(name)
+		fsys["one/files/"+name+".md"] = text(name)
+	}
+	fsys["one/SKILL.md"] = skill("one")
+	s, _ := serve(t, fsys, skills.Options{})
+	c := mcptest.Dial(t, s)
+	if all := collect(t, c); len(all) != 251 {
+		t.Errorf("%d skills", len(all))
+	}
+	if all, err := skills.ReadDirectory(t.Context(), c, "skill://one/files"); err != nil || len(all) != 250 {
+		t.Errorf("%d files, %v", len(all), err)
+	}
+}
+
+// Changes of the file system are announced, and read for the next request.
+func TestChangesAreServedAndAnnounced(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one/SKILL.md", string(skill("one").Data))
+	write("one/a.md", "first")
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := &server.Server{}
+	d, err := skills.Add(s, r.FS(), skills.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcptest.Dial(t, s)
+	changes := make(chan client.Change, 16)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for change, err := range c.Watch(ctx, client.WatchFilter{Resources: true, URIs: []string{"skill://one/a.md"}}) {
+			if err == nil {
+				changes <- change
+			}
+		}
+	}()
+	defer func() { stop(); <-done }()
+	for range 2 { // the watch has begun
+		if change := <-changes; !change.Resync {
+			t.Errorf("%+v", change)
+		}
+	}
+	entry := collect(t, c)[0]
+	write("one/a.md", "second")
+	write("two/SKILL.md", string(skill("two").Data))
+	write("bad/SKILL.md", "no frontmatter")
+	if err := d.Rescan(); err == nil || !strings.Contains(err.Error(), "bad/SKILL.md") {
+		t.Errorf("%v", err)
+	}
+	for range 2 { // the list, and the file
+		select {
+		case change := <-changes:
+			if change.Resync {
+				t.Errorf("%+v", change)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a change is not announced")
+		}
+	}
+	if all := collect(t, c); len(all) != 2 {
+		t.Errorf("%d skills", len(all))
+	}
+	_, err = skills.Read(t.Context(), c, entry, "skill://one/a.md")
+	var changed *skills.VerificationError
+	if !errors.As(err, &changed) {
+		t.Errorf("%v", err)
+	}
+	now, err := skills.Get(t.Context(), c, entry.URI)
+	if err != nil || now.Digest() == entry.Digest() {
+		t.Fatalf("%v: the same digest", err)
+	}
+	if contents, err := skills.Read(t.Context(), c, now, "skill://one/a.md"); err != nil || string(contents) != "second" {
+		t.Errorf("%q, %v", contents, err)
+	}
+}
+
+// Watch reads the file system until its context ends.
+func TestWatchReportsInvalidSkills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := library()
+		_, d := serve(t, fsys, skills.Options{})
+		fsys["bad/SKILL.md"] = text("---\nname: good\ndescription: x\n---\n")
+		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
+		defer stop()
+		n := 0
+		d.Watch(ctx, 10*time.Second, func(err error) {
+			if n++; !strings.Contains(err.Error(), `bad/SKILL.md: the last directory of the URI must be the name "good"`) {
+				t.Error(err)
+			}
+		})
+		if n != 2 {
+			t.Errorf("%d reports", n)
+		}
+	})
+}
+
+func TestInvalidSkillsAreNotServed(t *testing.T) {
+	large := make([]byte, skills.MaxSize)
+	many := fstest.MapFS{"s/SKILL.md": skill("s")}
+	for i := range skills.MaxFiles {
+		many["s/"+string(rune('a'+i%26))+strings.Repeat("x", i/26)] = text("")
+	}
+	for want, fsys := range map[string]fstest.MapFS{
+		"must be in a directory":          {"SKILL.md": skill("s")},
+		"must be the name":                {"other/SKILL.md": skill("s")},
+		"lowercase letters":               {"S/SKILL.md": skill("S")},
+		"must have a description":         {"s/SKILL.md": text("---\nname: s\n---\n")},
+		"must begin with frontmatter":     {"s/SKILL.md": text("# s\n")},
+		"a line of ---, YAML, and a line": {"s/SKILL.md": text("---\nname: s\n")},
+		"must be YAML":                    {"s/SKILL.md": text("---\nname: [\n---\n")},
+		"must be a YAML mapping":          {"s/SKILL.md": text("---\n- s\n---\n")},
+		`the key "name" occurs twice`:     {"s/SKILL.md": skill("s", "name: s")},
+		"JSON has no number":              {"s/SKILL.md": skill("s", "x: .inf")},
+		"must not exceed 65536 bytes":     {"s/SKILL.md": skill("s", strings.Repeat("x: "+strings.Repeat("y", 1<<10)+"\n", 10<<10))},
+		"10000 values and 64 levels":      {"s/SKILL.md": skill("s", "x: "+strings.Repeat("[", 100)+strings.Repeat("]", 100))},
+		"at most 16777216 bytes":          {"s/SKILL.md": skill("s"), "s/large": {Data: large}},
+		"at most 512 files":               many,
+		"at most 1024 characters":         {"s/SKILL.md": text("---\nname: s\ndescription: " + strings.Repeat("x", 1025) + "\n---\n")},
+	} {
+		_, err := skills.Add(&server.Server{}, fsys, skills.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
