@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -43,7 +45,7 @@ func settings(from Source) (supported, directories bool) {
 	var s struct {
 		DirectoryRead bool `json:"directoryRead"`
 	}
-	_ = json.Unmarshal(raw, &s) // other settings do not matter
+	_ = jsonv2.Unmarshal(raw, &s) // other settings do not matter
 	return ok, s.DirectoryRead
 }
 
@@ -95,9 +97,9 @@ func pages(ctx context.Context, from Source, method string, params map[string]an
 			}
 			var page map[string]json.RawMessage
 			var items []json.RawMessage
-			err = json.Unmarshal(raw, &page)
+			err = jsonv2.Unmarshal(raw, &page)
 			if err == nil {
-				err = json.Unmarshal(page[member], &items)
+				err = jsonv2.Unmarshal(page[member], &items)
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("skills: the result of %s must have %s: %w", method, member, err))
@@ -110,7 +112,7 @@ func pages(ctx context.Context, from Source, method string, params map[string]an
 			}
 			next := ""
 			if page["nextCursor"] != nil {
-				_ = json.Unmarshal(page["nextCursor"], &next) // anything but a string ends the list
+				_ = jsonv2.Unmarshal(page["nextCursor"], &next) // anything but a string ends the list
 			}
 			if next == "" {
 				return
@@ -137,7 +139,7 @@ func Get(ctx context.Context, from Source, uri string) (*Skill, error) {
 	var result struct {
 		Skill *Skill `json:"skill"`
 	}
-	switch err := json.Unmarshal(raw, &result); {
+	switch err := jsonv2.Unmarshal(raw, &result); {
 	case err != nil:
 		return nil, fmt.Errorf("skills: %w", err)
 	case result.Skill == nil || result.Skill.URI != uri:
@@ -207,7 +209,7 @@ func ReadDirectory(ctx context.Context, from Source, uri string) (all []mcp.Reso
 			return nil, err
 		}
 		var r mcp.Resource
-		if err := json.Unmarshal(raw, &r); err != nil {
+		if err := jsonv2.Unmarshal(raw, &r); err != nil {
 			return nil, fmt.Errorf("skills: %w", err)
 		}
 		all = append(all, r)

@@ -21,7 +21,8 @@ type source struct {
 	lists    int
 }
 
-func (s *source) CallExtension(_ context.Context, method string, _ any, _ ...client.CallOption) (json.RawMessage, error) {
+func (s *source) CallExtension(_ context.Context, method string, _ any,
+	_ ...client.CallOption) (json.RawMessage, error) {
 	s.lists++
 	return json.RawMessage(s.list), nil
 }
@@ -46,8 +47,10 @@ const (
 
 // oneEntry returns the entry of the skill with the text oneText, in which old is replaced by new.
 func oneEntry(old, new string) string {
-	const entry = `{"uri":"skill://one/SKILL.md","frontmatter":{"name":"one","description":"d","count":1},"resources":[` +
-		`{"uri":"skill://one/SKILL.md","digest":"sha256:2c0e4bb1d4a9ba9a0a3fa6c9b1d4d7a0ad8b5a1ff1a1d4b2b1bd6a4f1d6a0c11","size":42}]}`
+	const entry = `{"uri":"skill://one/SKILL.md","frontmatter":{"name":"one","description":"d","count":1},` +
+		`"resources":[` +
+		`{"uri":"skill://one/SKILL.md","size":42,` +
+		`"digest":"sha256:2c0e4bb1d4a9ba9a0a3fa6c9b1d4d7a0ad8b5a1ff1a1d4b2b1bd6a4f1d6a0c11"}]}`
 	return strings.Replace(entry, old, new, 1)
 }
 
@@ -55,7 +58,8 @@ func oneEntry(old, new string) string {
 func TestInvalidEntriesAreErrors(t *testing.T) {
 	for want, entry := range map[string]string{
 		"resources must be a list": oneEntry(`"resources"`, `"other"`),
-		"not null":                 `{"uri":"skill://one/SKILL.md","frontmatter":{"name":"one","description":"d"},"resources":null}`,
+		"not null": `{"uri":"skill://one/SKILL.md","frontmatter":{"name":"one","description":"d"},` +
+			`"resources":null}`,
 		"frontmatter must be":      oneEntry(`{"name":"one","description":"d","count":1}`, `[]`),
 		"must have a description":  oneEntry(`"description":"d",`, ``),
 		"lowercase letters":        oneEntry(`"name":"one"`, `"name":"One"`),
@@ -104,14 +108,16 @@ func TestFilesAreVerified(t *testing.T) {
 	}
 	longer, other := one(t, frontmatter, oneText+"x"), one(t, frontmatter, oneText)
 	other.Files[0].Digest = skills.DigestOf(nil)
-	generated := &skills.Skill{URI: oneURI, Frontmatter: json.RawMessage(`{"name":"one","description":"other","count":1}`)}
+	generated := &skills.Skill{URI: oneURI,
+		Frontmatter: json.RawMessage(`{"name":"one","description":"other","count":1}`)}
 	for want, s := range map[string]*skills.Skill{
 		"the entry says 43":                            longer,
 		"its digest is not":                            other,
 		`the field "count" of its frontmatter differs`: one(t, `{"name":"one","description":"d","count":2}`, oneText),
 		`its frontmatter has a field "count" more`:     one(t, `{"name":"one","description":"d"}`, oneText),
-		`the field "extra" of its`:                     one(t, `{"name":"one","description":"d","count":1,"extra":null}`, oneText),
-		`the field "description" of its`:               generated,
+		`the field "extra" of its`: one(t,
+			`{"name":"one","description":"d","count":1,"extra":null}`, oneText),
+		`the field "description" of its`: generated,
 	} {
 		expectUnverified(t, from, s, oneURI, want)
 	}
@@ -166,7 +172,8 @@ func TestPathsAreSafeOnEverySystem(t *testing.T) {
 	if p, err := s.Path("skill://one/a/b%20c.md"); err != nil || p != "a/b c.md" {
 		t.Errorf("%q, %v", p, err)
 	}
-	for _, rest := range []string{"", "../x", "%2e%2e/x", "a%2fb", "a/./b", "a//b", "c:x", "a%5cb", "CON", "aux.md", "lpt1 .txt",
+	for _, rest := range []string{"", "../x", "%2e%2e/x", "a%2fb", "a/./b", "a//b", "c:x", "a%5cb", "CON", "aux.md",
+		"lpt1 .txt",
 		"COM%C2%B9", "x.", "x%20", "a%00", "a%0a", "a:b", "a%7Cb", "/etc"} {
 		if p, err := s.Path("skill://one/" + rest); err == nil {
 			t.Errorf("%s: %q", rest, p)

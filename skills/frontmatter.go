@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -167,7 +170,10 @@ func scalar(n *yaml.Node) (any, error) {
 
 // compareFrontmatter returns an error that names the first field that differs.
 func compareFrontmatter(entry, file json.RawMessage) error {
-	a, b := decode(entry), decode(file)
+	var a, b map[string]jsontext.Value
+	if err := errors.Join(jsonv2.Unmarshal(entry, &a), jsonv2.Unmarshal(file, &b)); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if v, ok := b[name]; !ok || !equal(a[name], v) {
 			return fmt.Errorf("the field %.80q of its frontmatter differs", name)
@@ -181,27 +187,25 @@ func compareFrontmatter(entry, file json.RawMessage) error {
 	return nil
 }
 
-// decode decodes an object without rounding its numbers.
-func decode(raw json.RawMessage) (all map[string]any) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	_ = d.Decode(&all) // UnmarshalJSON and fromYAML have checked it
-	return all
-}
-
-func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, equal)
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
-	case json.Number:
-		b, ok := b.(json.Number)
-		return ok && equalNumbers(string(a), string(b))
+// equal reports whether two JSON values are equal.
+func equal(a, b jsontext.Value) bool {
+	if a.Kind() != b.Kind() {
+		return false
 	}
-	return a == b
+	switch a.Kind() {
+	case '{':
+		var x, y map[string]jsontext.Value
+		return jsonv2.Unmarshal(a, &x) == nil && jsonv2.Unmarshal(b, &y) == nil && maps.EqualFunc(x, y, equal)
+	case '[':
+		var x, y []jsontext.Value
+		return jsonv2.Unmarshal(a, &x) == nil && jsonv2.Unmarshal(b, &y) == nil && slices.EqualFunc(x, y, equal)
+	case '"':
+		var x, y string
+		return jsonv2.Unmarshal(a, &x) == nil && jsonv2.Unmarshal(b, &y) == nil && x == y
+	case '0':
+		return equalNumbers(strings.TrimSpace(string(a)), strings.TrimSpace(string(b)))
+	}
+	return true
 }
 
 // equalNumbers compares numbers that may be written differently. Integers are compared exactly.

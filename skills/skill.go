@@ -29,6 +29,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // ID is the identifier of the extension.
@@ -122,7 +124,7 @@ func (s Skill) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON decodes an entry. The error says what is wrong with an entry that must not be used.
 func (s *Skill) UnmarshalJSON(raw []byte) error {
 	var w wireSkill
-	if err := json.Unmarshal(raw, &w); err != nil {
+	if err := jsonv2.Unmarshal(raw, &w); err != nil {
 		return err
 	}
 	skill := Skill{URI: w.URI, Frontmatter: bytes.Clone(w.Frontmatter)}
@@ -131,7 +133,7 @@ func (s *Skill) UnmarshalJSON(raw []byte) error {
 		return fmt.Errorf(`skill %.200q: resources must be a list of files or "dynamic"`, w.URI)
 	case w.Resources[0] == '[':
 		skill.Files = []File{}
-		if err := json.Unmarshal(w.Resources, &skill.Files); err != nil {
+		if err := jsonv2.Unmarshal(w.Resources, &skill.Files); err != nil {
 			return fmt.Errorf("skill %.200q: %w", w.URI, err)
 		}
 	case !bytes.Equal(w.Resources, dynamic):
@@ -150,7 +152,7 @@ func (s *Skill) complete() error {
 		Name        any `json:"name"`
 		Description any `json:"description"`
 	}
-	if err := json.Unmarshal(s.Frontmatter, &about); err != nil || s.Frontmatter[0] != '{' {
+	if err := jsonv2.Unmarshal(s.Frontmatter, &about); err != nil || s.Frontmatter[0] != '{' {
 		return errors.New("frontmatter must be an object")
 	}
 	s.Name, _ = about.Name.(string)

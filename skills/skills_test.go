@@ -21,7 +21,8 @@ import (
 
 // skill returns the text of a SKILL.md.
 func skill(name string, more ...string) *fstest.MapFile {
-	text := "---\nname: " + name + "\ndescription: Does " + name + "\n" + strings.Join(more, "\n") + "\n---\n\n# " + name + "\n"
+	text := "---\nname: " + name + "\ndescription: Does " + name + "\n" + strings.Join(more, "\n") + "\n---\n\n# " +
+		name + "\n"
 	return &fstest.MapFile{Data: []byte(text)}
 }
 
@@ -121,8 +122,9 @@ func TestEachSkillIsAResource(t *testing.T) {
 		}
 		got = append(got, strings.Join([]string{r.URI, r.Name, r.Description, r.MimeType}, " | "))
 	}
-	if len(got) != 3 || got[0] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" &&
-		got[1] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" {
+	if len(got) != 3 ||
+		got[0] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" &&
+			got[1] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" {
 		t.Errorf("%q", got)
 	}
 }
@@ -150,7 +152,8 @@ func TestDirectoriesAreRead(t *testing.T) {
 			t.Errorf("%s: %q, %v", uri, got, err)
 		}
 	}
-	for _, uri := range []string{"skill://org/acme/refunds/SKILL.md", "skill://org/none", "skill://org/acme/refunds/.git",
+	for _, uri := range []string{"skill://org/acme/refunds/SKILL.md", "skill://org/none",
+		"skill://org/acme/refunds/.git",
 		"skill://org/acme/refunds/", "skill://org/acme/../acme/refunds", "file:///etc"} {
 		_, err := skills.ReadDirectory(t.Context(), c, uri)
 		expectInvalidParams(t, uri, err)
@@ -169,7 +172,8 @@ func expectInvalidParams(t *testing.T, uri string, err error) {
 func TestOnlyFilesOfSkillsAreServed(t *testing.T) {
 	s, _ := serve(t, library(), skills.Options{})
 	c := mcptest.Dial(t, s)
-	for _, uri := range []string{"skill://acme/README.md", "skill://acme/refunds/.git/config", "skill://acme/refunds/link",
+	for _, uri := range []string{"skill://acme/README.md", "skill://acme/refunds/.git/config",
+		"skill://acme/refunds/link",
 		"skill://acme/refunds/templates/../SKILL.md", "skill://acme/refunds/templates/c d.bin",
 		"skill://acme/refunds/templates/%2e%2e/SKILL.md", "skill://acme/refunds", "skill://none/SKILL.md"} {
 		_, err := c.ReadResource(t.Context(), uri)
@@ -204,7 +208,8 @@ func TestChangesAreServedAndAnnounced(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+			os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +272,8 @@ func TestChangesAreServedAndAnnounced(t *testing.T) {
 	if err != nil || now.Digest() == entry.Digest() {
 		t.Fatalf("%v: the same digest", err)
 	}
-	if contents, err := skills.Read(t.Context(), c, now, "skill://one/a.md"); err != nil || string(contents) != "second" {
+	if contents, err := skills.Read(t.Context(), c, now, "skill://one/a.md"); err != nil ||
+		string(contents) != "second" {
 		t.Errorf("%q, %v", contents, err)
 	}
 }
@@ -282,7 +288,8 @@ func TestWatchReportsInvalidSkills(t *testing.T) {
 		defer stop()
 		n := 0
 		d.Watch(ctx, 10*time.Second, func(err error) {
-			if n++; !strings.Contains(err.Error(), `bad/SKILL.md: the last directory of the URI must be the name "good"`) {
+			if n++; !strings.Contains(err.Error(),
+				`bad/SKILL.md: the last directory of the URI must be the name "good"`) {
 				t.Error(err)
 			}
 		})
@@ -309,11 +316,14 @@ func TestInvalidSkillsAreNotServed(t *testing.T) {
 		"must be a YAML mapping":          {"s/SKILL.md": text("---\n- s\n---\n")},
 		`the key "name" occurs twice`:     {"s/SKILL.md": skill("s", "name: s")},
 		"JSON has no number":              {"s/SKILL.md": skill("s", "x: .inf")},
-		"must not exceed 65536 bytes":     {"s/SKILL.md": skill("s", strings.Repeat("x: "+strings.Repeat("y", 1<<10)+"\n", 10<<10))},
-		"10000 values and 64 levels":      {"s/SKILL.md": skill("s", "x: "+strings.Repeat("[", 100)+strings.Repeat("]", 100))},
-		"at most 16777216 bytes":          {"s/SKILL.md": skill("s"), "s/large": {Data: large}},
-		"at most 512 files":               many,
-		"at most 1024 characters":         {"s/SKILL.md": text("---\nname: s\ndescription: " + strings.Repeat("x", 1025) + "\n---\n")},
+		"must not exceed 65536 bytes": {"s/SKILL.md": skill("s",
+			strings.Repeat("x: "+strings.Repeat("y", 1<<10)+"\n", 10<<10))},
+		"10000 values and 64 levels": {"s/SKILL.md": skill("s",
+			"x: "+strings.Repeat("[", 100)+strings.Repeat("]", 100))},
+		"at most 16777216 bytes": {"s/SKILL.md": skill("s"), "s/large": {Data: large}},
+		"at most 512 files":      many,
+		"at most 1024 characters": {"s/SKILL.md": text("---\nname: s\ndescription: " +
+			strings.Repeat("x", 1025) + "\n---\n")},
 	} {
 		_, err := skills.Add(&server.Server{}, fsys, skills.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

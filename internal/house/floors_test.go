@@ -32,6 +32,7 @@ var packages = map[string]placement{
 	"cmd/parley":                  {floor: 9},
 	"gateway":                     {floor: 8},
 	"host":                        {floor: 7},
+	"skills":                      {floor: 7},
 	"server":                      {floor: 6},
 	"client":                      {floor: 6},
 	"internal/serve/httpserver":   {floor: 5},
