@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serving"
+	"github.com/parley-mcp/parley/cmd/parley/internal/skilling"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	pages "github.com/parley-mcp/parley/docs/program"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,6 +57,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(),
 			calling.NewComplete(),
 			calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
+			skilling.NewSkills(),
 		}},
 		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor),
 			recording.NewMock(), serving.NewReady()}},
