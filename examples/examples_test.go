@@ -27,6 +27,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/skills"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -330,6 +331,23 @@ func TestLibrary(t *testing.T) {
 		"file:///books/../secret"} {
 		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
 			t.Errorf("%s: error %v, want ErrResourceNotFound", uri, err)
+		}
+	}
+}
+
+func TestSkills(t *testing.T) {
+	c := startExample(t, "skills")
+	for s, err := range skills.List(t.Context(), c) {
+		must.Do(t, err)
+		for _, f := range s.Files {
+			contents := must.Get(skills.Read(t.Context(), c, s, f.URI))(t)
+			if !strings.HasPrefix(string(contents), "---\nname: release-notes\n") &&
+				!strings.HasPrefix(string(contents), "# VERSION\n") {
+				t.Errorf("%s: %s", f.URI, contents)
+			}
+		}
+		if len(s.Files) != 2 {
+			t.Errorf("%+v", s.Files)
 		}
 	}
 }
