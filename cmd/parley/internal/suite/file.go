@@ -3,11 +3,9 @@
 package suite
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,7 +13,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -50,6 +50,7 @@ type test struct {
 	Expect    expectation                 `json:"expect"`
 	Capture   map[string]jsontext.Pointer `json:"capture"`
 
+	raw     jsontext.Value
 	at      jsontext.Pointer // the place in the file
 	timeout time.Duration
 }
@@ -111,15 +112,15 @@ func Read(path string, env func(name string) (value string, ok bool)) (*File, er
 		return nil, fmt.Errorf("invalid schema of parley: %w", err)
 	}
 	var form struct {
-		Target    jsontext.Value `json:"target"`
-		Revisions jsontext.Value `json:"revisions"`
-		Timeout   string         `json:"timeout"`
-		Tests     []*test        `json:"tests"`
+		Target    jsontext.Value   `json:"target"`
+		Revisions jsontext.Value   `json:"revisions"`
+		Timeout   string           `json:"timeout"`
+		Tests     []jsontext.Value `json:"tests"`
 	}
 	if err := document.Decode(by, &form); err != nil {
 		return nil, err
 	}
-	f := &File{Path: path, document: document, env: env, tests: form.Tests}
+	f := &File{Path: path, document: document, env: env}
 	err = errors.Join(f.setTarget(form.Target), f.setRevisions(form.Revisions))
 	if f.timeout = duration(form.Timeout, defaultTimeout); f.timeout <= 0 {
 		err = errors.Join(err, document.Errorf("/timeout", "timeout must be positive"))
@@ -127,9 +128,10 @@ func Read(path string, env func(name string) (value string, ok bool)) (*File, er
 	}
 	known := &variables{captured: make(map[string]jsontext.Value), env: env}
 	names := make(map[string]int)
-	for i, t := range f.tests {
-		t.at = jsontext.Pointer("/tests").AppendToken(strconv.Itoa(i))
-		err = errors.Join(err, f.check(t))
+	for i, raw := range form.Tests {
+		t := &test{raw: raw, at: jsontext.Pointer("/tests").AppendToken(strconv.Itoa(i))}
+		f.tests = append(f.tests, t)
+		err = errors.Join(err, schema.Decode(raw, t), f.check(t))
 		if _, unknown := known.expanded(t); unknown != nil {
 			err = errors.Join(err, document.Errorf(t.at, "%w", unknown))
 		}
@@ -332,107 +334,40 @@ func (v *variables) text(s string) (string, error) {
 	return expanded, failed
 }
 
-// texts is text for each element.
-func (v *variables) texts(all texts) (texts, error) {
-	var expanded texts
-	for _, s := range all {
-		one, err := v.text(s)
-		if err != nil {
-			return nil, err
-		}
-		expanded = append(expanded, one)
-	}
-	return expanded, nil
-}
+// The places in a test whose strings have no references, and those in which a string that is only a reference becomes the
+// value with its type.
+var (
+	literal = regexp.MustCompile(`^/(name|call|prompt|list|method|answers/\d+/question|expect/(matches|schema))(/|$)`)
+	typed   = regexp.MustCompile(`^/(arguments|params|answers|expect/at)(/|$)`)
+)
 
-// value returns a JSON value with the values of the references in its strings. A string that is one reference becomes
-// the value with its type. Names of members stay as they are. A nil value stays nil.
-func (v *variables) value(raw jsontext.Value) (jsontext.Value, error) {
-	if !bytes.Contains(raw, []byte("${")) {
-		return raw, nil
-	}
-	in := jsontext.NewDecoder(bytes.NewReader(raw))
-	var b bytes.Buffer
-	out := jsontext.NewEncoder(&b)
-	for {
-		kind, length := in.StackIndex(in.StackDepth())
-		isName := kind == '{' && length%2 == 0
-		token, err := in.ReadToken()
-		switch {
-		case errors.Is(err, io.EOF):
-			return bytes.TrimSpace(b.Bytes()), nil
-		case err != nil:
-			return nil, err
-		case token.Kind() != '"' || isName:
-			err = out.WriteToken(token)
-		default:
-			var expanded jsontext.Value
-			if expanded, err = v.stringValue(token.String()); err == nil {
-				err = out.WriteValue(expanded)
-			}
+// value returns a JSON value with the values of the references in its strings. Names of members stay as they are.
+func (v *variables) value(raw jsontext.Value) (expanded jsontext.Value, failed error) {
+	expanded = traffic.Edit(raw, func(place jsontext.Pointer, s string) ([]byte, bool) {
+		if !strings.Contains(s, "${") || literal.MatchString(string(place)) {
+			return nil, false
 		}
-		if err != nil {
-			return nil, err
+		m := reference.FindStringSubmatch(s)
+		if m != nil && m[0] == s && s != "$${" && typed.MatchString(string(place)) {
+			value, err := v.get(m[1])
+			failed = errors.Join(failed, err)
+			return value, err == nil
 		}
-	}
-}
-
-// stringValue returns the value of a string in a JSON value.
-func (v *variables) stringValue(s string) (jsontext.Value, error) {
-	if m := reference.FindStringSubmatch(s); m != nil && m[0] == s && s != "$${" {
-		return v.get(m[1])
-	}
-	text, err := v.text(s)
-	if err != nil {
-		return nil, err
-	}
-	return jsontext.AppendQuote(nil, text)
+		text, err := v.text(s)
+		failed = errors.Join(failed, err)
+		return jsonrpc.AppendString(nil, text), err == nil
+	})
+	return expanded, failed
 }
 
 // expanded returns the test with the values of all references.
 func (v *variables) expanded(t *test) (*test, error) {
-	x := *t
-	var failed error
-	text := func(s string) string {
-		expanded, err := v.text(s)
-		failed = errors.Join(failed, err)
-		return expanded
+	raw, err := v.value(t.raw)
+	if err != nil {
+		return nil, err
 	}
-	value := func(raw jsontext.Value) jsontext.Value {
-		expanded, err := v.value(raw)
-		failed = errors.Join(failed, err)
-		return expanded
-	}
-	list := func(all texts) texts {
-		expanded, err := v.texts(all)
-		failed = errors.Join(failed, err)
-		return expanded
-	}
-	x.Read = text(t.Read)
-	x.Arguments, x.Params = value(t.Arguments), value(t.Params)
-	if t.Complete != nil {
-		c := *t.Complete
-		c.Value = text(c.Value)
-		c.Given = make(map[string]string)
-		for name, s := range t.Complete.Given {
-			c.Given[name] = text(s)
-		}
-		x.Complete = &c
-	}
-	x.Answers = nil
-	for _, a := range t.Answers {
-		a.Content = value(a.Content)
-		x.Answers = append(x.Answers, a)
-	}
-	e := &x.Expect
-	if e.Text != nil {
-		whole := text(*e.Text)
-		e.Text = &whole
-	}
-	e.Contains, e.Excludes, e.Has, e.Missing = list(e.Contains), list(e.Excludes), list(e.Has), list(e.Missing)
-	e.At = make(map[jsontext.Pointer]jsontext.Value)
-	for place, raw := range t.Expect.At {
-		e.At[place] = value(raw)
-	}
-	return &x, failed
+	x := &test{at: t.at, timeout: t.timeout}
+	err = schema.Decode(raw, x)
+	x.Expect.matches, x.Expect.schemas, x.Expect.within = t.Expect.matches, t.Expect.schemas, t.Expect.within
+	return x, err
 }
