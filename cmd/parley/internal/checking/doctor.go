@@ -31,8 +31,7 @@ func NewDoctor() *cobra.Command {
 
   - a URL: its TLS certificate, what it requires without a token, your login, and
     how it answers wrong headers, revisions, sessions and origins
-  - a command: what it writes to standard output, whether it ends with its input,
-    and whether it leaves processes behind
+  - a command: what it writes to standard output, and whether it ends with its input
   - revisions of the protocol, and definitions of tools, prompts and resources
 
 parley doctor calls no tools. Without TARGET, it examines all servers of the configuration files. The exit code is 1

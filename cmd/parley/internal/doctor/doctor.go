@@ -191,20 +191,34 @@ const (
 func (e *Examination) catalogue(ctx context.Context, c *client.Client) {
 	has := c.Server().Capabilities
 	if has.Tools != nil {
-		tools := collect(ctx, e, "tool", c.Tools(ctx))
-		e.size(tools)
-		e.lintTools(tools)
+		lintAll(ctx, e, "tool", c.Tools(ctx), e.size, lintTool)
 	}
 	if has.Prompts != nil {
-		e.lintPrompts(collect(ctx, e, "prompt", c.Prompts(ctx)))
+		lintAll(ctx, e, "prompt", c.Prompts(ctx), nil, lintPrompt)
 	}
 	if has.Resources != nil {
-		e.lintResources(collect(ctx, e, "resource", c.Resources(ctx)))
-		e.lintTemplates(collect(ctx, e, "resource template", c.ResourceTemplates(ctx)))
+		lintAll(ctx, e, "resource", c.Resources(ctx), nil, lintResource)
+		lintAll(ctx, e, "resource template", c.ResourceTemplates(ctx), nil, lintTemplate)
 	}
 	if has.Tools == nil && has.Prompts == nil && has.Resources == nil {
 		e.report("lists", Warning, "declare the capabilities of the server",
 			"the server declares neither tools nor prompts nor resources")
+	}
+}
+
+// lintAll gets a list, and reports the faults of its definitions after what first reports, which may be nil.
+func lintAll[E any](ctx context.Context, e *Examination, noun string, list iter.Seq2[*E, error], first func([]*E),
+	check func(*lints, *E)) {
+	all := collect(ctx, e, noun, list)
+	if first != nil {
+		first(all)
+	}
+	l := &lints{by: make(map[string]*lint), seen: make(map[string]bool)}
+	for _, one := range all {
+		check(l, one)
+	}
+	if len(all) > 0 {
+		l.report(e, strings.TrimPrefix(noun, "resource ")+"s", "the definitions of the "+noun+"s have no faults")
 	}
 }
 
@@ -272,6 +286,14 @@ func (e *Examination) size(tools []*mcp.Tool) {
 type lints struct {
 	order []string
 	by    map[string]*lint
+	seen  map[string]bool // names
+}
+
+// again reports whether a definition with the name was seen before.
+func (l *lints) again(name string) bool {
+	before := l.seen[name]
+	l.seen[name] = true
+	return before
 }
 
 type lint struct {
@@ -282,9 +304,6 @@ type lint struct {
 
 // add adds a fault of the definition of a name.
 func (l *lints) add(level Level, text, fix, name string) {
-	if l.by == nil {
-		l.by = make(map[string]*lint)
-	}
 	if l.by[text] == nil {
 		l.by[text] = &lint{level: level, fix: fix}
 		l.order = append(l.order, text)
@@ -310,38 +329,30 @@ func (l *lints) report(e *Examination, check, none string) {
 	}
 }
 
-// lintTools examines definitions of tools (2025-11-25, server/tools).
-func (e *Examination) lintTools(tools []*mcp.Tool) {
-	var l lints
-	seen := make(map[string]bool)
-	for _, t := range tools {
-		if seen[t.Name] {
-			l.add(Problem, "several tools have the same name", "give each tool a name of its own", t.Name)
-		}
-		seen[t.Name] = true
-		if !isToolName(t.Name) {
-			l.add(Warning, "the name has characters that clients may reject",
-				"use 1 to 128 letters, digits, underscores, hyphens and dots", t.Name)
-		}
-		switch n := len(t.Description); {
-		case n == 0:
-			l.add(Warning, "a tool has no description, by which models choose tools",
-				"describe what the tool does and when to use it", t.Name)
-		case n > maxDescription:
-			l.add(Note, fmt.Sprintf("a description has more than %d KiB", maxDescription>>10),
-				"shorten it; each conversation contains it", t.Name)
-		}
-		lintInput(&l, t)
-		if t.OutputSchema != nil {
-			lintSchema(&l, "output schema", t.Name, t.OutputSchema)
-		}
-		if a := t.Annotations; a != nil && a.ReadOnlyHint && a.DestructiveHint != nil && *a.DestructiveHint {
-			l.add(Warning, "the annotations contradict each other: readOnlyHint and destructiveHint", "set one of them",
-				t.Name)
-		}
+// lintTool examines the definition of a tool (2025-11-25, server/tools).
+func lintTool(l *lints, t *mcp.Tool) {
+	if l.again(t.Name) {
+		l.add(Problem, "several tools have the same name", "give each tool a name of its own", t.Name)
 	}
-	if len(tools) > 0 {
-		l.report(e, "tools", "the definitions of the tools have no faults")
+	if !isToolName(t.Name) {
+		l.add(Warning, "the name has characters that clients may reject",
+			"use 1 to 128 letters, digits, underscores, hyphens and dots", t.Name)
+	}
+	switch n := len(t.Description); {
+	case n == 0:
+		l.add(Warning, "a tool has no description, by which models choose tools",
+			"describe what the tool does and when to use it", t.Name)
+	case n > maxDescription:
+		l.add(Note, fmt.Sprintf("a description has more than %d KiB", maxDescription>>10),
+			"shorten it; each conversation contains it", t.Name)
+	}
+	lintInput(l, t)
+	if t.OutputSchema != nil {
+		lintSchema(l, "output schema", t.Name, t.OutputSchema)
+	}
+	if a := t.Annotations; a != nil && a.ReadOnlyHint && a.DestructiveHint != nil && *a.DestructiveHint {
+		l.add(Warning, "the annotations contradict each other: readOnlyHint and destructiveHint", "set one of them",
+			t.Name)
 	}
 }
 
@@ -399,68 +410,44 @@ func lintSchema(l *lints, what, tool string, raw json.RawMessage) *schema.Schema
 	return compiled
 }
 
-// lintPrompts examines definitions of prompts.
-func (e *Examination) lintPrompts(prompts []*mcp.Prompt) {
-	var l lints
-	seen := make(map[string]bool)
-	for _, p := range prompts {
-		if seen[p.Name] || p.Name == "" {
-			l.add(Problem, "a prompt has no name, or that of another one", "give each prompt a name of its own", p.Name)
-		}
-		seen[p.Name] = true
-		if p.Description == "" {
-			l.add(Warning, "a prompt has no description, by which users choose prompts",
-				"describe what the prompt is for",
-				p.Name)
-		}
-		for _, a := range p.Arguments {
-			if a.Description == "" {
-				l.add(Note, "an argument of a prompt has no description", "describe the meaning and the format",
-					p.Name+" "+a.Name)
-			}
-		}
+// lintPrompt examines the definition of a prompt.
+func lintPrompt(l *lints, p *mcp.Prompt) {
+	if l.again(p.Name) || p.Name == "" {
+		l.add(Problem, "a prompt has no name, or that of another one", "give each prompt a name of its own", p.Name)
 	}
-	if len(prompts) > 0 {
-		l.report(e, "prompts", "the definitions of the prompts have no faults")
+	if p.Description == "" {
+		l.add(Warning, "a prompt has no description, by which users choose prompts", "describe what the prompt is for",
+			p.Name)
+	}
+	for _, a := range p.Arguments {
+		if a.Description == "" {
+			l.add(Note, "an argument of a prompt has no description", "describe the meaning and the format",
+				p.Name+" "+a.Name)
+		}
 	}
 }
 
-// lintResources examines definitions of resources.
-func (e *Examination) lintResources(resources []*mcp.Resource) {
-	var l lints
-	seen := make(map[string]bool)
-	for _, r := range resources {
-		if u, err := url.Parse(r.URI); err != nil || u.Scheme == "" {
-			l.add(Problem, "a URI is invalid or has no scheme", "use absolute URIs, such as notes://list", r.URI)
-		}
-		if seen[r.URI] {
-			l.add(Problem, "several resources have the same URI", "give each resource a URI of its own", r.URI)
-		}
-		seen[r.URI] = true
-		if r.MimeType == "" {
-			l.add(Note, "a resource has no MIME type", "set the MIME type, so that clients can show the resource",
-				r.URI)
-		}
+// lintResource examines the definition of a resource.
+func lintResource(l *lints, r *mcp.Resource) {
+	if u, err := url.Parse(r.URI); err != nil || u.Scheme == "" {
+		l.add(Problem, "a URI is invalid or has no scheme", "use absolute URIs, such as notes://list", r.URI)
 	}
-	if len(resources) > 0 {
-		l.report(e, "resources", "the definitions of the resources have no faults")
+	if l.again(r.URI) {
+		l.add(Problem, "several resources have the same URI", "give each resource a URI of its own", r.URI)
+	}
+	if r.MimeType == "" {
+		l.add(Note, "a resource has no MIME type", "set the MIME type, so that clients can show the resource", r.URI)
 	}
 }
 
-// lintTemplates examines resource templates.
-func (e *Examination) lintTemplates(templates []*mcp.ResourceTemplate) {
-	var l lints
-	for _, t := range templates {
-		if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") ||
-			!strings.Contains(t.URITemplate, ":") {
-			l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme",
-				t.URITemplate)
-		}
-		if t.Description == "" {
-			l.add(Note, "a template has no description", "describe the variables", t.URITemplate)
-		}
+// lintTemplate examines a resource template.
+func lintTemplate(l *lints, t *mcp.ResourceTemplate) {
+	if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") ||
+		!strings.Contains(t.URITemplate, ":") {
+		l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme",
+			t.URITemplate)
 	}
-	if len(templates) > 0 {
-		l.report(e, "templates", "the definitions of the resource templates have no faults")
+	if t.Description == "" {
+		l.add(Note, "a template has no description", "describe the variables", t.URITemplate)
 	}
 }

@@ -45,8 +45,7 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 	defer conn.Close()
 	first := initialize(string(mcp.V20251125))
 	if len(supported) > 0 && supported[0] == mcp.V20260728 {
-		first = `{"jsonrpc":"2.0","id":1,"method":"` + mcp.MethodDiscover + `","params":{` +
-			statelessMetaOf(string(mcp.V20260728)) + `}}`
+		first = stateless(1, string(mcp.V20260728), mcp.MethodDiscover)
 	}
 	junk, answered := e.converse(ctx, conn, first)
 	if junk != "" {
@@ -99,8 +98,7 @@ func (e *Examination) converse(ctx context.Context, conn transport.Conn, message
 func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supported []mcp.Revision) {
 	next := pingMessage
 	if supported[0] == mcp.V20260728 {
-		next = `{"jsonrpc":"2.0","id":2,"method":"` + mcp.MethodDiscover + `","params":{` +
-			statelessMetaOf(string(mcp.V20260728)) + `}}`
+		next = stateless(2, string(mcp.V20260728), mcp.MethodDiscover)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -128,9 +126,8 @@ func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supp
 		"answers nothing after a line that is not JSON")
 }
 
-// exit closes the standard input of a server and examines how it ends, and which of its processes remain.
+// exit closes the standard input of a server and examines how it ends.
 func (e *Examination) exit(conn *transport.CommandConn) {
-	before := descendants(conn.Pid())
 	start := time.Now()
 	err := conn.Close()
 	took := time.Since(start)
@@ -139,16 +136,10 @@ func (e *Examination) exit(conn *transport.CommandConn) {
 	case errors.As(conn.Err(), &killed) && killed.Signal != nil:
 		e.report("process", Warning, "exit when standard input ends, so that hosts need not kill the server",
 			"does not exit within %v after its standard input was closed; it ended by the signal %v",
-			cmp.Or(e.grace, exitGrace),
-			killed.Signal)
+			cmp.Or(e.grace, exitGrace), killed.Signal)
 	case err != nil:
 		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
 	default:
 		e.report("process", OK, "", "exits %v after its standard input was closed", terminal.Duration(took))
-	}
-	if left := stillRunning(before); len(left) > 0 {
-		e.report("process", Problem,
-			"end the processes that the server starts, and do not let them leave its process group",
-			"leaves processes behind: %s", strings.Join(left, ", "))
 	}
 }

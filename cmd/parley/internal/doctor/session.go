@@ -18,10 +18,6 @@ import (
 
 const codeMethodNotFound = jsonrpc.CodeMethodNotFound
 
-func statelessMetaOf(version string) string {
-	return strings.Replace(statelessMeta, "VERSION", version, 1)
-}
-
 const (
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	pingMessage = `{"jsonrpc":"2.0","id":2,"method":"ping"}`

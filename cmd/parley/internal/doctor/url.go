@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -209,17 +210,20 @@ func (p *prober) originRules(post func(headers ...string) (*answer, error)) []ru
 const (
 	unknownRevision = "1900-01-01"
 	unknownMethod   = "doctor/unknown"
-	statelessMeta   = `"_meta":{"io.modelcontextprotocol/protocolVersion":"VERSION",` +
-		`"io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"},` +
-		`"io.modelcontextprotocol/clientCapabilities":{}}`
 )
+
+// stateless returns a request of 2026-07-28 without parameters.
+func stateless(id int, version, method string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},`+
+		`"io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"}}}}`, id, method, version)
+}
 
 // stateless returns the rules of 2026-07-28 (basic/transports/streamable-http).
 func (p *prober) stateless(ctx context.Context) []rule {
 	discover := func(header, version, method, named string) func(more ...string) (*answer, error) {
 		return func(more ...string) (*answer, error) {
-			body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + statelessMetaOf(version) + `}}`
-			return p.post(ctx, body, append([]string{headerRevision, header, headerMethod, named}, more...)...)
+			return p.post(ctx, stateless(1, version, method), append([]string{headerRevision, header, headerMethod, named}, more...)...)
 		}
 	}
 	const current = string(mcp.V20260728)
