@@ -184,23 +184,21 @@ func (m *Mock) change(list string) error {
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
 }
 
-// requestRule is the latency and fault of the requests of a method.
+// requestRule is the latency and outcome of the requests of a method, or the latency alone.
 type requestRule struct {
-	method  string // "*" means every method
-	name    string // "" means every name
-	times   int64  // 0 means without limit
-	used    atomic.Int64
-	latency *time.Duration
-	outcome *outcome // nil means that of the server
+	Method string `json:"method"` // "*" means every method
+	Name   string `json:"name"`   // "" means every name
+	outcome
+	used atomic.Int64
 }
 
 // rule returns the first rule for a call that was not used as often as it may be, or nil.
 func (m *Mock) rule(c *call.Call) *requestRule {
 	for _, r := range m.requests {
-		if r.method != "*" && r.method != c.Method() || r.name != "" && r.name != c.Name() {
+		if r.Method != "*" && r.Method != c.Method() || r.Name != "" && r.Name != c.Name() {
 			continue
 		}
-		if used := r.used.Add(1); r.times == 0 || used <= r.times {
+		if used := r.used.Add(1); r.Times == 0 || used <= int64(r.Times) {
 			return r
 		}
 	}
@@ -218,14 +216,14 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 			latency = 0 // the response has it
 		}
 		r := m.rule(c)
-		if r != nil && r.latency != nil {
-			latency = *r.latency
+		if r != nil && r.Latency != nil {
+			latency = *r.Latency
 		}
 		if err := sleep(ctx, latency); err != nil {
 			return nil, err
 		}
-		if r != nil && r.outcome != nil {
-			return end(ctx, c, r.outcome)
+		if r != nil && r.ends() > 0 {
+			return end(ctx, c, &r.outcome)
 		}
 		var result any
 		var err error

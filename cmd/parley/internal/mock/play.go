@@ -3,6 +3,7 @@
 package mock
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,14 +27,14 @@ func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.Ra
 	if err != nil {
 		return nil, err
 	}
-	for i := range r.steps {
-		if err := m.do(ctx, &r.steps[i], r.recorded, arguments); err != nil {
+	for i := range r.Steps {
+		if err := m.do(ctx, &r.Steps[i], r.recorded, arguments); err != nil {
 			return nil, err
 		}
 	}
 	latency := m.latency
-	if r.latency != nil {
-		latency = *r.latency
+	if r.Latency != nil {
+		latency = *r.Latency
 	}
 	if err := sleep(ctx, latency); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.Ra
 	switch {
 	case o.result != nil:
 		return o.result, nil
-	case o.fault == noResponse:
+	case o.Fault == noResponse:
 		return nil, silence(ctx)
 	}
 	return nil, &endedError{&o}
@@ -93,18 +94,16 @@ func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string
 		options = append(options, server.Key(s.key))
 	}
 	switch {
-	case s.wait > 0:
-		return sleep(ctx, s.wait)
-	case s.progress != nil:
-		p := s.progress
-		ignoreEnded(server.Progress(ctx, p.Progress, p.Total, expandText(p.Message, values)))
-	case s.log != nil:
-		ignoreEnded(rpc.From(ctx).Log(ctx, s.log.Level, s.log.Logger, expand(s.log.Data, values)))
-	case s.elicit != nil && s.elicit.URL != "":
-		return answered(server.ElicitURL(ctx, s.elicit.URL, s.elicit.Message, nil, options...), recorded)
-	case s.elicit != nil:
-		content, err := server.ElicitForm(ctx, expandText(s.elicit.Message, values), s.elicit.RequestedSchema,
-			options...)
+	case s.Wait != nil:
+		return sleep(ctx, *s.Wait)
+	case s.Progress != nil:
+		ignoreEnded(server.Progress(ctx, *s.Progress, s.Total, expandText(s.Message, values)))
+	case s.Log != nil:
+		ignoreEnded(rpc.From(ctx).Log(ctx, cmp.Or(s.Level, mcp.LevelInfo), s.Logger, expand(s.Log, values)))
+	case s.url != "":
+		return answered(server.ElicitURL(ctx, s.url, *s.Elicit, nil, options...), recorded)
+	case s.Elicit != nil:
+		content, err := server.ElicitForm(ctx, expandText(*s.Elicit, values), s.Schema, options...)
 		for name, value := range jsonrpc.All(content) {
 			values[name] = value
 		}
@@ -125,17 +124,17 @@ func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string
 			}
 		}
 		values["sample"] = jsonrpc.AppendString(nil, text)
-	case s.roots:
+	case s.Roots:
 		roots, err := server.Roots(ctx, options...)
 		if err != nil {
 			return answered(err, recorded)
 		}
 		values["roots"], err = json.Marshal(roots)
 		return err
-	case s.changed != "":
-		return m.change(s.changed)
-	case s.updated != "":
-		m.server.ResourceUpdated(s.updated)
+	case s.Changed != "":
+		return m.change(s.Changed)
+	case s.Updated != "":
+		m.server.ResourceUpdated(s.Updated)
 	}
 	return nil
 }
@@ -161,8 +160,8 @@ func (e *endedError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap returns the error of the protocol.
 func (e *endedError) Unwrap() error {
-	if e.outcome.err != nil {
-		return e.outcome.err
+	if e.outcome.Error != nil {
+		return e.outcome.Error
 	}
 	return errTask
 }
@@ -173,22 +172,22 @@ var errTask = jsonrpc.Errorf(jsonrpc.CodeInternalError,
 // end ends a request.
 func end(ctx context.Context, c *call.Call, o *outcome) (any, error) {
 	switch {
-	case o.err != nil:
-		return nil, o.err
-	case o.raw != nil:
-		return o.raw, nil
-	case o.fault == rateLimit:
-		return nil, &call.OverloadError{Limit: "requests", RetryAfter: o.retryAfter}
-	case o.fault == noResponse:
+	case o.Error != nil:
+		return nil, o.Error
+	case o.Result != nil:
+		return o.Result, nil
+	case o.Fault == rateLimit:
+		return nil, &call.OverloadError{Limit: "requests", RetryAfter: o.RetryAfter}
+	case o.Fault == noResponse:
 		return nil, silence(ctx)
 	}
 	if w, ok := ctx.Value(wireKey{}).(wire); ok {
 		w.spoil(c.ID().String(), o)
 	}
-	if o.status != 0 {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", statusText(o.status))
+	if o.Status != 0 {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", statusText(o.Status))
 	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: %s", o.fault)
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: %s", o.Fault)
 }
 
 // statusText describes the status of an HTTP response.

@@ -24,7 +24,7 @@ type message struct {
 	Method string         `json:"method"`
 	Params jsontext.Value `json:"params"`
 	Result jsontext.Value `json:"result"`
-	Error  *errorEntry    `json:"error"`
+	Error  *jsonrpc.Error `json:"error"`
 }
 
 // recordedCall is a request of the client, and the requests with which the client has continued it.
@@ -228,21 +228,21 @@ func (r *reading) notification(e *traffic.Entry, m *message) {
 		token := string(p.ProgressToken.Append(nil))
 		for _, c := range r.pending {
 			if c.token == token && (c.exchange == e.Exchange || c.session == r.sessions[e.Exchange]) {
-				c.step(step{progress: p})
+				c.step(step{Progress: &p.Progress, Total: p.Total, Message: p.Message})
 				return
 			}
 		}
 	case mcp.NotificationMessage:
 		p := new(mcp.LoggingMessageParams)
 		if c := r.callOf(e, m); c != nil && jsonv2.Unmarshal(m.Params, p) == nil {
-			c.step(step{log: p})
+			c.step(step{Log: p.Data, Level: p.Level, Logger: p.Logger})
 		}
 	case mcp.NotificationToolListChanged, mcp.NotificationPromptListChanged, mcp.NotificationResourceListChanged:
 		list, _, _ := strings.Cut(strings.TrimPrefix(m.Method, "notifications/"), "/")
-		r.note(list, step{changed: list})
+		r.note(list, step{Changed: list})
 	case mcp.NotificationResourceUpdated:
 		uri, _ := jsonrpc.Get(m.Params, "uri")
-		r.note(string(uri), step{updated: jsonrpc.Unquote(uri)})
+		r.note(string(uri), step{Updated: jsonrpc.Unquote(uri)})
 	}
 }
 
@@ -260,7 +260,7 @@ func (r *reading) note(what string, s step) {
 	}
 }
 
-func (c *recordedCall) step(s step) { c.response.steps = append(c.response.steps, s) }
+func (c *recordedCall) step(s step) { c.response.Steps = append(c.response.Steps, s) }
 
 // ask adds a question that was not asked before. The key is that of 2026-07-28.
 func (c *recordedCall) ask(id, key, method string, params json.RawMessage) {
@@ -272,12 +272,12 @@ func (c *recordedCall) ask(id, key, method string, params json.RawMessage) {
 	case mcp.MethodElicit:
 		p := new(mcp.ElicitParams)
 		if jsonv2.Unmarshal(params, p) == nil {
-			c.step(step{elicit: p, key: key})
+			c.step(step{Elicit: &p.Message, Schema: p.RequestedSchema, url: p.URL, key: key})
 		}
 	case mcp.MethodCreateMessage:
 		c.step(step{sample: params, key: key})
 	case mcp.MethodListRoots:
-		c.step(step{roots: true, key: key})
+		c.step(step{Roots: true, key: key})
 	}
 }
 
@@ -305,7 +305,7 @@ func (r *reading) respond(c *recordedCall, m *message) {
 				return
 			}
 		}
-		c.finish(outcome{err: m.Error.wire()})
+		c.finish(outcome{Error: m.Error})
 		return
 	}
 	kind, _ := jsonrpc.Get(result, "resultType")
@@ -353,7 +353,7 @@ func (r *reading) task(c *recordedCall, m *message) {
 	}
 	switch {
 	case task.Error != nil:
-		call.finish(outcome{err: task.Error.wire()})
+		call.finish(outcome{Error: task.Error})
 	case task.Result != nil:
 		call.finish(outcome{result: cleaned(json.RawMessage(task.Result))})
 	}
@@ -387,7 +387,7 @@ func (r *reading) scripts(redacted bool) map[string]*script {
 		all, _ := json.Marshal(c.response.when) // it is JSON
 		same := subject + string(canonical(all))
 		if before := last[same]; before != nil {
-			before.times = 1
+			before.Times = 1
 		}
 		last[same] = c.response
 		s.responses = append(s.responses, c.response)

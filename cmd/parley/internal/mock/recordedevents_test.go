@@ -196,18 +196,18 @@ func stepsOf(t *testing.T, recorded []byte) string {
 		t.Fatal(err)
 	}
 	var kinds []string
-	for _, s := range r.calls[0].response.steps {
+	for _, s := range r.calls[0].response.Steps {
 		switch {
-		case s.progress != nil:
-			kinds = append(kinds, "progress "+s.progress.Message)
-		case s.elicit != nil:
-			kinds = append(kinds, "elicit "+s.elicit.Message+s.elicit.URL)
+		case s.Progress != nil:
+			kinds = append(kinds, "progress "+s.Message)
+		case s.Elicit != nil:
+			kinds = append(kinds, "elicit "+*s.Elicit+s.url)
 		case s.sample != nil:
 			kinds = append(kinds, "sample")
-		case s.roots:
+		case s.Roots:
 			kinds = append(kinds, "roots")
-		case s.changed != "":
-			kinds = append(kinds, "changed "+s.changed)
+		case s.Changed != "":
+			kinds = append(kinds, "changed "+s.Changed)
 		}
 	}
 	return strings.Join(kinds, ", ")

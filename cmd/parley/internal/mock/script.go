@@ -24,26 +24,36 @@ type script struct {
 	used map[*response]int
 }
 
-// response is one response, and what the server does before it.
+// response is one response, and what the server does before it. Its exported fields are those of a YAML file, and so are
+// those of outcome and step.
 type response struct {
-	when     map[string]json.RawMessage // values of arguments; others may have any value
-	times    int                        // 0 means without limit
-	latency  *time.Duration             // nil means that of the server
-	steps    []step
-	recorded bool // there are no other arguments, and strings have no references such as ${NAME}
-	redacted bool // a value such as redacted-1 represents any value
-	echo     bool // the result has the arguments
+	When              json.RawMessage `json:"when"`
+	Steps             []step          `json:"steps"`
+	Text              *string         `json:"text"`
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	IsError           bool            `json:"isError"`
+	Blob              *string         `json:"blob"`
+	Messages          json.RawMessage `json:"messages"`
 	outcome
+
+	when     map[string]json.RawMessage // values of arguments; others may have any value
+	recorded bool                       // there are no other arguments, and strings have no references such as ${NAME}
+	redacted bool                       // a value such as redacted-1 represents any value
+	echo     bool                       // the result has the arguments
 }
 
 // outcome is the end of a request: a result, or one of the others.
 type outcome struct {
-	result     json.RawMessage // of the method
-	raw        json.RawMessage // a result that is sent unchanged
-	err        *jsonrpc.Error
-	fault      string
-	status     int // of HTTP; 0 for none
-	retryAfter time.Duration
+	Times      int             `json:"times"`   // 0 means without limit
+	Latency    *time.Duration  `json:"latency"` // nil means that of the server
+	Result     json.RawMessage `json:"result"`  // is sent unchanged
+	Error      *jsonrpc.Error  `json:"error"`
+	Fault      string          `json:"fault"`
+	Status     int             `json:"status"` // of HTTP; 0 for none
+	RetryAfter time.Duration   `json:"retryAfter"`
+
+	result json.RawMessage // of the method
 }
 
 // The faults of an outcome.
@@ -55,24 +65,32 @@ const (
 	rateLimit  = "rate-limit"
 )
 
-// step is one thing that a server does before a response. One of its fields is set, and the key of a question.
+// step is one thing that a server does before a response.
 type step struct {
-	key      string // of a question of 2026-07-28; empty: the server makes one
-	wait     time.Duration
-	progress *mcp.ProgressParams
-	log      *mcp.LoggingMessageParams
-	elicit   *mcp.ElicitParams
-	sample   json.RawMessage // the params of sampling/createMessage
-	roots    bool
-	changed  string // tools, prompts or resources
-	updated  string // a URI
+	Wait     *time.Duration   `json:"wait"`
+	Progress *float64         `json:"progress"`
+	Total    float64          `json:"total"`
+	Message  string           `json:"message"`
+	Log      json.RawMessage  `json:"log"`
+	Level    mcp.LoggingLevel `json:"level"`
+	Logger   string           `json:"logger"`
+	Elicit   *string          `json:"elicit"` // a message
+	Schema   json.RawMessage  `json:"schema"`
+	Sample   *string          `json:"sample"`
+	Roots    bool             `json:"roots"`
+	Changed  string           `json:"changed"` // tools, prompts or resources
+	Updated  string           `json:"updated"` // a URI
+
+	key    string          // of a question of 2026-07-28; empty: the server makes one
+	url    string          // of the elicitation of a recording
+	sample json.RawMessage // the params of sampling/createMessage
 }
 
 // asks reports whether a response has questions.
 func (s *script) asks() bool {
 	for _, r := range s.responses {
-		for _, step := range r.steps {
-			if step.elicit != nil || step.sample != nil || step.roots {
+		for _, step := range r.Steps {
+			if step.Elicit != nil || step.sample != nil || step.Roots {
 				return true
 			}
 		}
@@ -92,7 +110,7 @@ func (s *script) next(arguments map[string]json.RawMessage) (int, error) {
 		if !r.matches(arguments) {
 			continue
 		}
-		if r.times > 0 && s.used[r] >= r.times {
+		if r.Times > 0 && s.used[r] >= r.Times {
 			exhausted = true
 			continue
 		}
@@ -247,11 +265,11 @@ const maxExpanded = 4 << 20
 // expanded returns an outcome with its references replaced.
 func (o outcome) expanded(values map[string]json.RawMessage) outcome {
 	o.result = expand(o.result, values)
-	o.raw = expand(o.raw, values)
-	if o.err != nil {
-		e := *o.err
+	o.Result = expand(o.Result, values)
+	if o.Error != nil {
+		e := *o.Error
 		e.Message, e.Data = expandText(e.Message, values), expand(e.Data, values)
-		o.err = &e
+		o.Error = &e
 	}
 	return o
 }

@@ -108,20 +108,20 @@ func (w *faultyWriter) end() (broken bool) {
 	case isStream && response == nil: // which another stream has
 		_, _ = w.ResponseWriter.Write(sent) // the client may have gone
 		return false
-	case w.fault.status != 0 && !w.started && len(sent) == 0:
+	case w.fault.Status != 0 && !w.started && len(sent) == 0:
 		clear(header)
 		header.Set("Content-Type", "text/plain; charset=utf-8")
-		if after := w.fault.retryAfter; after > 0 {
+		if after := w.fault.RetryAfter; after > 0 {
 			header.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
 		}
-		w.ResponseWriter.WriteHeader(w.fault.status)
-		_, _ = w.ResponseWriter.Write([]byte(statusText(w.fault.status) + "\n")) // the client may have gone
+		w.ResponseWriter.WriteHeader(w.fault.Status)
+		_, _ = w.ResponseWriter.Write([]byte(statusText(w.fault.Status) + "\n")) // the client may have gone
 		return false
-	case w.fault.fault == truncate:
+	case w.fault.Fault == truncate:
 		sent = w.held[:len(w.held)-len(response)/2]
-	case w.fault.fault == malformed && isStream:
+	case w.fault.Fault == malformed && isStream:
 		sent = append(sent[:len(sent):len(sent)], "event: message\ndata: "+invalidJSON+"\n\n"...)
-	case w.fault.fault == malformed:
+	case w.fault.Fault == malformed:
 		sent = []byte(invalidJSON)
 	}
 	if len(sent) > 0 {
@@ -129,7 +129,7 @@ func (w *faultyWriter) end() (broken bool) {
 		_, _ = w.ResponseWriter.Write(sent)                      // the client may have gone
 		_ = http.NewResponseController(w.ResponseWriter).Flush() // the connection may end
 	}
-	return w.fault.fault != malformed // or a status, but the header is sent
+	return w.fault.Fault != malformed // or a status, but the header is sent
 }
 
 // split returns the response at the end of the events of an event stream, and what is before it.
@@ -213,11 +213,11 @@ func (c *faultyConn) take(message []byte) *outcome {
 func (c *faultyConn) Write(ctx context.Context, message []byte) error {
 	o := c.take(message)
 	switch {
-	case o == nil, o.status != 0:
+	case o == nil, o.Status != 0:
 		return c.Conn.Write(ctx, message)
-	case o.fault == malformed:
+	case o.Fault == malformed:
 		return c.Conn.Write(ctx, []byte(invalidJSON))
-	case o.fault == truncate:
+	case o.Fault == truncate:
 		_ = c.Conn.Write(ctx, message[:len(message)/2]) // the connection ends
 	}
 	c.closed.Store(true)

@@ -282,7 +282,7 @@ func TestRulesOfRequestsComeFirst(t *testing.T) {
 }
 
 func TestRequestsOfTheServerAreNotFaulty(t *testing.T) {
-	c := &faultyConn{faults: map[string]*outcome{"7": {fault: disconnect}}}
+	c := &faultyConn{faults: map[string]*outcome{"7": {Fault: disconnect}}}
 	if c.take([]byte(`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`)) != nil {
 		t.Error("a request has the fault of a response")
 	}
@@ -294,7 +294,7 @@ func TestRequestsOfTheServerAreNotFaulty(t *testing.T) {
 
 func TestTheHeaderOfAFaultIsNotThatOfTheResponse(t *testing.T) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{status: 503})
+		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{Status: 503})
 		w.Header().Set("Mcp-Session-Id", "x")
 		w.Header().Set("Content-Length", "2")
 		_, _ = w.Write([]byte("{}"))
@@ -305,7 +305,7 @@ func TestTheHeaderOfAFaultIsNotThatOfTheResponse(t *testing.T) {
 		t.Errorf("got %d %v", w.Code, w.Header())
 	}
 	next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{fault: malformed})
+		r.Context().Value(wireKey{}).(wire).spoil("", &outcome{Fault: malformed})
 		w.Header().Set("Content-Length", "2")
 		_, _ = w.Write([]byte("{}"))
 	})
@@ -330,15 +330,15 @@ func TestNotificationsAreSentBeforeAFault(t *testing.T) {
 		body   string
 		broken bool
 	}{
-		{outcome{fault: disconnect}, []string{response}, 0, "", true},
-		{outcome{fault: disconnect}, []string{progress, response}, 200, progress, true},
-		{outcome{fault: disconnect}, []string{comment, progress + response}, 200, comment + progress, true},
-		{outcome{fault: truncate}, []string{progress, response}, 200,
+		{outcome{Fault: disconnect}, []string{response}, 0, "", true},
+		{outcome{Fault: disconnect}, []string{progress, response}, 200, progress, true},
+		{outcome{Fault: disconnect}, []string{comment, progress + response}, 200, comment + progress, true},
+		{outcome{Fault: truncate}, []string{progress, response}, 200,
 			progress + response[:len(response)-len(response)/2], true},
-		{outcome{fault: malformed}, []string{progress, response}, 200,
+		{outcome{Fault: malformed}, []string{progress, response}, 200,
 			progress + strings.Replace("event: message\ndata: %s\n\n", "%s", invalidJSON, 1), false},
-		{outcome{status: 503}, []string{response}, 503, "mock: HTTP status 503\n", false},
-		{outcome{status: 503}, []string{progress, response}, 200, progress, true},
+		{outcome{Status: 503}, []string{response}, 503, "mock: HTTP status 503\n", false},
+		{outcome{Status: 503}, []string{progress, response}, 200, progress, true},
 	} {
 		client := httptest.NewRecorder()
 		client.Code = 0

@@ -36,7 +36,7 @@ type file struct {
 	Resources    []entry        `json:"resources"`
 	Templates    []entry        `json:"templates"`
 	Prompts      []entry        `json:"prompts"`
-	Requests     []requestEntry `json:"requests"`
+	Requests     []*requestRule `json:"requests"`
 }
 
 // entry is a tool, resource, template or prompt, without its definition.
@@ -45,62 +45,7 @@ type entry struct {
 	Complete  map[string][]string `json:"complete"`
 	Text      *string             `json:"text"`
 	Blob      *string             `json:"blob"`
-	Responses []responseEntry     `json:"responses"`
-}
-
-type requestEntry struct {
-	Method string `json:"method"`
-	Name   string `json:"name"`
-	outcomeEntry
-}
-
-// outcomeEntry has the members that requests and responses have in common.
-type outcomeEntry struct {
-	Times      int             `json:"times"`
-	Latency    *time.Duration  `json:"latency"`
-	Result     json.RawMessage `json:"result"`
-	Error      *errorEntry     `json:"error"`
-	Fault      string          `json:"fault"`
-	Status     int             `json:"status"`
-	RetryAfter time.Duration   `json:"retryAfter"`
-}
-
-type errorEntry struct {
-	Code    int64           `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data"`
-}
-
-func (e *errorEntry) wire() *jsonrpc.Error {
-	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
-}
-
-type responseEntry struct {
-	When              json.RawMessage `json:"when"`
-	Steps             []stepEntry     `json:"steps"`
-	Text              *string         `json:"text"`
-	Content           json.RawMessage `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent"`
-	IsError           bool            `json:"isError"`
-	Blob              *string         `json:"blob"`
-	Messages          json.RawMessage `json:"messages"`
-	outcomeEntry
-}
-
-type stepEntry struct {
-	Wait     *time.Duration   `json:"wait"`
-	Progress *float64         `json:"progress"`
-	Total    float64          `json:"total"`
-	Message  string           `json:"message"`
-	Log      json.RawMessage  `json:"log"`
-	Level    mcp.LoggingLevel `json:"level"`
-	Logger   string           `json:"logger"`
-	Elicit   *string          `json:"elicit"`
-	Schema   json.RawMessage  `json:"schema"`
-	Sample   *string          `json:"sample"`
-	Roots    bool             `json:"roots"`
-	Changed  string           `json:"changed"`
-	Updated  string           `json:"updated"`
+	Responses []*response         `json:"responses"`
 }
 
 // Schema is the JSON Schema of the YAML files.
@@ -148,8 +93,9 @@ func fromYAML(d *yamldoc.Document, logger *slog.Logger) (*Mock, error) {
 		b.prompt(at("prompts", i), defined.Prompts[i], &f.Prompts[i])
 	}
 	for i := range f.Requests {
-		b.request(at("requests", i), &f.Requests[i])
+		b.request(at("requests", i), f.Requests[i])
 	}
+	b.mock.requests = f.Requests
 	return b.mock, errors.Join(b.errs...)
 }
 
@@ -183,7 +129,7 @@ func (b *builder) tool(place jsontext.Pointer, tool mcp.Tool, e *entry) {
 	}
 	s := b.script("tools/call "+tool.Name, place, e.Responses,
 		[]string{"text", "content", "structuredContent", "isError"},
-		func(r *responseEntry) (json.RawMessage, error) { return toolResult(r, output) })
+		func(r *response) (json.RawMessage, error) { return toolResult(r, output) })
 	if len(e.Responses) == 0 {
 		s.responses = []*response{{echo: true}}
 	}
@@ -201,7 +147,7 @@ func (b *builder) checkSchema(place jsontext.Pointer, text json.RawMessage) *sch
 }
 
 // toolResult returns the result of a tool, or nil if the response has none.
-func toolResult(r *responseEntry, output *schema.Schema) (json.RawMessage, error) {
+func toolResult(r *response, output *schema.Schema) (json.RawMessage, error) {
 	if r.Text == nil && r.Content == nil && r.StructuredContent == nil {
 		if r.IsError {
 			return nil, errors.New("isError needs a text")
@@ -256,7 +202,7 @@ func (b *builder) template(place jsontext.Pointer, t mcp.ResourceTemplate, e *en
 // contents returns the script of a resource or template.
 func (b *builder) contents(subject string, place jsontext.Pointer, e *entry) *script {
 	return b.script(subject, place, b.responses(place, e), []string{"text", "blob"},
-		func(r *responseEntry) (json.RawMessage, error) {
+		func(r *response) (json.RawMessage, error) {
 			member, value := "text", r.Text
 			if r.Blob != nil {
 				member, value = "blob", r.Blob
@@ -273,14 +219,11 @@ func (b *builder) contents(subject string, place jsontext.Pointer, e *entry) *sc
 
 func (b *builder) prompt(place jsontext.Pointer, p mcp.Prompt, e *entry) {
 	s := b.script("prompts/get "+p.Name, place, b.responses(place, e), []string{"text", "messages"},
-		func(r *responseEntry) (json.RawMessage, error) {
+		func(r *response) (json.RawMessage, error) {
 			messages := r.Messages
 			if r.Text != nil {
-				text, err := json.Marshal(*r.Text)
-				if err != nil {
-					return nil, err
-				}
-				messages = json.RawMessage(`[{"role":"user","content":{"type":"text","text":` + string(text) + `}}]`)
+				messages = fmt.Appendf(nil, `[{"role":"user","content":{"type":"text","text":%s}}]`,
+					jsonrpc.AppendString(nil, *r.Text))
 			}
 			if messages == nil {
 				return nil, nil
@@ -307,13 +250,13 @@ func (b *builder) complete(place jsontext.Pointer, ref mcp.CompleteReference, va
 }
 
 // responses returns the responses of an entry, which can have one without conditions as its own members.
-func (b *builder) responses(place jsontext.Pointer, e *entry) []responseEntry {
+func (b *builder) responses(place jsontext.Pointer, e *entry) []*response {
 	switch hasOwn := e.Text != nil || e.Blob != nil; {
 	case hasOwn && e.Responses != nil:
 		b.fail(place+"/responses",
 			errors.New("the entry must not have text or blob and responses; move them into a response"))
 	case hasOwn:
-		return []responseEntry{{Text: e.Text, Blob: e.Blob}}
+		return []*response{{Text: e.Text, Blob: e.Blob}}
 	case e.Responses == nil:
 		b.fail(place, errors.New("responses or text is missing"))
 	}
@@ -322,33 +265,30 @@ func (b *builder) responses(place jsontext.Pointer, e *entry) []responseEntry {
 
 // script returns the script of some responses. Members are those that a result of this kind has, and result returns the
 // result of a response, or nil if it has none.
-func (b *builder) script(subject string, place jsontext.Pointer, entries []responseEntry, members []string,
-	result func(*responseEntry) (json.RawMessage, error)) *script {
-	s := &script{subject: subject}
-	for i := range entries {
-		e, place := &entries[i], place+at("responses", i)
-		r := &response{times: e.Times, latency: e.Latency, when: argumentsOf(e.When)}
-		for j := range e.Steps {
-			r.steps = append(r.steps, b.step(place+at("steps", j), &e.Steps[j]))
+func (b *builder) script(subject string, place jsontext.Pointer, entries []*response, members []string,
+	result func(*response) (json.RawMessage, error)) *script {
+	for i, r := range entries {
+		place := place + at("responses", i)
+		r.when = argumentsOf(r.When)
+		for j := range r.Steps {
+			b.step(place+at("steps", j), &r.Steps[j])
 		}
-		var err error
-		r.outcome, err = e.outcome()
-		b.fail(place, err)
-		if err = e.only(members); err == nil {
-			r.result, err = result(e)
+		b.fail(place, r.check())
+		err := r.only(members)
+		if err == nil {
+			r.result, err = result(r)
 		}
 		b.fail(place, err)
-		if n := r.outcome.ends(); n != 1 {
+		if n := r.ends(); n != 1 {
 			b.fail(place, fmt.Errorf("the response must have one of %s, result, error, fault and status, not %d",
 				strings.TrimSuffix(strings.Join(members, ", "), ", isError"), n))
 		}
-		s.responses = append(s.responses, r)
 	}
-	return s
+	return &script{subject: subject, responses: entries}
 }
 
 // only returns an error if a response has a member for the results of another kind of request.
-func (e *responseEntry) only(allowed []string) error {
+func (e *response) only(allowed []string) error {
 	for _, m := range []struct {
 		name string
 		set  bool
@@ -366,22 +306,18 @@ func (e *responseEntry) only(allowed []string) error {
 	return nil
 }
 
-// outcome returns the outcome of an entry, without the result of a response.
-func (e *outcomeEntry) outcome() (outcome, error) {
-	o := outcome{raw: e.Result, fault: e.Fault, status: e.Status, retryAfter: e.RetryAfter}
-	if e.Error != nil {
-		o.err = e.Error.wire()
+// check checks the members that an outcome of any request can have.
+func (o *outcome) check() error {
+	if o.RetryAfter != 0 && o.Status == 0 && o.Fault != rateLimit {
+		return errors.New("retryAfter needs status or the fault rate-limit")
 	}
-	if e.RetryAfter != 0 && e.Status == 0 && e.Fault != rateLimit {
-		return o, errors.New("retryAfter needs status or the fault rate-limit")
-	}
-	return o, nil
+	return nil
 }
 
 // ends returns how many ends an outcome has.
 func (o *outcome) ends() int {
 	n := 0
-	for _, set := range []bool{o.result != nil, o.raw != nil, o.err != nil, o.fault != "", o.status != 0} {
+	for _, set := range []bool{o.result != nil, o.Result != nil, o.Error != nil, o.Fault != "", o.Status != 0} {
 		if set {
 			n++
 		}
@@ -389,46 +325,25 @@ func (o *outcome) ends() int {
 	return n
 }
 
-func (b *builder) step(place jsontext.Pointer, e *stepEntry) step {
-	var s step
+// step checks and completes a step.
+func (b *builder) step(place jsontext.Pointer, s *step) {
 	switch {
-	case e.Wait != nil:
-		s.wait = *e.Wait
-	case e.Progress != nil:
-		s.progress = &mcp.ProgressParams{Progress: *e.Progress, Total: e.Total, Message: e.Message}
-	case e.Log != nil:
-		s.log = &mcp.LoggingMessageParams{Level: cmp.Or(e.Level, mcp.LevelInfo), Logger: e.Logger, Data: e.Log}
-	case e.Elicit != nil:
-		s.elicit = &mcp.ElicitParams{Message: *e.Elicit, RequestedSchema: e.Schema}
-		if e.Schema == nil {
-			s.elicit.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)
-		} else if _, err := mcp.ParseElicitSchema(e.Schema); err != nil {
+	case s.Elicit != nil && s.Schema == nil:
+		s.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	case s.Elicit != nil:
+		if _, err := mcp.ParseElicitSchema(s.Schema); err != nil {
 			b.fail(place+"/schema", err)
 		}
-	case e.Sample != nil:
-		text, err := json.Marshal(*e.Sample)
-		b.fail(place, err)
-		s.sample = json.RawMessage(`{"maxTokens":1000,"messages":[{"role":"user","content":{"type":"text","text":` +
-			string(text) + `}}]}`)
-	case e.Roots:
-		s.roots = true
-	case e.Changed != "":
-		s.changed = e.Changed
-	case e.Updated != "":
-		s.updated = e.Updated
+	case s.Sample != nil:
+		s.sample = fmt.Appendf(nil,
+			`{"maxTokens":1000,"messages":[{"role":"user","content":{"type":"text","text":%s}}]}`,
+			jsonrpc.AppendString(nil, *s.Sample))
 	}
-	return s
 }
 
-func (b *builder) request(place jsontext.Pointer, e *requestEntry) {
-	o, err := e.outcome()
-	b.fail(place, err)
-	r := &requestRule{method: e.Method, name: e.Name, times: int64(e.Times), latency: e.Latency}
-	switch n := o.ends(); {
-	case n == 1:
-		r.outcome = &o
-	case n > 1 || e.Latency == nil:
+func (b *builder) request(place jsontext.Pointer, r *requestRule) {
+	b.fail(place, r.check())
+	if n := r.ends(); n > 1 || n == 0 && r.Latency == nil {
 		b.fail(place, errors.New("the request must have one of result, error, fault and status, or only a latency"))
 	}
-	b.mock.requests = append(b.mock.requests, r)
 }
