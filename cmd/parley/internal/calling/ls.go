@@ -81,12 +81,12 @@ func ls(cmd *cobra.Command, flags *dialing.Flags, target []string, name string) 
 	}
 	flags.Remember(cmd, target, c, listed.Names())
 	if name != "" {
-		definition, err := findEntry(listed, name)
+		item, err := findItem(listed, name)
 		if err != nil {
 			return errors.Join(err, incomplete)
 		}
-		return output.Show(cmd, definition, func(w io.Writer) error {
-			return printDefinition(w, terminal.Width(w), definition, commandLineOf(cmd, flags, target))
+		return output.Show(cmd, item.Definition, func(w io.Writer) error {
+			return printItem(w, terminal.Width(w), item, commandLineOf(cmd, flags, target))
 		})
 	}
 	err = output.Show(cmd, listing.NewServerListing(c, listed), func(w io.Writer) error {
@@ -100,7 +100,7 @@ func ls(cmd *cobra.Command, flags *dialing.Flags, target []string, name string) 
 }
 
 // title returns one line about the server and its lists.
-func title(c *client.Client, listed *listing.Listing) string {
+func title(c *client.Client, listed listing.Listing) string {
 	info := c.Server().Info
 	name := info.Title
 	if name == "" {
@@ -112,53 +112,34 @@ func title(c *client.Client, listed *listing.Listing) string {
 // commandLine returns a command line for the same target.
 type commandLine func(verb string, words ...string) string
 
-// findEntry returns the tool, prompt, resource or template with a name or URI. Tools come first, because a prompt can
+// findItem returns the tool, prompt, resource or template with a name or URI. Tools come first, because a prompt can
 // have the same name.
-func findEntry(l *listing.Listing, name string) (definition any, err error) {
+func findItem(listed listing.Listing, name string) (*listing.Item, error) {
 	var names []string
-	is := func(other string) bool {
-		names = append(names, other)
-		return other == name
-	}
-	for _, t := range l.Tools {
-		if is(t.Name) {
-			return t, nil
-		}
-	}
-	for _, p := range l.Prompts {
-		if is(p.Name) {
-			return p, nil
-		}
-	}
-	for _, r := range l.Resources {
-		if is(r.URI) {
-			return r, nil
-		}
-	}
-	for _, t := range l.Templates {
-		if is(t.URITemplate) {
-			return t, nil
+	for _, l := range listing.Lists {
+		for _, item := range listed[l.Name] {
+			if item.Name == name {
+				return item, nil
+			}
+			names = append(names, item.Name)
 		}
 	}
 	return nil, unknownName("tool", name, names)
 }
 
-// printDefinition writes a definition that findEntry has returned, and an example that the user can paste.
-func printDefinition(w io.Writer, width int, definition any, command commandLine) error {
-	switch d := definition.(type) {
+// printItem writes a definition, and an example that the user can paste.
+func printItem(w io.Writer, width int, item *listing.Item, command commandLine) error {
+	switch d := item.Definition.(type) {
 	case *mcp.Tool:
 		return printTool(w, width, d, command)
 	case *mcp.Prompt:
 		return printPrompt(w, width, d, command)
-	case *mcp.Resource:
-		if err := listing.PrintHead(w, d.URI, d.Title, cmp.Or(d.Description, d.Name), d.MimeType); err != nil {
-			return err
-		}
-		return printExample(w, command("read", d.URI))
-	case *mcp.ResourceTemplate:
-		return listing.PrintHead(w, d.URITemplate, d.Title, cmp.Or(d.Description, d.Name), d.MimeType)
 	}
-	return nil
+	err := listing.PrintHead(w, item.Name, item.Title, cmp.Or(item.Description, item.Label), item.Detail)
+	if _, isResource := item.Definition.(*mcp.Resource); err != nil || !isResource {
+		return err
+	}
+	return printExample(w, command("read", item.Name))
 }
 
 func printExample(w io.Writer, command string) error {

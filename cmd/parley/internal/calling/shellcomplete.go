@@ -26,12 +26,12 @@ const (
 // shellLists keeps the lists of a shell's server for completion. It is safe for concurrent use.
 type shellLists struct {
 	mu    sync.Mutex
-	lists *listing.Lists
+	lists *listing.Names
 	until time.Time
 }
 
 // Names implements dialShell. It returns empty lists if the server does not answer.
-func (s *shell) Names(ctx context.Context) *listing.Lists {
+func (s *shell) Names(ctx context.Context) *listing.Names {
 	l := &s.lists
 	l.mu.Lock()
 	lists, until := l.lists, l.until
@@ -41,7 +41,7 @@ func (s *shell) Names(ctx context.Context) *listing.Lists {
 	}
 	listed, _ := listing.All(ctx, s.Client) // incomplete lists are better than none
 	if listed == nil {
-		return new(listing.Lists)
+		return new(listing.Names)
 	}
 	lists = listed.Names()
 	l.mu.Lock()

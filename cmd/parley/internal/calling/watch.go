@@ -4,8 +4,10 @@ package calling
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -147,7 +149,7 @@ func (w *watcher) handle(ctx context.Context, change client.Change) error {
 		err = w.reportList(ctx, change.Kind)
 	case change.Resync && !w.uriSet[change.URI]:
 		w.uriSet[change.URI] = true
-		w.report(event{Event: eventWatching, Kind: kindResource, Name: change.URI})
+		w.report(event{Event: eventWatching, Kind: "resource", Name: change.URI})
 	default:
 		err = w.reportUpdate(ctx, change)
 	}
@@ -180,50 +182,35 @@ func (w *watcher) reportList(ctx context.Context, kind client.ChangeKind) error 
 	return nil
 }
 
+// nameOfList returns the name of the first list of a kind of change.
 func nameOfList(kind client.ChangeKind) string {
-	switch kind {
-	case client.ToolsChanged:
-		return kindTools
-	case client.PromptsChanged:
-		return kindPrompts
-	}
-	return kindResources
+	at := slices.IndexFunc(listing.Lists, func(l *listing.List) bool { return l.Change == kind })
+	return listing.Lists[at].Name
 }
 
 // snapshot gets the lists of a kind of change.
 func (w *watcher) snapshot(ctx context.Context, kind client.ChangeKind) (snapshot, error) {
 	s := snapshot{}
-	switch kind {
-	case client.ToolsChanged:
-		tools, err := listing.Collect(true, w.client.Tools(ctx))
+	for _, l := range listing.Lists {
+		if l.Change != kind {
+			continue
+		}
+		items, err := l.Collect(ctx, w.client)
 		if err != nil {
 			return nil, err
 		}
-		return s, addTo(s, kindTool, tools, func(t *mcp.Tool) string { return t.Name })
-	case client.PromptsChanged:
-		prompts, err := listing.Collect(true, w.client.Prompts(ctx))
-		if err != nil {
-			return nil, err
+		for _, item := range items {
+			if s[entry{l.Noun, item.Name}], err = json.Marshal(item.Definition); err != nil {
+				return nil, err
+			}
 		}
-		return s, addTo(s, kindPrompt, prompts, func(p *mcp.Prompt) string { return p.Name })
 	}
-	resources, err := listing.Collect(true, w.client.Resources(ctx))
-	if err != nil {
-		return nil, err
-	}
-	templates, err := listing.Collect(true, w.client.ResourceTemplates(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return s, errors.Join(
-		addTo(s, kindResource, resources, func(r *mcp.Resource) string { return r.URI }),
-		addTo(s, kindTemplate, templates, func(t *mcp.ResourceTemplate) string { return t.URITemplate }),
-	)
+	return s, nil
 }
 
 // reportUpdate reports an update of a resource.
 func (w *watcher) reportUpdate(ctx context.Context, change client.Change) error {
-	e := event{Event: eventUpdated, Kind: kindResource, Name: change.URI, Unsure: change.Resync}
+	e := event{Event: eventUpdated, Kind: "resource", Name: change.URI, Unsure: change.Resync}
 	if w.read {
 		result, err := w.client.ReadResource(ctx, change.URI)
 		switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// The events, the kinds of their objects, and the kinds of lists.
+// The events.
 const (
 	eventWatching = "watching"
 	eventAdded    = "added"
@@ -29,15 +29,6 @@ const (
 	eventLog      = "log"
 	eventLost     = "lost"
 	eventRegained = "regained"
-
-	kindTool     = "tool"
-	kindPrompt   = "prompt"
-	kindResource = "resource"
-	kindTemplate = "template"
-
-	kindTools     = "tools"
-	kindPrompts   = "prompts"
-	kindResources = "resources"
 )
 
 // event is one event. Its JSON is a line of --output json.
@@ -71,7 +62,7 @@ func (e *event) text() string {
 			return "watching " + e.Name
 		}
 		list := e.Kind
-		if list == kindResources {
+		if list == "resources" {
 			list = "resources and templates" // one notification for both lists
 		}
 		return "watching " + list + ": " + strconv.Itoa(*e.Count)
@@ -146,18 +137,6 @@ type entry struct{ kind, name string }
 
 // snapshot contains the JSON of each entry of the lists of one notification.
 type snapshot map[entry]json.RawMessage
-
-// addTo adds all elements of a list to a snapshot.
-func addTo[E any](s snapshot, kind string, all []*E, name func(*E) string) error {
-	for _, e := range all {
-		raw, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		s[entry{kind, name(e)}] = raw
-	}
-	return nil
-}
 
 // changesTo returns the differences between two snapshots, sorted by kind and name.
 func (s snapshot) changesTo(now snapshot) []event {

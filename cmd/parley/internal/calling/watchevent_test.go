@@ -11,19 +11,18 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-func snapshotOf(t *testing.T, tools ...*mcp.Tool) snapshot {
-	t.Helper()
+func snapshotOf(tools ...*mcp.Tool) snapshot {
 	s := snapshot{}
-	if err := addTo(s, kindTool, tools, func(tool *mcp.Tool) string { return tool.Name }); err != nil {
-		t.Fatal(err)
+	for _, tool := range tools {
+		s[entry{"tool", tool.Name}], _ = json.Marshal(tool)
 	}
 	return s
 }
 
 func TestChangesToComparesEntries(t *testing.T) {
-	was := snapshotOf(t, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"},
+	was := snapshotOf(&mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"},
 		&mcp.Tool{Name: "other", Title: "a", Description: "a"})
-	now := snapshotOf(t, &mcp.Tool{Name: "new"}, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "other", Description: "b"})
+	now := snapshotOf(&mcp.Tool{Name: "new"}, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "other", Description: "b"})
 	var lines []string
 	for _, e := range was.changesTo(now) {
 		lines = append(lines, e.text())
@@ -46,7 +45,7 @@ func TestEventsAreSanitisedLines(t *testing.T) {
 		var b strings.Builder
 		r := newReporter(&b, format)
 		r.now = func() time.Time { return time.Date(2027, 1, 31, 9, 30, 0, 0, time.UTC) }
-		r.report(event{Event: eventAdded, Kind: kindTool, Name: "a\x1b[2J\nb"})
+		r.report(event{Event: eventAdded, Kind: "tool", Name: "a\x1b[2J\nb"})
 		r.report(event{Event: eventLost, Error: "gone\x07"})
 		r.report(event{Event: eventLog, Level: mcp.LevelInfo, Data: json.RawMessage(`"x\u001b"`)})
 		out := b.String()

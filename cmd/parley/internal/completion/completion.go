@@ -149,29 +149,24 @@ func Words(words ...cobra.Completion) Argument {
 	}
 }
 
-// Tool completes the name of a tool.
-func Tool(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.offer(entries(c.lists().Tools), cobra.ShellCompDirectiveDefault)
-}
+// Tool completes the name of a tool, Prompt that of a prompt, and Entry also a URI or a URI template.
+var (
+	Tool   = ofLists("tools")
+	Prompt = ofLists("prompts")
+	Entry  = ofLists("tools", "prompts", "resources", "templates")
+)
 
-// Prompt completes the name of a prompt.
-func Prompt(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.offer(entries(c.lists().Prompts), cobra.ShellCompDirectiveDefault)
-}
-
-// Entry completes the name of a tool or prompt, a URI or a URI template.
-func Entry(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	lists := c.lists()
-	return c.offer(entries(slices.Concat(lists.Tools, lists.Prompts, lists.Resources, lists.Templates)),
-		cobra.ShellCompDirectiveDefault)
+func ofLists(names ...string) Argument {
+	return func(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return c.offer(entries(c.lists(names...)), cobra.ShellCompDirectiveDefault)
+	}
 }
 
 // Resource completes a URI, also one of a template, for whose variables it asks the server.
 func Resource(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	lists := c.lists()
-	words := entries(lists.Resources)
+	words := entries(c.lists("resources"))
 	directive := cobra.ShellCompDirectiveDefault
-	for _, t := range lists.Templates {
+	for _, t := range c.lists("templates") {
 		uris, whole := c.fill(t.Name)
 		if len(uris) > 0 && !whole {
 			directive = cobra.ShellCompDirectiveNoSpace
@@ -183,12 +178,12 @@ func Resource(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 
 // ToolArguments completes key=value for the tool that is the second argument.
 func ToolArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.arguments(c.lists().Tools, c.args[1], func(listing.Argument, string) []string { return nil })
+	return c.arguments(c.lists("tools"), c.args[1], func(listing.Argument, string) []string { return nil })
 }
 
 // PromptArguments completes key=value for the prompt that is the second argument. It asks the server for values.
 func PromptArguments(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.arguments(c.lists().Prompts, c.args[1], func(a listing.Argument, value string) []string {
+	return c.arguments(c.lists("prompts"), c.args[1], func(a listing.Argument, value string) []string {
 		others, err := toolargs.ParseStrings(c.args[2:])
 		if err != nil {
 			return nil
@@ -248,7 +243,7 @@ func (c *completing) given(name string) bool {
 // its argument.
 func Reference(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if c.args[1] == "template" {
-		return c.offer(entries(c.lists().Templates), cobra.ShellCompDirectiveDefault)
+		return c.offer(entries(c.lists("templates")), cobra.ShellCompDirectiveDefault)
 	}
 	return Prompt(c)
 }
@@ -260,7 +255,7 @@ func Variable(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 			words = append(words, part.variable)
 		}
 	}
-	for _, p := range c.lists().Prompts {
+	for _, p := range c.lists("prompts") {
 		if p.Name == c.args[2] && c.args[1] == "prompt" {
 			for _, a := range p.Arguments {
 				words = append(words, described(a.Name, a.Description))

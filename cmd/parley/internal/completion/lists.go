@@ -60,17 +60,25 @@ func (c *completing) within(limit time.Duration, f func(ctx context.Context)) {
 	}
 }
 
-// lists returns the names of the server that is the first argument, or of the shell. It connects to the server only if
-// they are not known, or if the server is at a URL and they are old.
-func (c *completing) lists() *listing.Lists {
+// lists returns the entries of some lists of the server that is the first argument, or of the shell. It connects to the
+// server only if they are not known, or if the server is at a URL and they are old.
+func (c *completing) lists(names ...string) (entries []listing.Entry) {
+	all := c.names()
+	for _, name := range names {
+		entries = append(entries, all.Lists[name]...)
+	}
+	return entries
+}
+
+func (c *completing) names() *listing.Names {
 	if of := dialing.ShellOf(c.cmd); of != nil {
 		return of.Names(c.ctx)
 	}
 	s, _, _ := c.server()
 	if s == nil {
-		return new(listing.Lists)
+		return new(listing.Names)
 	}
-	return &s.Lists
+	return &s.Names
 }
 
 // server returns what the cache has of the server that is the first argument, or nil. The key is empty if there is no
@@ -87,7 +95,7 @@ func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
 	s = cache.Get(key)
 	switch {
 	case s != nil && s.Failed && cache.Age(s.Time) < retryAfter,
-		s != nil && s.Lists.Known() && (!atURL || cache.Age(s.Time) < maxListsAge):
+		s != nil && s.Lists != nil && (!atURL || cache.Age(s.Time) < maxListsAge):
 		return s, key, atURL
 	case !c.mayConnect(s):
 		return s, key, atURL
@@ -102,7 +110,7 @@ func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
 		if listed, _ := listing.All(ctx, client); listed != nil {
 			lists := listed.Names()
 			lists.Completes = client.Server().Capabilities.Completions != nil
-			_ = cache.Update(key, cache.SetLists(shown, lists))
+			_ = cache.Update(key, cache.SetNames(shown, lists))
 		}
 	})
 	if now := cache.Get(key); now != nil {
@@ -142,7 +150,7 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	}
 	s, key, atURL := c.server()
 	cache, err := listing.OpenCache()
-	if err != nil || s == nil || !s.Lists.Completes {
+	if err != nil || s == nil || !s.Completes {
 		return nil
 	}
 	text, err := json.Marshal(params)

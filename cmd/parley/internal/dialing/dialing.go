@@ -116,7 +116,7 @@ type Shell interface {
 	Dial(cmd *cobra.Command, settings []func(*client.Dialer, client.Target) error) (*client.Client, error)
 	Target() client.Target
 	// names returns the lists of the server for completion.
-	Names(ctx context.Context) *listing.Lists
+	Names(ctx context.Context) *listing.Names
 	// values returns the values of an argument that the server completes.
 	Values(ctx context.Context, params mcp.CompleteParams) []string
 }
@@ -404,7 +404,7 @@ func (f *Flags) use(cmd *cobra.Command, target []string) {
 }
 
 // Remember keeps the lists of a server for completion.
-func (f *Flags) Remember(cmd *cobra.Command, target []string, c *client.Client, lists *listing.Lists) {
+func (f *Flags) Remember(cmd *cobra.Command, target []string, c *client.Client, lists *listing.Names) {
 	if f.isCommand(cmd) {
 		return
 	}
@@ -414,7 +414,7 @@ func (f *Flags) Remember(cmd *cobra.Command, target []string, c *client.Client, 
 	}
 	if key, shown, _ := f.CacheKey(target[0]); key != "" {
 		lists.Completes = c.Server().Capabilities.Completions != nil
-		_ = cache.Update(key, cache.SetLists(shown, lists))
+		_ = cache.Update(key, cache.SetNames(shown, lists))
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -183,33 +183,22 @@ func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// list returns what the server lists.
-func list(ctx context.Context, c *client.Client, kind string, refresh bool) ([]any, error) {
+// list returns what the server lists until an error.
+func list(ctx context.Context, c *client.Client, name string, refresh bool) ([]any, error) {
 	var options []client.CallOption
 	if refresh {
 		options = append(options, client.WithRefresh())
 	}
-	switch kind {
-	case "tools":
-		return collect(c.Tools(ctx, options...))
-	case "prompts":
-		return collect(c.Prompts(ctx, options...))
-	case "resources":
-		return collect(c.Resources(ctx, options...))
-	case "templates":
-		return collect(c.ResourceTemplates(ctx, options...))
+	l := listing.Named(name)
+	if l == nil {
+		return nil, errNotFound
 	}
-	return nil, errNotFound
-}
-
-// collect returns the entries of a list until an error.
-func collect[T any](list iter.Seq2[*T, error]) ([]any, error) {
 	entries := []any{}
-	for entry, err := range list {
+	for item, err := range l.All(c, ctx, options...) {
 		if err != nil {
 			return entries, err
 		}
-		entries = append(entries, entry)
+		entries = append(entries, item.Definition)
 	}
 	return entries, nil
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // version is the form of the files. Files of other versions are ignored.
-const version = 1
+const version = 2
 
 // Cache is a directory with one file for each server. Only the user can read it. It is safe for use by several
 // processes at the same time; of two simultaneous changes of one server, the later one remains.
@@ -37,26 +37,18 @@ func NewCache(dir string) *Cache { return &Cache{dir, time.Now} }
 
 // Cached is what the cache has of one server.
 type Cached struct {
-	Version int                   `json:"version"`
-	Time    time.Time             `json:"time"`             // of the lists
-	URL     string                `json:"url,omitempty"`    // if the user can name the server by it
-	Failed  bool                  `json:"failed,omitempty"` // the server could not be reached at that time
-	Lists   Lists                 `json:"lists"`
-	Values  map[string]Completion `json:"values,omitempty"`
+	Version int       `json:"version"`
+	Time    time.Time `json:"time"`             // of the lists
+	URL     string    `json:"url,omitempty"`    // if the user can name the server by it
+	Failed  bool      `json:"failed,omitempty"` // the server could not be reached at that time
+	Names
+	Values map[string]Completion `json:"values,omitempty"`
 }
 
-// Lists are the names of a server. A nil list is unknown, an empty one is not.
-type Lists struct {
-	Tools     []Entry `json:"tools"`
-	Prompts   []Entry `json:"prompts"`
-	Resources []Entry `json:"resources"`
-	Templates []Entry `json:"templates"`
-	Completes bool    `json:"completes"` // the server completes arguments
-}
-
-// Known reports whether all lists are known.
-func (l *Lists) Known() bool {
-	return l.Tools != nil && l.Prompts != nil && l.Resources != nil && l.Templates != nil
+// Names are the names that a server lists.
+type Names struct {
+	Lists     map[string][]Entry `json:"lists"`     // by the names of the lists; nil if they are not known
+	Completes bool               `json:"completes"` // the server completes arguments
 }
 
 // Entry is a tool, a prompt, a resource or a resource template.
@@ -108,7 +100,7 @@ func (c *Cache) Update(key string, change func(*Cached)) error {
 	for len(s.Values) > maxValues {
 		delete(s.Values, oldest(s.Values))
 	}
-	content, err := json.Marshal(s, json.Deterministic(true), json.FormatNilSliceAsNull(true))
+	content, err := json.Marshal(s, json.Deterministic(true), json.FormatNilMapAsNull(true))
 	if err != nil || len(content) > maxFile {
 		return err // such a server has no completion
 	}
@@ -123,21 +115,9 @@ func (c *Cache) Update(key string, change func(*Cached)) error {
 	return os.Chtimes(c.path(key), now, now)
 }
 
-// SetLists returns a change that sets the lists that are not nil.
-func (c *Cache) SetLists(url string, lists *Lists) func(*Cached) {
-	return func(s *Cached) {
-		s.Time, s.URL, s.Failed = c.now(), url, false
-		old := s.Lists
-		s.Lists = *lists
-		for _, l := range []struct{ now, before *[]Entry }{
-			{&s.Lists.Tools, &old.Tools}, {&s.Lists.Prompts, &old.Prompts}, {&s.Lists.Resources, &old.Resources},
-			{&s.Lists.Templates, &old.Templates},
-		} {
-			if *l.now == nil {
-				*l.now = *l.before
-			}
-		}
-	}
+// SetNames returns a change that sets the names.
+func (c *Cache) SetNames(url string, names *Names) func(*Cached) {
+	return func(s *Cached) { s.Time, s.URL, s.Failed, s.Names = c.now(), url, false, *names }
 }
 
 // Use records that the user has used the server with a key just now.

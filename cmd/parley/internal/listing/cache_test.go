@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-func names(names ...string) []Entry {
+func tools(names ...string) *Names {
 	entries := []Entry{}
 	for _, n := range names {
 		entries = append(entries, Entry{Name: n})
 	}
-	return entries
+	return &Names{Lists: map[string][]Entry{"tools": entries}}
 }
 
-func TestListsReplaceThoseThatAreKnown(t *testing.T) {
+func TestNamesReplaceThoseThatAreKnown(t *testing.T) {
 	c := NewCache(filepath.Join(t.TempDir(), "a", "b"))
 	if c.Get("key") != nil {
 		t.Error("an empty cache has a server")
 	}
-	if err := c.Update("key", c.SetLists("http://a", &Lists{Tools: names("x", "y"), Prompts: names()})); err != nil {
-		t.Fatal(err)
+	want := tools("z")
+	want.Completes = true
+	for _, names := range []*Names{tools("x", "y"), want} {
+		if err := c.Update("key", c.SetNames("http://a", names)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := c.Update("key", c.SetLists("http://a", &Lists{Prompts: names("p"), Completes: true})); err != nil {
-		t.Fatal(err)
-	}
-	want := Lists{Tools: names("x", "y"), Prompts: names("p"), Completes: true}
-	if got := c.Get("key"); got == nil || !reflect.DeepEqual(got.Lists, want) || c.Age(got.Time) > time.Hour {
+	if got := c.Get("key"); got == nil || !reflect.DeepEqual(&got.Names, want) || c.Age(got.Time) > time.Hour {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if c.Get("other") != nil {
@@ -56,7 +56,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	c := NewCache(t.TempDir())
 	for i := range maxServers + 10 {
 		key := fmt.Sprint(i)
-		if err := c.Update(key, c.SetLists("http://"+key, &Lists{})); err != nil {
+		if err := c.Update(key, c.SetNames("http://"+key, tools())); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Unix(int64(i), 0)
@@ -73,7 +73,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if err := c.Use("30", ""); err != nil || c.URLs()[0] != "http://30" {
 		t.Errorf("after the use of a server, URLs() = %q, %v", c.URLs(), err)
 	}
-	if err := c.Use("new", "http://new"); err != nil || c.URLs()[0] != "http://new" || c.Get("new").Lists.Known() {
+	if err := c.Use("new", "http://new"); err != nil || c.URLs()[0] != "http://new" || c.Get("new").Lists != nil {
 		t.Errorf("after the use of a new server, URLs() = %q, %v", c.URLs(), err)
 	}
 	start := time.Unix(0, 0)
@@ -87,15 +87,14 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if _, first := values["9"]; len(values) != maxValues || first {
 		t.Errorf("the server has %d values", len(values))
 	}
-	large := &Lists{Tools: []Entry{{Name: strings.Repeat("x", maxFile)}}}
-	if err := c.Update("large", c.SetLists("", large)); err != nil || c.Get("large") != nil {
+	if err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile)))); err != nil || c.Get("large") != nil {
 		t.Errorf("a large server: %v", err)
 	}
 }
 
 func TestInvalidFilesAreIgnored(t *testing.T) {
 	c := NewCache(t.TempDir())
-	for _, content := range []string{"", "{", `{"version":2}`, `{"version":1,"lists":3}`, `{"version":1,"version":1}`} {
+	for _, content := range []string{"", "{", `{"version":1}`, `{"version":2,"lists":3}`, `{"version":2,"version":2}`} {
 		if err := os.WriteFile(c.path("key"), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -117,8 +116,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 50 {
-				if err := c.Update("key", c.SetLists("",
-					&Lists{Tools: names(slices.Repeat([]string{fmt.Sprint(i)}, 500)...)})); err != nil {
+				if err := c.Update("key", c.SetNames("", tools(slices.Repeat([]string{fmt.Sprint(i)}, 500)...))); err != nil {
 					t.Error(err)
 					return
 				}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
@@ -21,109 +22,142 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Listing contains the lists of a server.
-type Listing struct {
-	Tools     []*mcp.Tool             `json:"tools"`
-	Resources []*mcp.Resource         `json:"resources"`
-	Templates []*mcp.ResourceTemplate `json:"resourceTemplates"`
-	Prompts   []*mcp.Prompt           `json:"prompts"`
+// List is a kind of list of a server.
+type List struct {
+	Name   string // tools, resources, templates or prompts
+	Noun   string // of an entry
+	Member string // of results that has the entries
+	Change client.ChangeKind
+	// All returns the entries. An unknown method is an error.
+	All func(*client.Client, context.Context, ...client.CallOption) iter.Seq2[*Item, error]
+
+	head string // of the column of Item.Detail
+	has  func(*mcp.ServerCapabilities) bool
 }
 
-// All gets the lists that the server has capabilities for. It returns incomplete lists
-// with client.ErrIncompleteList, and no lists with any other error.
-func All(ctx context.Context, c *client.Client) (*Listing, error) {
-	has := c.Server().Capabilities
-	l := new(Listing)
-	var incomplete error
-	gotten := func(err error) bool {
-		if errors.Is(err, client.ErrIncompleteList) {
-			incomplete, err = errors.Join(incomplete, err), nil
+// Item is an entry of a list.
+type Item struct {
+	Name  string // or the URI, or the URI template
+	Title string
+	Label string // the name of a resource or of a template
+	// Description is for models, Detail the arguments or the MIME type.
+	Description, Detail string
+	Definition          any // *mcp.Tool, *mcp.Resource, *mcp.ResourceTemplate or *mcp.Prompt
+}
+
+// Lists are all lists, in the order in which they are shown.
+var Lists = []*List{
+	{"tools", "tool", "tools", client.ToolsChanged, all((*client.Client).Tools, func(t *mcp.Tool) *Item {
+		return &Item{t.Name, t.Title, "", t.Description, toolargs.Summary(t.InputSchema), t}
+	}), "ARGUMENTS", func(c *mcp.ServerCapabilities) bool { return c.Tools != nil }},
+	{"resources", "resource", "resources", client.ResourcesChanged,
+		all((*client.Client).Resources, func(r *mcp.Resource) *Item {
+			return &Item{r.URI, r.Title, r.Name, r.Description, r.MimeType, r}
+		}), "TYPE", hasResources},
+	{"templates", "template", "resourceTemplates", client.ResourcesChanged,
+		all((*client.Client).ResourceTemplates, func(t *mcp.ResourceTemplate) *Item {
+			return &Item{t.URITemplate, t.Title, t.Name, t.Description, t.MimeType, t}
+		}), "TYPE", hasResources},
+	{"prompts", "prompt", "prompts", client.PromptsChanged, all((*client.Client).Prompts, func(p *mcp.Prompt) *Item {
+		return &Item{p.Name, p.Title, "", p.Description, PromptSummary(p), p}
+	}), "ARGUMENTS", func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil }},
+}
+
+func hasResources(c *mcp.ServerCapabilities) bool { return c.Resources != nil }
+
+// all returns the function that lists items instead of definitions.
+func all[E any](list func(*client.Client, context.Context, ...client.CallOption) iter.Seq2[*E, error],
+	item func(*E) *Item) func(*client.Client, context.Context, ...client.CallOption) iter.Seq2[*Item, error] {
+	return func(c *client.Client, ctx context.Context, options ...client.CallOption) iter.Seq2[*Item, error] {
+		return func(yield func(*Item, error) bool) {
+			for e, err := range list(c, ctx, options...) {
+				var one *Item
+				if err == nil {
+					one = item(e)
+				}
+				if !yield(one, err) {
+					return
+				}
+			}
 		}
-		return err == nil
 	}
-	var err error
-	if l.Tools, err = Collect(has.Tools != nil, c.Tools(ctx)); !gotten(err) {
-		return nil, err
-	}
-	if l.Resources, err = Collect(has.Resources != nil, c.Resources(ctx)); !gotten(err) {
-		return nil, err
-	}
-	if l.Templates, err = Collect(has.Resources != nil, c.ResourceTemplates(ctx)); !gotten(err) {
-		return nil, err
-	}
-	if l.Prompts, err = Collect(has.Prompts != nil, c.Prompts(ctx)); !gotten(err) {
-		return nil, err
-	}
-	return l, incomplete
 }
 
-// Collect returns the elements of a list. It does not iterate unless has is true. A server with the resources
-// capability may lack either resources/list or resources/templates/list, so an unknown method is an empty list. With an
-// error, collect returns the elements that came before it.
-func Collect[E any](has bool, elements iter.Seq2[*E, error]) ([]*E, error) {
-	all := []*E{}
-	if !has {
-		return all, nil
+// Named returns the list with a name, or nil.
+func Named(name string) *List {
+	if i := slices.IndexFunc(Lists, func(l *List) bool { return l.Name == name }); i >= 0 {
+		return Lists[i]
 	}
-	for e, err := range elements {
+	return nil
+}
+
+// Collect returns the entries of the list. A server with the resources capability may lack either resources/list or
+// resources/templates/list, so an unknown method is an empty list. With an error, Collect returns the entries that came
+// before it.
+func (l *List) Collect(ctx context.Context, c *client.Client, options ...client.CallOption) ([]*Item, error) {
+	items := []*Item{}
+	for item, err := range l.All(c, ctx, options...) {
 		var reported *jsonrpc.Error
 		switch {
 		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
-			return all, nil
+			return items, nil
 		case err != nil:
-			return all, err
+			return items, err
 		}
-		all = append(all, e)
+		items = append(items, item)
 	}
-	return all, nil
+	return items, nil
+}
+
+// Listing has the entries of a server by the names of the lists.
+type Listing map[string][]*Item
+
+// All gets the lists that the server has capabilities for. It returns incomplete lists
+// with client.ErrIncompleteList, and no lists with any other error.
+func All(ctx context.Context, c *client.Client) (Listing, error) {
+	has := c.Server().Capabilities
+	listed := make(Listing)
+	var incomplete error
+	for _, l := range Lists {
+		if !l.has(&has) {
+			continue
+		}
+		items, err := l.Collect(ctx, c)
+		if err != nil && !errors.Is(err, client.ErrIncompleteList) {
+			return nil, err
+		}
+		listed[l.Name], incomplete = items, errors.Join(incomplete, err)
+	}
+	return listed, incomplete
 }
 
 // Counts returns the length of each list. It omits empty lists other than the tools.
-func (l *Listing) Counts() string {
-	counts := []string{terminal.Count(len(l.Tools), "tool")}
-	for _, c := range []struct {
-		n    int
-		noun string
-	}{{len(l.Resources), "resource"}, {len(l.Templates), "template"}, {len(l.Prompts), "prompt"}} {
-		if c.n > 0 {
-			counts = append(counts, terminal.Count(c.n, c.noun))
+func (l Listing) Counts() string {
+	var counts []string
+	for i, list := range Lists {
+		if n := len(l[list.Name]); n > 0 || i == 0 {
+			counts = append(counts, terminal.Count(n, list.Noun))
 		}
 	}
 	return strings.Join(counts, ", ")
 }
 
 // Print writes a table for each list that is not empty.
-func (l *Listing) Print(w io.Writer, width int) error {
-	var tools, resources, templates, prompts [][]string
-	for _, t := range l.Tools {
-		tools = append(tools, terminal.Row(t.Name, toolargs.Summary(t.InputSchema), cmp.Or(t.Description, t.Title)))
-	}
-	for _, r := range l.Resources {
-		resources = append(resources, terminal.Row(r.URI, r.MimeType, cmp.Or(r.Description, r.Title, r.Name)))
-	}
-	for _, t := range l.Templates {
-		templates = append(templates, terminal.Row(t.URITemplate, t.MimeType, cmp.Or(t.Description, t.Title, t.Name)))
-	}
-	for _, p := range l.Prompts {
-		prompts = append(prompts, terminal.Row(p.Name, PromptSummary(p), cmp.Or(p.Description, p.Title)))
-	}
+func (l Listing) Print(w io.Writer, width int) error {
 	separator := ""
-	for _, table := range []struct {
-		head []string
-		rows [][]string
-	}{
-		{terminal.Row("TOOL", "ARGUMENTS", "DESCRIPTION"), tools},
-		{terminal.Row("RESOURCE", "TYPE", "DESCRIPTION"), resources},
-		{terminal.Row("TEMPLATE", "TYPE", "DESCRIPTION"), templates},
-		{terminal.Row("PROMPT", "ARGUMENTS", "DESCRIPTION"), prompts},
-	} {
-		if len(table.rows) == 0 {
+	for _, list := range Lists {
+		var rows [][]string
+		for _, item := range l[list.Name] {
+			rows = append(rows, terminal.Row(item.Name, item.Detail, cmp.Or(item.Description, item.Title, item.Label)))
+		}
+		if len(rows) == 0 {
 			continue
 		}
 		if _, err := io.WriteString(w, separator); err != nil {
 			return err
 		}
-		if err := terminal.Table(w, width, table.head, table.rows); err != nil {
+		head := []string{strings.ToUpper(list.Noun), list.head, "DESCRIPTION"}
+		if err := terminal.Table(w, width, head, rows); err != nil {
 			return err
 		}
 		separator = "\n"
@@ -131,20 +165,30 @@ func (l *Listing) Print(w io.Writer, width int) error {
 	return nil
 }
 
-// serverListing is a server and its lists, as JSON.
-type serverListing struct {
-	Server describedServer `json:"server"`
-	*Listing
-}
-
-// NewServerListing returns the lists of the server of a client.
-func NewServerListing(c *client.Client, lists *Listing) serverListing {
-	return serverListing{describedServer{c.Revision(), c.Server()}, lists}
+// ServerListing is a server and its lists, as JSON.
+type ServerListing struct {
+	Server    describedServer `json:"server"`
+	Tools     []any           `json:"tools"`
+	Resources []any           `json:"resources"`
+	Templates []any           `json:"resourceTemplates"`
+	Prompts   []any           `json:"prompts"`
 }
 
 type describedServer struct {
 	Revision mcp.Revision `json:"revision"`
 	client.ServerDetails
+}
+
+// NewServerListing returns the lists of the server of a client.
+func NewServerListing(c *client.Client, lists Listing) *ServerListing {
+	s := &ServerListing{Server: describedServer{c.Revision(), c.Server()}}
+	for i, to := range []*[]any{&s.Tools, &s.Resources, &s.Templates, &s.Prompts} {
+		*to = []any{}
+		for _, item := range lists[Lists[i].Name] {
+			*to = append(*to, item.Definition)
+		}
+	}
+	return s
 }
 
 // PromptSummary returns the names of the prompt's arguments, with optional arguments in brackets.
@@ -179,46 +223,32 @@ func PrintHead(w io.Writer, name, title, description, line string) error {
 }
 
 // Names returns the lists for completion.
-func (l *Listing) Names() *Lists {
-	lists := &Lists{Tools: toolNames(l.Tools), Prompts: promptNames(l.Prompts), Resources: []Entry{},
-		Templates: []Entry{}}
-	for _, r := range l.Resources {
-		lists.Resources = append(lists.Resources, Entry{Name: r.URI,
-			Description: cmp.Or(r.Title, r.Name, r.Description)})
-	}
-	for _, t := range l.Templates {
-		lists.Templates = append(lists.Templates,
-			Entry{Name: t.URITemplate, Description: cmp.Or(t.Title, t.Name, t.Description)})
-	}
-	return lists
-}
-
-func toolNames(tools []*mcp.Tool) []Entry {
-	entries := []Entry{}
-	for _, t := range tools {
-		e := Entry{Name: t.Name, Description: cmp.Or(t.Title, t.Description)}
-		for _, a := range toolargs.Arguments(t.InputSchema) {
-			e.Arguments = append(e.Arguments, Argument{
-				Name: a.Name, Description: cmp.Or(a.Description, a.Type), Required: a.Required, Repeats: a.Repeats,
-				Values: a.Values,
-			})
+func (l Listing) Names() *Names {
+	names := &Names{Lists: make(map[string][]Entry)}
+	for _, list := range Lists {
+		names.Lists[list.Name] = []Entry{}
+		for _, item := range l[list.Name] {
+			names.Lists[list.Name] = append(names.Lists[list.Name], Entry{item.Name,
+				cmp.Or(item.Title, item.Label, item.Description), arguments(item.Definition)})
 		}
-		entries = append(entries, e)
 	}
-	return entries
+	return names
 }
 
-func promptNames(prompts []*mcp.Prompt) []Entry {
-	entries := []Entry{}
-	for _, p := range prompts {
-		e := Entry{Name: p.Name, Description: cmp.Or(p.Title, p.Description)}
-		for _, a := range p.Arguments {
-			e.Arguments = append(e.Arguments,
+// arguments returns the arguments of a tool or prompt.
+func arguments(definition any) (all []Argument) {
+	switch d := definition.(type) {
+	case *mcp.Tool:
+		for _, a := range toolargs.Arguments(d.InputSchema) {
+			all = append(all, Argument{a.Name, cmp.Or(a.Description, a.Type), a.Required, a.Repeats, a.Values})
+		}
+	case *mcp.Prompt:
+		for _, a := range d.Arguments {
+			all = append(all,
 				Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
 		}
-		entries = append(entries, e)
 	}
-	return entries
+	return all
 }
 
 // OpenCache returns the cache for completion, in the user's cache directory or in $PARLEY_CACHE_DIR.

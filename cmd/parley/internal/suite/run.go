@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -286,34 +286,16 @@ func (o *outcome) setNames(names []string) {
 // list returns a list of the server, as a member with the name that it has in the protocol.
 func (o *outcome) list(ctx context.Context, c *client.Client, what string, options ...client.CallOption) (any, error) {
 	var names []string
-	defer func() { o.setNames(names) }()
-	switch what {
-	case "tools":
-		all, err := collect(c.Tools(ctx, options...), &names, func(t *mcp.Tool) string { return t.Name })
-		return map[string]any{"tools": all}, err
-	case "resources":
-		all, err := collect(c.Resources(ctx, options...), &names, func(r *mcp.Resource) string { return r.URI })
-		return map[string]any{"resources": all}, err
-	case "templates":
-		all, err := collect(c.ResourceTemplates(ctx, options...), &names,
-			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
-		return map[string]any{"resourceTemplates": all}, err
-	}
-	all, err := collect(c.Prompts(ctx, options...), &names, func(p *mcp.Prompt) string { return p.Name })
-	return map[string]any{"prompts": all}, err
-}
-
-// collect returns the elements of a list, and appends their names.
-func collect[E any](elements iter.Seq2[*E, error], names *[]string, name func(*E) string) ([]*E, error) {
-	all := []*E{}
-	for e, err := range elements {
+	all := []any{}
+	l := listing.Named(what)
+	for item, err := range l.All(c, ctx, options...) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, e)
-		*names = append(*names, name(e))
+		names, all = append(names, item.Name), append(all, item.Definition)
 	}
-	return all, nil
+	o.setNames(names)
+	return map[string]any{l.Member: all}, nil
 }
 
 // errUnanswered is the error for the server whose question the test does not expect.
