@@ -333,8 +333,7 @@ func invalidTarget(name string) error {
 		return fmt.Errorf("%q is not a URL; write %s", name, quoting.OfUser().Quote("http://"+name))
 	}
 	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server "+
-		"with "+
-		"parley add, or write -- before a command", name)
+		"with parley add, or write -- before a command", name)
 }
 
 // ParseHeaders parses headers in the notation of curl. Errors do not contain the values, which can be secret.
@@ -384,8 +383,7 @@ func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 		return "", "", false
 	}
 	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env,
-		s.EnvFile,
-		s.Dir, s.URL, s.Headers, f.Revision)
+		s.EnvFile, s.Dir, s.URL, s.Headers, f.Revision)
 	return key, "", s.URL != ""
 }
 

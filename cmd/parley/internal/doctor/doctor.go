@@ -153,9 +153,8 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 			supported, names = append(supported, r), append(names, string(r))
 		case !errors.Is(err, call.ErrRevision) && !isRejection(err):
 			e.report("revisions", Warning,
-				"answer requests in revisions that the server does not support with an error that "+
-					"names the supported ones",
-				"a client that supports only %s gets no proper answer: %s", r, e.text(err))
+				"answer requests in revisions that the server does not support with an error that names the "+
+					"supported ones", "a client that supports only %s gets no proper answer: %s", r, e.text(err))
 		}
 		if took > 5*time.Second {
 			slow = append(slow, fmt.Sprintf("%s (%v)", r, took))
@@ -276,9 +275,8 @@ func (e *Examination) size(tools []*mcp.Tool) {
 			"(parley up --discover)"
 	}
 	e.report("size", level, fix,
-		"the definitions of the tools need about %d tokens of a model's context (%d KiB); the "+
-			"largest one is %s with %d tokens",
-		size/bytesPerToken, (size+1023)>>10, name, largest/bytesPerToken)
+		"the definitions of the tools need about %d tokens of a model's context (%d KiB); the largest one is %s with "+
+			"%d tokens", size/bytesPerToken, (size+1023)>>10, name, largest/bytesPerToken)
 }
 
 // lints are faults of definitions, in the order in which they were found: the names of the definitions that have the
@@ -374,14 +372,12 @@ func lintInput(l *lints, t *mcp.Tool) {
 	}
 	if _, err := schema.Headers(t.InputSchema); err != nil {
 		l.add(Problem, "x-mcp-header in the input schema is invalid, so clients of 2026-07-28 drop the tool: "+
-			err.Error(),
-			"see server/tools, x-mcp-header", t.Name)
+			err.Error(), "see server/tools, x-mcp-header", t.Name)
 	}
 	for _, a := range toolargs.Arguments(t.InputSchema) {
 		if a.Undefined {
 			l.add(Warning, "a required argument is not among the properties", "define it, or remove it from required",
-				t.Name+
-					" "+a.Name)
+				t.Name+" "+a.Name)
 		} else if a.Description == "" {
 			l.add(Note, "an argument has no description", "describe the meaning, the unit and the format",
 				t.Name+" "+a.Name)
@@ -442,8 +438,7 @@ func lintResource(l *lints, r *mcp.Resource) {
 
 // lintTemplate examines a resource template.
 func lintTemplate(l *lints, t *mcp.ResourceTemplate) {
-	if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") ||
-		!strings.Contains(t.URITemplate, ":") {
+	if strings.Count(t.URITemplate, "{") != strings.Count(t.URITemplate, "}") || !strings.Contains(t.URITemplate, ":") {
 		l.add(Problem, "a URI template is invalid (RFC 6570)", "write variables in braces, and begin with a scheme",
 			t.URITemplate)
 	}

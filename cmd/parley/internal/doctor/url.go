@@ -223,7 +223,8 @@ func stateless(id int, version, method string) string {
 func (p *prober) stateless(ctx context.Context) []rule {
 	discover := func(header, version, method, named string) func(more ...string) (*answer, error) {
 		return func(more ...string) (*answer, error) {
-			return p.post(ctx, stateless(1, version, method), append([]string{headerRevision, header, headerMethod, named}, more...)...)
+			return p.post(ctx, stateless(1, version, method),
+				append([]string{headerRevision, header, headerMethod, named}, more...)...)
 		}
 	}
 	const current = string(mcp.V20260728)
@@ -286,8 +287,7 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 	a, err := p.post(ctx, pingMessage)
 	if err != nil {
 		e.report("login", Problem, "answer requests without a token with status 401",
-			"a request without a token fails: %s",
-			e.text(err))
+			"a request without a token fails: %s", e.text(err))
 		return
 	}
 	if a.status != http.StatusUnauthorized {

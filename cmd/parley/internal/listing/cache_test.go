@@ -87,7 +87,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if _, first := values["9"]; len(values) != maxValues || first {
 		t.Errorf("the server has %d values", len(values))
 	}
-	if err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile)))); err != nil || c.Get("large") != nil {
+	if err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile)))); err != nil ||
+		c.Get("large") != nil {
 		t.Errorf("a large server: %v", err)
 	}
 }
@@ -116,7 +117,8 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	for i := range 4 {
 		writers.Go(func() {
 			for range 50 {
-				if err := c.Update("key", c.SetNames("", tools(slices.Repeat([]string{fmt.Sprint(i)}, 500)...))); err != nil {
+				if err := c.Update("key", c.SetNames("",
+					tools(slices.Repeat([]string{fmt.Sprint(i)}, 500)...))); err != nil {
 					t.Error(err)
 					return
 				}

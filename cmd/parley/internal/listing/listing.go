@@ -244,8 +244,7 @@ func arguments(definition any) (all []Argument) {
 		}
 	case *mcp.Prompt:
 		for _, a := range d.Arguments {
-			all = append(all,
-				Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
+			all = append(all, Argument{Name: a.Name, Description: cmp.Or(a.Description, a.Title), Required: a.Required})
 		}
 	}
 	return all

@@ -72,8 +72,7 @@ func read(entries []traffic.Entry) (*reading, error) {
 		e := &entries[i]
 		if e.Peer != entries[0].Peer {
 			return nil, fmt.Errorf("line %d: the recording has several servers, %q and %q; record one", e.Line,
-				entries[0].Peer,
-				e.Peer)
+				entries[0].Peer, e.Peer)
 		}
 		if e.Request != nil {
 			r.sessions[e.Exchange] = e.Request.Header.Get("Mcp-Session-Id")

@@ -51,8 +51,7 @@ func exchange(t *testing.T, m *Mock, requests ...string) []string {
 
 func TestRequestsOfUnknownMethodsAreAnsweredAsRecorded(t *testing.T) {
 	m := recordedMock(t, lines(echoes), nil)
-	got := exchange(t, m,
-		`{"jsonrpc":"2.0","id":1,"method":"example/echo","params":{"a":1,"_meta":META}}`,
+	got := exchange(t, m, `{"jsonrpc":"2.0","id":1,"method":"example/echo","params":{"a":1,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"example/echo","params":{"a":2,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":3,"method":"example/echo","params":{"a":1,"b":2,"_meta":META}}`,
 		`{"jsonrpc":"2.0","id":4,"method":"example/other","params":{"_meta":META}}`)

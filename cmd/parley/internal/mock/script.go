@@ -24,8 +24,8 @@ type script struct {
 	used map[*response]int
 }
 
-// response is one response, and what the server does before it. Its exported fields are those of a YAML file, and so are
-// those of outcome and step.
+// response is one response, and what the server does before it. Its exported fields are those of a YAML file, and so
+// are those of outcome and step.
 type response struct {
 	When              json.RawMessage `json:"when"`
 	Steps             []step          `json:"steps"`

@@ -334,8 +334,8 @@ func (v *variables) text(s string) (string, error) {
 	return expanded, failed
 }
 
-// The places in a test whose strings have no references, and those in which a string that is only a reference becomes the
-// value with its type.
+// The places in a test whose strings have no references, and those in which a string that is only a reference becomes
+// the value with its type.
 var (
 	literal = regexp.MustCompile(`^/(name|call|prompt|list|method|answers/\d+/question|expect/(matches|schema))(/|$)`)
 	typed   = regexp.MustCompile(`^/(arguments|params|answers|expect/at)(/|$)`)
