@@ -58,10 +58,11 @@ type events struct {
 	all []string
 }
 
-func (e *events) write(_ context.Context, r *host.AuditRecord) error {
+func (e *events) write(_ context.Context, r map[string]any) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.all = append(e.all, strings.TrimSuffix(r.Event+" "+r.Approval, " "))
+	approval, _ := r["approval"].(string)
+	e.all = append(e.all, strings.TrimSuffix(r["event"].(string)+" "+approval, " "))
 	return nil
 }
 
@@ -78,7 +79,7 @@ func (e *events) take() string {
 func asking(t *testing.T, p *payments, log *events, change ...func(*host.Host)) *server.Server {
 	h := &host.Host{
 		Servers: []host.ServerConfig{inMemory(t, "bank", p.Server)},
-		Policy:  host.Rules{Default: host.Ask, Version: "1"}, Approve: gateway.Approve, Audit: log.write,
+		Policy:  host.Rules{Default: host.Ask, Version: "1"}, Approve: gateway.Approve, Audit: gatewaytest.Audit(log.write),
 	}
 	for _, f := range change {
 		f(h)

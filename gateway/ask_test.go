@@ -483,7 +483,7 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 	gatewaytest.Run(t, &host.Host{
 		Servers: []host.ServerConfig{{Name: "up", Target: client.URL(endpoint.URL)}},
 		Dialer:  client.Dialer{Revision: r},
-		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve, Audit: log.write,
+		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve, Audit: gatewaytest.Audit(log.write),
 	}, s)
 	return serveHTTP(t, s)
 }
@@ -569,7 +569,7 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 		var opened atomic.Int32
 		audit, s := &events{}, &server.Server{Name: "gateway"}
 		gatewaytest.Run(t, &host.Host{
-			Servers: []host.ServerConfig{up.start(t, "up")}, Audit: audit.write,
+			Servers: []host.ServerConfig{up.start(t, "up")}, Audit: gatewaytest.Audit(audit.write),
 			Policy: host.Rules{Rules: []host.Rule{{Method: mcp.MethodElicit}}, Default: host.Allow},
 		}, s)
 		d := client.Dialer{Revision: r, Logger: quiet}

@@ -491,12 +491,12 @@ func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 			{Resource: "secret://*", Action: host.Deny},
 			{Tool: "whoami", Prompt: "whoami", Action: host.Deny},
 		}},
-		Audit: func(_ context.Context, r *host.AuditRecord) error {
-			if r.Event == host.AuditDenied {
-				denied <- r.Subject + " " + r.Name
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			if r["event"] == "denied" {
+				denied <- fmt.Sprint(r["subject"], " ", r["name"])
 			}
 			return nil
-		},
+		}),
 	}
 	u.start(h)
 	for _, r := range mcp.Revisions() {

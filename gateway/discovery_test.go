@@ -359,7 +359,7 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 			return host.Decision{Action: host.Ask}, nil
 		}),
 		Approve: gateway.Approve,
-		Audit:   log.write,
+		Audit:   gatewaytest.Audit(log.write),
 	}
 	s, changes := runDiscoveryOf(t, -1, h)
 	awaitCatalog(t, changes, 1)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,12 +186,12 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 				}
 				return string(r.Arguments) == `{"name":"allowed"}`, nil
 			}}}},
-		Audit: func(_ context.Context, r *host.AuditRecord) error {
-			if r.Kind == host.KindExtension {
-				seen = append(seen, fmt.Sprintf("%s %s %s%s", r.Event, r.Method, r.Name, r.Outcome))
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			if r["kind"] == "extension" {
+				seen = append(seen, fmt.Sprint(r["event"], " ", r["method"], " ", r["name"], cmp.Or(r["outcome"], "")))
 			}
 			return nil
-		},
+		}),
 	}
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, h, s)

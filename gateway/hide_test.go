@@ -69,12 +69,12 @@ func newHiding(t *testing.T, rules host.Rules) *hiding {
 		})}
 	g.host = &host.Host{
 		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Policy: &g.policy,
-		Audit: func(_ context.Context, r *host.AuditRecord) error {
-			if r.Event == host.AuditDenied {
-				g.denied <- r.Method + " " + r.Name
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			if r["event"] == "denied" {
+				g.denied <- fmt.Sprint(r["method"], " ", r["name"])
 			}
 			return nil
-		},
+		}),
 	}
 	gatewaytest.Run(t, g.host, g.gateway)
 	endpoint.Start()
@@ -294,14 +294,14 @@ func newWatching(t *testing.T) *watching {
 			{Method: mcp.MethodSubscribe, Scope: "watch", Action: host.Allow},
 			{Method: mcp.MethodSubscribe, Action: host.Deny, Reason: "scope watch is missing"},
 		}, Default: host.Allow},
-		Audit: func(_ context.Context, r *host.AuditRecord) error {
-			if r.Method == mcp.MethodSubscribe {
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			if r["method"] == mcp.MethodSubscribe {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.records = append(w.records, strings.Join([]string{r.Event, r.Subject, r.Name}, " "))
+				w.records = append(w.records, fmt.Sprint(r["event"], " ", r["subject"], " ", r["name"]))
 			}
 			return nil
-		},
+		}),
 	}, s)
 	endpoint.Start()
 	t.Cleanup(func() {

@@ -170,14 +170,15 @@ func TestSharedServerReceivesTheRootsOfTheOnlySession(t *testing.T) {
 	u, config := startRootsServer(t)
 	var mu sync.Mutex
 	var outcomes []string
-	h := &host.Host{Servers: []host.ServerConfig{config}, Audit: func(_ context.Context, r *host.AuditRecord) error {
+	h := &host.Host{Servers: []host.ServerConfig{config}, Audit: gatewaytest.Audit(func(_ context.Context,
+		r map[string]any) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Method == mcp.MethodListRoots && r.Event == host.AuditDone {
-			outcomes = append(outcomes, r.Outcome)
+		if r["method"] == mcp.MethodListRoots && r["event"] == "done" {
+			outcomes = append(outcomes, r["outcome"].(string))
 		}
 		return nil
-	}}
+	})}
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, h, s)
 	u.expect(t, "it belongs to no call that is in flight")

@@ -1,10 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -12,77 +16,40 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// The events of an [AuditRecord].
-const (
-	// AuditAsked: an approval or the answer to a request of a server is required, and the question is in the
-	// response to the caller (2026-07-28). If the caller answers, other records follow.
-	AuditAsked = "asked"
-	// AuditAllowed: the request is about to be sent or answered. AuditDone follows when it has ended, except for a
-	// subscription and for a URL that an error requires the user to open.
-	AuditAllowed = "allowed"
-	// AuditDenied: the request was not sent or answered.
-	AuditDenied = "denied"
-	// AuditDone: the request has ended. Without AuditAllowed it was not sent, for example because the
-	// server is down.
-	AuditDone = "done"
-	// AuditWithheld: a definition of a server is not used; see [Host.Review].
-	AuditWithheld = "withheld"
-	// AuditLogin: a caller has failed to authenticate. The program that authenticates callers records
-	// it; a Host does not.
-	AuditLogin = "login failed"
-)
-
-// AuditRecord is one entry of an audit log. Its JSON form contains the names and types of arguments, but
-// no values, and no text of servers other than names. It never contains tokens.
-type AuditRecord struct {
-	Time  time.Time `json:"time"`
-	Event string    `json:"event"`
-	Call  uint64    `json:"call,omitzero"` // number of the request in this process; its records have the same
-
-	// The caller. All are empty without authentication.
-	Issuer  string `json:"issuer,omitzero"`
-	Subject string `json:"subject,omitzero"`
-	Client  string `json:"client,omitzero"`
-	// Actors are the subjects who act for Subject, the current one first (RFC 8693, section 4.1).
-	Actors []string `json:"actors,omitempty"`
-
-	Server string `json:"server,omitzero"`
-	Method string `json:"method,omitzero"`
-	Kind   string `json:"kind,omitzero"`
-	Name   string `json:"name,omitzero"` // as the server calls it; a URI for resources
-
-	// Shape has the names and types of the arguments: at most 256 names of three levels.
-	Shape json.RawMessage `json:"arguments,omitempty"`
-	// Arguments are the arguments of the request, with their values. They are not part of the JSON form. They
-	// are nil for requests of servers.
-	Arguments json.RawMessage `json:"-"`
-
-	Decision string `json:"decision,omitzero"` // allow, ask or deny
-	Reason   string `json:"reason,omitzero"`
-	Version  string `json:"policyVersion,omitzero"`
-	// approved, "approved for the session", declined, unanswered or "not asked"
-	Approval string `json:"approval,omitzero"`
-
-	// Outcome is ok, "tool error" or error, or how the user has answered an elicitation: declined or dismissed.
-	Outcome string `json:"outcome,omitzero"`
-	// Error is the class of the error, such as timeout, or the code of a JSON-RPC error.
-	Error    string  `json:"error,omitzero"`
-	Duration float64 `json:"seconds,omitzero"` // from the arrival of the request, approval included
-	Bytes    int     `json:"bytes,omitzero"`   // length of the result, if the server sent one
+// record returns a record of the audit log about an event of a request, with further attributes. See [Host.Audit].
+func (p *passage) record(event string, more ...slog.Attr) slog.Record {
+	r, who := p.request, p.request.Caller.Principal
+	attrs := []slog.Attr{slog.Uint64("call", p.number),
+		slog.String("issuer", who.Issuer()), slog.String("subject", who.Subject()), slog.String("client", who.Client()),
+		slog.Any("actors", actorsOf(r.Caller)),
+		slog.String("server", r.Server), slog.String("method", r.Method), slog.String("kind", r.Kind),
+		slog.String("name", bounded(r.Name, maxAuditName)), slog.Any("arguments", shapeOf(r.Arguments))}
+	if p.decided {
+		attrs = append(attrs, slog.String("decision", p.decision.Action.String()),
+			slog.String("reason", p.decision.Reason), slog.String("policyVersion", p.decision.Version))
+	}
+	attrs = append(append(attrs, slog.String("approval", p.approval)), more...)
+	if p.host.AuditValues && !r.ofServer() {
+		attrs = append(attrs, slog.Any("values", r.Arguments))
+	}
+	return newRecord(event, attrs...)
 }
 
-// newRecord returns a record about a request.
-func (r *Request) newRecord(event string, number uint64) *AuditRecord {
-	p := r.Caller.Principal
-	record := &AuditRecord{
-		Time: time.Now(), Event: event, Call: number,
-		Issuer: p.Issuer(), Subject: p.Subject(), Client: p.Client(), Actors: actorsOf(r.Caller),
-		Server: r.Server, Method: r.Method, Kind: r.Kind, Name: bounded(r.Name, maxAuditName),
-		Shape: shapeOf(r.Arguments),
+// end returns the record of a request that has ended. An empty outcome is ok.
+func (p *passage) end(event, outcome string, bytes int, err error) slog.Record {
+	if outcome = cmp.Or(outcome, "ok"); err != nil {
+		outcome, bytes = "error", 0
 	}
-	if !r.ofServer() {
-		record.Arguments = r.Arguments
-	}
+	return p.record(event, slog.String("outcome", outcome), slog.String("error", classOf(err)),
+		slog.Float64("seconds", time.Since(p.begin).Seconds()), slog.Int("bytes", bytes))
+}
+
+// newRecord returns a record with the attributes that are not zero.
+func newRecord(event string, attrs ...slog.Attr) slog.Record {
+	record := slog.NewRecord(time.Now(), slog.LevelInfo, event, 0)
+	record.AddAttrs(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
+		return reflect.ValueOf(a.Value.Any()).IsZero()
+	})...)
 	return record
 }
 
@@ -163,17 +130,14 @@ func bounded(text string, limit int) string {
 }
 
 // record passes a record to the audit log.
-func (h *Host) record(ctx context.Context, record *AuditRecord) error {
-	if h.Audit == nil {
-		return nil
-	}
-	return h.contain("Audit", func() error { return h.Audit(ctx, record) })
+func (h *Host) record(ctx context.Context, record slog.Record) error {
+	return h.contain("Audit", func() error { return h.Audit.Handle(ctx, record) })
 }
 
 // recordLater is record for what has happened already: an error cannot prevent it, and is logged.
-func (h *Host) recordLater(ctx context.Context, record *AuditRecord) {
+func (h *Host) recordLater(ctx context.Context, record slog.Record) {
 	if err := h.record(context.WithoutCancel(ctx), record); err != nil {
-		h.logger().Error("cannot write the audit log", "event", record.Event, "server", record.Server, "error", err)
+		h.logger().Error("cannot write the audit log", "event", record.Message, "error", err)
 	}
 }
 
@@ -209,14 +173,6 @@ func classOf(err error) string {
 		return "invalid response"
 	}
 	return "other"
-}
-
-// finish completes a record with the end of a request.
-func (a *AuditRecord) finish(result json.RawMessage, err error, begin time.Time) {
-	a.Outcome, a.Bytes, a.Duration = "ok", len(result), time.Since(begin).Seconds()
-	if err != nil {
-		a.Outcome, a.Error, a.Bytes = "error", classOf(err), 0
-	}
 }
 
 // beforeRequest calls OnRequest with a request.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -94,12 +95,11 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 		result, err = replaced(ctx, h, r, result)
 	}
 	if h.Audit != nil {
-		record := p.record(AuditDone)
-		record.finish(sourceOf(result), err, p.begin)
+		outcome := ""
 		if tool, ok := any(result).(*mcp.CallToolResult); ok && err == nil && tool.IsError {
-			record.Outcome = "tool error"
+			outcome = "tool error"
 		}
-		h.recordLater(ctx, record)
+		h.recordLater(ctx, p.end("done", outcome, len(sourceOf(result)), err))
 	}
 	return result, err
 }
@@ -218,16 +218,6 @@ func (h *Host) newPassage(ctx context.Context, r *Request) *passage {
 	return &passage{host: h, request: r, begin: time.Now(), number: h.requests.Add(1)}
 }
 
-func (p *passage) record(event string) *AuditRecord {
-	record := p.request.newRecord(event, p.number)
-	if p.decided {
-		record.Decision, record.Reason, record.Version = p.decision.Action.String(), p.decision.Reason,
-			p.decision.Version
-	}
-	record.Approval = p.approval
-	return record
-}
-
 // admit returns nil if the request may be sent, and records the decision.
 func (p *passage) admit(ctx context.Context, s *supervisor) error {
 	return p.conclude(ctx, p.check(ctx, s))
@@ -241,7 +231,7 @@ func (p *passage) conclude(ctx context.Context, err error) error {
 		if h.Audit == nil {
 			return nil
 		}
-		if err = h.record(ctx, p.record(AuditAllowed)); err == nil {
+		if err = h.record(ctx, p.record("allowed")); err == nil {
 			return nil
 		}
 		h.logger().Error("cannot write the audit log: request rejected", "server", p.request.Server, "error", err)
@@ -254,17 +244,15 @@ func (p *passage) conclude(ctx context.Context, err error) error {
 }
 
 // rejected returns the record of a request that is not sent.
-func (p *passage) rejected(err error) *AuditRecord {
+func (p *passage) rejected(err error) slog.Record {
 	if errors.Is(err, rpc.ErrInputRequired) {
-		return p.record(AuditAsked)
+		return p.record("asked")
 	}
-	event := AuditDone // the server is down, or the caller has cancelled the request
+	event := "done" // the server is down, or the caller has cancelled the request
 	if errors.As(err, new(*DeniedError)) || errors.As(err, new(*inputLimitError)) || p.approval != "" {
-		event = AuditDenied
+		event = "denied"
 	}
-	record := p.record(event)
-	record.finish(nil, err, p.begin)
-	return record
+	return p.end(event, "", 0, err)
 }
 
 // check returns nil if the request may be sent.

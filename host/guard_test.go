@@ -2,9 +2,11 @@ package host_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -54,30 +57,30 @@ func newCounted() *counted {
 // log is an audit log in memory.
 type log struct {
 	mu      sync.Mutex
-	records []host.AuditRecord
+	records []string // each event with the name that it is about, the approval, the outcome and the error
 }
 
-func (l *log) write(_ context.Context, r *host.AuditRecord) error {
+func (l *log) write(_ context.Context, r map[string]any) error {
+	text := fmt.Sprint(r["event"], " ", cmp.Or(r["name"], ""))
+	for _, key := range []string{"approval", "outcome", "error"} {
+		if more := r[key]; more != nil {
+			text += fmt.Sprint(", ", more)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records = append(l.records, *r)
+	l.records = append(l.records, text)
 	return nil
 }
 
-// take returns the events since the last call, each with the name that it is about.
+// handler returns the log for Host.Audit.
+func (l *log) handler() gatewaytest.Audit { return l.write }
+
+// take returns the records since the last call.
 func (l *log) take() (events []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, r := range l.records {
-		text := r.Event + " " + r.Name
-		for _, more := range []string{r.Approval, r.Outcome, r.Error} {
-			if more != "" {
-				text += ", " + more
-			}
-		}
-		events = append(events, text)
-	}
-	l.records = nil
+	events, l.records = l.records, nil
 	return events
 }
 
@@ -149,7 +152,7 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 			}
 			h := start(t, &host.Host{
 				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Approve: approve,
-				Audit: audit.write,
+				Audit: audit.handler(),
 				Trace: func(_ string, sent bool, _ []byte) {
 					if sent {
 						messages.Add(1)
@@ -225,7 +228,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	var asked []host.Approval
 	approves, answer := true, error(nil)
 	h := start(t, &host.Host{
-		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.handler(),
 		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			asked = append(asked, *a)
 			return approves, answer
@@ -309,7 +312,7 @@ func TestUnansweredApprovalDenies(t *testing.T) {
 		} {
 			up, audit := newCounted(), &log{}
 			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
-				Policy: always(host.Ask), Approve: approve, Audit: audit.write})
+				Policy: always(host.Ask), Approve: approve, Audit: audit.handler()})
 			begin := time.Now()
 			_, err := h.CallTool(t.Context(), "up", "write", nil)
 			wantDenied(t, err, "not approved in time")
@@ -341,7 +344,7 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 			version.Store("1")
 			var h *host.Host
 			h = start(t, &host.Host{
-				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write,
+				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.handler(),
 				Policy: policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
 					return host.Decision{Action: host.Ask, Version: version.Load().(string)}, nil
 				}),
@@ -374,7 +377,7 @@ func TestHooksChangeAndReject(t *testing.T) {
 	reject := false
 	var decided []string
 	h := start(t, &host.Host{
-		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write,
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.handler(),
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
 			decided = append(decided, string(r.Arguments))
 			return host.Decision{Action: host.Allow}, nil
@@ -524,7 +527,7 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{
-		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.write,
+		Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Ask), Audit: audit.handler(),
 		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			t.Errorf("the user was asked about %v", a.Request)
 			return true, nil

@@ -90,10 +90,36 @@ type Host struct {
 	// Review is called again. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
-	// Audit, if set, is called with the records of an audit log: twice for a request that is sent or answered, before
-	// and after, and once for each other event. If it returns an error for a request that is about to be sent or
-	// answered, the request is rejected. It must be safe for concurrent use and must not keep or modify the record.
-	Audit func(ctx context.Context, record *AuditRecord) error
+	// Audit, if set, handles the records of an audit log: two for a request that is sent or answered, before and after,
+	// and one for each other event. Handle receives every record, whatever Enabled returns. If it returns an error or
+	// panics for a request that is about to be sent or answered, the request is rejected. The message of a record is
+	// the event:
+	//
+	//   - allowed: the request is about to be sent or answered. A record "done" follows when it has ended, except for
+	//     a subscription and for a URL that an error requires the user to open.
+	//   - done: the request has ended. Without "allowed" it was not sent, for example because the server is down.
+	//   - denied: the request was not sent or answered.
+	//   - asked: an approval or the answer to a request of a server is required, and the question is in the response to
+	//     the caller (2026-07-28). If the caller answers, other records follow.
+	//   - withheld: a definition of a server is not used; see Review.
+	//
+	// The attributes are these, without those that are empty. They never contain tokens or texts of servers other than
+	// names.
+	//
+	//   - call: the number of the request in this process, which all of its records have
+	//   - issuer, subject, client: the caller; actors: the subjects who act for subject, the current one first
+	//     (RFC 8693, section 4.1)
+	//   - server, method, kind, name: as in [Request], at most 512 bytes of the name
+	//   - arguments: the names and types of the arguments, as JSON: at most 256 names of three levels
+	//   - decision (allow, ask or deny), reason, policyVersion: of the policy; reason also of Review
+	//   - approval: approved, "approved for the session", declined, unanswered or "not asked"
+	//   - outcome: ok, "tool error", error, or how the user has answered an elicitation: declined or dismissed
+	//   - error: the class of the error, such as timeout, or the code of a JSON-RPC error
+	//   - seconds: from the arrival of the request, approval included
+	//   - bytes: the length of the result, if the server sent one
+	//   - values: the arguments of a request to a server with their values, as JSON, if AuditValues is set
+	Audit       slog.Handler
+	AuditValues bool
 
 	// KV has the large results of tools; see [ServerConfig.MaxResult]. Hosts with the same KV, such as those of
 	// replicas, can read each other's. Nil keeps them in memory.

@@ -101,13 +101,9 @@ func pass[Result any](ctx context.Context, s *supervisor, r *Request,
 	}
 	result, outcome, err := answer()
 	if s.host.Audit != nil {
-		record := p.record(AuditDone)
-		record.finish(nil, err, p.begin)
-		if outcome != "" {
-			record.Outcome = outcome
-		}
+		record := p.end("done", outcome, 0, err)
 		if errors.Is(err, errRepeated) {
-			record = p.record(AuditAsked)
+			record = p.record("asked")
 		}
 		s.host.recordLater(ctx, record)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -104,7 +105,7 @@ func wantText(t *testing.T, h *host.Host, tool, want string) {
 func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 	audit, a := &log{}, new(answers)
 	h := a.host(t, configOf(t, requesting(), "up"))
-	h.Audit = audit.write
+	h.Audit = audit.handler()
 	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
 		{Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
 	start(t, h)
@@ -131,7 +132,7 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Dialer.Revision = mcp.V20260728
 	h.Servers[0].InputLimits.PerCall = 1
-	h.Audit = audit.write
+	h.Audit = audit.handler()
 	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
 		{Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
 	start(t, h)
@@ -183,13 +184,14 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 	var raw []string
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Policy = always(host.Allow)
-	h.Audit = func(ctx context.Context, r *host.AuditRecord) error {
+	h.AuditValues = true // not those of a server
+	h.Audit = gatewaytest.Audit(func(ctx context.Context, r map[string]any) error {
 		text, err := json.Marshal(r)
-		if raw = append(raw, string(text)); r.Kind != host.KindTool && r.Arguments != nil {
-			t.Errorf("the record has the arguments %s", r.Arguments)
+		if raw = append(raw, string(text)); (r["kind"] == "tool") != (r["values"] != nil) {
+			t.Errorf("the record has the values %s", r["values"])
 		}
 		return errors.Join(err, audit.write(ctx, r))
-	}
+	})
 	start(t, h)
 	for action, outcome := range map[mcp.ElicitAction]string{mcp.ElicitAccept: "ok", mcp.ElicitDecline: "declined",
 		mcp.ElicitCancel: "dismissed"} {
@@ -209,22 +211,21 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 		}
 	}
 	if all := strings.Join(raw, ""); !strings.Contains(all,
-		`"method":"sampling/createMessage","kind":"sampling","arguments":{"`) ||
+		`"kind":"sampling","method":"sampling/createMessage"`) ||
 		!strings.Contains(all, `"decision":"allow"`) {
 		t.Errorf("records %s", all)
 	}
-	h.Audit = nil
 }
 
 func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 	a := new(answers)
 	h := a.host(t, configOf(t, requesting(), "up"))
-	h.Audit = func(_ context.Context, r *host.AuditRecord) error {
-		if r.Kind == host.KindTool {
+	h.Audit = gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+		if r["kind"] == "tool" {
 			return nil
 		}
 		return errors.New("disk full")
-	}
+	})
 	start(t, h)
 	wantText(t, h, "roots", "roots/list is denied")
 	if a.other != 0 {
@@ -238,7 +239,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	digests := make(map[string]bool)
 	approves := true
 	h := a.host(t, configOf(t, requesting(), "up"))
-	h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
+	h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 	h.Approve = func(_ context.Context, approval *host.Approval) (bool, error) {
 		if question := approval.Question(); approval.Request.Kind == host.KindSampling &&
 			(!strings.HasPrefix(question,
@@ -271,7 +272,7 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		audit, a := &log{}, new(answers)
 		h := a.host(t, configOf(t, requesting(), "up"))
-		h.Audit, h.Policy = audit.write, host.Rules{Default: host.Ask,
+		h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask,
 			Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 		h.ApprovalTimeout = time.Minute // less than the server waits
 		h.Approve = func(ctx context.Context, _ *host.Approval) (bool, error) {
@@ -294,7 +295,7 @@ func TestRequestsOfAServerAreLimited(t *testing.T) {
 		up.InputLimits = host.InputLimits{PerCall: 2, PerMinute: 6, MaxTokens: 10}
 		audit, a := &log{}, new(answers)
 		h := a.host(t, up)
-		h.Audit = audit.write
+		h.Audit = audit.handler()
 		start(t, h)
 		wantText(t, h, "many",
 			"sampling/createMessage: too many requests of the server in one call: the limit is 2 (code -32600)")

@@ -1,10 +1,12 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -201,9 +204,10 @@ func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 }
 
 func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
-	up, audit := newCounted(), &log{}
+	up, written := newCounted(), new(bytes.Buffer)
+	audit := slog.NewJSONHandler(written, &slog.HandlerOptions{Level: slog.LevelError})
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Allow),
-		Audit: audit.write})
+		Audit: audit})
 	ada, err := principal.New("https://as.example", "ada", "editor")
 	if err != nil {
 		t.Fatal(err)
@@ -214,28 +218,18 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 	if _, err := h.CallTool(ctx, "up", "write", json.RawMessage(arguments)); err != nil {
 		t.Fatal(err)
 	}
-	if len(audit.records) != 2 {
-		t.Fatalf("%d records, want 2", len(audit.records))
+	if text := written.String(); strings.Contains(text, "s3cret") || strings.Contains(text, "c0ffee") {
+		t.Errorf("the records have values: %s", text)
 	}
 	var lines [2]map[string]any
-	for i := range lines {
-		if string(audit.records[i].Arguments) != arguments {
-			t.Errorf("the record has the arguments %s", audit.records[i].Arguments)
-		}
-		raw, err := json.Marshal(&audit.records[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := string(raw); strings.Contains(text, "s3cret") || strings.Contains(text, "c0ffee") {
-			t.Errorf("the record has values: %s", text)
-		}
-		if err := json.Unmarshal(raw, &lines[i]); err != nil {
+	for i, line := range slices.Collect(strings.Lines(written.String())) {
+		if err := json.Unmarshal([]byte(line), &lines[i]); err != nil {
 			t.Fatal(err)
 		}
 		delete(lines[i], "time")
 	}
 	want := map[string]any{
-		"event": "allowed", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor",
+		"msg": "allowed", "level": "INFO", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor",
 		"actors": []any{"agent", "desk"},
 		"server": "up", "method": "tools/call", "kind": "tool", "name": "write", "decision": "allow",
 		"reason": "no rule of the policy matches", "policyVersion": "1",
@@ -247,7 +241,7 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 		t.Errorf("first record (- want, + got):\n%s", diff)
 	}
 	// the schema of the tool has no such arguments
-	if lines[1]["event"] != "done" || lines[1]["outcome"] != "tool error" ||
+	if lines[1]["msg"] != "done" || lines[1]["outcome"] != "tool error" ||
 		lines[1]["call"] != 1.0 || lines[1]["seconds"].(float64) <= 0 || lines[1]["bytes"].(float64) < 20 {
 		t.Errorf("second record: %v", lines[1])
 	}
@@ -256,7 +250,7 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"),
-		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.write})
+		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.handler()})
 	if _, err := h.CallTool(t.Context(), "up", "fail", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -278,9 +272,9 @@ func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 }
 
 func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
-	for name, write := range map[string]func(context.Context, *host.AuditRecord) error{
-		"error": func(context.Context, *host.AuditRecord) error { return errors.New("disk full") },
-		"panic": func(context.Context, *host.AuditRecord) error { panic("disk full") },
+	for name, write := range map[string]gatewaytest.Audit{
+		"error": func(context.Context, map[string]any) error { return errors.New("disk full") },
+		"panic": func(context.Context, map[string]any) error { panic("disk full") },
 	} {
 		up := newCounted()
 		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: write})
@@ -293,8 +287,13 @@ func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
 }
 
 func TestShapeOfArgumentsIsBounded(t *testing.T) {
-	up, audit := newCounted(), &log{}
-	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: audit.write})
+	up := newCounted()
+	var shape json.RawMessage
+	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			shape = r["arguments"].(json.RawMessage)
+			return nil
+		})})
 	large := make(map[string]any)
 	for i := range 100 {
 		inner := make(map[string]any)
@@ -306,7 +305,7 @@ func TestShapeOfArgumentsIsBounded(t *testing.T) {
 	if _, err := h.CallTool(t.Context(), "up", "write", large); err != nil {
 		t.Fatal(err)
 	}
-	if shape := audit.records[0].Shape; !json.Valid(shape) || len(shape) > 256*80 ||
+	if !json.Valid(shape) || len(shape) > 256*80 ||
 		strings.Count(string(shape), ":") != 256 {
 		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
 	}
@@ -466,7 +465,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	config := configOf(t, up.Server, "up")
 	config.MaxResult = 10
 	h := start(t, &host.Host{
-		Servers: []host.ServerConfig{config}, Audit: audit.write,
+		Servers: []host.ServerConfig{config}, Audit: audit.handler(),
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
 			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil ||
 				!strings.Contains(string(r.Arguments), "begin") {

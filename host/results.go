@@ -260,10 +260,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 		return nil, err
 	}
 	if h.Audit != nil {
-		record := p.record(AuditDone)
-		record.finish(nil, nil, p.begin)
-		record.Bytes = len(stored.Contents.Text)
-		h.recordLater(ctx, record)
+		h.recordLater(ctx, p.end("done", "", len(stored.Contents.Text), nil))
 	}
 	return stored.read(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -176,10 +177,10 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 			continue
 		}
 		s.logger.Warn("definition withheld", "kind", key[0], "name", key[1], "error", err)
-		s.host.recordLater(ctx, &AuditRecord{
-			Time: time.Now(), Event: AuditWithheld, Server: s.name, Kind: key[0], Name: bounded(key[1], maxAuditName),
-			Reason: errors.Unwrap(err).Error(),
-		})
+		if s.host.Audit != nil {
+			s.host.recordLater(ctx, newRecord("withheld", slog.String("server", s.name), slog.String("kind", key[0]),
+				slog.String("name", bounded(key[1], maxAuditName)), slog.String("reason", errors.Unwrap(err).Error())))
+		}
 	}
 }
 

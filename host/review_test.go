@@ -59,7 +59,7 @@ func toolsOf(s host.ServerStatus) (names []string) {
 func TestChangedDefinitionIsWithheld(t *testing.T) {
 	up, audit, p := newCounted(), &log{}, &pins{}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Review: p.review,
-		Audit: audit.write})
+		Audit: audit.handler()})
 	s := await(t, h, "up", isReady)
 	if s.Incomplete != nil || s.Server.Instructions != "Be careful." ||
 		!slices.Equal(toolsOf(s), []string{"fail", "write"}) || len(s.Prompts) != 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -366,13 +367,13 @@ func TestSlowAuditOfSetServersDoesNotDelayClose(t *testing.T) {
 			}
 			return nil
 		},
-		Audit: func(_ context.Context, r *host.AuditRecord) error {
-			if r.Event == host.AuditWithheld && r.Kind == host.KindTool {
+		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
+			if r["event"] == "withheld" && r["kind"] == "tool" {
 				close(recording)
 				<-release
 			}
 			return nil
-		},
+		}),
 	})
 	await(t, h, "up", isReady)
 	config.Tools.Hide = nil

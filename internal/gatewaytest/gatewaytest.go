@@ -16,6 +16,25 @@ import (
 // patience is the time in which all servers must be ready.
 const patience = 20 * time.Second
 
+// Audit is a handler of the records of an audit log. It receives the attributes of each by name, and its message as
+// event.
+type Audit func(ctx context.Context, record map[string]any) error
+
+func (f Audit) Handle(ctx context.Context, r slog.Record) error {
+	record := map[string]any{"event": r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		record[a.Key] = a.Value.Any()
+		return true
+	})
+	return f(ctx, record)
+}
+
+func (f Audit) Enabled(context.Context, slog.Level) bool { return false } // a host does not ask
+
+func (f Audit) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+func (f Audit) WithGroup(string) slog.Handler { return f }
+
 // Run presents the servers of h as s until the test ends. It returns when all servers are ready and
 // s has what they list. It starts h and discards the log output of both. The functions can set fields of the gateway.
 func Run(t testing.TB, h *host.Host, s *server.Server, set ...func(*gateway.Gateway)) {

@@ -2,9 +2,9 @@ package serving
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -15,9 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // auditFlags are the flags of the audit log.
@@ -45,11 +43,13 @@ func (f *auditFlags) open(cmd *cobra.Command) (*auditLog, error) {
 	a := &auditLog{flags: *f, report: func(err error) {
 		cmd.PrintErrln("parley: warning: cannot write the audit log: " + terminal.Line(err.Error()))
 	}}
+	a.Handler = slog.NewJSONHandler(a, &slog.HandlerOptions{ReplaceAttr: a.member})
 	return a, a.reopen()
 }
 
-// auditLog appends records to a file.
+// auditLog is a handler that appends records to a file.
 type auditLog struct {
+	slog.Handler
 	flags   auditFlags
 	report  func(error)
 	file    atomic.Pointer[os.File]
@@ -78,16 +78,25 @@ func (a *auditLog) Close() error {
 	return a.file.Load().Close()
 }
 
-// line is a record with the values of the arguments.
-type line struct {
-	host.AuditRecord
-	Values json.RawMessage `json:"values,omitempty"`
+// member returns an attribute of a record as it is written.
+func (a *auditLog) member(_ []string, attr slog.Attr) slog.Attr {
+	switch attr.Key {
+	case slog.LevelKey:
+		return slog.Attr{}
+	case slog.MessageKey:
+		attr.Key = "event"
+	case "server":
+		if a.written != nil {
+			attr.Value = slog.StringValue(a.written(attr.Value.String()))
+		}
+	}
+	return attr
 }
 
-// record writes a record in one piece. It returns an error only if --audit-required is set; otherwise it
-// prints the first error of several in a row.
-func (a *auditLog) record(_ context.Context, r *host.AuditRecord) error {
-	err := a.write(r)
+// Handle writes a record in one piece. It returns an error only if --audit-required is set; otherwise it prints the
+// first error of several in a row.
+func (a *auditLog) Handle(ctx context.Context, r slog.Record) error {
+	err := a.Handler.Handle(ctx, r)
 	if err == nil {
 		a.failing.Store(false)
 		return nil
@@ -101,42 +110,42 @@ func (a *auditLog) record(_ context.Context, r *host.AuditRecord) error {
 	return nil
 }
 
-func (a *auditLog) write(r *host.AuditRecord) error {
-	l := line{AuditRecord: *r}
-	if a.written != nil {
-		l.Server = a.written(r.Server)
-	}
-	if a.flags.values {
-		l.Values = r.Arguments
-	}
-	text, err := schema.Marshal(l)
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
+// Write writes a line.
+func (a *auditLog) Write(line []byte) (int, error) {
 	for {
 		file := a.file.Load()
-		_, err := file.Write(text) // the system appends each write as a whole
+		n, err := file.Write(line) // the system appends each write as a whole
 		if errors.Is(err, os.ErrClosed) && a.file.Load() != file {
 			continue // reopen has replaced it
 		}
-		return err
+		return n, err
 	}
+}
+
+// record writes a record about a request that was rejected, of a caller with the attributes of callerAttrs. a may be
+// nil.
+func (a *auditLog) record(ctx context.Context, event string, who principal.Principal, attrs ...any) {
+	if a == nil {
+		return
+	}
+	r := slog.NewRecord(time.Now(), slog.LevelInfo, event, 0)
+	for _, of := range [][2]string{{"issuer", who.Issuer()}, {"subject", who.Subject()}, {"client", who.Client()}} {
+		if of[1] != "" {
+			r.Add(of[0], of[1])
+		}
+	}
+	r.Add(attrs...)
+	_ = a.Handle(ctx, r) // the request is rejected in any case
 }
 
 // recordLogin records that a caller has failed to log in to a server. a may be nil.
 func (a *auditLog) recordLogin(user principal.Principal, server string, err error) {
-	if a == nil {
-		return
-	}
-	record := &host.AuditRecord{
-		Time: time.Now(), Event: host.AuditLogin, Issuer: user.Issuer(), Subject: user.Subject(), Server: server,
-		Reason: "the login to the server has failed", Outcome: "error", Error: "other",
-	}
+	text := "other"
 	if failed := new(oauth.ServerError); errors.As(err, &failed) {
-		record.Error = failed.Code
+		text = failed.Code
 	}
-	_ = a.record(context.Background(), record) // there is no request that could be rejected
+	a.record(context.Background(), "login failed", user, "server", server, "reason", "the login to the server has failed",
+		"outcome", "error", "error", text)
 }
 
 // watchLogins records requests whose token is not accepted, or does not have a necessary scope. It does not
@@ -146,17 +155,14 @@ func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 		return
 	}
 	resource.OnReject = func(r *http.Request, info *auth.Info, rejection *auth.Rejection) {
-		record := &host.AuditRecord{Time: time.Now(), Event: host.AuditLogin, Reason: rejection.Reason,
-			Outcome: "error",
-			Error:   fmt.Sprintf("status %d", rejection.Status)}
+		status := fmt.Sprintf("status %d", rejection.Status)
 		switch {
 		case info != nil:
-			p := info.Principal
-			record.Event, record.Decision = host.AuditDenied, host.Deny.String()
-			record.Issuer, record.Subject, record.Client = p.Issuer(), p.Subject(), p.Client()
-		case r.Header.Get("Authorization") == "":
-			return
+			a.record(r.Context(), "denied", info.Principal, "decision", "deny", "reason", rejection.Reason,
+				"outcome", "error", "error", status)
+		case r.Header.Get("Authorization") != "":
+			a.record(r.Context(), "login failed", principal.Anonymous, "reason", rejection.Reason,
+				"outcome", "error", "error", status)
 		}
-		_ = a.record(r.Context(), record) // the request is rejected in any case
 	}
 }

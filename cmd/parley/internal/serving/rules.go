@@ -320,6 +320,6 @@ func (u *upstreams) applyGuard(h *host.Host) {
 		h.Review = u.lock.review
 	}
 	if u.audit != nil {
-		h.Audit = u.audit.record
+		h.Audit, h.AuditValues = u.audit, u.audit.flags.values
 	}
 }

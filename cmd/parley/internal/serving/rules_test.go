@@ -197,7 +197,7 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			log.written = r.current.Load().written
-			_ = log.record(t.Context(), &host.AuditRecord{Server: request.Server})
+			log.record(t.Context(), "denied", principal.Anonymous, "server", request.Server)
 			_ = log.Close()
 			if text, _ := os.ReadFile(path); !strings.Contains(string(text), `"server":"`+name+`"`) {
 				t.Errorf("the audit log has %s", text)
@@ -342,15 +342,15 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record := &host.AuditRecord{Event: host.AuditAllowed, Name: "a"}
-		if err := a.record(t.Context(), record); err != nil {
+		record := slog.NewRecord(time.Now(), slog.LevelInfo, "allowed", 0)
+		if err := a.Handle(t.Context(), record); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Close(); err != nil { // later writes fail
 			t.Fatal(err)
 		}
 		for range 3 {
-			if err := a.record(t.Context(), record); (err != nil) != required {
+			if err := a.Handle(t.Context(), record); (err != nil) != required {
 				t.Errorf("required is %v: %v", required, err)
 			}
 		}
@@ -363,7 +363,7 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		if err := a.reopen(); err == nil || !strings.Contains(err.Error(), "closed") { // that of the old file
 			t.Errorf("reopen: %v", err)
 		}
-		if err := a.record(t.Context(), record); err != nil {
+		if err := a.Handle(t.Context(), record); err != nil {
 			t.Errorf("record after reopen: %v", err)
 		}
 		if err := a.Close(); err != nil {

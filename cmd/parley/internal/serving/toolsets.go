@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/gateway"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -158,14 +156,8 @@ func (a *protection) onlyFor(c *config.Toolset) call.Middleware {
 		return func(ctx context.Context, asked *call.Call) (any, error) {
 			if who := asked.Principal(); !permitted(who) {
 				err := jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "the toolset %q is not for this user", c.Name)
-				if a.audit != nil {
-					// The call is rejected in any case.
-					_ = a.audit.record(ctx, &host.AuditRecord{
-						Time: time.Now(), Event: host.AuditDenied, Decision: host.Deny.String(), Reason: err.Message,
-						Method: asked.Method(),
-						Issuer: who.Issuer(), Subject: who.Subject(), Client: who.Client(), Outcome: "error",
-					})
-				}
+				a.audit.record(ctx, "denied", who, "method", asked.Method(), "decision", "deny", "reason", err.Message,
+					"outcome", "error")
 				return nil, err
 			}
 			return next(ctx, asked)
