@@ -158,8 +158,8 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 	var received, sent trace
 	s := &server.Server{Name: "gateway", Version: "1"}
 	gatewaytest.Run(t, &host.Host{
-		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Dialer: client.Dialer{Revision: mcp.V20251125},
-		Trace: func(_ string, _ bool, message []byte) { received.add(message) },
+		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Dialer: client.Dialer{
+			Revision: mcp.V20251125, Trace: func(_ bool, message []byte) { received.add(message) }},
 	}, s)
 	complete := make(chan struct{}, 1)
 	c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {

@@ -300,12 +300,11 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	var requests, notifications atomic.Int32
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "up", Target: client.Conn(serve(up))}}, Logger: quiet,
-		Dialer: client.Dialer{Revision: r},
-		Trace: func(_ string, sent bool, message []byte) {
+		Dialer: client.Dialer{Revision: r, Trace: func(sent bool, message []byte) {
 			if sent && strings.Contains(string(message), `"tools/list"`) {
 				requests.Add(1)
 			}
-		},
+		}},
 	}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
 	g, err := gateway.New(h, s)

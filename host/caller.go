@@ -159,7 +159,7 @@ func (n *session) receive(s *supervisor, d *client.Dialer) {
 	d.Extensions = withNotifications(d.Extensions, func(f notificationFunc) notificationFunc {
 		return func(ctx context.Context, params json.RawMessage) { f(withSession(ctx, n), params) }
 	})
-	if !s.host.forwardsLogs() {
+	if !s.sendsLogs {
 		return
 	}
 	next := d.OnLog
@@ -213,9 +213,6 @@ func (n *session) requestInput(ctx context.Context, q rpc.InputRequest) (json.Ra
 	n.mu.Unlock()
 	return notifier.RequestInput(ctx, q)
 }
-
-// forwardsLogs reports whether clients receive the log messages of servers.
-func (h *Host) forwardsLogs() bool { return h.forwards && h.OnLog == nil && h.Dialer.OnLog == nil }
 
 type sessionKey struct{}
 

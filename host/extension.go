@@ -133,7 +133,6 @@ func checkExtensions(all []Extension) error {
 // setExtensions makes the clients of the server declare its extensions and forward its notifications.
 func (s *supervisor) setExtensions() {
 	d := &s.dialer
-	d.Extensions = slices.Clip(d.Extensions)
 	for _, e := range s.config.Extensions {
 		supported := client.Extension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
 		if e.Settings != nil {

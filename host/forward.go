@@ -25,17 +25,16 @@ var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError,
 // 2026-07-28. The request to the server is cancelled, and repeated with the answer.
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
-func (h *Host) forwardElicit(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Message: h.attribute(server, form.Message), RequestedSchema: form.RequestedSchema}
-	params.Meta = h.attributedMeta(server, form.Meta)
+func (s *supervisor) forwardElicit(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Message: s.host.attribute(s.name, form.Message), RequestedSchema: form.RequestedSchema}
+	params.Meta = s.attributedMeta(form.Meta)
 	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
 }
 
-func (h *Host) forwardElicitURL(ctx context.Context, server string,
-	request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: h.attribute(server, request.Message),
+func (s *supervisor) forwardElicitURL(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params := &mcp.ElicitParams{Mode: mcp.ElicitModeURL, Message: s.host.attribute(s.name, request.Message),
 		URL: request.URL}
-	params.Meta = h.attributedMeta(server, request.Meta)
+	params.Meta = s.attributedMeta(request.Meta)
 	if c := rpc.From(ctx); c != nil && c.Can(revision.ElicitationIDs) {
 		params.ElicitationID = rand.Text() // ids of servers could be equal
 		if completion := outbound.CompletionOf(ctx); completion != nil {
@@ -59,11 +58,11 @@ func completedLater(session rpc.SessionNotifier, params []byte) func() {
 	}
 }
 
-func (h *Host) forwardSample(ctx context.Context, server string,
+func (s *supervisor) forwardSample(ctx context.Context,
 	request *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	params, kinds := *request, rpc.SamplingInput
-	params.Meta, params.Task = h.attributedMeta(server, request.Meta), nil
-	if !h.hidden() {
+	params.Meta, params.Task = s.attributedMeta(request.Meta), nil
+	if !s.host.hidden() {
 		params.IncludeContext = "" // to the client, the context of this server is that of all servers of the Host
 	}
 	if params.UsesTools() {
@@ -72,9 +71,9 @@ func (h *Host) forwardSample(ctx context.Context, server string,
 	return ask[mcp.CreateMessageResult](ctx, kinds, mcp.MethodCreateMessage, &params)
 }
 
-func (h *Host) forwardRoots(ctx context.Context, server string) ([]mcp.Root, error) {
+func (s *supervisor) forwardRoots(ctx context.Context) ([]mcp.Root, error) {
 	var params any
-	if meta := h.attributedMeta(server, nil); meta != nil {
+	if meta := s.attributedMeta(nil); meta != nil {
 		params = &mcp.EmptyParams{ParamsBase: mcp.ParamsBase{Meta: meta}}
 	}
 	result, err := ask[mcp.ListRootsResult](ctx, rpc.RootsInput, mcp.MethodListRoots, params)
@@ -157,12 +156,12 @@ func unsupported(method string, missing rpc.InputKinds) error {
 
 // forwardLog sends a log message of a server to the client whose call ctx belongs to, at the level that
 // the client wants.
-func forwardLog(ctx context.Context, server string, message mcp.LoggingMessageParams) {
+func (s *supervisor) forwardLog(ctx context.Context, message mcp.LoggingMessageParams) {
 	c := rpc.From(ctx)
 	if c == nil || !c.Logs(message.Level) {
 		return
 	}
-	name, data := forwardedLog(server, &message)
+	name, data := forwardedLog(s.name, &message)
 	// The call does not depend on its log messages.
 	_ = c.Log(c.Context(), message.Level, name, data)
 }
@@ -200,8 +199,7 @@ func init() {
 	link.Set(link.ServerConfig[ServerConfig]{Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix})
 }
 
-// setForwarding makes the Host send the requests of servers for which neither Host nor Dialer has a function to the
-// client whose request a handler of a server.Server serves, if it supports them, and log messages at the level that it
+// setForwarding makes the Host send the requests of servers for which the dialer has no function to the client whose request a handler of a server.Server serves, if it supports them, and log messages at the level that it
 // has chosen. A server receives an error if the client does not support its request, or if no call of a client is
 // known to be its cause. A request for roots without a call is sent on the session of the client, if that is known;
 // see [Sharing]. Messages to users name the server; see attribute.

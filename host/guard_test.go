@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
@@ -153,11 +154,11 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 			h := start(t, &host.Host{
 				Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: policy, Approve: approve,
 				Audit: audit.handler(),
-				Trace: func(_ string, sent bool, _ []byte) {
+				Dialer: client.Dialer{Trace: func(sent bool, _ []byte) {
 					if sent {
 						messages.Add(1)
 					}
-				},
+				}},
 			})
 			await(t, h, "up", isReady)
 			before := messages.Load()

@@ -23,36 +23,19 @@ type Host struct {
 	// Servers are the servers to start or dial. See also [Host.SetServers].
 	Servers []ServerConfig
 
-	// Dialer dials each server. The Host ignores its OnConnectionLost and Trace fields.
+	// Dialer dials each server. The Host ignores its OnConnectionLost. Elicit, ElicitURL, Sample and Roots receive the
+	// requests that the policy allows, in a context with the values of the context of the call, read or prompt that the
+	// server serves; see client.Dialer.Elicit and [ServerConfig.Sharing]. If one of them is nil, the server receives an
+	// error, except with a gateway, which sends the request to the client whose request the server serves. OnLog is nil
+	// in the same way.
 	Dialer client.Dialer
-
-	// Elicit, ElicitURL, Sample and Roots answer requests of a server, whose name they receive, in
-	// place of the functions of Dialer. Their context has the values of the context of the call,
-	// read or prompt that the server serves; see client.Dialer.Elicit and [ServerConfig.Sharing].
-	// If one is nil, the function of Dialer answers. If that is nil, too, a server receives an error, except with a
-	// gateway, which sends the request to the client whose request the server serves.
-	Elicit    func(ctx context.Context, server string, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	ElicitURL func(ctx context.Context, server string, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	Sample    func(ctx context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
-		error)
-	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
-	// OnLog receives the log messages of servers, in place of that of Dialer; see there.
-	//
-	// Deprecated: 2026-07-28 deprecates logging by protocol.
-	OnLog func(ctx context.Context, server string, message mcp.LoggingMessageParams)
+	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set other
+	// functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
+	AdaptDialer func(server string, d *client.Dialer)
 
 	// MaxName is the maximum length of the names of tools in the merged list, 32 to 128
 	// characters. 0 means 128, the maximum of the protocol; some clients accept 64.
 	MaxName int
-
-	// Middleware, if set, returns middleware for the requests to a server, by its name. It runs inside
-	// of Dialer.Middleware, and sees the server's own names. It is called once for each server that is
-	// added.
-	Middleware func(server string) []call.Middleware
-
-	// Trace, if set, is called with every message that is sent or received, and the
-	// name of the server. See client.Dialer.Trace.
-	Trace func(server string, sent bool, message []byte)
 
 	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger

@@ -280,28 +280,6 @@ func TestWatchEndsWithContextAndHost(t *testing.T) {
 	}
 }
 
-func TestTraceNamesTheServer(t *testing.T) {
-	var mu sync.Mutex
-	seen := make(map[string]bool)
-	h := start(t, &host.Host{
-		Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")},
-		Trace: func(server string, sent bool, _ []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			if sent {
-				seen[server] = true
-			}
-		},
-	})
-	await(t, h, "one", isReady)
-	await(t, h, "two", isReady)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(seen) != 2 {
-		t.Errorf("traced: %v", seen)
-	}
-}
-
 func TestStartRejectsInvalidConfig(t *testing.T) {
 	target := client.URL("http://127.0.0.1:1/mcp")
 	for fault, servers := range map[string][]host.ServerConfig{
@@ -430,9 +408,10 @@ func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
 	own.Roots = []mcp.Root{{URI: "file:///own"}}
 	h := &host.Host{
 		Servers: []host.ServerConfig{own, newServer("files")},
-		Roots:   func(context.Context, string) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///work"}}, nil },
+		Dialer: client.Dialer{Revision: mcp.V20251125, Roots: func(context.Context) ([]mcp.Root, error) {
+			return []mcp.Root{{URI: "file:///work"}}, nil
+		}},
 	}
-	h.Dialer.Revision = mcp.V20251125
 	start(t, h)
 	if err := h.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)

@@ -34,9 +34,9 @@ import (
 const codeRejected = -1
 
 func (s *supervisor) elicit(ctx context.Context, params *mcp.ElicitParams,
-	answer func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (*mcp.ElicitResult, error) {
+	answer func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)) (*mcp.ElicitResult, error) {
 	return pass(ctx, s, s.elicitation(params), func() (*mcp.ElicitResult, string, error) {
-		result, err := answer(ctx, s.name, params)
+		result, err := answer(ctx, params)
 		if err != nil || result == nil {
 			return result, "", err
 		}
@@ -53,7 +53,7 @@ func (s *supervisor) elicitation(params *mcp.ElicitParams) *Request {
 }
 
 func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams,
-	answer func(context.Context, string, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+	answer func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 		error)) (*mcp.CreateMessageResult, error) {
 	limited := *params
 	if most := s.config.InputLimits.maxTokens(); most > 0 {
@@ -63,16 +63,16 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 	described.Meta, described.Task = nil, nil
 	r := s.inputRequest(mcp.MethodCreateMessage, KindSampling, &described)
 	return pass(ctx, s, r, func() (*mcp.CreateMessageResult, string, error) {
-		result, err := answer(ctx, s.name, &limited)
+		result, err := answer(ctx, &limited)
 		return result, "", err
 	})
 }
 
-func (s *supervisor) listRoots(ctx context.Context, answer func(context.Context,
-	string) ([]mcp.Root, error)) ([]mcp.Root, error) {
+func (s *supervisor) listRoots(ctx context.Context,
+	answer func(context.Context) ([]mcp.Root, error)) ([]mcp.Root, error) {
 	r := s.inputRequest(mcp.MethodListRoots, KindRoots, nil)
 	result, err := pass(ctx, s, r, func() (*[]mcp.Root, string, error) {
-		roots, err := answer(ctx, s.name)
+		roots, err := answer(ctx)
 		return &roots, "", err
 	})
 	if err != nil {
@@ -183,74 +183,51 @@ type inputLimitError struct {
 
 func (e *inputLimitError) Error() string { return e.reason }
 
-// setHandlers makes the functions of the Host or its Dialer answer the input requests of a server, or forwards
-// them. It sets s.local.
+// setHandlers makes the functions of the dialer answer the input requests of a server, or forwards them. No function
+// receives a request that the limits, the policy or the approver reject. It sets s.local and s.sendsLogs.
 func (s *supervisor) setHandlers() {
-	h, d := s.host, &s.dialer
+	d := &s.dialer
 	forwards := func(set bool, kinds rpc.InputKinds) bool {
 		if set {
 			s.local |= kinds
 		}
-		return h.forwards && !set
+		return s.host.forwards && !set
 	}
-	elicit, elicitURL, sample, roots, onLog := h.Elicit, h.ElicitURL, h.Sample, h.Roots, h.OnLog
-	if own := d.Elicit; elicit == nil && own != nil {
-		elicit = func(ctx context.Context, _ string, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return own(ctx, form)
-		}
+	if s.config.Roots != nil {
+		d.Roots = func(context.Context) ([]mcp.Root, error) { return s.config.Roots, nil }
 	}
-	if own := d.ElicitURL; elicitURL == nil && own != nil {
-		elicitURL = func(ctx context.Context, _ string, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return own(ctx, request)
-		}
+	if forwards(d.Elicit != nil, rpc.FormInput) {
+		d.Elicit = s.forwardElicit
 	}
-	if own := d.Sample; sample == nil && own != nil {
-		sample = func(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
-			error) {
-			return own(ctx, params)
-		}
+	if forwards(d.ElicitURL != nil, rpc.URLInput) {
+		d.ElicitURL = s.forwardElicitURL
 	}
-	switch own := d.Roots; {
-	case s.config.Roots != nil:
-		roots = func(context.Context, string) ([]mcp.Root, error) { return s.config.Roots, nil }
-	case roots == nil && own != nil:
-		roots = func(ctx context.Context, _ string) ([]mcp.Root, error) { return own(ctx) }
+	if forwards(d.Sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
+		d.Sample, d.SampleTools = s.forwardSample, true
 	}
-	if forwards(elicit != nil, rpc.FormInput) {
-		elicit = h.forwardElicit
+	if forwards(d.Roots != nil, rpc.RootsInput) {
+		d.Roots = s.forwardRoots
 	}
-	if forwards(elicitURL != nil, rpc.URLInput) {
-		elicitURL = h.forwardElicitURL
+	if s.sendsLogs = forwards(d.OnLog != nil, 0); s.sendsLogs {
+		d.OnLog = s.forwardLog
 	}
-	if forwards(sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
-		sample, d.SampleTools = h.forwardSample, true
-	}
-	if forwards(roots != nil, rpc.RootsInput) {
-		roots = h.forwardRoots
-	}
-	if forwards(onLog != nil || d.OnLog != nil, 0) {
-		onLog = forwardLog
-	}
-	if elicit != nil {
+	if answer := d.Elicit; answer != nil {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(ctx, form, elicit)
+			return s.elicit(ctx, form, answer)
 		}
 	}
-	if elicitURL != nil {
+	if answer := d.ElicitURL; answer != nil {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(ctx, request, elicitURL)
+			return s.elicit(ctx, request, answer)
 		}
 	}
-	if sample != nil {
+	if answer := d.Sample; answer != nil {
 		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return s.sample(ctx, params, sample)
+			return s.sample(ctx, params, answer)
 		}
 	}
-	if roots != nil {
-		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(s.withOnlySession(ctx), roots) }
-	}
-	if onLog != nil {
-		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) { onLog(ctx, s.name, message) }
+	if answer := d.Roots; answer != nil {
+		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(s.withOnlySession(ctx), answer) }
 	}
 }
 
@@ -315,14 +292,14 @@ func (h *Host) hidden() bool {
 }
 
 // attributedMeta returns the members of _meta that are forwarded with a request of a server, and its name.
-func (h *Host) attributedMeta(server string, meta mcp.Meta) mcp.Meta {
+func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
 	forwarded := revision.ForwardableMeta(meta)
-	if h.hidden() {
+	if s.host.hidden() {
 		return forwarded
 	}
 	attributed := mcp.Meta{}
 	maps.Copy(attributed, forwarded)
-	attributed[link.MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, server))
+	attributed[link.MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, s.name))
 	return attributed
 }
 

@@ -62,30 +62,32 @@ type answers struct {
 }
 
 func (a *answers) host(t *testing.T, up host.ServerConfig) *host.Host {
-	return &host.Host{
-		Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125},
-		Elicit: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	d := client.Dialer{
+		Revision: mcp.V20251125,
+		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			a.other++
 			return &mcp.ElicitResult{Action: a.form, Content: json.RawMessage(`{"text":"private"}`)}, nil
 		},
-		ElicitURL: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		Roots: func(context.Context) ([]mcp.Root, error) {
+			a.other++
+			return []mcp.Root{{URI: "file:///work"}}, nil
+		},
+	}
+	adapt := func(server string, d *client.Dialer) {
+		d.ElicitURL = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			a.other++
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
-		},
-		Sample: func(_ context.Context, server string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
-			error) {
+		}
+		d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 			if server != up.Name || params.SystemPrompt != "secret" {
 				t.Errorf("server %q samples %+v", server, params)
 			}
 			a.tokens = append(a.tokens, params.MaxTokens)
 			return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
 				Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
-		},
-		Roots: func(context.Context, string) ([]mcp.Root, error) {
-			a.other++
-			return []mcp.Root{{URI: "file:///work"}}, nil
-		},
+		}
 	}
+	return &host.Host{Servers: []host.ServerConfig{up}, Dialer: d, AdaptDialer: adapt}
 }
 
 // wantText calls a tool and checks the beginning of its text.

@@ -413,7 +413,7 @@ func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	}
 }
 
-func TestMiddlewareOfAServerSeesItsRequests(t *testing.T) {
+func TestAdaptedDialerIsForOneServer(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
 	record := func(name string) call.Middleware {
@@ -429,9 +429,11 @@ func TestMiddlewareOfAServerSeesItsRequests(t *testing.T) {
 		}
 	}
 	h := &host.Host{
-		Servers:    []host.ServerConfig{inMemory(t, "a"), inMemory(t, "b")},
-		Dialer:     client.Dialer{Middleware: []call.Middleware{record("all")}},
-		Middleware: func(server string) []call.Middleware { return []call.Middleware{record("of " + server)} },
+		Servers: []host.ServerConfig{inMemory(t, "a"), inMemory(t, "b")},
+		Dialer:  client.Dialer{Middleware: append(make([]call.Middleware, 0, 8), record("all"))},
+		AdaptDialer: func(server string, d *client.Dialer) {
+			d.Middleware = append(d.Middleware, record("of "+server))
+		},
 	}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)

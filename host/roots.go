@@ -17,8 +17,7 @@ import (
 // In a handler of a server.Server, such as Server.RootsChanged, the roots are those of its client: NotifyRootsChanged
 // notifies the servers that receive them because of the gateway. A server whose client several sessions share is
 // notified while this session is the only one that is connected, because the notification does not say whose roots have
-// changed. Outside of a handler, the roots are those of Host.Roots or Dialer.Roots, and all servers that receive these
-// are notified.
+// changed. Outside of a handler, the roots are those of Host.Dialer, and all servers that receive these are notified.
 //
 // Deprecated: 2026-07-28 deprecates roots.
 func (h *Host) NotifyRootsChanged(ctx context.Context) {

@@ -41,6 +41,7 @@ type supervisor struct {
 	reviewer  func(Definition) error
 	dialer    client.Dialer
 	local     rpc.InputKinds // the input requests that are not forwarded
+	sendsLogs bool           // clients receive the log messages
 	inputs    inputLimiter
 	callers   callers
 	approvals sessionApprovals
@@ -100,6 +101,10 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		s.status.State = NotStarted
 	}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
+	s.dialer.Middleware, s.dialer.Extensions = slices.Clip(s.dialer.Middleware), slices.Clip(s.dialer.Extensions)
+	if h.AdaptDialer != nil {
+		h.AdaptDialer(config.Name, &s.dialer)
+	}
 	s.dialer.Revision = cmp.Or(config.Revision, s.dialer.Revision)
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
@@ -110,14 +115,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	s.setHandlers()
 	s.setExtensions()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
-	if h.Middleware != nil {
-		s.dialer.Middleware = append(slices.Clip(s.dialer.Middleware), h.Middleware(config.Name)...)
-	}
-	s.dialer.Trace = nil
 	s.callers.init(s)
-	if h.Trace != nil {
-		s.dialer.Trace = func(sent bool, message []byte) { h.Trace(config.Name, sent, message) }
-	}
 	return s
 }
 

@@ -53,11 +53,11 @@ func TestFrequentChangesLeadToFewListRequests(t *testing.T) {
 	s := newServer("restless")
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, s, "restless")},
-		Trace: func(_ string, sent bool, message []byte) {
+		Dialer: client.Dialer{Trace: func(sent bool, message []byte) {
 			if sent && methodOf(message) == mcp.MethodListTools {
 				requests.Add(1)
 			}
-		},
+		}},
 	})
 	await(t, h, "restless", isReady)
 	began := time.Now()
@@ -113,11 +113,11 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 	var retry atomic.Pointer[time.Time]
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{inProcess("mortal")},
-		Trace: func(_ string, out bool, _ []byte) {
+		Dialer: client.Dialer{Trace: func(out bool, _ []byte) {
 			if at := retry.Load(); out && at != nil && time.Now().Before(*at) {
 				early.Add(1)
 			}
-		},
+		}},
 	})
 	await(t, h, "mortal", isReady)
 	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) {

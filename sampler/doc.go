@@ -5,8 +5,8 @@
 //   - [github.com/parley-mcp/parley/sampler/openaisampler] uses the Chat Completions API, which many providers and
 //     local servers have.
 //
-// The method Sample of an adapter is for host.Host.Sample, which the policy, the approvals and the limits of the
-// host precede. The adapters are in a module of their own, so that other programs do not depend on the libraries
+// The method Sample of an adapter is for client.Dialer.Sample. In a host.Host, the policy, the approvals and the
+// limits of the host precede it. The adapters are in a module of their own, so that other programs do not depend on the libraries
 // of the providers.
 //
 // An adapter ignores the member metadata of a request, because it is for the provider and comes from a server, and

@@ -41,7 +41,8 @@ func ExampleSampler() {
 
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "greeter", Target: client.URL(endpoint.URL)}},
-		Sample:  (&anthropicsampler.Sampler{Client: &model, Models: sampler.Models{{Name: "claude-haiku-4-5"}}}).Sample,
+		Dialer: client.Dialer{Sample: (&anthropicsampler.Sampler{Client: &model,
+			Models: sampler.Models{{Name: "claude-haiku-4-5"}}}).Sample},
 		Policy: host.Rules{Rules: []host.Rule{{Method: mcp.MethodCreateMessage, Action: host.Ask}},
 			Default: host.Allow},
 		Approve: func(_ context.Context, a *host.Approval) (bool, error) {

@@ -2,7 +2,7 @@
 //
 //	client := anthropic.NewClient(option.WithAPIKey(key))
 //	s := &anthropicsampler.Sampler{Client: &client, Models: sampler.Models{{Name: "claude-sonnet-4-5"}}}
-//	h := &host.Host{Servers: servers, Sample: s.Sample}
+//	h := &host.Host{Servers: servers, Dialer: client.Dialer{Sample: s.Sample}}
 //
 // Set Host.Dialer.SampleTools, too, so that servers may offer tools to the model.
 package anthropicsampler
@@ -31,11 +31,11 @@ type Sampler struct {
 // api names the API in errors.
 const api = "the Messages API"
 
-// Sample answers a request of a server. It is for host.Host.Sample. Messages can have texts, images of the types JPEG,
+// Sample answers a request of a server. It is for client.Dialer.Sample. Messages can have texts, images of the types JPEG,
 // PNG, GIF and WebP, tool uses and tool results. The error is a *[sampler.UnsupportedError] if they have something
 // else, and otherwise that of Client. The result has the texts and tool uses of the model, and leaves out its
 // reasoning.
-func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {
 	if s.Client == nil {
 		return nil, errors.New("anthropicsampler: Sampler.Client must be set")

@@ -77,7 +77,7 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	e := &endpoint{response: said}
 	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},` +
 		`"required":["city"],"additionalProperties":false}`
-	result, err := e.sampler(t).Sample(t.Context(), "weather", &mcp.CreateMessageParams{
+	result, err := e.sampler(t).Sample(t.Context(), &mcp.CreateMessageParams{
 		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END"},
 		IncludeContext:   mcp.IncludeThisServer,
 		Metadata:         json.RawMessage(`{"user_id":"of the server"}`),
@@ -136,14 +136,14 @@ func TestRequestWithoutOptionsIsSmall(t *testing.T) {
 		params := &mcp.CreateMessageParams{MaxTokens: 1,
 			Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
 			ToolChoice: &mcp.ToolChoice{Mode: mode}}
-		if _, err := e.sampler(t).Sample(t.Context(), "s", params); err != nil {
+		if _, err := e.sampler(t).Sample(t.Context(), params); err != nil {
 			t.Fatal(err)
 		}
 		wantJSON(t, e.request,
 			`{"model":"claude-haiku-4-5","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text",`+
 				`"text":"hi"}]}]}`)
 		params.Tools = []mcp.Tool{{Name: "now"}}
-		if _, err := e.sampler(t).Sample(t.Context(), "s", params); err != nil ||
+		if _, err := e.sampler(t).Sample(t.Context(), params); err != nil ||
 			!strings.Contains(e.request, `"tool_choice":`+choice) {
 			t.Errorf("%q: %v, %s", mode, err, e.request)
 		}
@@ -159,7 +159,7 @@ func TestResultHasTextsAndToolUses(t *testing.T) {
 			{"type":"thinking","thinking":"private","signature":"s"},{"type":"text","text":"Let me see."},
 			{"type":"tool_use","id":"toolu_1","name":"weather","input":{"city":"Oslo","n":9007199254740993}}],
 			"stop_reason":"` + reason + `","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}`}
-		result, err := e.sampler(t).Sample(t.Context(), "s",
+		result, err := e.sampler(t).Sample(t.Context(),
 			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestResultHasTextsAndToolUses(t *testing.T) {
 		}
 	}
 	e := &endpoint{response: strings.Replace(said, `{"type":"text","text":"Hello."}`, "", 1)}
-	result, err := e.sampler(t).Sample(t.Context(), "s",
+	result, err := e.sampler(t).Sample(t.Context(),
 		&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 	if err != nil || len(result.Content) != 1 {
 		t.Errorf("a message without content is %+v, %v", result, err)
@@ -191,7 +191,7 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 		`the tool choice "any"`: {Tools: []mcp.Tool{{Name: "t"}},
 			ToolChoice: &mcp.ToolChoice{Mode: "any"}},
 	} {
-		_, err := e.sampler(t).Sample(t.Context(), "s", params)
+		_, err := e.sampler(t).Sample(t.Context(), params)
 		var unsupported *sampler.UnsupportedError
 		if !errors.As(err, &unsupported) || unsupported.What != want || e.request != "" {
 			t.Errorf("%v, want %s", err, want)
@@ -204,17 +204,17 @@ func TestErrorOfTheAPIIsReturned(t *testing.T) {
 		response: `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`}
 	params := &mcp.CreateMessageParams{MaxTokens: 1,
 		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
-	_, err := e.sampler(t).Sample(t.Context(), "s", params)
+	_, err := e.sampler(t).Sample(t.Context(), params)
 	var reported *anthropic.Error
 	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("%v", err)
 	}
-	if _, err := new(anthropicsampler.Sampler).Sample(t.Context(), "s", params); err == nil {
+	if _, err := new(anthropicsampler.Sampler).Sample(t.Context(), params); err == nil {
 		t.Error("a Sampler without a client has answered")
 	}
 	s := e.sampler(t)
 	s.Models = nil
-	if _, err := s.Sample(t.Context(), "s", params); !errors.Is(err, sampler.ErrNoModels) {
+	if _, err := s.Sample(t.Context(), params); !errors.Is(err, sampler.ErrNoModels) {
 		t.Error(err)
 	}
 }

@@ -23,8 +23,8 @@ func ExampleSampler() {
 	s := &openaisampler.Sampler{Client: &model, Models: sampler.Models{{Name: "qwen3",
 		Aliases: []string{"claude", "gpt"}}}, MaxTokens: true}
 
-	// In a program: h := &host.Host{Servers: servers, Sample: s.Sample}
-	result, err := s.Sample(context.Background(), "greeter", &mcp.CreateMessageParams{
+	// In a program: h := &host.Host{Servers: servers, Dialer: client.Dialer{Sample: s.Sample}}
+	result, err := s.Sample(context.Background(), &mcp.CreateMessageParams{
 		MaxTokens: 100, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "Greet me."})},
 	})
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 //	client := openai.NewClient(option.WithBaseURL("http://127.0.0.1:11434/v1"), option.WithAPIKey("none"))
 //	s := &openaisampler.Sampler{Client: &client, Models: sampler.Models{{Name: "qwen3"}}, MaxTokens: true}
-//	h := &host.Host{Servers: servers, Sample: s.Sample}
+//	h := &host.Host{Servers: servers, Dialer: client.Dialer{Sample: s.Sample}}
 //
 // Set Host.Dialer.SampleTools, too, so that servers may offer tools to the model.
 package openaisampler
@@ -40,11 +40,11 @@ const api = "the Chat Completions API"
 // arguments are not a JSON object.
 var ErrInvalidResponse = errors.New("openaisampler: invalid response")
 
-// Sample answers a request of a server. It is for host.Host.Sample. Messages of the user can have texts, images, audio
+// Sample answers a request of a server. It is for client.Dialer.Sample. Messages of the user can have texts, images, audio
 // of the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses. The
 // error is a *[sampler.UnsupportedError] if they have something else, wraps [ErrInvalidResponse], or is that of
 // Client.
-func (s *Sampler) Sample(ctx context.Context, _ string, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
+func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {
 	if s.Client == nil {
 		return nil, errors.New("openaisampler: Sampler.Client must be set")

@@ -82,7 +82,7 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	e := &endpoint{response: said}
 	schema := `{"type":"object","properties":{"city":{"type":"string","maxLength":9007199254740993}},` +
 		`"required":["city"],"additionalProperties":false}`
-	result, err := e.sampler(t).Sample(t.Context(), "weather", &mcp.CreateMessageParams{
+	result, err := e.sampler(t).Sample(t.Context(), &mcp.CreateMessageParams{
 		SystemPrompt: "Be brief.", MaxTokens: 100, Temperature: new(0.5), StopSequences: []string{"END", "STOP"},
 		IncludeContext: mcp.IncludeThisServer,
 		Metadata:       json.RawMessage(`{"user":"of the server"}`),
@@ -145,13 +145,13 @@ func TestRequestForOtherEndpointsHasMaxTokens(t *testing.T) {
 	params := &mcp.CreateMessageParams{MaxTokens: 7,
 		Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
 		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceAuto}}
-	if _, err := s.Sample(t.Context(), "s", params); err != nil {
+	if _, err := s.Sample(t.Context(), params); err != nil {
 		t.Fatal(err)
 	}
 	wantJSON(t, e.request, `{"model":"gpt-5-mini","max_tokens":7,"messages":[{"role":"user","content":"hi"}]}`)
 	for _, mode := range []string{mcp.ToolChoiceAuto, mcp.ToolChoiceNone} {
 		params.Tools, params.ToolChoice = []mcp.Tool{{Name: "now"}}, &mcp.ToolChoice{Mode: mode}
-		if _, err := s.Sample(t.Context(), "s", params); err != nil ||
+		if _, err := s.Sample(t.Context(), params); err != nil ||
 			!strings.Contains(e.request, `"tool_choice":"`+mode+`"`) {
 			t.Errorf("%v, %s", err, e.request)
 		}
@@ -178,7 +178,7 @@ func TestResultHasTextsAndToolUses(t *testing.T) {
 				`"content":{"type":"text","text":""}}`},
 	} {
 		e := &endpoint{response: completion(c.message, c.reason)}
-		result, err := e.sampler(t).Sample(t.Context(), "s",
+		result, err := e.sampler(t).Sample(t.Context(),
 			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if err != nil {
 			t.Error(err)
@@ -198,7 +198,7 @@ func TestInvalidResponseIsAnError(t *testing.T) {
 			`"function":{"name":"f","arguments":"{\"a\":"}}]}`, "tool_calls"),
 	} {
 		e := &endpoint{response: response}
-		_, err := e.sampler(t).Sample(t.Context(), "s", &mcp.CreateMessageParams{MaxTokens: 1,
+		_, err := e.sampler(t).Sample(t.Context(), &mcp.CreateMessageParams{MaxTokens: 1,
 			Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
 		if !errors.Is(err, openaisampler.ErrInvalidResponse) {
 			t.Errorf("%s: %v", response, err)
@@ -222,7 +222,7 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 		`the tool choice "any"`: {Tools: []mcp.Tool{{Name: "t"}},
 			ToolChoice: &mcp.ToolChoice{Mode: "any"}},
 	} {
-		_, err := e.sampler(t).Sample(t.Context(), "s", params)
+		_, err := e.sampler(t).Sample(t.Context(), params)
 		var unsupported *sampler.UnsupportedError
 		if !errors.As(err, &unsupported) || unsupported.What != want || e.request != "" {
 			t.Errorf("%v, want %s", err, want)
@@ -235,17 +235,17 @@ func TestErrorOfTheAPIIsReturned(t *testing.T) {
 		response: `{"error":{"message":"slow down","type":"rate_limit","param":null,"code":"rate_limit_exceeded"}}`}
 	params := &mcp.CreateMessageParams{MaxTokens: 1,
 		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
-	_, err := e.sampler(t).Sample(t.Context(), "s", params)
+	_, err := e.sampler(t).Sample(t.Context(), params)
 	var reported *openai.Error
 	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("%v", err)
 	}
-	if _, err := new(openaisampler.Sampler).Sample(t.Context(), "s", params); err == nil {
+	if _, err := new(openaisampler.Sampler).Sample(t.Context(), params); err == nil {
 		t.Error("a Sampler without a client has answered")
 	}
 	s := e.sampler(t)
 	s.Models = nil
-	if _, err := s.Sample(t.Context(), "s", params); !errors.Is(err, sampler.ErrNoModels) {
+	if _, err := s.Sample(t.Context(), params); !errors.Is(err, sampler.ErrNoModels) {
 		t.Error(err)
 	}
 }

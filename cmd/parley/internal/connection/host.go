@@ -50,9 +50,6 @@ func OpenHost(ctx context.Context, d *client.Dialer, target client.Target, shari
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
 	h := &host.Host{Dialer: *d, Logger: d.Logger,
 		Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
-	if d.Trace != nil {
-		h.Trace = func(_ string, sent bool, message []byte) { d.Trace(sent, message) }
-	}
 	// the gateway is made later
 	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h); err != nil {
 		return nil, err

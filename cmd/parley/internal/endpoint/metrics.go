@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/otlp"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
@@ -135,7 +136,12 @@ func (m *metrics) sessions() (n int64) {
 
 // observeHost records the requests to the servers of h, which has not been started, and their states.
 func (m *metrics) observeHost(h *host.Host) error {
-	h.Middleware = func(server string) []call.Middleware { return []call.Middleware{m.Client(server)} }
+	adapt := h.AdaptDialer
+	h.AdaptDialer = func(server string, d *client.Dialer) {
+		if d.Middleware = append(d.Middleware, m.Client(server)); adapt != nil {
+			adapt(server, d)
+		}
+	}
 	states, err := m.meter.Int64ObservableGauge("parley.upstream.state",
 		metric.WithDescription("1 for the current state of each server, 0 for the others"))
 	if err != nil {

@@ -143,7 +143,9 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	}
 	if flags.Trace {
 		t := traffic.NewTracer(cmd.ErrOrStderr())
-		u.host.Trace = func(server string, sent bool, message []byte) { t.Print(sent, server, message) }
+		u.host.AdaptDialer = func(server string, d *client.Dialer) {
+			d.Trace = func(sent bool, message []byte) { t.Print(sent, server, message) }
+		}
 	}
 	s := newGatewayServer(logger)
 	closeStore, err := flags.Store.Apply(cmd, s)
