@@ -181,7 +181,7 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 		Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
 		Policy: host.Rules{Rules: []host.Rule{{Method: "jobs/run", Action: host.Allow,
 			When: func(_ context.Context, r *host.Request) (bool, error) {
-				if r.Kind != host.KindExtension || r.Name != jobs {
+				if r.Kind != "extension" || r.Name != jobs {
 					t.Errorf("the policy sees %+v", r)
 				}
 				return string(r.Arguments) == `{"name":"allowed"}`, nil

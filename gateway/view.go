@@ -96,7 +96,7 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Execution = nil
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
 	options := []server.ToolOption{server.Parked(), downstream.Origin(&host.Request{
-		Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
+		Method: mcp.MethodCallTool, Server: serverName, Kind: "tool", Name: t.Definition.Name,
 		Tool: &t.Definition,
 	})}
 	if v.runsTasks(serverName, &t.Definition) {
@@ -136,7 +136,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt
 		}
 		return result, nil
 	}, downstream.Origin(&host.Request{
-		Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName,
+		Method: mcp.MethodGetPrompt, Server: serverName, Kind: "prompt", Name: upstreamName,
 	}))
 	if err != nil {
 		logger.Warn("prompt not registered", "error", err)
@@ -224,7 +224,7 @@ func (v *view) registerURI(
 	try := func(prefix string) error {
 		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),
 			downstream.Origin(&host.Request{
-				Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
+				Method: mcp.MethodReadResource, Server: serverName, Kind: "resource", Name: uri,
 			}))
 	}
 	if want == uri {

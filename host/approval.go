@@ -79,14 +79,14 @@ func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
 	switch r.Kind {
-	case KindExtension:
+	case kindExtension:
 		text, label = fmt.Sprintf("Allow the request %q to the server %q?", plain(r.Method), r.Server), "Parameters"
-	case KindSampling:
+	case kindSampling:
 		text, label = fmt.Sprintf("Allow the server %q to send a request to the language model?", r.Server), "Request"
-	case KindRoots:
+	case kindRoots:
 		text = fmt.Sprintf("Allow the server %q to see the list of directories that it may work in?", r.Server)
 	}
-	if r.Arguments != nil && r.Kind != KindRoots {
+	if r.Arguments != nil && r.Kind != kindRoots {
 		text += "\n\n" + label + ": " + shown(r.Arguments)
 	}
 	if a.caller != "" {
@@ -241,7 +241,7 @@ type validApproval struct {
 // caller who cannot be told from others, and a request that is no call of a tool that the server lists.
 func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision) *sessionApproval {
 	c := rpc.From(ctx)
-	if c == nil || r.Kind != KindTool || r.Tool == nil {
+	if c == nil || r.Kind != kindTool || r.Tool == nil {
 		return nil
 	}
 	caller := c.Caller()

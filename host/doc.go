@@ -2,8 +2,7 @@
 //
 // A [Host] starts or dials all of its servers at the same time and keeps one client
 // for each. [Host.Tools] returns the tools of all servers in one list, with unique
-// names, and [Host.Call] calls a tool by its name in that list. The function [CallTool] also decodes
-// the result:
+// names, and [Host.Call] calls a tool by its name in that list:
 //
 //	h := &host.Host{Servers: []host.ServerConfig{
 //		{Name: "files", Target: client.Command("npx", "-y", "@modelcontextprotocol/server-filesystem", dir)},
@@ -25,6 +24,6 @@
 //
 // By default a Host sends every request. [Host.Policy] decides which requests are sent, and which only if
 // [Host.Approve] approves them. [Host.OnRequest] and [Host.OnResult] can change requests and results, [Host.Review]
-// withholds definitions that are new or have changed, and [Host.Audit] receives a record of each decision. They apply
+// withholds definitions that are new or have changed, and [Host.Audit] handles a record of each decision. They apply
 // to the methods of the Host and to the requests that a gateway forwards.
 package host

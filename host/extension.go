@@ -33,7 +33,7 @@ type Extension struct {
 
 // callExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
 // result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta, or
-// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind KindExtension. callExtension
+// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind extension. callExtension
 // waits for the server as [Host.CallTool] does, and has its errors.
 func (h *Host) callExtension(ctx context.Context, server, method string, params json.RawMessage,
 	options ...client.CallOption) (json.RawMessage, error) {
@@ -74,7 +74,7 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	if params != nil {
 		arguments = params
 	}
-	r := Request{Method: method, Server: server, Kind: KindExtension, Name: id}
+	r := Request{Method: method, Server: server, Kind: kindExtension, Name: id}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*Result, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) {
 			return send(ctx, c, arguments)

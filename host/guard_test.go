@@ -207,7 +207,7 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 			}
 		}
 		for _, r := range seen {
-			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != host.KindTool || r.Name != "write" ||
+			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != "tool" || r.Name != "write" ||
 				string(r.Arguments) != `{"text":"x"}` || r.Caller.Principal != principal.Anonymous {
 				t.Errorf("the policy sees %+v", r)
 			}

@@ -287,7 +287,7 @@ func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
 
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any,
 	options []client.CallOption) (*mcp.CallToolResult, error) {
-	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
+	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: kindTool, Name: tool}
 	if s.config.MaxResult > 0 {
 		return h.callLimited(ctx, s, r, arguments, append([]client.CallOption{client.WithSource()}, options...))
 	}
@@ -300,7 +300,7 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 func (s *supervisor) callTool(ctx context.Context, tool string, arguments any,
 	options []client.CallOption) (*mcp.CallToolResult, error) {
 	return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
-		if err := s.offers(ctx, KindTool, tool); err != nil {
+		if err := s.offers(ctx, kindTool, tool); err != nil {
 			return nil, err
 		}
 		return c.CallTool(ctx, tool, arguments, options...)
@@ -320,7 +320,7 @@ func (h *Host) ReadResource(ctx context.Context, server, uri string,
 	if s.config.MaxResult > 0 && isResult(server, uri) {
 		return h.readResult(ctx, s, uri)
 	}
-	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
+	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: kindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
 			return c.ReadResource(ctx, uri, h.sourced(options)...)
@@ -338,7 +338,7 @@ func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments a
 		return nil, err
 	}
 	defer s.leave()
-	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
+	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: kindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
 			if err := s.offers(ctx, r.Kind, r.Name); err != nil {

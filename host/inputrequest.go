@@ -49,7 +49,7 @@ func (s *supervisor) elicit(ctx context.Context, params *mcp.ElicitParams,
 func (s *supervisor) elicitation(params *mcp.ElicitParams) *Request {
 	described := *params
 	described.Mode, described.Meta, described.Task = cmp.Or(params.Mode, mcp.ElicitModeForm), nil, nil
-	return s.inputRequest(mcp.MethodElicit, KindElicitation, &described)
+	return s.inputRequest(mcp.MethodElicit, kindElicitation, &described)
 }
 
 func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams,
@@ -61,7 +61,7 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 	}
 	described := limited
 	described.Meta, described.Task = nil, nil
-	r := s.inputRequest(mcp.MethodCreateMessage, KindSampling, &described)
+	r := s.inputRequest(mcp.MethodCreateMessage, kindSampling, &described)
 	return pass(ctx, s, r, func() (*mcp.CreateMessageResult, string, error) {
 		result, err := answer(ctx, &limited)
 		return result, "", err
@@ -70,7 +70,7 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 
 func (s *supervisor) listRoots(ctx context.Context,
 	answer func(context.Context) ([]mcp.Root, error)) ([]mcp.Root, error) {
-	r := s.inputRequest(mcp.MethodListRoots, KindRoots, nil)
+	r := s.inputRequest(mcp.MethodListRoots, kindRoots, nil)
 	result, err := pass(ctx, s, r, func() (*[]mcp.Root, string, error) {
 		roots, err := answer(ctx)
 		return &roots, "", err
@@ -146,7 +146,7 @@ func (p *passage) checkInput(ctx context.Context) (err error) {
 		p.decided = true
 	}
 	// the user sees what is asked, and can decline
-	if err != nil || p.decision.Action == Allow || r.Kind == KindElicitation {
+	if err != nil || p.decision.Action == Allow || r.Kind == kindElicitation {
 		return err
 	}
 	if p.approval, err = h.approve(ctx, r, p.decision, nil); err != nil {

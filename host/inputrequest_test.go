@@ -159,7 +159,7 @@ func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
 	a := &answers{form: mcp.ElicitAccept}
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Policy = policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
-		if r.Kind != host.KindTool {
+		if r.Kind != "tool" {
 			seen[r.Method+" "+r.Kind+" "+r.Server] = string(r.Arguments)
 		}
 		return host.Decision{Action: host.Allow}, nil
@@ -243,7 +243,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 	h.Approve = func(_ context.Context, approval *host.Approval) (bool, error) {
-		if question := approval.Question(); approval.Request.Kind == host.KindSampling &&
+		if question := approval.Question(); approval.Request.Kind == "sampling" &&
 			(!strings.HasPrefix(question,
 				"Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") ||
 				!strings.Contains(question, `"systemPrompt":"secret"`)) {

@@ -153,7 +153,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	}
 	var reviewedKinds []string
 	if kinds&client.ToolsChanged != 0 {
-		reviewedKinds = append(reviewedKinds, KindTool)
+		reviewedKinds = append(reviewedKinds, kindTool)
 		selected := slices.DeleteFunc(slices.Clone(l.tools), func(t mcp.Tool) bool { return !n.tools.tool(&t) })
 		now.selected = nil
 		if n.tools.byAnnotation() {
@@ -162,7 +162,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 				now.selected[selected[i].Name] = true
 			}
 		}
-		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
+		accepted := reviewed(s, found, kindTool, selected, func(t *mcp.Tool) string { return t.Name })
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
 		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged],
 			unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
@@ -177,10 +177,10 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 	}
 	if kinds&client.PromptsChanged != 0 {
-		reviewedKinds = append(reviewedKinds, KindPrompt)
+		reviewedKinds = append(reviewedKinds, kindPrompt)
 		selected := slices.DeleteFunc(slices.Clone(l.prompts),
 			func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
-		accepted := reviewed(s, found, KindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
+		accepted := reviewed(s, found, kindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
 		now.prompts, now.same[client.PromptsChanged] = n.namePrompts(s.name, s.logger, accepted)
 		now.same[client.PromptsChanged] = errors.Join(now.same[client.PromptsChanged],
 			unknownNames(&n.prompts, "prompt", l.prompts, func(p *mcp.Prompt) string { return p.Name }))
@@ -190,17 +190,17 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 	}
 	if kinds&client.ResourcesChanged != 0 {
-		reviewedKinds = append(reviewedKinds, KindResource)
-		now.resources = reviewed(s, found, KindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
-		now.templates = reviewed(s, found, KindResource, l.templates,
+		reviewedKinds = append(reviewedKinds, kindResource)
+		now.resources = reviewed(s, found, kindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
+		now.templates = reviewed(s, found, kindResource, l.templates,
 			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 	}
 	if kinds == allKinds { // the server has connected, or the review may have another result
-		reviewedKinds = append(reviewedKinds, KindInstructions)
+		reviewedKinds = append(reviewedKinds, kindInstructions)
 		now.about = about{Description: details.Info.Description, Instructions: details.Instructions,
 			Title: details.Info.Title}
 		if s.reviewer != nil && now.about != (about{}) &&
-			!s.accepts(found, KindInstructions, "", now.about.definition()) {
+			!s.accepts(found, kindInstructions, "", now.about.definition()) {
 			now.about = about{}
 		}
 	}
@@ -259,11 +259,11 @@ func (s *supervisor) offers(ctx context.Context, kind, name string) error {
 	n := s.naming
 	s.mu.Unlock()
 	switch kind {
-	case KindTool:
+	case kindTool:
 		if !n.tools.names(name) || n.tools.byAnnotation() && !s.offeredTo(ctx).selected[name] {
 			return fmt.Errorf("%w of server %q", unknown("tool", name), s.name)
 		}
-	case KindPrompt:
+	case kindPrompt:
 		if !n.prompts.names(name) {
 			return fmt.Errorf("%w of server %q", unknown("prompt", name), s.name)
 		}
@@ -284,7 +284,7 @@ func (s *supervisor) withheldNamed(merged string) error {
 	defer s.mu.Unlock()
 	n := s.naming
 	for key, err := range s.offered.withheld {
-		if key[0] == KindTool && n.toolName(key[1]) == merged {
+		if key[0] == kindTool && n.toolName(key[1]) == merged {
 			return err
 		}
 	}

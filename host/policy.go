@@ -61,15 +61,15 @@ type Decision struct {
 
 // The kinds of a [Request] and a [Definition].
 const (
-	KindTool         = "tool"
-	KindPrompt       = "prompt"
-	KindResource     = "resource"     // also a resource template
-	KindInstructions = "instructions" // only of a Definition
-	KindExtension    = "extension"    // a request or notification of an extension
+	kindTool         = "tool"
+	kindPrompt       = "prompt"
+	kindResource     = "resource"     // also a resource template
+	kindInstructions = "instructions" // only of a Definition
+	kindExtension    = "extension"
 	// Requests of servers:
-	KindElicitation = "elicitation"
-	KindSampling    = "sampling"
-	KindRoots       = "roots"
+	kindElicitation = "elicitation"
+	kindSampling    = "sampling"
+	kindRoots       = "roots"
 )
 
 // Request is a request of a caller, before a [Host] sends it to a server, or a request of a server on behalf of a
@@ -81,8 +81,8 @@ type Request struct {
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Kind is KindTool, KindPrompt, KindResource or KindExtension; of a server, KindElicitation, KindSampling or
-	// KindRoots.
+	// Kind is "tool", "prompt", "resource", also for a resource template, or "extension"; of a server, "elicitation",
+	// "sampling" or "roots".
 	Kind string
 	// Name is the server's own name of the tool or prompt, a URI or URI template, or the ID of the extension. It is
 	// empty for requests of a server.
@@ -104,7 +104,7 @@ type Request struct {
 
 // ofServer reports whether a server has sent the request.
 func (r *Request) ofServer() bool {
-	return r.Kind == KindElicitation || r.Kind == KindSampling || r.Kind == KindRoots
+	return r.Kind == kindElicitation || r.Kind == kindSampling || r.Kind == kindRoots
 }
 
 // String names the request without its arguments, such as `tools/call read_file of server "files"`.
@@ -245,11 +245,11 @@ func (rule *Rule) matches(r *Request) bool {
 		return true
 	}
 	switch r.Kind {
-	case KindTool:
+	case kindTool:
 		return rule.Tool != "" && glob.Match(rule.Tool, r.Name)
-	case KindPrompt:
+	case kindPrompt:
 		return rule.Prompt != "" && glob.Match(rule.Prompt, r.Name)
-	case KindResource:
+	case kindResource:
 		return rule.Resource != "" && rule.matchesURI(r)
 	}
 	return false

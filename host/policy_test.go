@@ -27,7 +27,7 @@ import (
 
 // tool returns a request to call a tool, with the scopes of its caller.
 func tool(server, name string, scopes ...string) *host.Request {
-	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: host.KindTool, Name: name,
+	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: "tool", Name: name,
 		Caller: &auth.Info{Scopes: scopes}}
 }
 
@@ -43,7 +43,7 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 		},
 	}
 	resource := func(uri string) *host.Request {
-		return &host.Request{Method: mcp.MethodReadResource, Server: "files", Kind: host.KindResource, Name: uri,
+		return &host.Request{Method: mcp.MethodReadResource, Server: "files", Kind: "resource", Name: uri,
 			Caller: &auth.Info{}}
 	}
 	for _, test := range []struct {
@@ -103,7 +103,7 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 		"odd uri":                              host.Deny,
 	} {
 		for _, method := range []string{mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodComplete} {
-			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: host.KindResource, Name: uri,
+			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: "resource", Name: uri,
 				Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
 			if err != nil || d.Action != want {
 				t.Errorf("%s %s: %v %v, want %v", method, uri, d, err, want)
@@ -121,12 +121,12 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 		{"note://{id}", `{"id":"1"}`, host.Allow},
 		{"note://{id}", `{"id":"../x"}`, host.Deny},
 	} {
-		r := &host.Request{Method: mcp.MethodComplete, Kind: host.KindResource, Name: c.template,
+		r := &host.Request{Method: mcp.MethodComplete, Kind: "resource", Name: c.template,
 			Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
 		if d, err := rules.Decide(t.Context(), r); err != nil || d.Action != c.want {
 			t.Errorf("completion for %s with %s: %v %v, want %v", c.template, c.values, d, err, c.want)
 		}
-		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: host.KindResource,
+		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: "resource",
 			Name: c.template, Caller: r.Caller}) {
 			t.Errorf("the template %s is hidden", c.template)
 		}
@@ -170,7 +170,7 @@ func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
 		`{"b":1,"a":9007199254740993}`:            `{"a":9007199254740993,"b":1}`,
 		`{"a":"x\u202ey"}`:                        `{"a":"x<U+202E>y"}`,
 	} {
-		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Name: "write", Server: "up",
+		a := host.Approval{Request: &host.Request{Kind: "tool", Name: "write", Server: "up",
 			Arguments: json.RawMessage(arguments)}}
 		if got := a.Question(); got != "Allow the tool \"write\" of the server \"up\"?\n\nArguments: "+want {
 			t.Errorf("%.40s: %q", arguments, got)
@@ -196,7 +196,7 @@ func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 		`{` + strings.Join(many, ",") + `,"n":"` + long + `"}`: `{` + strings.Join(many, ",") +
 			`,"n":"xxxxxxxx" … 8192 bytes … "xxxxxxxx"}`,
 	} {
-		a := host.Approval{Request: &host.Request{Kind: host.KindTool, Arguments: json.RawMessage(arguments)}}
+		a := host.Approval{Request: &host.Request{Kind: "tool", Arguments: json.RawMessage(arguments)}}
 		if _, got, _ := strings.Cut(a.Question(), "Arguments: "); got != want {
 			t.Errorf("the question has %d bytes: %s", len(got), got)
 		}
@@ -404,7 +404,7 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
 	if hides := linked.Hides(h, principal.Anonymous); hides == nil ||
-		!hides(&host.Request{Server: "s", Kind: host.KindTool, Name: "t"}) {
+		!hides(&host.Request{Server: "s", Kind: "tool", Name: "t"}) {
 		t.Error("the tool is not hidden")
 	}
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}

@@ -251,7 +251,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 		stored, err := h.results.get(ctx, s.name, who, uri)
 		return stored.read(), err
 	}
-	p := h.newPassage(ctx, &Request{Method: mcp.MethodReadResource, Server: s.name, Kind: KindResource, Name: uri})
+	p := h.newPassage(ctx, &Request{Method: mcp.MethodReadResource, Server: s.name, Kind: kindResource, Name: uri})
 	stored, err := h.results.get(ctx, s.name, who, uri)
 	if err == nil {
 		err = p.checkCall(ctx, s, stored)
@@ -268,7 +268,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 // checkCall returns nil if the call that made a result would be sent, or its user would be asked: the user has approved
 // the call already.
 func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult) (err error) {
-	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments,
+	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: kindTool, Name: of.Tool, Arguments: of.Arguments,
 		Caller: p.request.Caller}
 	// The server may be down, or may have removed the tool since.
 	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknown) {

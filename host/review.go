@@ -20,7 +20,7 @@ import (
 // or the instructions with the title and the description of the server.
 type Definition struct {
 	Server string // in Host.Servers
-	Kind   string // KindTool, KindPrompt, KindResource or KindInstructions
+	Kind   string // tool, prompt, resource, also for a resource template, or instructions
 	Name   string // as the server calls it, or the URI or URI template; empty for instructions
 	// JSON is the definition as the server sends it, without white space and with sorted members. For instructions, it
 	// is an object with the members instructions, title and description, or a string if the server has neither title
@@ -50,8 +50,8 @@ func (a about) set(details *client.ServerDetails) {
 
 // String names the definition, such as `tool "read_file"`.
 func (d *Definition) String() string {
-	if d.Kind == KindInstructions {
-		return KindInstructions
+	if d.Kind == kindInstructions {
+		return kindInstructions
 	}
 	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
 }
@@ -65,7 +65,7 @@ type withheldError struct {
 // Error names the definition and the reason.
 func (e *withheldError) Error() string {
 	verb := "is"
-	if e.definition.Kind == KindInstructions {
+	if e.definition.Kind == kindInstructions {
 		verb = "are"
 	}
 	return fmt.Sprintf("%s %s withheld: %v", &e.definition, verb, e.err)
@@ -195,13 +195,13 @@ func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, err
 		return nil, r.denied("its definition is not accepted", err)
 	}
 	switch r.Kind {
-	case KindTool:
+	case kindTool:
 		for i := range offered.tools {
 			if t := &offered.tools[i].Definition; t.Name == r.Name {
 				return s.trusted(t), nil
 			}
 		}
-	case KindPrompt:
+	case kindPrompt:
 		for i := range offered.prompts {
 			if offered.prompts[i].Definition.Name == r.Name {
 				return nil, nil

@@ -130,7 +130,7 @@ func TestPromptsResourcesAndInstructionsAreWithheld(t *testing.T) {
 		})
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
 		Review: func(d host.Definition) error {
-			if d.Kind == host.KindTool {
+			if d.Kind == "tool" {
 				return nil
 			}
 			panic("broken")

@@ -362,7 +362,7 @@ func TestSlowAuditOfSetServersDoesNotDelayClose(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{config},
 		Review: func(d host.Definition) error {
-			if d.Name == "write" && d.Kind == host.KindTool {
+			if d.Name == "write" && d.Kind == "tool" {
 				return errors.New("not reviewed")
 			}
 			return nil

@@ -374,7 +374,7 @@ func (h *Host) permitSubscription(ctx context.Context, server, uri string) error
 	if s.config.CallerAuth != nil && callerOf(ctx).Principal == principal.Anonymous {
 		return fmt.Errorf("server %q: %w", server, link.ErrAnonymousCaller)
 	}
-	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
+	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: kindResource, Name: uri})
 }
 
 // subscriber is one call of Subscribe.

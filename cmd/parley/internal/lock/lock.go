@@ -130,7 +130,7 @@ func (f *File) Check(d host.Definition, flags []string) error {
 
 func acceptCommand(d host.Definition, flags []string) string {
 	words := append([]string{"lock", "accept"}, flags...)
-	if d.Kind == host.KindInstructions {
+	if d.Kind == "instructions" {
 		return quoting.OfUser().Command(words, d.Server)
 	}
 	return quoting.OfUser().Command(words, d.Server, d.Name)
@@ -183,11 +183,11 @@ func (s *Server) pin(kind, name string) *Pin {
 // pins returns the definitions of a kind, or nil for instructions.
 func (s *Server) pins(kind string) *map[string]*Pin {
 	switch kind {
-	case host.KindTool:
+	case "tool":
 		return &s.Tools
-	case host.KindPrompt:
+	case "prompt":
 		return &s.Prompts
-	case host.KindResource:
+	case "resource":
 		return &s.Resources
 	}
 	return nil
@@ -271,10 +271,10 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 		return nil
 	}
 	if s.Instructions != nil {
-		all = append(all, host.Definition{Server: server, Kind: host.KindInstructions,
+		all = append(all, host.Definition{Server: server, Kind: "instructions",
 			JSON: compacted(s.Instructions.Definition)})
 	}
-	for _, kind := range []string{host.KindPrompt, host.KindResource, host.KindTool} {
+	for _, kind := range []string{"prompt", "resource", "tool"} {
 		pins := *s.pins(kind)
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
 			d := host.Definition{Server: server, Kind: kind, Name: name}
@@ -313,7 +313,7 @@ func Digest(changes []Change) string {
 func (c Change) String() string {
 	d := &c.Definition
 	is, has, was := "is", "has", "was"
-	if d.Kind == host.KindInstructions {
+	if d.Kind == "instructions" {
 		is, has, was = "are", "have", "were"
 	}
 	switch {

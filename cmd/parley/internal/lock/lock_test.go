@@ -15,23 +15,23 @@ import (
 )
 
 func tool(name, rest string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindTool, Name: name,
+	return host.Definition{Server: "files", Kind: "tool", Name: name,
 		JSON: json.RawMessage(`{"inputSchema":{"type":"object"},"name":"` + name + `"` + rest + `}`)}
 }
 
 func prompt(name string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindPrompt, Name: name,
+	return host.Definition{Server: "files", Kind: "prompt", Name: name,
 		JSON: json.RawMessage(`{"name":"` + name + `"}`)}
 }
 
 func resource(uri string) host.Definition {
-	return host.Definition{Server: "files", Kind: host.KindResource, Name: uri,
+	return host.Definition{Server: "files", Kind: "resource", Name: uri,
 		JSON: json.RawMessage(`{"name":"a","uri":"` + uri + `"}`)}
 }
 
 func instructions(text string) host.Definition {
 	raw, _ := json.Marshal(text)
-	return host.Definition{Server: "files", Kind: host.KindInstructions, JSON: raw}
+	return host.Definition{Server: "files", Kind: "instructions", JSON: raw}
 }
 
 // saved writes f and reads it again.
@@ -86,7 +86,7 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 	other := tool("read", "")
 	other.Server = "other"
 	asPrompt := tool("read", "")
-	asPrompt.Kind = host.KindPrompt
+	asPrompt.Kind = "prompt"
 	f.Accept("read", "", []host.Definition{resource("file:///a")})
 	for _, test := range []struct {
 		d    host.Definition

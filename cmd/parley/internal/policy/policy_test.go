@@ -31,7 +31,7 @@ func request(t *testing.T, arguments string) *host.Request {
 		t.Fatal(err)
 	}
 	return &host.Request{
-		Method: mcp.MethodCallTool, Server: "files", Kind: host.KindTool, Name: "write_file",
+		Method: mcp.MethodCallTool, Server: "files", Kind: "tool", Name: "write_file",
 		Arguments: json.RawMessage(arguments),
 		Tool:      &mcp.Tool{Name: "write_file", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		Caller:    &auth.Info{Principal: ada, Scopes: []string{"read", "write"}},
@@ -199,15 +199,15 @@ func TestRulesMatchRequestsOfServers(t *testing.T) {
 		method, kind, arguments string
 		want                    host.Action
 	}{
-		{mcp.MethodCreateMessage, host.KindSampling, `{"maxTokens":1000}`, host.Ask},
-		{mcp.MethodCreateMessage, host.KindSampling, `{"maxTokens":1001}`, host.Deny},
-		{mcp.MethodCreateMessage, host.KindSampling, `{"maxTokens":1,"tools":[]}`, host.Deny},
-		{mcp.MethodElicit, host.KindElicitation, `{"mode":"form","message":"m"}`, host.Allow},
-		{mcp.MethodElicit, host.KindElicitation, `{"mode":"url","url":"https://example.com/a"}`, host.Allow},
-		{mcp.MethodElicit, host.KindElicitation, `{"mode":"url","url":"https://example.org/a"}`, host.Deny},
-		{mcp.MethodListRoots, host.KindRoots, `{}`, host.Allow},
-		{mcp.MethodCallTool, host.KindTool, `{}`, host.Allow},
-		{mcp.MethodGetPrompt, host.KindPrompt, `{}`, host.Deny},
+		{mcp.MethodCreateMessage, "sampling", `{"maxTokens":1000}`, host.Ask},
+		{mcp.MethodCreateMessage, "sampling", `{"maxTokens":1001}`, host.Deny},
+		{mcp.MethodCreateMessage, "sampling", `{"maxTokens":1,"tools":[]}`, host.Deny},
+		{mcp.MethodElicit, "elicitation", `{"mode":"form","message":"m"}`, host.Allow},
+		{mcp.MethodElicit, "elicitation", `{"mode":"url","url":"https://example.com/a"}`, host.Allow},
+		{mcp.MethodElicit, "elicitation", `{"mode":"url","url":"https://example.org/a"}`, host.Deny},
+		{mcp.MethodListRoots, "roots", `{}`, host.Allow},
+		{mcp.MethodCallTool, "tool", `{}`, host.Allow},
+		{mcp.MethodGetPrompt, "prompt", `{}`, host.Deny},
 	} {
 		r := request(t, c.arguments)
 		r.Method, r.Kind, r.Name, r.Tool, r.Arguments = c.method, c.kind, "", nil, json.RawMessage(c.arguments)

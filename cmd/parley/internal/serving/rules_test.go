@@ -164,7 +164,7 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.set(set)
-			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: host.KindTool,
+			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: "tool",
 				Name:   "t",
 				Caller: new(auth.Info)}
 		}
@@ -247,7 +247,7 @@ func TestStrictestPolicyDecides(t *testing.T) {
 			{"theirs", "allowed", host.Deny}, {"theirs", "denied", host.Deny}, {"theirs", "any", host.Ask},
 			{"removed", "allowed", host.Deny},
 		} {
-			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: host.KindTool, Name: c.tool,
+			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: "tool", Name: c.tool,
 				Caller: new(auth.Info)}
 			d, err := r.Decide(t.Context(), request)
 			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") ||
@@ -273,7 +273,7 @@ func TestAllPoliciesThatAskAreTheRule(t *testing.T) {
 	}
 	decide := func(tool string, first, second host.Action) host.Decision {
 		set := &ruleSet{policies: []scopedPolicy{policy("1", first), policy("2", second)}}
-		d, err := set.decide(t.Context(), &host.Request{Kind: host.KindTool, Name: tool, Caller: new(auth.Info)})
+		d, err := set.decide(t.Context(), &host.Request{Kind: "tool", Name: tool, Caller: new(auth.Info)})
 		if err != nil || d.Action != host.Ask {
 			t.Errorf("%+v, %v", d, err)
 		}

@@ -68,7 +68,7 @@ func Expand(h *config.Hook, values *config.Values) (Hook, error) {
 	hook.Matches = func(r *host.Request) bool {
 		return !slices.Contains(h.Except, r.Server) &&
 			(h.Server == "" || glob.Match(h.Server, r.Server)) &&
-			(h.Tool == "" || r.Kind == host.KindTool && glob.Match(h.Tool, r.Name))
+			(h.Tool == "" || r.Kind == "tool" && glob.Match(h.Tool, r.Name))
 	}
 	return hook, nil
 }
