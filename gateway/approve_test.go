@@ -79,7 +79,8 @@ func (e *events) take() string {
 func asking(t *testing.T, p *payments, log *events, change ...func(*host.Host)) *server.Server {
 	h := &host.Host{
 		Servers: []host.ServerConfig{inMemory(t, "bank", p.Server)},
-		Policy:  host.Rules{Default: host.Ask, Version: "1"}, Approve: gateway.Approve, Audit: gatewaytest.Audit(log.write),
+		Policy:  host.Rules{Default: host.Ask, Version: "1"}, Approve: gateway.Approve,
+		Audit: gatewaytest.Audit(log.write),
 	}
 	for _, f := range change {
 		f(h)

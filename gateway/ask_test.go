@@ -483,7 +483,8 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 	gatewaytest.Run(t, &host.Host{
 		Servers: []host.ServerConfig{{Name: "up", Target: client.URL(endpoint.URL)}},
 		Dialer:  client.Dialer{Revision: r},
-		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve, Audit: gatewaytest.Audit(log.write),
+		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve,
+		Audit: gatewaytest.Audit(log.write),
 	}, s)
 	return serveHTTP(t, s)
 }

@@ -199,10 +199,11 @@ func init() {
 	link.Set(link.ServerConfig[ServerConfig]{Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix})
 }
 
-// setForwarding makes the Host send the requests of servers for which the dialer has no function to the client whose request a handler of a server.Server serves, if it supports them, and log messages at the level that it
-// has chosen. A server receives an error if the client does not support its request, or if no call of a client is
-// known to be its cause. A request for roots without a call is sent on the session of the client, if that is known;
-// see [Sharing]. Messages to users name the server; see attribute.
+// setForwarding makes the Host send the requests of servers for which the dialer has no function to the client whose
+// request a handler of a server.Server serves, if it supports them, and log messages at the level that it has chosen. A
+// server receives an error if the client does not support its request, or if no call of a client is known to be its
+// cause. A request for roots without a call is sent on the session of the client, if that is known; see [Sharing].
+// Messages to users name the server; see attribute.
 func (h *Host) setForwarding() error {
 	switch {
 	case h.forwards: // for another gateway

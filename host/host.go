@@ -29,8 +29,8 @@ type Host struct {
 	// error, except with a gateway, which sends the request to the client whose request the server serves. OnLog is nil
 	// in the same way.
 	Dialer client.Dialer
-	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set other
-	// functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
+	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set
+	// other functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
 	AdaptDialer func(server string, d *client.Dialer)
 
 	// MaxName is the maximum length of the names of tools in the merged list, 32 to 128

@@ -241,7 +241,8 @@ func TestSamplingIsApproved(t *testing.T) {
 	digests := make(map[string]bool)
 	approves := true
 	h := a.host(t, configOf(t, requesting(), "up"))
-	h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
+	h.Audit = audit.handler()
+	h.Policy = host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 	h.Approve = func(_ context.Context, approval *host.Approval) (bool, error) {
 		if question := approval.Question(); approval.Request.Kind == "sampling" &&
 			(!strings.HasPrefix(question,

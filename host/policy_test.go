@@ -229,8 +229,8 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 		delete(lines[i], "time")
 	}
 	want := map[string]any{
-		"msg": "allowed", "level": "INFO", "call": 1.0, "issuer": "https://as.example", "subject": "ada", "client": "editor",
-		"actors": []any{"agent", "desk"},
+		"msg": "allowed", "level": "INFO", "call": 1.0, "issuer": "https://as.example", "subject": "ada",
+		"client": "editor", "actors": []any{"agent", "desk"},
 		"server": "up", "method": "tools/call", "kind": "tool", "name": "write", "decision": "allow",
 		"reason": "no rule of the policy matches", "policyVersion": "1",
 		"arguments": map[string]any{"text": "string", "list": "array",

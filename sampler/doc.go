@@ -5,9 +5,9 @@
 //   - [github.com/parley-mcp/parley/sampler/openaisampler] uses the Chat Completions API, which many providers and
 //     local servers have.
 //
-// The method Sample of an adapter is for client.Dialer.Sample. In a host.Host, the policy, the approvals and the
-// limits of the host precede it. The adapters are in a module of their own, so that other programs do not depend on the libraries
-// of the providers.
+// The method Sample of an adapter is for client.Dialer.Sample. In a host.Host, the policy, the approvals and the limits
+// of the host precede it. The adapters are in a module of their own, so that other programs do not depend on the
+// libraries of the providers.
 //
 // An adapter ignores the member metadata of a request, because it is for the provider and comes from a server, and
 // includeContext, because the adapter knows no context of other servers.

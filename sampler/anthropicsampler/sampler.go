@@ -31,9 +31,9 @@ type Sampler struct {
 // api names the API in errors.
 const api = "the Messages API"
 
-// Sample answers a request of a server. It is for client.Dialer.Sample. Messages can have texts, images of the types JPEG,
-// PNG, GIF and WebP, tool uses and tool results. The error is a *[sampler.UnsupportedError] if they have something
-// else, and otherwise that of Client. The result has the texts and tool uses of the model, and leaves out its
+// Sample answers a request of a server. It is for client.Dialer.Sample. Messages can have texts, images of the types
+// JPEG, PNG, GIF and WebP, tool uses and tool results. The error is a *[sampler.UnsupportedError] if they have
+// something else, and otherwise that of Client. The result has the texts and tool uses of the model, and leaves out its
 // reasoning.
 func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {

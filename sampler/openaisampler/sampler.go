@@ -40,9 +40,9 @@ const api = "the Chat Completions API"
 // arguments are not a JSON object.
 var ErrInvalidResponse = errors.New("openaisampler: invalid response")
 
-// Sample answers a request of a server. It is for client.Dialer.Sample. Messages of the user can have texts, images, audio
-// of the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses. The
-// error is a *[sampler.UnsupportedError] if they have something else, wraps [ErrInvalidResponse], or is that of
+// Sample answers a request of a server. It is for client.Dialer.Sample. Messages of the user can have texts, images,
+// audio of the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses.
+// The error is a *[sampler.UnsupportedError] if they have something else, wraps [ErrInvalidResponse], or is that of
 // Client.
 func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {

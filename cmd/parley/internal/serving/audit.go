@@ -144,8 +144,8 @@ func (a *auditLog) recordLogin(user principal.Principal, server string, err erro
 	if failed := new(oauth.ServerError); errors.As(err, &failed) {
 		text = failed.Code
 	}
-	a.record(context.Background(), "login failed", user, "server", server, "reason", "the login to the server has failed",
-		"outcome", "error", "error", text)
+	a.record(context.Background(), "login failed", user, "server", server,
+		"reason", "the login to the server has failed", "outcome", "error", "error", text)
 }
 
 // watchLogins records requests whose token is not accepted, or does not have a necessary scope. It does not
