@@ -59,6 +59,7 @@ type Gateway struct {
 	notAdded error // of the extensions that New could not register; may be nil
 
 	extensions extensions
+	skills     atomic.Pointer[[]skillServer] // ordered by name; set by Run
 	discovery  discovery
 	registered *registered
 	lazy       atomic.Pointer[map[string]string] // see updateLazy
@@ -109,6 +110,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	}
 	g.shared = g.newView(&s.Catalog)
 	g.routes.Store(new(routes))
+	g.skills.Store(new([]skillServer))
 	//lint:ignore SA1019 roots are deprecated, but still supported
 	if s.RootsChanged == nil {
 		//lint:ignore SA1019 as above
@@ -152,6 +154,7 @@ func (g *Gateway) Run(ctx context.Context) {
 			g.update(g.present(), g.Toolset.filter(status))
 		}
 		g.updateExtensions(status)
+		g.updateSkills(status)
 		g.updateLazy(status)
 		g.registered.set(status)
 	}

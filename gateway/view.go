@@ -62,7 +62,7 @@ func (v *view) set(status *host.ServerStatus) {
 	v.tools.set(v.logger(), status.Name, "", status.Tools)
 	v.prompts.set(v.logger(), status.Name, "", status.Prompts)
 	v.resources.set(v.logger(), status.Name, prefix, status.Resources)
-	v.templates.set(v.logger(), status.Name, prefix, status.Templates)
+	v.templates.set(v.logger(), status.Name, prefix, withSkillFiles(status))
 }
 
 // apply registers the entries of servers under the names that they are to have.

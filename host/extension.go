@@ -82,8 +82,12 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	})
 }
 
-// extensionOf returns the ID of the extension that a method belongs to.
+// extensionOf returns the ID of the extension that a method belongs to. The extension of skills needs no configuration.
 func (s *supervisor) extensionOf(method string, notification bool) (id string, ok bool) {
+	switch method {
+	case mcp.MethodListSkills, mcp.MethodGetSkill, mcp.MethodReadDirectory:
+		return mcp.ExtensionSkills, true
+	}
 	for _, e := range s.config.Extensions {
 		methods := e.Requests
 		if notification {
@@ -106,6 +110,8 @@ func checkExtensions(all []Extension) error {
 		switch {
 		case e.ID == mcp.ExtensionTasks:
 			return fmt.Errorf("extension %q must not be listed: tasks are forwarded without it", e.ID)
+		case e.ID == mcp.ExtensionSkills:
+			return fmt.Errorf("extension %q must not be listed: skills are forwarded without it", e.ID)
 		case ids[e.ID]:
 			return fmt.Errorf("extension %q must not be listed twice", e.ID)
 		case e.Settings != nil && checkObject(e.Settings) != nil:

@@ -272,6 +272,9 @@ type TaskElicitationCapability struct {
 // [ServerCapabilities]. Its settings are the empty object.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 
+// ExtensionSkills is the identifier of the skills extension. Package skills implements it.
+const ExtensionSkills = "io.modelcontextprotocol/skills"
+
 // CheckExtensionID returns nil if id is a valid identifier of an extension: a valid _meta key that
 // has a prefix, such as "com.example/name". See [CheckMetaKey].
 func CheckExtensionID(id string) error {

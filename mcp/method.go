@@ -40,6 +40,13 @@ const (
 	MethodUpdateTask = "tasks/update" // extension only
 )
 
+// Methods of requests of the skills extension.
+const (
+	MethodListSkills    = "skills/list"
+	MethodGetSkill      = "skills/get"
+	MethodReadDirectory = "resources/directory/read"
+)
+
 // Methods of notifications that a client sends.
 const (
 	NotificationInitialized      = "notifications/initialized"        // until 2025-11-25

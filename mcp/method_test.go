@@ -21,7 +21,9 @@ import (
 
 func TestMethodConstantsMatchSchemas(t *testing.T) {
 	declared := constantsIn(t, "method.go")
-	defined := map[string]bool{}
+	defined := map[string]bool{ // the skills extension has no schema
+		mcp.MethodListSkills: true, mcp.MethodGetSkill: true, mcp.MethodReadDirectory: true,
+	}
 	for _, rev := range append(mcp.Revisions(), spec.Tasks) {
 		for _, m := range spec.Methods(rev) {
 			defined[m.Name] = true

@@ -41,7 +41,7 @@ const maxPages = 10_000
 
 // settings returns whether the server supports the extension, and reading of directories.
 func settings(from Source) (supported, directories bool) {
-	raw, ok := from.Server().Extension(ID)
+	raw, ok := from.Server().Extension(mcp.ExtensionSkills)
 	var s struct {
 		DirectoryRead bool `json:"directoryRead"`
 	}
@@ -55,10 +55,10 @@ func settings(from Source) (supported, directories bool) {
 func List(ctx context.Context, from Source) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		if ok, _ := settings(from); !ok {
-			yield(nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, ID))
+			yield(nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.ExtensionSkills))
 			return
 		}
-		for raw, err := range pages(ctx, from, methodList, nil, "skills") {
+		for raw, err := range pages(ctx, from, mcp.MethodListSkills, nil, "skills") {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -130,9 +130,9 @@ func pages(ctx context.Context, from Source, method string, params map[string]an
 // such a skill returns a *jsonrpc.Error.
 func Get(ctx context.Context, from Source, uri string) (*Skill, error) {
 	if ok, _ := settings(from); !ok {
-		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, ID)
+		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.ExtensionSkills)
 	}
-	raw, err := from.CallExtension(ctx, methodGet, map[string]string{"uri": uri})
+	raw, err := from.CallExtension(ctx, mcp.MethodGetSkill, map[string]string{"uri": uri})
 	if err != nil {
 		return nil, err
 	}
@@ -202,9 +202,9 @@ func isInside(s *Skill, uri string) bool {
 // directory is inode/directory. The result does not add files to the entry of a skill: see [Read].
 func ReadDirectory(ctx context.Context, from Source, uri string) (all []mcp.Resource, err error) {
 	if _, ok := settings(from); !ok {
-		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, methodDirectory)
+		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.MethodReadDirectory)
 	}
-	for raw, err := range pages(ctx, from, methodDirectory, map[string]any{"uri": uri}, "resources") {
+	for raw, err := range pages(ctx, from, mcp.MethodReadDirectory, map[string]any{"uri": uri}, "resources") {
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,7 @@ func (s *source) ReadResource(_ context.Context, uri string, _ ...client.CallOpt
 func (s *source) Server() client.ServerDetails {
 	var d client.ServerDetails
 	if s.settings != "" {
-		d.Capabilities.Extensions = map[string]json.RawMessage{skills.ID: json.RawMessage(s.settings)}
+		d.Capabilities.Extensions = map[string]json.RawMessage{mcp.ExtensionSkills: json.RawMessage(s.settings)}
 	}
 	return d
 }

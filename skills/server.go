@@ -83,9 +83,9 @@ func Add(to catalog, fsys fs.FS, options Options) (*Directory, error) {
 		}
 	}
 	err := to.RegisterExtension(server.Extension{
-		ID: ID, Settings: map[string]bool{"directoryRead": true}, AnyClient: true,
+		ID: mcp.ExtensionSkills, Settings: map[string]bool{"directoryRead": true}, AnyClient: true,
 		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
-			methodList: d.list, methodGet: d.get, methodDirectory: d.readDirectory,
+			mcp.MethodListSkills: d.list, mcp.MethodGetSkill: d.get, mcp.MethodReadDirectory: d.readDirectory,
 		},
 	})
 	if err != nil {

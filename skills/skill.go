@@ -33,9 +33,6 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// ID is the identifier of the extension.
-const ID = "io.modelcontextprotocol/skills"
-
 // Limits of a skill. Every host accepts a skill within them.
 const (
 	MaxFiles = 512
@@ -47,13 +44,6 @@ const (
 	maxDescr   = 1024 // characters of a description
 	maxURI     = 8 << 10
 	digestHead = "sha256:"
-)
-
-// Methods of the extension.
-const (
-	methodList      = "skills/list"
-	methodGet       = "skills/get"
-	methodDirectory = "resources/directory/read"
 )
 
 // Skill is the entry of a skill in a listing. It is complete: with it, each file can be verified.

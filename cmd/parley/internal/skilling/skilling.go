@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/skills"
 )
 
@@ -116,7 +117,7 @@ func list(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
 // unsupported says what a server without skills lacks.
 func unsupported(err error) error {
 	if errors.Is(err, skills.ErrUnsupported) {
-		return fmt.Errorf("the server has no skills: it does not declare the extension %s", skills.ID)
+		return fmt.Errorf("the server has no skills: it does not declare the extension %s", mcp.ExtensionSkills)
 	}
 	return err
 }

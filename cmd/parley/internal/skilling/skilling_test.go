@@ -31,7 +31,7 @@ func start(t *testing.T, listed, served map[string]string) string {
 		entry.Files = append(entry.Files, skills.File{URI: "skill://one/" + name, Size: int64(len(text)),
 			Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))})
 	}
-	server.AddExtension(s, server.Extension{ID: skills.ID, AnyClient: true,
+	server.AddExtension(s, server.Extension{ID: mcp.ExtensionSkills, AnyClient: true,
 		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			"skills/list": func(context.Context, json.RawMessage) (any, error) {
 				return map[string]any{"skills": []any{entry}, "ttlMs": 0, "cacheScope": "private"}, nil

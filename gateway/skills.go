@@ -1,0 +1,310 @@
+package gateway
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/skills"
+)
+
+// The gateway lists the skills of all servers that declare the extension. The URIs of a skill are those of its
+// resources at the gateway; if one of them has the prefix of its server there, all have it. What the policy denies to
+// a caller is left out, as in other lists.
+
+// skillFiles is a template of the files of skills. Servers serve them, and need not list them.
+var skillFiles = mcp.ResourceTemplate{URITemplate: "skill://{+path}", Name: "skills", Description: "Files of skills"}
+
+// withSkillFiles adds skillFiles to the templates of a server with skills that has no such template.
+func withSkillFiles(status *host.ServerStatus) []mcp.ResourceTemplate {
+	_, declared := status.Server.Extension(mcp.ExtensionSkills)
+	if !declared || slices.ContainsFunc(status.Templates, func(t mcp.ResourceTemplate) bool {
+		return literalOf(t.URITemplate) == literalOf(skillFiles.URITemplate)
+	}) {
+		return status.Templates
+	}
+	return append(slices.Clip(status.Templates), skillFiles)
+}
+
+// skillServer is a server with skills.
+type skillServer struct {
+	name        string
+	directories bool // it has resources/directory/read
+}
+
+// updateSkills makes the gateway declare the extension while one of its servers does.
+func (g *Gateway) updateSkills(status host.ServerStatus) {
+	settings, declared := status.Server.Extension(mcp.ExtensionSkills)
+	var s struct {
+		DirectoryRead bool `json:"directoryRead"`
+	}
+	_ = jsonv2.Unmarshal(settings, &s) // other settings do not matter
+	before := g.skills.Load()
+	var now []skillServer
+	for _, other := range *before {
+		if other.name != status.Name {
+			now = append(now, other)
+		}
+	}
+	if declared && status.State != host.Removed && (g.Toolset == nil || glob.Any(g.Toolset.Servers, status.Name)) {
+		now = append(now, skillServer{status.Name, s.DirectoryRead})
+	}
+	sort.Slice(now, func(i, j int) bool { return now[i].name < now[j].name })
+	if slices.Equal(*before, now) {
+		return
+	}
+	g.skills.Store(&now)
+	hasDirectories := func(s skillServer) bool { return s.directories }
+	was, is := slices.ContainsFunc(*before, hasDirectories), slices.ContainsFunc(now, hasDirectories)
+	if was == is && (len(*before) > 0) == (len(now) > 0) {
+		return
+	}
+	g.server.RemoveExtension(mcp.ExtensionSkills)
+	if len(now) == 0 {
+		return
+	}
+	e := server.Extension{ID: mcp.ExtensionSkills, AnyClient: true, Settings: map[string]bool{"directoryRead": is},
+		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
+			mcp.MethodListSkills: g.listSkills, mcp.MethodGetSkill: g.getSkill,
+		}}
+	if is {
+		e.Requests[mcp.MethodReadDirectory] = g.readDirectory
+	}
+	if err := g.server.RegisterExtension(e); err != nil {
+		g.logger().Warn("skills not forwarded", "error", err)
+	}
+}
+
+// skillPage is where a page of the list begins: at a cursor of a server, or at its beginning.
+type skillPage struct {
+	Server string `json:"s"`
+	Cursor string `json:"c,omitempty"`
+}
+
+// listSkills serves skills/list: a page of one server at a time. It leaves out servers that fail, unless all do.
+func (g *Gateway) listSkills(ctx context.Context, params json.RawMessage) (any, error) {
+	var at skillPage
+	if cursor, ok := jsonrpc.Get(params, "cursor"); ok {
+		raw, err := base64.RawURLEncoding.DecodeString(jsonrpc.Unquote(cursor))
+		if err != nil || jsonv2.Unmarshal(raw, &at) != nil {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.cursor must be a nextCursor of this server")
+		}
+	}
+	servers := *g.skills.Load()
+	first, _ := slices.BinarySearchFunc(servers, at.Server,
+		func(s skillServer, name string) int { return strings.Compare(s.name, name) })
+	var failure error
+	for i := first; i < len(servers); i++ {
+		name := servers[i].name
+		var upstreamParams json.RawMessage
+		if at.Cursor != "" && name == at.Server {
+			upstreamParams, _ = json.Marshal(map[string]string{"cursor": at.Cursor}) // cannot fail
+		}
+		all, next, err := g.skillsOf(ctx, name, upstreamParams)
+		if err != nil {
+			failure = errors.Join(failure, err)
+			g.logger().WarnContext(ctx, "skills of a server left out", "server", name, "error", err)
+			continue
+		}
+		page := skillPage{name, next}
+		if next == "" {
+			if i+1 == len(servers) {
+				return skillList(all, nil), nil
+			}
+			page = skillPage{Server: servers[i+1].name}
+		}
+		if len(all) > 0 || next != "" {
+			return skillList(all, &page), nil
+		}
+	}
+	if failure != nil && at == (skillPage{}) {
+		return nil, failure
+	}
+	return skillList(nil, nil), nil
+}
+
+// skillList returns the result of skills/list.
+func skillList(all []*skills.Skill, next *skillPage) any {
+	result := struct {
+		mcp.CacheHints
+		Skills     []*skills.Skill `json:"skills"`
+		NextCursor string          `json:"nextCursor,omitempty"`
+	}{stale(), slices.Concat([]*skills.Skill{}, all), ""}
+	if next != nil {
+		raw, _ := json.Marshal(next) // cannot fail
+		result.NextCursor = base64.RawURLEncoding.EncodeToString(raw)
+	}
+	return result
+}
+
+// stale returns hints that forbid to cache a result: the gateway does not know how long those of a policy are valid.
+func stale() mcp.CacheHints {
+	return mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}
+}
+
+// skillsOf returns a page of the skills of a server, as the caller of ctx sees them.
+func (g *Gateway) skillsOf(ctx context.Context, name string, params json.RawMessage) (all []*skills.Skill, next string,
+	err error) {
+	raw, err := g.askForSkills(ctx, name, mcp.MethodListSkills, params)
+	if err != nil {
+		return nil, "", err
+	}
+	var page struct {
+		Skills     []json.RawMessage `json:"skills"`
+		NextCursor string            `json:"nextCursor"`
+	}
+	if err := jsonv2.Unmarshal(raw, &page); err != nil {
+		return nil, "", jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q: invalid result of %s: %v", name,
+			mcp.MethodListSkills, err)
+	}
+	for _, entry := range page.Skills {
+		s := new(skills.Skill)
+		if err := s.UnmarshalJSON(entry); err != nil {
+			g.logger().WarnContext(ctx, "skill left out", "server", name, "error", err)
+		} else if s = g.skillAt(ctx, name, s); s != nil {
+			all = append(all, s)
+		}
+	}
+	return all, page.NextCursor, nil
+}
+
+// askForSkills sends a request of the extension to a server.
+func (g *Gateway) askForSkills(ctx context.Context, name, method string, params json.RawMessage) (json.RawMessage,
+	error) {
+	result, err := extending.Call(g.host, ctx, name, method, revision.WithoutMembers(params, "_meta"),
+		extensionOptions(ctx, g.options().extension)...)
+	if err != nil {
+		return nil, g.extensionError(ctx, name, err)
+	}
+	return result, nil
+}
+
+// skillAt returns a skill of a server as the caller of ctx sees it: with the URIs at the gateway, and without files
+// that the policy denies. It is nil if the policy denies its SKILL.md.
+func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *skills.Skill {
+	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
+	hidden := func(uri string) bool {
+		return hides != nil && hides(&host.Request{Method: mcp.MethodReadResource, Server: name,
+			Kind: host.KindResource, Name: uri})
+	}
+	if hidden(s.URI) {
+		return nil
+	}
+	routes := g.routes.Load()
+	same := func(uri string) bool { return routes.uri(name, uri) == uri }
+	prefix := ""
+	if !same(s.URI) || slices.ContainsFunc(s.Files, func(f skills.File) bool { return !same(f.URI) }) {
+		prefix = prefixOf(name)
+	}
+	changed := *s
+	changed.URI = prefix + s.URI
+	if s.Files != nil {
+		changed.Files = []skills.File{}
+	}
+	for _, f := range s.Files {
+		if !hidden(f.URI) {
+			f.URI = prefix + f.URI
+			changed.Files = append(changed.Files, f)
+		}
+	}
+	return &changed
+}
+
+// skillOwner returns the server that a URI at the gateway belongs to, and the URI there.
+func (g *Gateway) skillOwner(uri string) (s skillServer, there string, err error) {
+	name, there, ok := g.routes.Load().server(uri)
+	servers := *g.skills.Load()
+	i := slices.IndexFunc(servers, func(s skillServer) bool { return s.name == name })
+	if !ok || i < 0 {
+		return s, "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no skill is served at %.200q", uri)
+	}
+	return servers[i], there, nil
+}
+
+// getSkill serves skills/get.
+func (g *Gateway) getSkill(ctx context.Context, params json.RawMessage) (any, error) {
+	raw, _ := jsonrpc.Get(params, "uri")
+	uri := jsonrpc.Unquote(raw)
+	owner, there, err := g.skillOwner(uri)
+	if err != nil {
+		return nil, err
+	}
+	upstreamParams, _ := json.Marshal(map[string]string{"uri": there}) // cannot fail
+	result, err := g.askForSkills(ctx, owner.name, mcp.MethodGetSkill, upstreamParams)
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		Skill *skills.Skill `json:"skill"`
+	}
+	if err := jsonv2.Unmarshal(result, &got); err != nil || got.Skill == nil || got.Skill.URI != there {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q: invalid result of %s: %v", owner.name,
+			mcp.MethodGetSkill, err)
+	}
+	s := g.skillAt(ctx, owner.name, got.Skill)
+	if s == nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no skill is served at %.200q", uri)
+	}
+	return struct {
+		mcp.CacheHints
+		Skill *skills.Skill `json:"skill"`
+	}{stale(), s}, nil
+}
+
+// readDirectory serves resources/directory/read.
+func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (any, error) {
+	raw, _ := jsonrpc.Get(params, "uri")
+	uri := jsonrpc.Unquote(raw)
+	owner, there, err := g.skillOwner(uri)
+	if err != nil {
+		return nil, err
+	}
+	if !owner.directories {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the server of %.200q has no directories", uri)
+	}
+	upstreamParams := map[string]json.RawMessage{"uri": jsonrpc.AppendString(nil, there)}
+	if cursor, ok := jsonrpc.Get(params, "cursor"); ok {
+		upstreamParams["cursor"] = cursor
+	}
+	rawParams, err := json.Marshal(upstreamParams)
+	if err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%v", err)
+	}
+	result, err := g.askForSkills(ctx, owner.name, mcp.MethodReadDirectory, rawParams)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Resources  []mcp.Resource `json:"resources"`
+		NextCursor string         `json:"nextCursor,omitempty"`
+	}
+	if err := jsonv2.Unmarshal(result, &page); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q: invalid result of %s: %v", owner.name,
+			mcp.MethodReadDirectory, err)
+	}
+	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
+	kept := []mcp.Resource{}
+	for _, r := range page.Resources {
+		if hides != nil && hides(&host.Request{Method: mcp.MethodReadResource, Server: owner.name,
+			Kind: host.KindResource, Name: r.URI}) {
+			continue
+		}
+		r.URI = strings.TrimSuffix(uri, there) + r.URI // with the prefix of the directory
+		r.Meta = revision.ForwardableMeta(r.Meta)
+		kept = append(kept, r)
+	}
+	page.Resources = kept
+	return page, nil
+}
