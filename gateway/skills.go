@@ -194,11 +194,7 @@ func (g *Gateway) askForSkills(ctx context.Context, name, method string, params 
 // skillAt returns a skill of a server as the caller of ctx sees it: with the URIs at the gateway, and without files
 // that the policy denies. It is nil if the policy denies its SKILL.md.
 func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *skills.Skill {
-	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
-	hidden := func(uri string) bool {
-		return hides != nil && hides(&host.Request{Method: mcp.MethodReadResource, Server: name,
-			Kind: host.KindResource, Name: uri})
-	}
+	hidden := g.hiddenFiles(ctx, name)
 	if hidden(s.URI) {
 		return nil
 	}
@@ -220,6 +216,16 @@ func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *sk
 		}
 	}
 	return &changed
+}
+
+// hiddenFiles returns a function that reports whether the policy denies a resource of a server to the caller of ctx.
+func (g *Gateway) hiddenFiles(ctx context.Context, name string) func(uri string) bool {
+	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
+	return func(uri string) bool {
+		return hides != nil && hides(&host.Request{
+			Method: mcp.MethodReadResource, Server: name, Kind: "resource", Name: uri,
+		})
+	}
 }
 
 // skillOwner returns the server that a URI at the gateway belongs to, and the URI there.
@@ -294,11 +300,10 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q: invalid result of %s: %v", owner.name,
 			mcp.MethodReadDirectory, err)
 	}
-	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
+	hidden := g.hiddenFiles(ctx, owner.name)
 	kept := []mcp.Resource{}
 	for _, r := range page.Resources {
-		if hides != nil && hides(&host.Request{Method: mcp.MethodReadResource, Server: owner.name,
-			Kind: host.KindResource, Name: r.URI}) {
+		if hidden(r.URI) {
 			continue
 		}
 		r.URI = strings.TrimSuffix(uri, there) + r.URI // with the prefix of the directory
