@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,14 +23,22 @@ func (h *hub) api() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/events", h.serveEvents)
 	mux.HandleFunc("POST /api/servers", post(h.addServer))
-	mux.HandleFunc("POST /api/servers/{name}/connect", post(h.connect))
-	mux.HandleFunc("POST /api/servers/{name}/disconnect", post(h.disconnect))
-	mux.HandleFunc("POST /api/servers/{name}/login", post(h.startLogin))
-	mux.HandleFunc("POST /api/servers/{name}/subscribe", post(h.subscribe))
-	mux.HandleFunc("POST /api/servers/{name}/complete", post(h.complete))
-	mux.HandleFunc("POST /api/servers/{name}/level", post(h.setLevel))
-	mux.HandleFunc("GET /api/servers/{name}/{list}", h.serveList)
-	mux.HandleFunc("POST /api/servers/{name}/calls", post(h.postCall))
+	mux.HandleFunc("POST /api/servers/{name}/connect",
+		ofServer(h, func(s *server, _ *http.Request, in Settings) (none, error) { return none{}, s.connect(in) }))
+	mux.HandleFunc("POST /api/servers/{name}/disconnect",
+		ofServer(h, func(s *server, _ *http.Request, _ none) (none, error) { s.disconnect(); return none{}, nil }))
+	mux.HandleFunc("POST /api/servers/{name}/login", ofServer(h, h.startLogin))
+	mux.HandleFunc("POST /api/servers/{name}/subscribe", ofServer(h, (*server).subscribe))
+	mux.HandleFunc("POST /api/servers/{name}/complete", ofServer(h, (*server).complete))
+	mux.HandleFunc("POST /api/servers/{name}/level", ofServer(h, (*server).setLevel))
+	mux.HandleFunc("GET /api/servers/{name}/{list}", ofServer(h, (*server).list))
+	mux.HandleFunc("POST /api/servers/{name}/calls",
+		ofServer(h, func(s *server, _ *http.Request, in callRequest) (out struct {
+			Call uint64 `json:"call"`
+		}, err error) {
+			out.Call, err = h.startCall(s, in)
+			return out, err
+		}))
 	mux.HandleFunc("POST /api/calls/{number}/cancel", post(h.postCancel))
 	mux.HandleFunc("GET /api/calls/{number}/result", h.serveResult)
 	mux.HandleFunc("POST /api/questions/{number}", post(h.postAnswer))
@@ -100,52 +107,19 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 // errNotFound is the error of a request for something that does not exist.
 var errNotFound = errors.New("not found")
 
-// serverOf returns the server of a request.
-func (h *hub) serverOf(r *http.Request) (*server, error) {
-	if s := h.server(r.PathValue("name")); s != nil {
-		return s, nil
-	}
-	return nil, fmt.Errorf("server %q: %w", r.PathValue("name"), errNotFound)
+// ofServer returns a handler of a request to the server that its path names.
+func ofServer[In, Out any](h *hub, serve func(*server, *http.Request, In) (Out, error)) http.HandlerFunc {
+	return post(func(r *http.Request, in In) (out Out, err error) {
+		s := h.server(r.PathValue("name"))
+		if s == nil {
+			return out, fmt.Errorf("server %q: %w", r.PathValue("name"), errNotFound)
+		}
+		return serve(s, r, in)
+	})
 }
 
-// clientOf returns the connected client of a request.
-func (h *hub) clientOf(r *http.Request) (*server, *client.Client, error) {
-	s, err := h.serverOf(r)
-	if err != nil {
-		return nil, nil, err
-	}
+func (s *server) complete(r *http.Request, params mcp.CompleteParams) (*mcp.Completion, error) {
 	c, err := s.connected()
-	return s, c, err
-}
-
-func (h *hub) connect(r *http.Request, settings Settings) (none, error) {
-	s, err := h.serverOf(r)
-	if err != nil {
-		return none{}, err
-	}
-	return none{}, s.connect(settings)
-}
-
-func (h *hub) disconnect(r *http.Request, _ none) (none, error) {
-	s, err := h.serverOf(r)
-	if err == nil {
-		s.disconnect()
-	}
-	return none{}, err
-}
-
-func (h *hub) subscribe(r *http.Request, in struct {
-	URIs []string `json:"uris"`
-}) (none, error) {
-	s, err := h.serverOf(r)
-	if err != nil {
-		return none{}, err
-	}
-	return none{}, s.subscribe(in.URIs)
-}
-
-func (h *hub) complete(r *http.Request, params mcp.CompleteParams) (*mcp.Completion, error) {
-	s, c, err := h.clientOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,56 +135,38 @@ func (s *server) explained(err error) error {
 	return errors.New(s.Explain(err))
 }
 
-// serveList serves what a server lists. An error after some entries is a part of the response.
-func (h *hub) serveList(w http.ResponseWriter, r *http.Request) {
-	s, c, err := h.clientOf(r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	entries, err := list(r.Context(), c, r.PathValue("list"), r.URL.Query().Has("refresh"))
-	if err != nil && len(entries) == 0 {
-		writeError(w, s.explained(err))
-		return
-	}
-	list := struct {
-		Entries []any  `json:"entries"`
-		Error   string `json:"error,omitempty"`
-	}{Entries: entries}
-	if err != nil {
-		list.Error = s.Explain(err)
-	}
-	writeJSON(w, http.StatusOK, list)
+// entriesOf are the entries of a list. An error after some entries is a part of the response.
+type entriesOf struct {
+	Entries []any  `json:"entries"`
+	Error   string `json:"error,omitempty"`
 }
 
-// list returns what the server lists until an error.
-func list(ctx context.Context, c *client.Client, name string, refresh bool) ([]any, error) {
+// list serves what the server lists.
+func (s *server) list(r *http.Request, _ none) (listed entriesOf, err error) {
+	c, err := s.connected()
+	if err != nil {
+		return listed, err
+	}
+	l := listing.Named(r.PathValue("list"))
+	if l == nil {
+		return listed, errNotFound
+	}
 	var options []client.CallOption
-	if refresh {
+	if r.URL.Query().Has("refresh") {
 		options = append(options, client.WithRefresh())
 	}
-	l := listing.Named(name)
-	if l == nil {
-		return nil, errNotFound
-	}
-	entries := []any{}
-	for item, err := range l.All(c, ctx, options...) {
-		if err != nil {
-			return entries, err
+	listed.Entries = []any{}
+	for item, err := range l.All(c, r.Context(), options...) {
+		if err != nil && len(listed.Entries) == 0 {
+			return listed, s.explained(err)
 		}
-		entries = append(entries, item.Definition)
+		if err != nil {
+			listed.Error = s.Explain(err)
+			break
+		}
+		listed.Entries = append(listed.Entries, item.Definition)
 	}
-	return entries, nil
-}
-
-func (h *hub) postCall(r *http.Request, in callRequest) (out struct {
-	Call uint64 `json:"call"`
-}, err error) {
-	s, err := h.serverOf(r)
-	if err == nil {
-		out.Call, err = h.startCall(s, in)
-	}
-	return out, err
+	return listed, nil
 }
 
 // numberOf returns the number in the path of a request; 0 if it is not one.

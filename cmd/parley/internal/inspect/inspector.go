@@ -473,10 +473,10 @@ func origins(list []string) string {
 }
 
 // setLevel sets the level of the log messages of a server.
-func (h *hub) setLevel(r *http.Request, in struct {
+func (s *server) setLevel(r *http.Request, in struct {
 	Level mcp.LoggingLevel `json:"level"`
 }) (none, error) {
-	s, c, err := h.clientOf(r)
+	c, err := s.connected()
 	if err != nil {
 		return none{}, err
 	}

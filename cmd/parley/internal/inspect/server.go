@@ -329,19 +329,21 @@ func (s *server) record(found client.Change) {
 }
 
 // subscribe replaces the resources that are watched.
-func (s *server) subscribe(uris []string) error {
+func (s *server) subscribe(_ *http.Request, in struct {
+	URIs []string `json:"uris"`
+}) (none, error) {
 	s.mu.Lock()
 	if s.client == nil {
 		s.mu.Unlock()
-		return errNotConnected
+		return none{}, errNotConnected
 	}
-	s.watched = uris
+	s.watched = in.URIs
 	if s.rewatch != nil {
 		s.rewatch()
 	}
 	s.mu.Unlock()
 	s.hub.wake()
-	return nil
+	return none{}, nil
 }
 
 // The extension for pages of servers, and the type of these pages.
@@ -372,17 +374,14 @@ type loginState struct {
 }
 
 // startLogin starts a login, or cancels the one that runs.
-func (h *hub) startLogin(r *http.Request, in struct {
+func (h *hub) startLogin(s *server, _ *http.Request, in struct {
 	Scopes       string `json:"scopes"`
 	ClientID     string `json:"clientId"`
 	ClientSecret string `json:"clientSecret"`
 	RedirectURI  string `json:"redirectUri"`
 	Cancel       bool   `json:"cancel"`
 }) (none, error) {
-	s, err := h.serverOf(r)
 	switch {
-	case err != nil:
-		return none{}, err
 	case s.Login == nil:
 		return none{}, errors.New("logins require a server at a URL")
 	case in.ClientSecret != "" && in.ClientID == "":
