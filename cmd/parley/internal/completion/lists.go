@@ -2,7 +2,6 @@ package completion
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -20,10 +19,9 @@ const (
 	listsTimeout  = 2 * time.Second // for a server whose lists are unknown
 	valuesTimeout = time.Second     // for completion/complete
 
-	retryAfter   = time.Minute // after a failure
-	maxListsAge  = time.Hour   // of the lists of a server at a URL
-	maxValuesAge = 5 * time.Minute
-	endTimeout   = 100 * time.Millisecond // for a program that was started for completion
+	retryAfter  = time.Minute            // after a failure
+	maxListsAge = time.Hour              // of the lists of a server at a URL
+	endTimeout  = 100 * time.Millisecond // for a program that was started for completion
 )
 
 // usedURLs returns the URLs of servers in the cache.
@@ -74,31 +72,30 @@ func (c *completing) names() *listing.Names {
 	if of := dialing.ShellOf(c.cmd); of != nil {
 		return of.Names(c.ctx)
 	}
-	s, _, _ := c.server()
+	s, _ := c.server()
 	if s == nil {
 		return new(listing.Names)
 	}
 	return &s.Names
 }
 
-// server returns what the cache has of the server that is the first argument, or nil. The key is empty if there is no
-// cache.
-func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
+// server returns what the cache has of the server that is the first argument, or nil.
+func (c *completing) server() (s *listing.Cached, atURL bool) {
 	cache, err := listing.OpenCache()
 	if err != nil || c.dial == nil {
-		return nil, "", false
+		return nil, false
 	}
 	key, shown, atURL := c.dial.CacheKey(c.args[0])
 	if key == "" {
-		return nil, "", false
+		return nil, false
 	}
 	s = cache.Get(key)
 	switch {
 	case s != nil && s.Failed && cache.Age(s.Time) < retryAfter,
 		s != nil && s.Lists != nil && (!atURL || cache.Age(s.Time) < maxListsAge):
-		return s, key, atURL
+		return s, atURL
 	case !c.mayConnect(s):
-		return s, key, atURL
+		return s, atURL
 	}
 	c.within(listsTimeout, func(ctx context.Context) {
 		client, err := c.connect(ctx)
@@ -114,10 +111,10 @@ func (c *completing) server() (s *listing.Cached, key string, atURL bool) {
 		}
 	})
 	if now := cache.Get(key); now != nil {
-		return now, key, atURL
+		return now, atURL
 	}
 	_ = cache.Update(key, cache.SetFailed) // the time is over
-	return nil, key, atURL
+	return nil, atURL
 }
 
 // mayConnect reports whether completion can start or connect to the server that is the first argument. s is its entry
@@ -148,19 +145,7 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	if of := dialing.ShellOf(c.cmd); of != nil {
 		return of.Values(c.ctx, params)
 	}
-	s, key, atURL := c.server()
-	cache, err := listing.OpenCache()
-	if err != nil || s == nil || !s.Completes {
-		return nil
-	}
-	text, err := json.Marshal(params)
-	if err != nil {
-		return nil
-	}
-	if known, ok := s.Values[string(text)]; ok && cache.Age(known.Time) < maxValuesAge {
-		return known.Values
-	}
-	if !atURL {
+	if s, atURL := c.server(); s == nil || !s.Completes || !atURL {
 		return nil
 	}
 	found := make(chan []string, 1)
@@ -172,7 +157,6 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 		defer dialing.CloseQuietly(client)
 		if completion, err := client.Complete(ctx, params); err == nil {
 			found <- completion.Values
-			_ = cache.Update(key, cache.SetValues(string(text), completion.Values))
 		}
 	})
 	select {

@@ -28,8 +28,6 @@ type Screen struct {
 	Out io.Writer
 	// Open opens a page in the user's browser. If it is nil, the user opens pages.
 	Open func(ctx context.Context, address string) error
-
-	accepted map[string]bool // pages that the user has agreed to open, by server and URL
 }
 
 // ErrInterrupted is the error of a question at which the user presses Ctrl-C.
@@ -73,26 +71,6 @@ func sendField(from string, send *bool) huh.Field {
 		Description("shift+tab: back").
 		Affirmative("Send").Negative("Decline").
 		Value(send)
-}
-
-// option is one option of a list.
-type option[T comparable] struct {
-	text  string
-	value T
-}
-
-// choose asks the user to choose an option.
-func choose[T comparable](ctx context.Context, s *Screen, title string, options []option[T]) (chosen T, err error) {
-	var shown []huh.Option[T]
-	for _, o := range options {
-		shown = append(shown, huh.NewOption(o.text, o.value))
-	}
-	picked := options[0].value
-	action, err := s.run(ctx, huh.NewSelect[T]().Title(title).Options(shown...).Value(&picked))
-	if err != nil || action != mcp.ElicitAccept {
-		return chosen, err
-	}
-	return picked, nil
 }
 
 // run shows fields until they are filled in.
@@ -211,16 +189,21 @@ func (s *Screen) Line(ctx context.Context, title string, secret bool) (text stri
 // Choose asks the user to choose one of several texts. The initial choice is selected first. Choose returns
 // ErrInterrupted for Ctrl-C.
 func (s *Screen) Choose(ctx context.Context, title string, texts []string, initial string) (chosen string, err error) {
-	var options []option[string]
+	var options []huh.Option[string]
 	for _, text := range texts {
-		o := option[string]{terminal.Line(text), text}
+		o := huh.NewOption(terminal.Line(text), text)
 		if text == initial {
 			options = slices.Insert(options, 0, o)
 		} else {
 			options = append(options, o)
 		}
 	}
-	return choose(ctx, s, title, options)
+	picked := options[0].Value
+	action, err := s.run(ctx, huh.NewSelect[string]().Title(title).Options(options...).Value(&picked))
+	if err != nil || action != mcp.ElicitAccept {
+		return "", err
+	}
+	return picked, nil
 }
 
 // ScreenOf returns the screen on which a command asks the user.
@@ -254,8 +237,7 @@ func Confirm(cmd *cobra.Command, yes bool, question string) (bool, error) {
 
 // Consent asks the user to open a URL for a server. It shows the whole URL, highlights the host, and warns about
 // deceptive hosts. It opens the page with Screen.Open, only after the user has chosen to, and does not fetch it in any
-// other way. If a server asks for the same page again, Consent asks the user whether to continue. It returns an error
-// for a URL that is not a web page's, and ErrInterrupted.
+// other way. It returns an error for a URL that is not a web page's, and ErrInterrupted.
 func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	address, err := parseAddress(params.URL)
 	if err != nil {
@@ -266,59 +248,25 @@ func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitPar
 	for _, warning := range warnings(address) {
 		fmt.Fprintf(s.Out, "  warning: %s\n\n", warning)
 	}
-	again := s.accepted[from+" "+params.URL]
-	chosen, err := s.askConsent(ctx, again)
-	switch {
-	case err != nil || chosen == cancel:
+	const opens, copies, declines = "Open it in the browser", "I will copy the address into a browser", "Decline"
+	texts := []string{opens, copies, declines, "Cancel"}
+	if s.Open == nil {
+		texts = texts[1:]
+	}
+	switch chosen, err := s.Choose(ctx, "Open this page?", texts, ""); {
+	case err != nil:
 		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, err
-	case chosen == decline:
+	case chosen == declines:
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-	case chosen == open:
+	case chosen == opens:
 		if err := s.Open(ctx, params.URL); err != nil {
 			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n",
 				terminal.Line(err.Error()))
 		}
+	case chosen != copies:
+		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 	}
-	s.remember(from + " " + params.URL)
 	return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
-}
-
-// choice is the user's answer to a request to open a page.
-type choice int
-
-const (
-	cancel choice = iota
-	open
-	agree // the user has opened the page, or opens it without parley
-	decline
-)
-
-// askConsent asks the user what to do. again says that the user has accepted the page before.
-func (s *Screen) askConsent(ctx context.Context, again bool) (choice, error) {
-	title, agreed, opened := "Open this page?", "I will copy the address into a browser", "Open it in the browser"
-	if again {
-		title, agreed, opened = "The server is still waiting for this page. Have you finished there?", "Continue",
-			"Open it in the browser again"
-	}
-	var options []option[choice]
-	if s.Open != nil {
-		options = append(options, option[choice]{opened, open})
-	}
-	options = append(options, option[choice]{agreed, agree})
-	if again && s.Open != nil {
-		options[0], options[1] = options[1], options[0]
-	}
-	options = append(options, option[choice]{"Decline", decline}, option[choice]{"Cancel", cancel})
-	return choose(ctx, s, title, options)
-}
-
-const maxAccepted = 64 // pages
-
-func (s *Screen) remember(page string) {
-	if s.accepted == nil || len(s.accepted) >= maxAccepted {
-		s.accepted = make(map[string]bool)
-	}
-	s.accepted[page] = true
 }
 
 // highlighted returns the URL with its host in reverse video, so that the user cannot

@@ -129,19 +129,15 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
 	for name, test := range map[string]struct {
 		keys    string
-		again   bool
 		failure error
 		opened  int
 		action  mcp.ElicitAction
 	}{
-		"open":             {"\r", false, nil, 1, mcp.ElicitAccept},
-		"cannot be opened": {"\r", false, errors.New("no display"), 1, mcp.ElicitAccept},
-		"copies the URL":   {"j\r", false, nil, 0, mcp.ElicitAccept},
-		"decline":          {"jj\r", false, nil, 0, mcp.ElicitDecline},
-		"cancel":           {"jjj\r", false, nil, 0, mcp.ElicitCancel},
-		"continue":         {"\r", true, nil, 0, mcp.ElicitAccept},
-		"open again":       {"j\r", true, nil, 1, mcp.ElicitAccept},
-		"decline again":    {"jj\r", true, nil, 0, mcp.ElicitDecline},
+		"open":             {"\r", nil, 1, mcp.ElicitAccept},
+		"cannot be opened": {"\r", errors.New("no display"), 1, mcp.ElicitAccept},
+		"copies the URL":   {"j\r", nil, 0, mcp.ElicitAccept},
+		"decline":          {"jj\r", nil, 0, mcp.ElicitDecline},
+		"cancel":           {"jjj\r", nil, 0, mcp.ElicitCancel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
@@ -154,9 +150,6 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 					opened++
 					return test.failure
 				}}
-			if test.again {
-				screen.remember("server " + address)
-			}
 			result, err := screen.Consent(t.Context(), "server",
 				&mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
 			if err != nil || result.Action != test.action || opened != test.opened {

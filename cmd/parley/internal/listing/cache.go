@@ -19,7 +19,6 @@ import (
 const (
 	maxServers = 64      // files
 	maxFile    = 2 << 20 // bytes
-	maxValues  = 128     // completed arguments of a server
 )
 
 // version is the form of the files. Files of other versions are ignored.
@@ -42,7 +41,6 @@ type Cached struct {
 	URL     string    `json:"url,omitempty"`    // if the user can name the server by it
 	Failed  bool      `json:"failed,omitempty"` // the server could not be reached at that time
 	Names
-	Values map[string]Completion `json:"values,omitempty"`
 }
 
 // Names are the names that a server lists.
@@ -65,12 +63,6 @@ type Argument struct {
 	Required    bool     `json:"required,omitempty"`
 	Repeats     bool     `json:"repeats,omitempty"`
 	Values      []string `json:"values,omitempty"`
-}
-
-// Completion is a list of values of an argument.
-type Completion struct {
-	Time   time.Time `json:"time"`
-	Values []string  `json:"values"`
 }
 
 // Get returns what the cache has of the server with a key, or nil.
@@ -97,9 +89,6 @@ func (c *Cache) Update(key string, change func(*Cached)) error {
 	}
 	change(s)
 	s.Version = version
-	for len(s.Values) > maxValues {
-		delete(s.Values, oldest(s.Values))
-	}
 	content, err := json.Marshal(s, json.Deterministic(true), json.FormatNilMapAsNull(true))
 	if err != nil || len(content) > maxFile {
 		return err // such a server has no completion
@@ -130,16 +119,6 @@ func (c *Cache) Use(key, url string) error {
 
 // SetFailed is a change that records that the server could not be reached.
 func (c *Cache) SetFailed(s *Cached) { s.Time, s.Failed = c.now(), true }
-
-// SetValues returns a change that sets the values of an argument.
-func (c *Cache) SetValues(argument string, values []string) func(*Cached) {
-	return func(s *Cached) {
-		if s.Values == nil {
-			s.Values = make(map[string]Completion)
-		}
-		s.Values[argument] = Completion{c.now(), values}
-	}
-}
 
 // URLs returns the URLs of servers, the most recently used first.
 func (c *Cache) URLs() (urls []string) {
@@ -191,13 +170,4 @@ func (c *Cache) evict(path string) {
 			_ = os.Remove(filepath.Join(c.dir, f.name)) // another process may have removed it
 		}
 	}
-}
-
-func oldest(values map[string]Completion) (key string) {
-	for k, v := range values {
-		if key == "" || v.Time.Before(values[key].Time) {
-			key = k
-		}
-	}
-	return key
 }

@@ -76,17 +76,6 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if err := c.Use("new", "http://new"); err != nil || c.URLs()[0] != "http://new" || c.Get("new").Lists != nil {
 		t.Errorf("after the use of a new server, URLs() = %q, %v", c.URLs(), err)
 	}
-	start := time.Unix(0, 0)
-	for i := range maxValues + 10 {
-		c.now = func() time.Time { return start.Add(time.Duration(i) * time.Second) }
-		if err := c.Update("20", c.SetValues(fmt.Sprint(i), []string{"v"})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	values := c.Get("20").Values
-	if _, first := values["9"]; len(values) != maxValues || first {
-		t.Errorf("the server has %d values", len(values))
-	}
 	if err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile)))); err != nil ||
 		c.Get("large") != nil {
 		t.Errorf("a large server: %v", err)
