@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -268,4 +270,13 @@ func (f *objectFlag) read(cmd *cobra.Command) (json.RawMessage, error) {
 		return nil, fmt.Errorf("--json: %w", err)
 	}
 	return object, nil
+}
+
+// unknownName returns the error for a tool or prompt that the server does not have.
+func unknownName(kind, name string, names []string) error {
+	advice := fmt.Sprintf("list the server's %ss with parley ls", kind)
+	if slices.Contains(names, "search_tools") && slices.Contains(names, "call_tool") { // see --discover of parley up
+		advice = "the server does not list all tools: find it with search_tools, and call it with call_tool"
+	}
+	return nearest.Unknown(kind, name, names, advice)
 }

@@ -2,12 +2,16 @@ package dialing
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/zalando/go-keyring"
@@ -20,7 +24,9 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // ConfigFlags are the flags for configuration files.
@@ -218,3 +224,184 @@ func UserFile() (string, error) {
 }
 
 func (f *ConfigFlags) Parts() (*ConfigFlags, *Flags) { return f, nil }
+
+// EnvFlags are the flags for the environment of the command after --. Each command that has such an argument has them.
+type EnvFlags struct {
+	variables []string // NAME or NAME=VALUE
+	all       bool
+}
+
+func (f *EnvFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().VarP((*program.Repeated)(&f.variables), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().BoolVar(&f.all, "env-all", false, "pass all environment variables to the command after --")
+}
+
+// Given reports whether the user has set one of the flags.
+func (f *EnvFlags) Given() bool { return f.all || len(f.variables) > 0 }
+
+// Words returns the flags without the values of variables, which can be secret.
+func (f *EnvFlags) Words() (words []string) {
+	if f.all {
+		words = append(words, "--env-all")
+	}
+	for _, v := range f.variables {
+		name, _, _ := strings.Cut(v, "=")
+		words = append(words, "--env", name)
+	}
+	return words
+}
+
+// Command returns the options to start the command after --, whose words are not empty.
+func (f *EnvFlags) Command(words []string) (transport.CommandOptions, error) {
+	options := transport.CommandOptions{Path: words[0], Args: words[1:], InheritEnv: f.all}
+	for _, v := range f.variables {
+		name, _, hasValue := strings.Cut(v, "=")
+		value, isSet := os.LookupEnv(name)
+		switch {
+		case name == "":
+			return options, fmt.Errorf("--env must be NAME or NAME=VALUE")
+		case hasValue:
+			options.Env = append(options.Env, v)
+		case isSet:
+			options.Env = append(options.Env, name+"="+value)
+		default:
+			return options, fmt.Errorf("environment variable %s is not set; set it, or write --env %s=VALUE", name,
+				name)
+		}
+	}
+	return options, nil
+}
+
+// OfferRoots lets the server list the directories as roots.
+func OfferRoots(d *client.Dialer, dirs []string) error {
+	if len(dirs) == 0 {
+		return nil
+	}
+	var roots []mcp.Root
+	for _, dir := range dirs {
+		root, err := RootOf(dir)
+		if err != nil {
+			return fmt.Errorf("--root: %w", err)
+		}
+		roots = append(roots, root)
+	}
+	d.Roots = func(context.Context) ([]mcp.Root, error) { return roots, nil }
+	return nil
+}
+
+// RootOf returns the root of a directory.
+func RootOf(dir string) (mcp.Root, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return mcp.Root{}, err
+	}
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return mcp.Root{}, err
+	case !info.IsDir():
+		return mcp.Root{}, fmt.Errorf("%s must be a directory", path)
+	}
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // a path with a drive letter
+	}
+	return mcp.Root{URI: (&url.URL{Scheme: "file", Path: slashed}).String(), Name: filepath.Base(path)}, nil
+}
+
+// RootsOf returns the roots of a server; nil if its entry has none.
+func RootsOf(s *config.Server, values *config.Values) ([]mcp.Root, error) {
+	paths, err := s.RootPaths(values)
+	if err != nil || paths == nil {
+		return nil, err
+	}
+	roots := []mcp.Root{}
+	for _, path := range paths {
+		root, err := RootOf(path)
+		if err != nil {
+			return nil, fmt.Errorf("roots: %w", err)
+		}
+		roots = append(roots, root)
+	}
+	return roots, nil
+}
+
+// StartServers starts the enabled servers of files, and waits until each is ready or has failed. The caller closes the
+// host. failed has the errors of servers that cannot be started, for example because a variable is missing. review is
+// that of the host; it can be nil.
+func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config, timeout time.Duration,
+	review func(host.Definition) error) (h *host.Host, failed map[string]error, err error) {
+	if timeout <= 0 {
+		return nil, nil, errors.New("--timeout must be positive")
+	}
+	values, err := files.Values(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	failed = make(map[string]error)
+	var servers []host.ServerConfig
+	var targets []client.Target
+	for i := range loaded.Servers {
+		s := &loaded.Servers[i]
+		if s.Disabled {
+			continue
+		}
+		target, err := s.Target(values)
+		if errors.Is(err, form.ErrInterrupted) { // the user has cancelled the question for an input
+			return nil, nil, err
+		}
+		var roots []mcp.Root
+		if err == nil {
+			roots, err = RootsOf(s, values)
+		}
+		if err != nil {
+			failed[s.Name] = err
+			continue
+		}
+		settings := s.Settings()
+		settings.Target, settings.Roots, settings.Lazy, settings.Idle = target, roots, false, 0
+		servers, targets = append(servers, *settings), append(targets, target)
+	}
+	auth := new(credstore.Authorizer)
+	if err := auth.SetTargets(cmd.Context(), targets...); err != nil {
+		return nil, nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	h = &host.Host{
+		Servers: servers, Logger: quiet, Review: review,
+		Dialer: client.Dialer{Name: "parley", Version: program.Version(), Auth: auth, Logger: quiet},
+	}
+	if err := h.Start(); err != nil {
+		return nil, nil, err
+	}
+	WaitReady(cmd, h, timeout)
+	if ctx := cmd.Context(); ctx.Err() != nil {
+		return nil, nil, errors.Join(context.Cause(ctx), h.Close())
+	}
+	return h, failed, nil
+}
+
+// WaitReady waits until no server is starting, but not longer than timeout. At a terminal it shows for which servers it
+// waits. The status of the servers has the errors.
+func WaitReady(cmd *cobra.Command, h *host.Host, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	all := h.Status()
+	if len(all) == 0 || !terminal.Is(cmd.ErrOrStderr()) {
+		_ = h.WaitReady(ctx)
+		return
+	}
+	progress := terminal.NewProgress(cmd.ErrOrStderr(), "")
+	defer progress.Done()
+	for range h.Watch(ctx) {
+		var starting []string
+		for _, s := range h.Status() {
+			if s.State == host.Starting {
+				starting = append(starting, s.Name)
+			}
+		}
+		if len(starting) == 0 {
+			return
+		}
+		progress.Set(float64(len(all)-len(starting)), float64(len(all)), "waiting for "+strings.Join(starting, ", "))
+	}
+}

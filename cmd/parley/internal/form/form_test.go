@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
+	"charm.land/huh/v2"
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 )
 
 func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
@@ -123,8 +129,7 @@ func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
 	}
 }
 
-// Rule H7: Consent shows the whole URL, highlights the host, and opens the page only if the user
-// chooses to.
+// Rule H7: Consent shows the whole URL, highlights the host, and opens the page only if the user chooses to.
 func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 	const address = "https://xn--pple-43d.com:8443/pay?id=1#x"
 	for name, test := range map[string]struct {
@@ -186,5 +191,256 @@ func TestFillRejectsInvalidFormsWithoutAsking(t *testing.T) {
 	var reported *jsonrpc.Error
 	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
 		t.Errorf("error is %v, want invalid params", err)
+	}
+}
+
+const everyKind = `{"type":"object","properties":{` + `"name":{"type":"string","minLength":2,"maxLength":4},` +
+	`"mail":{"type":"string","format":"email"},` + `"seats":{"type":"integer","minimum":1,"maximum":9,"default":2},` +
+	`"big":{"type":"integer","default":9007199254740993},` + `"tip":{"type":"number"},` +
+	`"sure":{"type":"boolean","default":true},` + `"maybe":{"type":"boolean"},` +
+	`"color":{"type":"string","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}],"default":"g"},` +
+	`"size":{"type":"string","enum":["s","l"]},` +
+	`"extras":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"minItems":2,"maxItems":2}` +
+	`},"required":["name","size"]}`
+
+// parseForm returns the questions of a form, in order and by name.
+func parseForm(t *testing.T, raw string) (all []*question, by map[string]*question) {
+	t.Helper()
+	form, err := mcp.ParseElicitSchema([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err = questionsOf(form); err != nil {
+		t.Fatal(err)
+	}
+	by = make(map[string]*question)
+	for _, q := range all {
+		by[q.name] = q
+		if q.field() == nil {
+			t.Errorf("question %s has no field", q.name)
+		}
+	}
+	return all, by
+}
+
+func TestDefaultsAreTheInitialAnswers(t *testing.T) {
+	all, _ := parseForm(t, everyKind)
+	want := `{"name":"","seats":2,"big":9007199254740993,"sure":true,"color":"g","size":"s"}`
+	if got := string(contentOf(all)); got != want {
+		t.Errorf("content is %s, want %s", got, want)
+	}
+}
+
+func TestAnswersAreValidContent(t *testing.T) {
+	all, by := parseForm(t, everyKind)
+	by["name"].text = "Adä\""
+	by["mail"].text = "ada@example.com"
+	by["seats"].text = "9"
+	by["tip"].text = "1.50"
+	by["sure"].checked = false
+	by["maybe"].selected = 1
+	by["color"].selected = 0
+	by["size"].selected = 1
+	by["extras"].multiple = []int{2, 0}
+	for _, q := range all {
+		if q.schema.Type == mcp.TypeArray {
+			if err := q.checkMultiple(q.multiple); err != nil {
+				t.Errorf("%s: %v", q.name, err)
+			}
+		} else if q.options == nil && q.schema.Type != mcp.TypeBoolean {
+			if err := q.checkText(q.text); err != nil {
+				t.Errorf("%s: %v", q.name, err)
+			}
+		}
+	}
+	got := contentOf(all)
+	want := `{"name":"Adä\"","mail":"ada@example.com","seats":9,"big":9007199254740993,"tip":1.50,"sure":false,` +
+		`"maybe":false,"color":"r","size":"l","extras":["a","c"]}`
+	if string(got) != want {
+		t.Errorf("content is\n%s, want\n%s", got, want)
+	}
+	compiled, err := schema.Compile([]byte(everyKind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiled.Validate(got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInvalidAnswersAreRejected(t *testing.T) {
+	_, by := parseForm(t, everyKind)
+	for _, c := range []struct{ name, text, want string }{
+		{"name", "", "an answer is required"},
+		{"name", "A", "the answer has 1 characters; enter 2 to 4"},
+		{"name", "äöüß!", "the answer has 5 characters"},
+		{"mail", "Ada <ada@example.com>", "must be an e-mail address"},
+		{"mail", "ada", "must be an e-mail address"},
+		{"seats", "0", "enter 1 to 9"},
+		{"seats", "10", "enter 1 to 9"},
+		{"seats", "1.5", "must be a whole number"},
+		{"seats", "1e0", "must be a whole number"},
+		{"seats", "", "must be a number"},
+		{"tip", "a", "must be a number"},
+		{"tip", " 1", "must be a number"},
+		{"tip", "0x1", "must be a number"},
+		{"tip", "true", "must be a number"},
+		{"tip", "1e999", "too large"},
+	} {
+		if err := by[c.name].checkText(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: checkText(%q) = %v, want %q", c.name, c.text, err, c.want)
+		}
+	}
+	for _, chosen := range [][]int{{0}, {0, 1, 2}} {
+		if err := by["extras"].checkMultiple(chosen); err == nil || err.Error() != "choose exactly 2" {
+			t.Errorf("checkMultiple(%v) = %v", chosen, err)
+		}
+	}
+}
+
+func TestFormatsAreChecked(t *testing.T) {
+	for format, texts := range map[string][2][]string{
+		mcp.FormatDate: {{"2028-02-29"}, {"2027-02-29", "29.2.2028", "2028-2-9"}},
+		mcp.FormatDateTime: {{"2027-01-31T19:30:00Z", "2027-01-31T19:30:00.5+01:00"},
+			{"2027-01-31", "2027-01-31 19:30"}},
+		mcp.FormatURI:   {{"https://example.com/a", "urn:a:b"}, {"example.com", "https://a b/", "%"}},
+		mcp.FormatEmail: {{"a@b"}, {"@b"}},
+		"shoe-size":     {{"anything"}, nil},
+	} {
+		for _, text := range texts[0] {
+			if err := CheckFormat(format, text); err != nil {
+				t.Errorf("%s: %q: %v", format, text, err)
+			}
+		}
+		for _, text := range texts[1] {
+			if CheckFormat(format, text) == nil {
+				t.Errorf("format %s: %q is accepted", format, text)
+			}
+		}
+	}
+}
+
+func TestOptionalQuestionsNeedNoAnswer(t *testing.T) {
+	_, by := parseForm(t, everyKind)
+	for _, name := range []string{"mail", "tip"} {
+		if err := by[name].checkText(""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := by["extras"].checkMultiple(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// The server replaces an omitted answer by the default, so an empty answer is sent.
+func TestADeletedDefaultIsSentAsAnEmptyAnswer(t *testing.T) {
+	all, by := parseForm(t,
+		`{"type":"object","properties":{"note":{"type":"string","default":"hi"},"list":{"type":"array",`+
+			`"items":{"type":"string","enum":["a"]},"default":["a"]}}}`)
+	by["note"].text, by["list"].multiple = "", nil
+	if got, want := string(contentOf(all)), `{"note":"","list":[]}`; got != want || by["note"].checkText("") != nil {
+		t.Errorf("content is %s, want %s", got, want)
+	}
+}
+
+func TestADefaultOfTheWrongTypeIsAnError(t *testing.T) {
+	for _, property := range []string{`{"type":"string","default":1}`, `{"type":"integer","default":"many"}`,
+		`{"type":"boolean","default":"yes"}`} {
+		form, err := mcp.ParseElicitSchema([]byte(`{"type":"object","properties":{"p":` + property + `}}`))
+		if err != nil {
+			continue // already rejected
+		}
+		if _, err := questionsOf(form); err == nil {
+			t.Errorf("property %s is accepted", property)
+		}
+	}
+}
+
+func TestHintsDescribeValidAnswers(t *testing.T) {
+	_, by := parseForm(t, everyKind)
+	var got []string
+	for _, name := range []string{"name", "mail", "seats", "tip", "extras"} {
+		got = append(got, by[name].hint())
+	}
+	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number",
+		"select with space or x · choose exactly 2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("hints are %q, want %q", got, want)
+	}
+}
+
+func TestTextsOfServersAreSanitised(t *testing.T) {
+	_, by := parseForm(t,
+		`{"type":"object","properties":{"p":{"type":"string","title":"a\u001b[2Jb","description":"c\nd",`+
+			`"oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
+	q := by["p"]
+	for _, text := range []string{q.title(), q.hint(), q.choices()[0].Key} {
+		if strings.ContainsAny(text, "\x1b\n\u202e") {
+			t.Errorf("%q is not sanitised", text)
+		}
+	}
+}
+
+// At each height of the window, the view fits and has the title of the focused field. A terminal shows the end of a
+// view that does not fit.
+func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
+	all, _ := parseForm(t, everyKind)
+	for _, height := range []int{4, 5, 6, 7, 10, 16, 24, 45, 80} {
+		var fields []huh.Field
+		var titles []string
+		for _, q := range all {
+			fields, titles = append(fields, q.field()), append(titles, q.title())
+		}
+		w := &window{question: "server asks:\nwhy?", declines: true}
+		f := newForm(w, append(fields, sendField("server", new(bool)))...)
+		update := func(msg tea.Msg) {
+			m, _ := f.Update(w.observe(nil, msg))
+			f = m.(*huh.Form)
+		}
+		f.Init()
+		update(tea.WindowSizeMsg{Width: 80, Height: height})
+		for _, title := range append(titles, "Send the answers to server?") {
+			view := ansi.Strip(f.View())
+			if height >= 5 && (strings.Contains(view, "why?") != (height >= 16 && height < 80) ||
+				!strings.Contains(view, "ctrl+d: decline")) {
+				t.Errorf("height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s",
+					height, view)
+			}
+			if lines := strings.Count(view, "\n") + 1; lines > height || !strings.Contains(view, title) {
+				t.Errorf("%d lines, without the title %q or too many of them:\n%s", height, title, view)
+			}
+			update(huh.NextField())
+		}
+	}
+}
+
+// Rule H6: the user sees the server and its question before an answer is sent, and can decline. The only choice of a
+// form is sent when it is chosen.
+func TestFormsCanBeDeclined(t *testing.T) {
+	const choice = `"type":"string","enum":["no","once"]`
+	for name, c := range map[string]struct{ properties, keys, want string }{
+		"a choice":           {`"a":{` + choice + `}`, "j\r", `accept {"a":"once"}`},
+		"a choice declined":  {`"a":{` + choice + `}`, "j\x04", `decline `},
+		"a boolean":          {`"a":{"type":"boolean"}`, "y", `accept {"a":true}`},
+		"a boolean declined": {`"a":{"type":"boolean"}`, "\x04", `decline `},
+		"a text":             {`"a":{"type":"string"}`, "x\r\r", `accept {"a":"x"}`},
+		"a text declined":    {`"a":{"type":"string"}`, "\x04", `decline `},
+		"two choices":        {`"a":{` + choice + `},"b":{` + choice + `}`, "\r\r\r", `accept {"a":"no","b":"no"}`},
+		"several choices":    {`"a":{"type":"array","items":{` + choice + `}}`, "x\r\r", `accept {"a":["no"]}`},
+	} {
+		var out strings.Builder
+		screen := &Screen{In: strings.NewReader(c.keys), Out: &out}
+		requested := `{"type":"object","properties":{` + c.properties + `},"required":["a"]}`
+		if strings.Contains(c.properties, `"b"`) {
+			requested = strings.Replace(requested, `["a"]`, `["a","b"]`, 1)
+		}
+		result, err := screen.Fill(t.Context(), "demo", &mcp.ElicitParams{Message: "Why?",
+			RequestedSchema: []byte(requested)})
+		if err != nil || string(result.Action)+" "+string(result.Content) != c.want {
+			t.Errorf("%s: %+v %v", name, result, err)
+		}
+		if !strings.HasPrefix(out.String(), "\ndemo asks:\n\nWhy?\n") {
+			t.Errorf("%s: the question does not come first: %q", name, out.String())
+		}
 	}
 }

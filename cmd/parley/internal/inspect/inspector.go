@@ -133,8 +133,7 @@ func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 	for listener, handler := range handlers {
 		s := &http.Server{
 			Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-			MaxHeaderBytes: maxHeader,
-			ErrorLog:       stdlog.New(io.Discard, "", 0), // broken connections are not logged
+			MaxHeaderBytes: maxHeader, ErrorLog: stdlog.New(io.Discard, "", 0), // broken connections are not logged
 		}
 		servers = append(servers, s)
 		serving.Go(func() {
@@ -199,8 +198,7 @@ func (h *hub) addOne(s Server) *server {
 		recorded.Stderr = func(line string) { record.note(kindProgram, false, "stderr", []byte(line), nil) }
 		s.Target = &recorded
 	}
-	added := &server{Server: s, hub: h, state: stateIdle,
-		settings: defaultSettings(h.revision)}
+	added := &server{Server: s, hub: h, state: stateIdle, settings: defaultSettings(h.revision)}
 	h.servers = append(h.servers, added)
 	return added
 }

@@ -56,8 +56,7 @@ type Settings struct {
 // defaultSettings declare everything that the page supports.
 func defaultSettings(r mcp.Revision) Settings {
 	return Settings{Revision: r, Elicitation: true, URLElicitation: true, Sampling: true, SamplingTools: true,
-		Roots: true,
-		Tasks: true, Apps: true}
+		Roots: true, Tasks: true, Apps: true}
 }
 
 // server is a server of the page, with at most one connection.

@@ -19,10 +19,12 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
@@ -280,18 +282,192 @@ func (l *loginPrompt) paste(ctx context.Context, url string) (string, error) {
 func (l *loginPrompt) askRegistration(ctx context.Context, issuer string) (*oauth.Registration, error) {
 	fmt.Fprintf(l.cmd.ErrOrStderr(),
 		"%s does not support the registration of clients by programs.\nRegister parley there as a native application "+
-			"with "+
-			"the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
+			"with the redirect URI %s.\n\n", terminal.Line(issuer), cmp.Or(l.redirectURI, "http://127.0.0.1/callback"))
 	id, err := l.ask(ctx, "Client ID:", false)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := l.ask(ctx, "Client secret, if there is one:", true)
 	return &oauth.Registration{Issuer: issuer, ClientID: strings.TrimSpace(id),
-			ClientSecret: strings.TrimSpace(secret)},
-		err
+		ClientSecret: strings.TrimSpace(secret)}, err
 }
 
 func (l *loginPrompt) ask(ctx context.Context, title string, secret bool) (string, error) {
 	return form.ScreenOf(l.cmd).Line(ctx, title, secret)
+}
+
+func NewWhoami() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "whoami [URL] [flags]",
+		Short: "Show your logins",
+		Long: `Show the login to the server at a URL, or all logins: the subject if the token contains it, the
+issuer, the scopes and the expiry. whoami sends no requests and shows no secrets.
+
+The exit code is 6 if there is no login to the URL.`,
+		Example: `
+parley whoami
+parley whoami https://example.com/mcp
+parley whoami -o json https://example.com/mcp`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return whoamiAll(cmd)
+			}
+			url, err := oneURL(cmd, args)
+			if err != nil {
+				return err
+			}
+			return whoami(cmd, url)
+		},
+	}
+	completion.Add(cmd, new(dialing.ConfigFlags), completion.URL, completion.Nothing)
+	return cmd
+}
+
+// loginStatus is a login in the JSON output.
+type loginStatus struct {
+	Server    string     `json:"server"`
+	Subject   string     `json:"subject,omitempty"`
+	Issuer    string     `json:"issuer"`
+	Resource  string     `json:"resource,omitempty"`
+	Scopes    []string   `json:"scopes"`
+	Expires   *time.Time `json:"expires,omitempty"`
+	Renewable bool       `json:"renewable"`
+	Bound     bool       `json:"bound"` // the token is bound to a key
+}
+
+func statusOf(s *oauth.Status) loginStatus {
+	out := loginStatus{
+		Server: s.Server, Subject: s.Subject, Issuer: s.Issuer, Resource: s.Resource,
+		Scopes: append([]string{}, s.Scopes...), Renewable: s.Renewable, Bound: s.Bound,
+	}
+	if !s.Expires.IsZero() {
+		at := s.Expires.UTC().Truncate(time.Second)
+		out.Expires = &at
+	}
+	return out
+}
+
+func whoami(cmd *cobra.Command, url string) error {
+	c, err := credstore.OpenClient(cmd.Context())
+	if err != nil {
+		return err
+	}
+	status, err := c.Status(cmd.Context(), url)
+	if err != nil {
+		return err
+	}
+	if status == nil {
+		return failure.WithCode(failure.ExitUnauthorized,
+			fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
+	}
+	return output.Print(cmd, statusOf(status), "%s", describeLogin(status))
+}
+
+func whoamiAll(cmd *cobra.Command) error {
+	c, err := credstore.OpenClient(cmd.Context())
+	if err != nil {
+		return err
+	}
+	servers, err := c.Servers(cmd.Context())
+	if err != nil {
+		return err
+	}
+	all := []loginStatus{}
+	var shown []*oauth.Status
+	for _, server := range servers {
+		status, err := c.Status(cmd.Context(), server)
+		switch {
+		case err != nil:
+			return err
+		case status == nil:
+			continue
+		}
+		all, shown = append(all, statusOf(status)), append(shown, status)
+	}
+	return output.Text(cmd, all, func(b *strings.Builder) {
+		if len(shown) == 0 {
+			cmd.PrintErrln("You have no logins.")
+		}
+		for _, status := range shown {
+			b.WriteString(describeLogin(status))
+		}
+	})
+}
+
+// describeLogin returns lines with the server of a login and about the login, without secrets.
+func describeLogin(s *oauth.Status) string {
+	var b strings.Builder
+	b.WriteString(terminal.Line(s.Server) + "\n")
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %-8s %s\n", name, terminal.Line(text))
+		}
+	}
+	line("subject", s.Subject)
+	line("issuer", s.Issuer)
+	line("scopes", strings.Join(s.Scopes, " "))
+	line("expires", expiry(s))
+	return b.String()
+}
+
+// expiry returns the time at which a login expires.
+func expiry(s *oauth.Status) string {
+	var text string
+	switch now := time.Now(); {
+	case s.Expires.IsZero():
+		return ""
+	case now.After(s.Expires):
+		text = s.Expires.Local().Format(time.DateTime) + ", expired"
+	default:
+		text = s.Expires.Local().Format(time.DateTime) + ", in " + s.Expires.Sub(now).Round(time.Second).String()
+	}
+	if s.Renewable {
+		text += "; refreshed when used"
+	}
+	return text
+}
+
+func NewLogout() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "logout URL",
+		Short: "Log out of a server",
+		Long: `Delete the login to the MCP server at a URL, and revoke its tokens if the authorization server
+supports it.`,
+		Example: `
+parley logout https://example.com/mcp`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url, err := oneURL(cmd, args)
+			if err != nil {
+				return err
+			}
+			return logout(cmd, url)
+		},
+	}
+	completion.Add(cmd, new(dialing.ConfigFlags), completion.URL, completion.Nothing)
+	return cmd
+}
+
+func logout(cmd *cobra.Command, url string) error {
+	c, err := credstore.OpenClient(cmd.Context())
+	if err != nil {
+		return err
+	}
+	status, err := c.Status(cmd.Context(), url)
+	if err != nil {
+		return err
+	}
+	if err := c.Logout(cmd.Context(), url); err != nil {
+		return fmt.Errorf("cannot log out completely: %w", err)
+	}
+	result := struct {
+		Server    string `json:"server"`
+		LoggedOut bool   `json:"loggedOut"` // there was a login
+	}{url, status != nil}
+	return output.Text(cmd, result, func(b *strings.Builder) {
+		if status == nil {
+			cmd.PrintErrf("You are not logged in to %s.\n", terminal.Line(url))
+		} else {
+			b.WriteString("Logged out of " + terminal.Line(status.Server) + "\n")
+		}
+	})
 }

@@ -65,10 +65,9 @@ func TestValuesOfTheServerAreMapped(t *testing.T) {
 		w.Header().Set("Mcp-Session-Id", "new")
 		w.Header()["Content-Type"] = nil
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"result":{"nextCursor":"new","n":1}}`, len(got))
-	}, Options{}, request, answer, next,
-		`{"from":"server","wire":"http","exchange":2,"response":{"status":200,`+
-			`"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,`+
-			`"result":{"nextCursor":"older","n":1}},"end":true}`)
+	}, Options{}, request, answer, next, `{"from":"server","wire":"http","exchange":2,"response":{"status":200,`+
+		`"headers":{"Mcp-Session-Id":["old-session"]}},"message":{"jsonrpc":"2.0","id":2,`+
+		`"result":{"nextCursor":"older","n":1}},"end":true}`)
 	want := []string{` 1  {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`,
 		`  new {"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"new"}}`}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -126,9 +125,8 @@ func TestNotificationsOfChangesMayBeMerged(t *testing.T) {
 		other   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
 	)
 	recordedAs := func(messages ...string) []string {
-		lines := []string{request,
-			`{"from":"server","wire":"http","exchange":1,"response":{"status":200,` +
-				`"headers":{"Content-Type":["text/event-stream"]}}}`}
+		lines := []string{request, `{"from":"server","wire":"http","exchange":1,"response":{"status":200,` +
+			`"headers":{"Content-Type":["text/event-stream"]}}}`}
 		for _, m := range messages {
 			lines = append(lines, `{"from":"server","wire":"http","exchange":1,"stream":{},"message":`+m+`}`)
 		}
@@ -205,8 +203,7 @@ func TestTheReplayDoesNotEndSessions(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
-	}, Options{Timeout: 10 * time.Second},
-		`{"from":"client","wire":"http","exchange":1,`+get+`}`,
+	}, Options{Timeout: 10 * time.Second}, `{"from":"client","wire":"http","exchange":1,`+get+`}`,
 		`{"from":"server","wire":"http","exchange":1,"response":{"status":200,`+
 			`"headers":{"Content-Type":["text/event-stream"]}}}`,
 		`{"from":"client","wire":"http","exchange":2,`+strings.Replace(inSession, "%s", "DELETE", 1)+`}`,
@@ -229,5 +226,35 @@ func TestARecordingMustHaveTheTransportOfTheServer(t *testing.T) {
 	if _, err := ToCommand(t.Context(), entries(t, request), transport.CommandOptions{Path: "no-such-program"},
 		Options{}); !errors.Is(err, ErrWire) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestChangesAreFound(t *testing.T) {
+	for _, test := range []struct {
+		recorded, replayed string
+		want               []Change
+	}{
+		{`{"a":1}`, `{"a":2}`, []Change{{"/a", "1", "2"}}},
+		{`{"a":1}`, `{"b":1}`, []Change{{"/a", "1", ""}, {"/b", "", "1"}}},
+		{`{"skip":{"a":1},"list":[{"t":1},{"t":2}]}`, `{"skip":2,"list":[{"t":3},{}]}`, nil},
+		{`{"result":{"nextCursor":"a","requestState":"b"}}`, `{"result":{"nextCursor":"c","requestState":"d"}}`, nil},
+		{`{"result":{"nextCursor":"a"}}`, `{"result":{}}`, []Change{{"/result/nextCursor", `"a"`, ""}}},
+	} {
+		ignore, err := ParsePaths([]string{"/skip", "/list/*/t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := compare([]byte(test.recorded), []byte(test.replayed), ignore, func(string, string) {})
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s and %s:\n%s", test.recorded, test.replayed, diff)
+		}
+	}
+}
+
+func TestPathsMustBeJSONPointers(t *testing.T) {
+	for _, path := range []string{"", "result", "/a~2"} {
+		if _, err := ParsePaths([]string{path}); err == nil {
+			t.Errorf("%q: no error", path)
+		}
 	}
 }

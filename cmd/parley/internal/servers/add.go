@@ -1,8 +1,10 @@
+// Package servers has the commands for the configuration files: add, rm, import, install, registry and config.
 package servers
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
@@ -133,8 +136,7 @@ func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
 		if first != "." && first != ".." {
 			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
 				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a "+
-					"path\n",
-					terminal.Line(arg), filepath.Separator)
+					"path\n", terminal.Line(arg), filepath.Separator)
 			}
 			continue
 		}
@@ -319,4 +321,48 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 	}
 	return output.Print(cmd, names, "Removed %s from %s.\n", terminal.Line(program.Commas(names)),
 		terminal.Line(file.Path()))
+}
+
+// editedFile is the configuration file that a command changes.
+type editedFile struct {
+	path string // empty: the user's
+}
+
+func (f *editedFile) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.path, "config", "c", "", "change this `file` instead of your configuration")
+}
+
+// open reads the file, and the servers that it has.
+func (f *editedFile) open() (*jsonedit.File, *config.Config, error) {
+	path := f.path
+	if path == "" {
+		var err error
+		if path, err = dialing.UserFile(); err != nil {
+			return nil, nil, err
+		}
+	}
+	file, err := jsonedit.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := config.Load(workspace, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, config.ErrNoServers):
+		return file, new(config.Config), nil
+	case loaded == nil:
+		return nil, nil, err
+	}
+	return file, loaded, nil
+}
+
+// referenceAdvice says how to store a secret.
+func referenceAdvice(name string) string {
+	variable := strings.ToUpper(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+	quote := quoting.OfUser().Quote
+	return fmt.Sprintf("write a reference, such as %s or %s, or add --plain", quote("${"+variable+"}"),
+		quote("${keyring:parley/"+name+"}"))
 }

@@ -3,7 +3,10 @@ package servers
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,14 +14,17 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/editors"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/internal/link"
 )
 
 // importFlags are the flags of parley import.
@@ -231,4 +237,241 @@ func printImport(cmd *cobra.Command, shown []*importedServer, sources []editors.
 		}
 	}
 	return terminal.NotedTable(w, []string{"SERVER", "ACTION", "ORIGIN", "TARGET"}, rows, notes.String())
+}
+
+// installFlags are the flags of parley install.
+type installFlags struct {
+	config  dialing.ConfigFlags
+	client  string
+	name    string
+	project bool
+	bridge  bool
+	direct  bool
+	remove  bool
+	replace bool
+	yes     bool
+}
+
+func NewInstall() *cobra.Command {
+	var flags installFlags
+	cmd := &cobra.Command{
+		Use:   "install TARGET --client CLIENT [flags]",
+		Short: "Add a server to the configuration of an editor",
+		Long: `Add a server to the configuration file of a client: ` + strings.Join(editors.Names(), ", ") + `.
+parley shows the difference of the file, and asks before it writes. Comments and other members of the
+file stay as they are. An entry with the name is not replaced, unless you agree at the terminal or --replace is set.
+--remove removes the entry.
+
+If the client cannot use the entry itself, it starts parley bridge, which uses the configuration and the login of
+parley; --direct and --bridge choose. TARGET is the name of a server in your configuration, or a URL or -- and a
+command with --name. parley help targets says more.`,
+		Example: `
+parley install files --client cursor
+parley install github --client claude --yes
+parley install https://example.com/mcp --name example --client vscode
+parley install files --client zed --remove`,
+		RunE: func(cmd *cobra.Command, args []string) error { return install(cmd, &flags, args) },
+	}
+	flags.config.Add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&flags.client, "client", "", "`client` whose file is changed")
+	f.StringVar(&flags.name, "name", "", "`name` of the entry (default TARGET)")
+	f.BoolVar(&flags.project, "project", false, "change the file of the project in this directory")
+	f.BoolVar(&flags.bridge, "bridge", false, "let the client start parley bridge")
+	f.BoolVar(&flags.direct, "direct", false, "let the client use the server itself")
+	f.BoolVar(&flags.remove, "remove", false, "remove the entry")
+	f.BoolVar(&flags.replace, "replace", false, "replace the entry that has the name")
+	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask")
+	cmd.MarkFlagsMutuallyExclusive("bridge", "direct", "remove")
+	cmd.MarkFlagsMutuallyExclusive("remove", "replace")
+	completion.Add(cmd, &flags.config, completion.Target, completion.Nothing)
+	program.CompleteFlag(cmd, "client", editors.Names())
+	return cmd
+}
+
+// installed is the result of parley install.
+type installed struct {
+	Client string `json:"client"`
+	File   string `json:"file"`
+	Name   string `json:"name"`
+	Bridge bool   `json:"bridge"`
+	Reason string `json:"reason,omitempty"` // why the client starts parley bridge
+	Entry  any    `json:"entry,omitempty"`
+	taken  bool   // the file had an entry with the name
+}
+
+func install(cmd *cobra.Command, flags *installFlags, args []string) error {
+	target, err := dialing.OnlyTarget(cmd, args)
+	if err != nil {
+		return err
+	}
+	c := editors.Find(flags.client)
+	switch {
+	case flags.client == "":
+		return fmt.Errorf("--client is missing; use one of %s", strings.Join(editors.Names(), ", "))
+	case c == nil:
+		return fmt.Errorf("unknown --client %q; use one of %s", flags.client, strings.Join(editors.Names(), ", "))
+	}
+	file, err := flags.open(c)
+	if err != nil {
+		return err
+	}
+	result := &installed{Client: c.Title, File: file.Path()}
+	if flags.remove {
+		result.Name = target[0]
+		if flags.name != "" {
+			result.Name = flags.name
+		}
+		if !c.Remove(file, result.Name) {
+			return fmt.Errorf("%s has no server %q", file.Path(), result.Name)
+		}
+	} else if err := flags.set(cmd, c, file, target, result); err != nil {
+		return err
+	}
+	if !file.Changed() {
+		return output.Print(cmd, result, "%s has this entry already.\n", terminal.Line(file.Path()))
+	}
+	question := "Write " + terminal.Line(file.Path()) + "?"
+	if result.taken && !flags.replace {
+		if flags.yes || !form.Interactive(cmd) {
+			return fmt.Errorf("%s has a server %q already; choose another name with --name, or add --replace",
+				file.Path(), result.Name)
+		}
+		question = fmt.Sprintf("Replace the entry %s of %s?", terminal.Line(result.Name), terminal.Line(file.Path()))
+	}
+	fmt.Fprint(cmd.ErrOrStderr(), terminal.Block(file.Diff()))
+	if result.Reason != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "\n%s starts parley bridge: %s.\n", c.Title, terminal.Line(result.Reason))
+	}
+	if agreed, err := form.Confirm(cmd, flags.yes, question); err != nil || !agreed {
+		return err
+	}
+	if err := file.Save(); err != nil {
+		return err
+	}
+	return output.Show(cmd, result, func(w io.Writer) error {
+		done := "Wrote the entry %s to %s."
+		if flags.remove {
+			done = "Removed the entry %s from %s."
+		}
+		_, err := fmt.Fprintf(w, done+" Restart %s if it does not notice the change.\n", terminal.Line(result.Name),
+			terminal.Line(file.Path()), c.Title)
+		return err
+	})
+}
+
+// open opens the file of the client.
+func (f *installFlags) open(c *editors.Client) (*jsonedit.File, error) {
+	here, err := editors.Here()
+	if err != nil {
+		return nil, err
+	}
+	path := c.UserFile(here)
+	if f.project {
+		if path = c.ProjectFile(here); path == "" {
+			return nil, fmt.Errorf("%s has no files of projects; remove --project", c.Title)
+		}
+	}
+	return jsonedit.Open(path)
+}
+
+// set sets the entry of the target.
+func (f *installFlags) set(cmd *cobra.Command, c *editors.Client, file *jsonedit.File, words []string,
+	result *installed) error {
+	s, bridge, err := f.server(cmd, words)
+	if err != nil {
+		return err
+	}
+	result.Name = s.Name
+	entry, err := c.Entry(s)
+	switch {
+	case f.direct && err != nil:
+		return fmt.Errorf("%w; remove --direct", err)
+	case f.direct:
+	case f.bridge:
+		result.Bridge = true
+	case err != nil:
+		result.Bridge, result.Reason = true, err.Error()
+	default:
+		result.Bridge = hasLogin(cmd, s)
+		if result.Bridge {
+			result.Reason = "it has your login to " + config.WithoutSecrets(s.URL)
+		}
+	}
+	if result.Bridge {
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		entry, s = c.Start(program, bridge, environment()), nil
+	}
+	result.Entry, result.taken = entry, c.Get(file, result.Name) != nil
+	return c.Set(file, result.Name, entry, s)
+}
+
+// server returns the server that TARGET describes, and the arguments with which parley serves it.
+func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Server, bridge []string, err error) {
+	isCommand := dialing.CommandAt(cmd) >= 0
+	if !isCommand && !dialing.IsURL(words[0]) {
+		if s, err = f.config.Find(cmd, words[0]); err != nil {
+			return nil, nil, err
+		}
+		if err := s.Detach(); err != nil {
+			return nil, nil, err
+		}
+		bridge = []string{"bridge", s.Name}
+		for _, path := range f.config.Paths {
+			absolute, err := filepath.Abs(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			bridge = append(bridge, "--config", absolute)
+		}
+		if f.name != "" {
+			s.Name = f.name
+		}
+		return s, bridge, nil
+	}
+	if f.name == "" {
+		return nil, nil, errors.New("--name is missing; it is the name of the entry")
+	}
+	if err := link.CheckServerName(f.name); err != nil {
+		return nil, nil, err
+	}
+	s = &config.Server{Name: f.name, Original: f.name}
+	if !isCommand {
+		s.URL = words[0]
+		return s, []string{"bridge", s.URL}, nil
+	}
+	s.Command, s.Args = words[0], words[1:]
+	if strings.ContainsRune(s.Command, filepath.Separator) {
+		s.Command, err = filepath.Abs(s.Command)
+	}
+	if err == nil {
+		err = resolvePaths(cmd, f.yes, s)
+	}
+	return s, append([]string{"bridge", "--", s.Command}, s.Args...), err
+}
+
+// environment returns the variables that say where parley has its configuration and logins.
+func environment() (env []config.Pair) {
+	for _, name := range []string{"PARLEY_CONFIG_DIR", "PARLEY_NO_KEYRING"} {
+		if value := os.Getenv(name); value != "" {
+			env = append(env, config.Pair{Name: name, Value: value})
+		}
+	}
+	return env
+}
+
+// hasLogin reports whether the user has logged in to a server.
+func hasLogin(cmd *cobra.Command, s *config.Server) bool {
+	if u, err := url.Parse(s.URL); err != nil || u.Host == "" {
+		return false
+	}
+	stored, err := credstore.OpenClient(cmd.Context())
+	if err != nil {
+		return false
+	}
+	status, err := stored.Status(cmd.Context(), s.URL)
+	return err == nil && status != nil
 }
