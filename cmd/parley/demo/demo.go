@@ -354,23 +354,14 @@ func tone(hertz, seconds float64) []byte {
 	for i := range samples {
 		samples[i] = byte(128 + 60*math.Sin(2*math.Pi*hertz*float64(i)/rate))
 	}
-	var b bytes.Buffer
-	word := func(v uint32) { _ = binary.Write(&b, binary.LittleEndian, v) }
-	half := func(v uint16) { _ = binary.Write(&b, binary.LittleEndian, v) }
-	b.WriteString("RIFF")
-	word(uint32(36 + len(samples)))
-	b.WriteString("WAVEfmt ")
-	word(16)   // size of the format
-	half(1)    // PCM
-	half(1)    // one channel
-	word(rate) // samples per second
-	word(rate) // bytes per second
-	half(1)    // byte per sample
-	half(8)    // bits per sample
-	b.WriteString("data")
-	word(uint32(len(samples)))
-	b.Write(samples)
-	return b.Bytes()
+	wav := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(36+len(samples)))
+	wav = append(wav, "WAVEfmt "...)
+	// the size of the format; PCM, one channel; samples and bytes per second; bytes per sample, bits per sample
+	for _, v := range []uint32{16, 1 | 1<<16, rate, rate, 1 | 8<<16} {
+		wav = binary.LittleEndian.AppendUint32(wav, v)
+	}
+	wav = binary.LittleEndian.AppendUint32(append(wav, "data"...), uint32(len(samples)))
+	return append(wav, samples...)
 }
 
 const (

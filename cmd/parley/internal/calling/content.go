@@ -265,21 +265,9 @@ type answerSet struct {
 
 // readFile reads an object, or a list of objects.
 func (a *answers) readFile(cmd *cobra.Command, path string) error {
-	from := cmd.InOrStdin()
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		from = file
-	}
-	text, err := io.ReadAll(io.LimitReader(from, maxObject+1))
-	switch {
-	case err != nil:
+	text, err := readInput(cmd, path)
+	if err != nil {
 		return err
-	case len(text) > maxObject:
-		return fmt.Errorf("the file must not exceed %d bytes", maxObject)
 	}
 	document, err := yamldoc.Parse(path, text)
 	if err != nil {

@@ -241,27 +241,32 @@ func (f *objectFlag) add(cmd *cobra.Command, what string) {
 // maxObject is the maximum length of an object in a file, in bytes. Servers usually accept less.
 const maxObject = 64 << 20
 
-// read returns the object.
-func (f *objectFlag) read(cmd *cobra.Command) (json.RawMessage, error) {
-	text := f.text
-	from := io.Reader(nil)
-	if path, isFile := strings.CutPrefix(text, "@"); isFile {
+// readInput returns the content of a file, or of standard input for -.
+func readInput(cmd *cobra.Command, path string) ([]byte, error) {
+	from := cmd.InOrStdin()
+	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("--json: %w", err)
+			return nil, err
 		}
 		defer file.Close()
 		from = file
-	} else if text == "-" {
-		from = cmd.InOrStdin()
 	}
-	if from != nil {
-		read, err := io.ReadAll(io.LimitReader(from, maxObject+1))
-		switch {
-		case err != nil:
+	text, err := io.ReadAll(io.LimitReader(from, maxObject+1))
+	if err == nil && len(text) > maxObject {
+		err = fmt.Errorf("the input must not exceed %d bytes", maxObject)
+	}
+	return text, err
+}
+
+// read returns the object.
+func (f *objectFlag) read(cmd *cobra.Command) (json.RawMessage, error) {
+	text := f.text
+	path, isFile := strings.CutPrefix(text, "@")
+	if isFile || text == "-" {
+		read, err := readInput(cmd, path)
+		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
-		case len(read) > maxObject:
-			return nil, fmt.Errorf("--json: the object must not exceed %d bytes", maxObject)
 		}
 		text = string(read)
 	}

@@ -260,33 +260,35 @@ func commonPrefix(words []offeredWord) string {
 
 // offerZsh writes words and the texts of a list. args is the line before the cursor.
 func offerZsh(complete completer, b *strings.Builder, args []string) {
-	before, current, _, _ := linesh.Syntax{Getenv: os.Getenv}.Cursor(args[0])
-	if len(before) == 0 {
-		return
-	}
-	o := complete(before[1:], current)
-	b.WriteString(o.options())
-	for _, w := range o.words {
-		b.WriteString(w.text + "\n" + w.shown(w.text, o, "  -- ", "") + "\n")
-	}
+	offerLine(complete, b, args[0], linesh.Syntax{Getenv: os.Getenv}, func(o *offered, w offeredWord) string {
+		return w.text + "\n" + w.shown(w.text, o, "  -- ", "")
+	})
 }
 
 // offerFish writes words and descriptions. args is the line before the cursor.
 func offerFish(complete completer, b *strings.Builder, args []string) {
-	before, current, _, _ := linesh.Syntax{Getenv: os.Getenv, Fish: true}.Cursor(args[0])
-	if len(before) == 0 {
-		return
-	}
-	o := complete(before[1:], current)
-	b.WriteString(o.options())
-	for _, w := range o.words {
-		b.WriteString(w.text + "\t" + w.description + "\n")
-	}
+	o := offerLine(complete, b, args[0], linesh.Syntax{Getenv: os.Getenv, Fish: true},
+		func(_ *offered, w offeredWord) string { return w.text + "\t" + w.description })
 	if len(o.words) == 1 && o.directive&cobra.ShellCompDirectiveNoSpace != 0 &&
 		!strings.ContainsAny(o.words[0].text[len(o.words[0].text)-1:], "@=/:.,") {
 		// fish adds a space after the only word, unless it ends with one of these
 		b.WriteString(o.words[0].text + ".\n")
 	}
+}
+
+// offerLine writes the words for the end of a line.
+func offerLine(complete completer, b *strings.Builder, line string, syntax linesh.Syntax,
+	shown func(*offered, offeredWord) string) *offered {
+	before, current, _, _ := syntax.Cursor(line)
+	if len(before) == 0 {
+		return new(offered)
+	}
+	o := complete(before[1:], current)
+	b.WriteString(o.options())
+	for _, w := range o.words {
+		b.WriteString(shown(o, w) + "\n")
+	}
+	return o
 }
 
 // offerPowerShell writes words in quotation marks, the texts of a list and descriptions, each in Base64. args is the

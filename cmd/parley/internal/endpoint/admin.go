@@ -8,9 +8,7 @@ import (
 	"io"
 	"log"
 	"maps"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -18,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
 
 	"github.com/spf13/cobra"
 	otelapi "go.opentelemetry.io/otel"
@@ -158,7 +158,7 @@ func (f *adminFlags) start(cmd *cobra.Command) (stop func(), err error) {
 	mux.Handle("GET /readyz", &f.state)
 	mux.Handle("GET /metrics", f.Metrics.handler())
 	h := &http.Server{
-		Handler: onlyLocal(listener, mux), ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: readTimeout,
+		Handler: guarded(mux), ReadHeaderTimeout: ReadHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: readTimeout,
 		IdleTimeout:  IdleTimeout, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -171,20 +171,12 @@ func (f *adminFlags) start(cmd *cobra.Command) (stop func(), err error) {
 	}, nil
 }
 
-// onlyLocal rejects requests to the loopback interface that name another host: they come from a web page whose
-// domain was made to resolve to it (2026-07-28, basic/transports/streamable-http, Security Warning).
-func onlyLocal(listener net.Listener, next http.Handler) http.Handler {
-	if !IsLoopback(listener) {
-		return next
-	}
+// guarded rejects requests to the loopback interface that name another host: they come from a web page whose domain was
+// made to resolve to it (2026-07-28, basic/transports/streamable-http, Security Warning).
+func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-			http.Error(w, "the Host header must be localhost or a loopback address", http.StatusForbidden)
+		if status, err := new(httpserver.Guard).Check(r); err != nil {
+			http.Error(w, err.Error(), status)
 			return
 		}
 		next.ServeHTTP(w, r)

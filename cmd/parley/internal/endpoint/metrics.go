@@ -183,27 +183,17 @@ func (m *metrics) observeCatalog(g *gateway.Gateway) error {
 		next(c)
 	}
 	m.catalog.Store(&gateway.Catalog{Listed: true})
-	for name, metric := range map[string]struct {
-		description string
-		value       func(c *gateway.Catalog) int64
-	}{
-		"parley.catalog.tools": {"Tools of all servers", func(c *gateway.Catalog) int64 { return int64(c.Tools) }},
-		"parley.catalog.size.bytes": {"Size of the definitions of all tools",
-			func(c *gateway.Catalog) int64 { return int64(c.Bytes) }},
-		"parley.catalog.listed": {"1 if clients receive the definitions, 0 if they search for tools",
-			func(c *gateway.Catalog) int64 {
-				if c.Listed {
+	return errors.Join(
+		m.gauge("parley.catalog.tools", "Tools of all servers", func() int64 { return int64(m.catalog.Load().Tools) }),
+		m.gauge("parley.catalog.size.bytes", "Size of the definitions of all tools",
+			func() int64 { return int64(m.catalog.Load().Bytes) }),
+		m.gauge("parley.catalog.listed", "1 if clients receive the definitions, 0 if they search for tools",
+			func() int64 {
+				if m.catalog.Load().Listed {
 					return 1
 				}
 				return 0
-			}},
-	} {
-		if err := m.gauge(name, metric.description,
-			func() int64 { return metric.value(m.catalog.Load()) }); err != nil {
-			return err
-		}
-	}
-	return nil
+			}))
 }
 
 // Client returns the middleware of a server's client. A server that is started again continues its time series.

@@ -352,9 +352,8 @@ func (r *replayer) compareHeads(e *traffic.Entry, got *traffic.Response) {
 		}
 	}
 	if len(changes) > 0 {
-		r.report.Differences = append(r.report.Differences,
-			Difference{Line: e.Line, Subject: "HTTP response to " + r.subjectOf(e.Exchange, nil), Problem: Different,
-				Changes: changes})
+		r.differs(Difference{Line: e.Line, Subject: "HTTP response to " + r.subjectOf(e.Exchange, nil),
+			Problem: Different, Changes: changes})
 	}
 }
 
@@ -364,9 +363,8 @@ func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *m
 	}
 	if recorded.invalid {
 		if string(recorded.raw) != string(got.message.raw) {
-			r.report.Differences = append(r.report.Differences,
-				Difference{Line: e.Line, Subject: subject, Problem: Different,
-					Changes: []Change{{"", string(recorded.raw), string(got.message.raw)}}})
+			r.differs(Difference{Line: e.Line, Subject: subject, Problem: Different,
+				Changes: []Change{{"", string(recorded.raw), string(got.message.raw)}}})
 		}
 		return
 	}
@@ -381,15 +379,15 @@ func (r *replayer) compareMessages(e *traffic.Entry, subject string, recorded *m
 	changes := compare(recorded.raw, got.message.raw, ignore,
 		func(recorded, replayed string) { r.values[recorded] = replayed })
 	if len(changes) > 0 {
-		r.report.Differences = append(r.report.Differences,
-			Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: changes})
+		r.differs(Difference{Line: e.Line, Subject: subject, Problem: Different, Changes: changes})
 	}
 }
 
 func (r *replayer) missing(e *traffic.Entry, subject, message string) {
-	r.report.Differences = append(r.report.Differences,
-		Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
+	r.differs(Difference{Line: e.Line, Subject: subject, Problem: Missing, Message: message})
 }
+
+func (r *replayer) differs(d Difference) { r.report.Differences = append(r.report.Differences, d) }
 
 // unexpected reports the messages that the recording does not have. Those that a stream sends after the client
 // has closed it do not count.
@@ -415,8 +413,7 @@ func (r *replayer) unexpected() {
 			if got.message.isResponse() {
 				subject = "response to " + r.subjectOf(exchange, got.message.ID)
 			}
-			r.report.Differences = append(r.report.Differences,
-				Difference{Subject: subject, Problem: Unexpected, Message: string(got.message.raw)})
+			r.differs(Difference{Subject: subject, Problem: Unexpected, Message: string(got.message.raw)})
 		}
 	}
 }
