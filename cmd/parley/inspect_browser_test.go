@@ -22,8 +22,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/skills"
 )
 
 // inspected is a page of parley inspect in a browser.
@@ -385,4 +387,33 @@ func TestBrowserPanesKeepTheirSizesAndTheirPlace(t *testing.T) {
 	p.shot("narrow-log")
 	p.press("▾ Log")
 	p.awaitTrue(visible(".column"))
+}
+
+// The page shows the skills of a server, and the files that are those of the listed entry.
+func TestBrowserVerifiesTheFilesOfSkills(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write("refunds/SKILL.md", "---\nname: refunds\ndescription: Refund a customer\nlicense: MIT\n---\n\n## Ask first\n")
+	write("refunds/scripts/pay.sh", "echo <b>paid</b>\n")
+	root := must.Get(os.OpenRoot(dir))(t)
+	t.Cleanup(func() { root.Close() })
+	s := &server.Server{Name: "library"}
+	must.Get(skills.Add(s, root.FS(), skills.Options{}))(t)
+	p := inspectPage(t, serveTools(t, s))
+	p.press("Skills")
+	p.see(`Refund a customer`)
+	p.see(`MIT`)
+	p.press("SKILL.md")
+	p.see(`verified`)
+	p.see(`Ask first`)
+	p.review("skills")
+	write("refunds/scripts/pay.sh", "echo stolen!!!!!\n")
+	p.press("scripts/pay.sh")
+	p.see(`not verified`)
+	p.see(`its digest is not that of the entry`)
 }

@@ -574,7 +574,7 @@ func TestBrowserIsUsedWithTheKeyboard(t *testing.T) {
 	keys("\r")
 	p.awaitTrue(`document.querySelector("h2").checkVisibility() && document.querySelector(".detail h2").innerText ` +
 		`=== "echo"`)
-	shortcut("5")
+	shortcut("6")
 	p.see(`Settings of the client`)
 	p.review("connection")
 	shortcut("l")

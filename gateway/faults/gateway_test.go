@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -278,8 +279,19 @@ func (f *fixture) dial(revision mcp.Revision) *user {
 func (u *user) awaitTools(servers ...string) {
 	u.fixture.t.Helper()
 	for _, server := range servers {
-		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server,
-			func() error { return u.call(server+"__echo", arguments{}) })
+		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error {
+			missing := map[string]bool{server + "__echo": true, server + "__steps": true, server + "__fault": true}
+			for tool, err := range u.Tools(context.Background(), client.WithRefresh()) { // it adds one after another
+				if err != nil {
+					return err
+				}
+				delete(missing, tool.Name)
+			}
+			if len(missing) > 0 {
+				return fmt.Errorf("%v are missing", slices.Sorted(maps.Keys(missing)))
+			}
+			return u.call(server+"__echo", arguments{})
+		})
 	}
 }
 

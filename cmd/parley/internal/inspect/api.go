@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/skills"
 )
 
 // maxRequest is the maximum size of a request of the page, in bytes.
@@ -31,6 +32,8 @@ func (h *hub) api() http.Handler {
 	mux.HandleFunc("POST /api/servers/{name}/subscribe", ofServer(h, (*server).subscribe))
 	mux.HandleFunc("POST /api/servers/{name}/complete", ofServer(h, (*server).complete))
 	mux.HandleFunc("POST /api/servers/{name}/level", ofServer(h, (*server).setLevel))
+	mux.HandleFunc("GET /api/servers/{name}/skills", ofServer(h, (*server).listSkills))
+	mux.HandleFunc("POST /api/servers/{name}/skill", ofServer(h, (*server).readSkill))
 	mux.HandleFunc("GET /api/servers/{name}/{list}", ofServer(h, (*server).list))
 	mux.HandleFunc("POST /api/servers/{name}/calls",
 		ofServer(h, func(s *server, _ *http.Request, in callRequest) (out struct {
@@ -139,6 +142,59 @@ func (s *server) explained(err error) error {
 type entriesOf struct {
 	Entries []any  `json:"entries"`
 	Error   string `json:"error,omitempty"`
+}
+
+// listSkills serves the valid skills of the server, and the errors of the others.
+func (s *server) listSkills(r *http.Request, _ none) (listed entriesOf, err error) {
+	c, err := s.connected()
+	if err != nil {
+		return listed, err
+	}
+	listed.Entries = []any{}
+	var failed error
+	for skill, err := range skills.List(r.Context(), c) {
+		if err != nil {
+			failed = errors.Join(failed, err)
+		} else {
+			listed.Entries = append(listed.Entries, skill)
+		}
+	}
+	if failed != nil {
+		listed.Error = s.Explain(failed)
+	}
+	return listed, nil
+}
+
+// skillFile is a file of a skill, and the entry that the page shows.
+type skillFile struct {
+	Skill *skills.Skill `json:"skill"`
+	URI   string        `json:"uri"`
+}
+
+// verifiedFile is a file of a skill.
+type verifiedFile struct {
+	Text *string `json:"text,omitempty"` // nil if it is no text
+	Size int     `json:"size"`
+}
+
+// readSkill reads a file of a skill, and verifies it.
+func (s *server) readSkill(r *http.Request, in skillFile) (out verifiedFile, err error) {
+	c, err := s.connected()
+	if err != nil {
+		return out, err
+	}
+	if in.Skill == nil {
+		return out, errors.New("skill must be an entry of the list of skills")
+	}
+	contents, err := skills.Read(r.Context(), c, in.Skill, in.URI)
+	if err != nil {
+		return out, s.explained(err)
+	}
+	if out.Size = len(contents); utf8.Valid(contents) {
+		text := string(contents)
+		out.Text = &text
+	}
+	return out, nil
 }
 
 // list serves what the server lists.

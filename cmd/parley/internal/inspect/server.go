@@ -101,6 +101,7 @@ type serverState struct {
 	Info         *mcp.Implementation     `json:"info,omitempty"`
 	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	Instructions string                  `json:"instructions,omitempty"`
+	Skills       bool                    `json:"skills,omitempty"` // it declares the extension
 	Lists        [3]int                  `json:"lists"`
 	Changes      []change                `json:"changes"`
 	Watched      []string                `json:"watched"`
@@ -120,6 +121,7 @@ func (s *server) snapshot() serverState {
 		details := s.client.Server()
 		state.Revision, state.Info = s.client.Revision(), &details.Info
 		state.Capabilities, state.Instructions = &details.Capabilities, details.Instructions
+		_, state.Skills = details.Extension(mcp.ExtensionSkills)
 	}
 	return state
 }

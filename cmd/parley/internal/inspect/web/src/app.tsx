@@ -10,11 +10,12 @@ import { Entry, logOpen, openLog, Separator } from "./panes";
 import { Prompts } from "./prompts";
 import { Questions } from "./questions";
 import { Resources } from "./resources";
+import { Skills } from "./skills";
 import { attempt, current, follow, has, hello, link, notice, questions, section, sections, selectedServer, servers, theme, type Section, type Theme } from "./state";
 import { Tools } from "./tools";
 import type { Server } from "./types";
 
-const titles: { [name in Section]: string } = { tools: "Tools", prompts: "Prompts", resources: "Resources", calls: "Calls", connection: "Connection" };
+const titles: { [name in Section]: string } = { tools: "Tools", prompts: "Prompts", resources: "Resources", skills: "Skills", calls: "Calls", connection: "Connection" };
 const helpOpen = signal(false);
 
 function setTheme(next: Theme) {
@@ -76,7 +77,7 @@ function stateNote(server: Server): string {
 
 // lacks reports whether a server has said that it has nothing for a view.
 function lacks(server: Server | undefined, name: Section): boolean {
-  return !!server?.capabilities && (name === "tools" || name === "prompts" || name === "resources") && !has(server, name);
+  return !!server?.capabilities && (name === "tools" || name === "prompts" || name === "resources" || name === "skills") && !has(server, name);
 }
 
 function View({ server }: { server: Server }) {
@@ -92,7 +93,7 @@ function View({ server }: { server: Server }) {
       </div>
     );
   }
-  return name === "tools" ? <Tools server={server} /> : name === "prompts" ? <Prompts server={server} /> : <Resources server={server} />;
+  return name === "tools" ? <Tools server={server} /> : name === "prompts" ? <Prompts server={server} /> : name === "skills" ? <Skills server={server} /> : <Resources server={server} />;
 }
 
 function AddServer() {
@@ -123,7 +124,7 @@ function Rejected() {
 }
 
 const shortcuts: [string, string][] = [
-  ["1 … 5", "Tools, Prompts, Resources, Calls, Connection"],
+  ["1 … 6", "Tools, Prompts, Resources, Skills, Calls, Connection"],
   ["/", "Filter the list"],
   ["f", "Filter the log"],
   ["l", "Open or close the log"],

@@ -4,6 +4,7 @@ import type { Json } from "./types";
 
 export const selectedTool = signal<{ [server: string]: string }>({});
 export const selectedPrompt = signal<{ [server: string]: string }>({});
+export const selectedSkill = signal<{ [server: string]: string }>({});
 export const selectedResource = signal<{ [server: string]: string }>({});
 // The latest call of each tool, prompt and resource, by method, server and name.
 export const selectedCall = signal<{ [key: string]: number }>({});

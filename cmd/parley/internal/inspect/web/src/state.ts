@@ -1,10 +1,10 @@
 // The state of the page: what the program has reported, and what the user has chosen.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { get, listen, post, RequestError, serverPath } from "./api";
-import type { Call, Hello, Json, Login, Message, Prompt, Question, Resource, Server, Template, Tool } from "./types";
+import type { Call, Hello, Json, Login, Message, Prompt, Question, Resource, Server, Skill, Template, Tool } from "./types";
 
-export type Section = "tools" | "prompts" | "resources" | "calls" | "connection";
-export const sections: Section[] = ["tools", "prompts", "resources", "calls", "connection"];
+export type Section = "tools" | "prompts" | "resources" | "skills" | "calls" | "connection";
+export const sections: Section[] = ["tools", "prompts", "resources", "skills", "calls", "connection"];
 
 // The colours that the user has chosen, and whether the page is dark.
 export type Theme = "system" | "light" | "dark";
@@ -35,6 +35,7 @@ export interface Lists {
   prompts: Prompt[];
   resources: Resource[];
   templates: Template[];
+  skills: Skill[];
 }
 export type Kind = keyof Lists;
 
@@ -53,6 +54,7 @@ export function listed<K extends Kind>(server: string, kind: K): Listed<Lists[K]
 
 // has reports whether a server declares what a list is of.
 export function has(server: Server, kind: Kind): boolean {
+  if (kind === "skills") return server.skills ?? false;
   return server.capabilities?.[kind === "templates" ? "resources" : kind] !== undefined;
 }
 

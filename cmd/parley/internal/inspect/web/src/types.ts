@@ -34,6 +34,7 @@ export interface Server {
   info?: { name: string; title?: string; version: string; websiteUrl?: string; description?: string };
   capabilities?: JsonObject;
   instructions?: string;
+  skills?: boolean;
   lists: [number, number, number];
   changes: Change[] | null;
   watched: string[] | null;
@@ -214,6 +215,18 @@ export interface Prompt {
   title?: string;
   description?: string;
   arguments?: PromptArgument[];
+}
+
+export interface SkillFile {
+  uri: string;
+  digest: string;
+  size: number;
+}
+
+export interface Skill {
+  uri: string;
+  frontmatter: JsonObject & { name: string; description: string };
+  resources: SkillFile[] | "dynamic";
 }
 
 export interface Resource {
