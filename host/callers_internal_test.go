@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -84,13 +85,9 @@ func newListing(t *testing.T, h *Host) *listing {
 			}
 			return header(who.Subject()), nil
 		})}}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
-	if err := h.WaitReady(t.Context(), "up"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context(), "up"))
 	if status := h.Status()[0]; status.State != CallersOnly || !status.State.Usable() ||
 		status.State.String() != "callers only" || len(status.Tools) != 0 {
 		t.Fatalf("the server is %v: %v", status.State, status.Tools)
@@ -99,10 +96,7 @@ func newListing(t *testing.T, h *Host) *listing {
 }
 
 func asUser(t *testing.T, name string, scopes ...string) context.Context {
-	who, err := principal.New("https://as.example", name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://as.example", name, ""))(t)
 	return auth.NewContext(t.Context(), &auth.Info{Principal: who, Scopes: scopes})
 }
 
@@ -121,9 +115,7 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	}
 	want := func(what, got, want string) {
 		t.Helper()
-		if got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
-		}
+		must.CheckEqual(t, got, want, what)
 	}
 	ada, bob := asUser(t, "ada"), asUser(t, "bob")
 	want("first", get(ada, time.Hour), "ready 1 up__one")
@@ -212,9 +204,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	l.host.ReviewAgain()
 	config := l.host.Servers[0]
 	config.Tools = Selection{Rename: map[string]string{"one": "uno"}}
-	if err := l.host.SetServers([]ServerConfig{config}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.host.SetServers([]ServerConfig{config}))
 	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 ||
 		status.Tools[0].Name != "up__uno" {
 		t.Errorf("%+v, %v", status.Tools, err)
@@ -256,13 +246,9 @@ func TestListsOfCallersEndWithTheirEntries(t *testing.T) {
 	keep(first)
 	fill("other")
 	first = l.entry(listKey{scopes: "first"})
-	if len(l.offers) != 0 {
-		t.Fatalf("%d offers of entries that were removed", len(l.offers))
-	}
+	must.Equal(t, len(l.offers), 0)
 	shared := keep(first)
-	if keep(removed) != shared {
-		t.Error("equal lists are not shared")
-	}
+	must.CheckEqual(t, keep(removed), shared)
 	fill("more")
 	if len(l.offers) != 0 || shared.callers != 0 {
 		t.Errorf("%d offers without entries, %d callers", len(l.offers), shared.callers)
@@ -306,31 +292,19 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	find := func(ctx context.Context, query string) string {
 		return namesOf(l.host.Search(ctx, query, 0))
 	}
-	if got := find(ada, ""); got != "" {
-		t.Errorf("before the lists are known: %s", got)
-	}
-	if _, err := l.host.callerStatus(ada, "up", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.CheckEqual(t, find(ada, ""), "")
+	must.Get(l.host.callerStatus(ada, "up", time.Hour))(t)
 	l.tool.Store("two")
-	if _, err := l.host.callerStatus(bob, "up", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.host.callerStatus(bob, "up", time.Hour))(t)
 	for name, ctx := range map[string]context.Context{"one": ada, "two": bob} {
-		if got := find(ctx, "one or two") + " " + find(ctx, ""); got != "up__"+name+" up__"+name {
-			t.Errorf("found %s, want the tool %s", got, name)
-		}
+		must.CheckEqual(t, find(ctx, "one or two")+" "+find(ctx, ""), "up__"+name+" up__"+name, name)
 	}
-	if got := find(t.Context(), ""); got != "" {
-		t.Errorf("without a caller: %s", got)
-	}
+	must.CheckEqual(t, find(t.Context(), ""), "")
 	versions := []string{l.host.toolsVersion(ada), l.host.toolsVersion(bob), l.host.toolsVersion(t.Context())}
 	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.toolsVersion(ada) {
 		t.Errorf("versions %q", versions)
 	}
-	if _, err := l.host.callerStatus(ada, "up", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.host.callerStatus(ada, "up", 0))(t)
 	if got := find(ada, "two"); got != "up__two" || l.host.toolsVersion(ada) != l.host.toolsVersion(bob) {
 		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.toolsVersion(ada),
 			l.host.toolsVersion(bob))
@@ -357,9 +331,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	hers, end := watch("ada")
 	defer end()
 	l.login.Store(true)
-	if _, err := l.host.callerStatus(asUser(t, "ada"), "up", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.host.callerStatus(asUser(t, "ada"), "up", 0))(t)
 	for range maxListWatches - 1 {
 		s.listWatches <- struct{}{} // other callers
 	}
@@ -383,30 +355,22 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	await(hers)
 	his, endHis := watch("bob")
 	defer endHis()
-	if _, err := l.host.callerStatus(asUser(t, "bob"), "up", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.host.callerStatus(asUser(t, "bob"), "up", 0))(t)
 	await(hers)
 	if len(his) > 0 {
 		t.Error("a caller beyond the limit is watched")
 	}
 	<-s.listWatches
 	await(his)
-	if err := l.host.watchCaller(t.Context(), "up", nil); !errors.Is(err, link.ErrAnonymousCaller) {
-		t.Error(err)
-	}
-	if err := l.host.watchCaller(asUser(t, "ada"), "absent", nil); !errors.Is(err, ErrUnknown) {
-		t.Error(err)
-	}
+	must.CheckIs(t, l.host.watchCaller(t.Context(), "up", nil), link.ErrAnonymousCaller)
+	must.CheckIs(t, l.host.watchCaller(asUser(t, "ada"), "absent", nil), ErrUnknown)
 }
 
 // A watch that cannot request the changed lists tries again, although the server reports no other change.
 func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T) {
 	l := newListing(t, &Host{})
 	ctx := asUser(t, "ada")
-	if _, err := l.host.callerStatus(ctx, "up", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.host.callerStatus(ctx, "up", 0))(t)
 	changed, ended := make(chan struct{}, 1), make(chan error, 1)
 	watching, cancel := context.WithCancel(ctx)
 	go func() { ended <- l.host.watchCaller(watching, "up", func() { changed <- struct{}{} }) }()
@@ -458,10 +422,7 @@ func testCallers(t *testing.T, max int) (*callers, *client.Client) {
 		_ = s.ServeConn(context.Background(), far)
 	}()
 	target := client.Conn(near)
-	shared, err := client.Dial(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared := must.Get(client.Dial(t.Context(), target))(t)
 	t.Cleanup(func() {
 		shared.Close()
 		<-done
@@ -475,10 +436,7 @@ func TestIdleClientsOfCallersAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shared := testCallers(t, 10)
 		use := func(key string) *callerClient {
-			own, err := a.acquire(t.Context(), rpc.Caller{Key: key, Returns: true}, shared)
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := must.Get(a.acquire(t.Context(), rpc.Caller{Key: key, Returns: true}, shared))(t)
 			return own
 		}
 		isClosed := func(own *callerClient) bool {
@@ -489,9 +447,7 @@ func TestIdleClientsOfCallersAreClosed(t *testing.T) {
 		a.release(idle)
 		a.release(again)
 		sleep(t.Context(), callerIdle*3/4, nil)
-		if use("again") != again {
-			t.Error("a client was replaced")
-		}
+		must.CheckEqual(t, use("again"), again)
 		a.release(again)
 		sleep(t.Context(), callerIdle/2, nil)
 		if !isClosed(idle) || a.byKey["again"] != again || a.byKey["busy"] != busy || len(a.byKey) != 2 {
@@ -515,17 +471,12 @@ func TestLeastRecentlyUsedClientOfACallerIsClosed(t *testing.T) {
 			return a.acquire(t.Context(), rpc.Caller{Key: key, Returns: true}, shared)
 		}
 		for _, key := range []string{"a", "b", "c", "a"} {
-			own, err := acquire(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := must.Get(acquire(key))(t)
 			a.release(own)
 			sleep(t.Context(), 1, nil)
 		}
 		for _, key := range []string{"d", "e", "f"} {
-			if _, err := acquire(key); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(acquire(key))(t)
 			if key == "d" && (a.byKey["b"] != nil || a.byKey["a"] == nil) {
 				t.Errorf("clients left: %v", a.byKey)
 			}
@@ -541,20 +492,11 @@ func TestPrincipalWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, shared := testCallers(t, 3)
 		defer a.close()
-		ada, err := principal.New("https://issuer.example", "ada", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bob, err := principal.New("https://issuer.example", "bob", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+		bob := must.Get(principal.New("https://issuer.example", "bob", ""))(t)
 		for _, caller := range []rpc.Caller{{Key: "a", Owner: ada}, {Key: "1", Owner: bob}, {Key: "2", Owner: bob},
 			{Key: "3", Owner: bob}, {Key: "4", Owner: bob}} {
-			own, err := a.acquire(t.Context(), caller, shared)
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := must.Get(a.acquire(t.Context(), caller, shared))(t)
 			a.release(own)
 			sleep(t.Context(), 1, nil)
 		}
@@ -587,8 +529,6 @@ func TestSessionDeclaresOnlyWhatItsCallerCanAnswer(t *testing.T) {
 				got |= kind
 			}
 		}
-		if got != kinds {
-			t.Errorf("%b becomes %b", kinds, got)
-		}
+		must.CheckEqual(t, got, kinds)
 	}
 }

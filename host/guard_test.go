@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -202,9 +203,7 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 				return host.Decision{Action: host.Allow}, nil
 			})})
 		for _, arguments := range []any{note{"x"}, json.RawMessage(`{"text":"x"}`), map[string]any{"text": "x"}} {
-			if _, err := h.Call(t.Context(), "up__write", arguments); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(h.Call(t.Context(), "up__write", arguments))(t)
 		}
 		for _, r := range seen {
 			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != "tool" || r.Name != "write" ||
@@ -239,9 +238,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 		_, err := h.CallTool(t.Context(), "up", "write", json.RawMessage(arguments))
 		return err
 	}
-	if err := call(`{"text":"x"}`); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, call(`{"text":"x"}`))
 	audit.want(t, "allowed write, approved", "done write, approved, ok")
 	approves = false
 	for _, arguments := range []string{`{"text":"x"}`, `{"text":"y"}`} {
@@ -282,9 +279,7 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 	}
 	base := ask(`{"a":1,"b":"x"}`)
 	for _, same := range []string{`{"b":"x","a":1}`, ` {"a" : 1, "b":"\u0078"}`[1:]} {
-		if ask(same) != base {
-			t.Errorf("%s has another digest", same)
-		}
+		must.CheckEqual(t, ask(same), base, same)
 	}
 	for _, other := range []string{`{"a":2,"b":"x"}`, `{"a":"1","b":"x"}`, `{"a":1}`, `{"a":1,"b":"x","c":null}`} {
 		if ask(other) == base {
@@ -362,9 +357,7 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 			})
 			_, err := h.CallTool(t.Context(), "up", "write", nil)
 			wantDenied(t, err, "changed since the approval was requested")
-			if up.calls.Load() != 0 {
-				t.Error("the call reached the server")
-			}
+			must.CheckEqual(t, up.calls.Load(), 0)
 			if events := audit.take(); len(events) != 1 ||
 				!strings.HasPrefix(events[0], "denied write, approved, error, ") {
 				t.Errorf("the audit log has %q", events)
@@ -408,9 +401,7 @@ func TestHooksChangeAndReject(t *testing.T) {
 	audit.want(t, "allowed write", "done write, ok")
 	_, err = h.CallTool(t.Context(), "up", "write", note{"secret"})
 	wantDenied(t, err, "a hook rejects it: secrets must not leave")
-	if up.calls.Load() != 1 {
-		t.Error("a rejected call reached the server")
-	}
+	must.CheckEqual(t, up.calls.Load(), 1)
 	audit.want(t, "denied write, error, a hook rejects it")
 	reject = true
 	_, err = h.ReadResource(t.Context(), "up", "lib://a")
@@ -472,9 +463,7 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 			received = append(received, value+" "+arguments["other"])
 			return &mcp.Completion{Values: []string{"secret"}}, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var requests []string
 	reject, changed := false, `{"text":"b","other":"d"}`
 	h := start(t, &host.Host{

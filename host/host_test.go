@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -30,9 +31,7 @@ import (
 func start(t *testing.T, h *host.Host) *host.Host {
 	t.Helper()
 	h.Logger = slog.New(slog.DiscardHandler)
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -76,9 +75,7 @@ func TestCallToolReachesNamedServer(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")}})
 	for _, name := range []string{"one", "two"} {
 		// The first call waits until the server is ready.
-		if id, err := who(t, h, name); err != nil || id.Name != name {
-			t.Errorf("server %s returns the name %q, %v", name, id.Name, err)
-		}
+		must.CheckEqual(t, must.Get(who(t, h, name))(t).Name, name)
 	}
 	if _, err := h.CallTool(t.Context(), "three", "who", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallTool of an unknown server: %v", err)
@@ -111,9 +108,7 @@ func TestToolsMergesListsOfAllServers(t *testing.T) {
 	var names []string
 	for _, tool := range h.Tools() {
 		names = append(names, tool.Name)
-		if tool.Name != tool.Server+"__"+tool.Definition.Name {
-			t.Errorf("tool: %+v", tool)
-		}
+		must.CheckEqual(t, tool.Name, tool.Server+"__"+tool.Definition.Name, tool)
 	}
 	if want := []string{"one__die", "one__who", "two__die", "two__who"}; !slices.Equal(names, want) {
 		t.Errorf("tools: %q, want %q", names, want)
@@ -144,12 +139,8 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: &silent{reached: make(chan struct{})}}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
-		if err := h.WaitReady(t.Context()); !errors.Is(err, call.ErrClosed) {
-			t.Errorf("WaitReady before Start: %v", err)
-		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.CheckIs(t, h.WaitReady(t.Context()), call.ErrClosed)
+		must.Do(t, h.Start())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := h.WaitReady(ctx); !errors.Is(err, context.DeadlineExceeded) ||
@@ -160,9 +151,7 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 		go func() { waited <- h.WaitReady(t.Context()) }()
 		synctest.Wait()
 		h.Close()
-		if err := <-waited; !errors.Is(err, call.ErrClosed) {
-			t.Errorf("WaitReady when the host is closed: %v", err)
-		}
+		must.CheckIs(t, <-waited, call.ErrClosed)
 	})
 }
 
@@ -172,9 +161,7 @@ func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
 		inMemory(t, "fine"),
 	}})
 	missing := await(t, h, "missing", isDown)
-	if !errors.Is(missing.Err, exec.ErrNotFound) {
-		t.Errorf("error: %v", missing.Err)
-	}
+	must.CheckIs(t, missing.Err, exec.ErrNotFound)
 	fine := await(t, h, "fine", isReady)
 	if len(fine.Tools) != 2 || fine.Revision == "" || fine.Server.Info.Name != "fine" {
 		t.Errorf("status: %+v", fine)
@@ -191,10 +178,7 @@ func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
 
 func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("mortal"), inMemory(t, "other")}})
-	before, err := who(t, h, "mortal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(who(t, h, "mortal"))(t)
 	var exit *transport.ExitError
 	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) ||
 		!errors.As(err, &exit) {
@@ -204,9 +188,7 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 		t.Errorf("the other server: %v", err)
 	}
 	after, err := who(t, h, "mortal") // waits for the next process
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if after.Pid == before.Pid {
 		t.Errorf("process %d still answers", after.Pid)
 	}
@@ -229,9 +211,7 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: network}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Start())
 		<-network.reached
 		called := make(chan error, 1)
 		go func() {
@@ -248,9 +228,7 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("Close took %v", took)
 		}
-		if err := <-called; !errors.Is(err, call.ErrClosed) {
-			t.Errorf("CallTool that waits: %v", err)
-		}
+		must.CheckIs(t, <-called, call.ErrClosed)
 		if _, err := h.CallTool(t.Context(), "slow", "who", nil); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("CallTool after Close: %v", err)
 		}
@@ -299,9 +277,7 @@ func TestStartRejectsInvalidConfig(t *testing.T) {
 			t.Errorf("%s: Close: %v", fault, err)
 		}
 	}
-	if err := link.CheckServerName(strings.Repeat("aZ0-_9", 10) + "abcd"); err != nil {
-		t.Errorf("CheckName of 64 characters: %v", err)
-	}
+	must.Check(t, link.CheckServerName(strings.Repeat("aZ0-_9", 10)+"abcd"))
 }
 
 func TestHostStartsOnce(t *testing.T) {
@@ -310,9 +286,7 @@ func TestHostStartsOnce(t *testing.T) {
 		t.Error("the second Start returns nil")
 	}
 	h = &host.Host{}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, h.Close())
 	if err := h.Start(); err == nil {
 		t.Error("Start after Close returns nil")
 	}
@@ -334,14 +308,10 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 	if p := status.Prompts[0]; p.Name != "library__review" || p.Server != "library" || p.Definition.Name != "review" {
 		t.Errorf("prompt: %+v", p)
 	}
-	resource, err := h.ReadResource(t.Context(), "library", "lib://guide")
-	if err != nil || resource.Contents[0].Text != "the guide" {
-		t.Errorf("ReadResource: %+v, %v", resource, err)
-	}
-	prompt, err := h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "plain"})
-	if err != nil || len(prompt.Messages) != 1 {
-		t.Errorf("GetPrompt: %+v, %v", prompt, err)
-	}
+	resource := must.Get(h.ReadResource(t.Context(), "library", "lib://guide"))(t)
+	must.CheckEqual(t, resource.Contents[0].Text, "the guide", resource)
+	prompt := must.Get(h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "plain"}))(t)
+	must.CheckEqual(t, len(prompt.Messages), 1, prompt)
 	completion, err := h.Complete(t.Context(), "library", mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
 		Argument: mcp.CompleteArgument{Name: "tone", Value: "wi"},
@@ -386,12 +356,8 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 	if _, err := extending.Call(h, t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
-	if err := extending.Notify(h, t.Context(), "s", "a/b", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("NotifyExtension: %v", err)
-	}
-	if err := extending.Notify(h, t.Context(), "s", "notifications/a", nil); err != nil {
-		t.Errorf("NotifyExtension: %v", err)
-	}
+	must.CheckIs(t, extending.Notify(h, t.Context(), "s", "a/b", nil), host.ErrUnknown)
+	must.Check(t, extending.Notify(h, t.Context(), "s", "notifications/a", nil))
 	if _, err := extending.Call(h, t.Context(), "other", "a/b", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
@@ -413,21 +379,15 @@ func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
 		}},
 	}
 	start(t, h)
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	h.NotifyRootsChanged(t.Context())
 	select {
 	case name := <-notified:
-		if name != "files" {
-			t.Errorf("the server %s was notified", name)
-		}
+		must.CheckEqual(t, name, "files")
 	case <-time.After(20 * time.Second):
 		t.Error("no server was notified")
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, h.Close())
 	h.NotifyRootsChanged(t.Context()) // has no effect after Close
 	if len(notified) > 0 {
 		t.Errorf("the server %s was notified", <-notified)

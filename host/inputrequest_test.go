@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -173,9 +174,7 @@ func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
 			"sample": {"sampling/createMessage sampling up", `"maxTokens":16384`},
 			"roots":  {"roots/list roots up", `{}`},
 		}[tool]
-		if got := seen[want[0]]; !strings.Contains(got, want[1]) {
-			t.Errorf("%s: the policy sees %q", tool, seen)
-		}
+		must.CheckContains(t, seen[want[0]], want[1], tool, seen)
 		clear(seen)
 	}
 }
@@ -230,9 +229,7 @@ func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 	})
 	start(t, h)
 	wantText(t, h, "roots", "roots/list is denied")
-	if a.other != 0 {
-		t.Error("the request was answered")
-	}
+	must.CheckEqual(t, a.other, 0)
 }
 
 // Each sampling request needs an approval of its own, also one that is equal to another of the same call.
@@ -257,9 +254,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	wantText(t, h, "many", "answered")
 	audit.want(t, "allowed many", "allowed , approved", "done , approved, ok", "allowed , approved",
 		"done , approved, ok", "allowed , approved", "done , approved, ok", "done many, ok")
-	if len(digests) != 3 {
-		t.Errorf("%d digests of 3 requests", len(digests))
-	}
+	must.CheckEqual(t, len(digests), 3)
 	approves, a.tokens = false, nil
 	wantText(t, h, "sample", "user rejected the request sampling/createMessage (code -1)")
 	audit.want(t, "allowed sample", "denied , declined, error, it was not approved", "done sample, ok")
@@ -314,9 +309,7 @@ func TestRequestsOfAServerAreLimited(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		wantText(t, h, "sample", "answered")
 		for _, tokens := range a.tokens {
-			if tokens != 10 {
-				t.Errorf("the model may use %d tokens, want 10", tokens)
-			}
+			must.CheckEqual(t, tokens, 10)
 		}
 		h.Close()
 	})
@@ -330,7 +323,5 @@ func TestNegativeLimitsOfAServerMeanNone(t *testing.T) {
 	for range 700 {
 		wantText(t, h, "sample", "answered")
 	}
-	if a.tokens[0] != 100_000 {
-		t.Errorf("the model may use %d tokens", a.tokens[0])
-	}
+	must.CheckEqual(t, a.tokens[0], 100_000)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -105,9 +106,8 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 		for _, method := range []string{mcp.MethodReadResource, mcp.MethodSubscribe, mcp.MethodComplete} {
 			d, err := rules.Decide(t.Context(), &host.Request{Method: method, Kind: "resource", Name: uri,
 				Arguments: json.RawMessage("{}"), Caller: new(auth.Info)})
-			if err != nil || d.Action != want {
-				t.Errorf("%s %s: %v %v, want %v", method, uri, d, err, want)
-			}
+			must.Do(t, err)
+			must.CheckEqual(t, d.Action, want, method, uri, d)
 		}
 	}
 	for _, c := range []struct {
@@ -208,24 +208,17 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 	audit := slog.NewJSONHandler(written, &slog.HandlerOptions{Level: slog.LevelError})
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Policy: always(host.Allow),
 		Audit: audit})
-	ada, err := principal.New("https://as.example", "ada", "editor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", "editor"))(t)
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada,
 		Claims: json.RawMessage(`{"sub":"ada","act":{"sub":"agent","act":{"sub":"desk"}},"jti":"c0ffee"}`)})
 	arguments := `{"text":"s3cret","list":[{"a":1}],"deep":{"a":{"b":{"c":true}}},"none":null,"n":1.5,"yes":true}`
-	if _, err := h.CallTool(ctx, "up", "write", json.RawMessage(arguments)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.CallTool(ctx, "up", "write", json.RawMessage(arguments)))(t)
 	if text := written.String(); strings.Contains(text, "s3cret") || strings.Contains(text, "c0ffee") {
 		t.Errorf("the records have values: %s", text)
 	}
 	var lines [2]map[string]any
 	for i, line := range slices.Collect(strings.Lines(written.String())) {
-		if err := json.Unmarshal([]byte(line), &lines[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &lines[i]))
 		delete(lines[i], "time")
 	}
 	want := map[string]any{
@@ -237,9 +230,7 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 			"deep": map[string]any{"a": map[string]any{"b": "object"}}, "none": "null", "n": "number",
 			"yes": "boolean"},
 	}
-	if diff := cmp.Diff(want, lines[0]); diff != "" {
-		t.Errorf("first record (- want, + got):\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, lines[0]), "")
 	// the schema of the tool has no such arguments
 	if lines[1]["msg"] != "done" || lines[1]["outcome"] != "tool error" ||
 		lines[1]["call"] != 1.0 || lines[1]["seconds"].(float64) <= 0 || lines[1]["bytes"].(float64) < 20 {
@@ -251,9 +242,7 @@ func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"),
 		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.handler()})
-	if _, err := h.CallTool(t.Context(), "up", "fail", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.CallTool(t.Context(), "up", "fail", nil))(t)
 	audit.want(t, "allowed fail", "done fail, tool error")
 	if _, err := h.CallTool(t.Context(), "up", "missing", nil); err == nil {
 		t.Error("a missing tool can be called")
@@ -280,9 +269,7 @@ func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
 		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: write})
 		_, err := h.CallTool(t.Context(), "up", "write", nil)
 		wantDenied(t, err, "cannot be recorded")
-		if up.calls.Load() != 0 {
-			t.Errorf("%s: the call reached the server", name)
-		}
+		must.CheckEqual(t, up.calls.Load(), 0, name)
 	}
 }
 
@@ -302,9 +289,7 @@ func TestShapeOfArgumentsIsBounded(t *testing.T) {
 		}
 		large[fmt.Sprint("name", i)] = inner
 	}
-	if _, err := h.CallTool(t.Context(), "up", "write", large); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.CallTool(t.Context(), "up", "write", large))(t)
 	if !json.Valid(shape) || len(shape) > 256*80 ||
 		strings.Count(string(shape), ":") != 256 {
 		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
@@ -354,9 +339,7 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	}
 	config := bare("a")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-	if err := h.SetServers([]host.ServerConfig{config, bare("b")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{config, bare("b")}))
 	if got := linked.Attribute(h, "a", "hello"); got == "hello" {
 		t.Error("the message is unchanged although there is another server")
 	}
@@ -377,9 +360,7 @@ func (d *denying) Hides(principal.Principal) func(*host.Request) bool { panic("u
 func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 	policy := new(denying)
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: policy})
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	ended := make(chan error, 1)
 	subscribed := make(chan struct{}, 10)
 	go func() {
@@ -435,14 +416,10 @@ func TestAdaptedDialerIsForOneServer(t *testing.T) {
 			d.Middleware = append(d.Middleware, record("of "+server))
 		},
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	defer h.Close()
 	for _, name := range []string{"b__who", "a__who"} {
-		if _, err := h.Call(t.Context(), name, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.Call(t.Context(), name, nil))(t)
 	}
 	if want := []string{"all", "of b", "all", "of a"}; !slices.Equal(seen, want) {
 		t.Errorf("%q, want %q", seen, want)
@@ -452,10 +429,7 @@ func TestAdaptedDialerIsForOneServer(t *testing.T) {
 // userContext returns the context of a request of a user.
 func userContext(t *testing.T, name string) context.Context {
 	t.Helper()
-	who, err := principal.New("https://as.example", name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://as.example", name, ""))(t)
 	return auth.NewContext(t.Context(), &auth.Info{Principal: who})
 }
 
@@ -479,10 +453,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	})
 	ada, bob := userContext(t, "ada"), userContext(t, "bob")
 	text := "begin " + strings.Repeat("x", 100)
-	result, err := h.CallTool(ada, "up", "write", note{text})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(h.CallTool(ada, "up", "write", note{text}))(t)
 	link, ok := result.Content[len(result.Content)-1].(*mcp.ResourceLink)
 	if !ok {
 		t.Fatalf("%+v", result.Content)
@@ -490,26 +461,20 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	audit.want(t, "allowed write, approved", "done write, approved, ok")
 	for _, action := range []host.Action{host.Ask, host.Allow} {
 		now.Store(int32(action))
-		read, err := h.ReadResource(ada, "up", link.URI)
-		if err != nil || read.Contents[0].Text != "wrote "+text {
-			t.Errorf("%s: %+v, %v", action, read, err)
-		}
+		read := must.Get(h.ReadResource(ada, "up", link.URI))(t)
+		must.CheckEqual(t, read.Contents[0].Text, "wrote "+text, action, read)
 		audit.want(t, "allowed "+link.URI, "done "+link.URI+", ok")
 	}
-	if asked.Load() != 1 {
-		t.Errorf("the user was asked %d times", asked.Load())
-	}
+	must.CheckEqual(t, asked.Load(), 1)
 	if _, err := h.ReadResource(bob, "up", link.URI); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("another principal: %v", err)
 	}
 	audit.want(t, "done "+link.URI+", error, other")
 	now.Store(int32(host.Deny))
-	_, err = h.ReadResource(ada, "up", link.URI)
+	_, err := h.ReadResource(ada, "up", link.URI)
 	wantDenied(t, err, "the policy does not allow it")
 	audit.want(t, "denied "+link.URI+", error, the policy does not allow it")
-	if up.calls.Load() != 1 {
-		t.Errorf("the server has received %d calls", up.calls.Load())
-	}
+	must.CheckEqual(t, up.calls.Load(), 1)
 }
 
 func TestLargeResultsOfToolsThatAreWithheldAreNotRead(t *testing.T) {
@@ -524,16 +489,13 @@ func TestLargeResultsOfToolsThatAreWithheldAreNotRead(t *testing.T) {
 		return nil
 	}})
 	ada := userContext(t, "ada")
-	result, err := h.CallTool(ada, "up", "write", json.RawMessage(`{"text":"0123456789"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(h.CallTool(ada, "up", "write", json.RawMessage(`{"text":"0123456789"}`)))(t)
 	uri := result.Content[len(result.Content)-1].(*mcp.ResourceLink).URI
 	if _, err := h.ReadResource(ada, "up", uri); err != nil {
 		t.Error(err)
 	}
 	rejects.Store(true)
 	h.ReviewAgain()
-	_, err = h.ReadResource(ada, "up", uri)
+	_, err := h.ReadResource(ada, "up", uri)
 	wantDenied(t, err, "its definition is not accepted")
 }

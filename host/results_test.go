@@ -13,16 +13,14 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
 
 func newResults(t *testing.T, keys ...[]byte) *results {
 	t.Helper()
-	r, err := (&Host{Keys: keys}).newResults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get((&Host{Keys: keys}).newResults())(t)
 	return r
 }
 
@@ -46,23 +44,17 @@ func TestStoredResultsAreBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newResults(t)
 				other, err := r.put(t.Context(), "s", "bob/", &storedResult{Contents: &mcp.ResourceContents{Text: "x"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				var uris []string
 				for range c.stored {
 					time.Sleep(time.Second)
 					uri, err := r.put(t.Context(), "s", "ada/",
 						&storedResult{Contents: &mcp.ResourceContents{Text: strings.Repeat("x", c.size)}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					uris = append(uris, uri)
 				}
 				for i, uri := range uris {
-					if got, want := r.has(t, "ada/", uri), i >= c.stored-c.kept; got != want {
-						t.Errorf("result %d of %d: %t", i, c.stored, got)
-					}
+					must.CheckEqual(t, r.has(t, "ada/", uri), i >= c.stored-c.kept, i, c.stored)
 				}
 				if !r.has(t, "bob/", other) || r.has(t, "ada/", other) || r.has(t, "bob/", uris[len(uris)-1]) {
 					t.Error("the results of principals are not apart")
@@ -75,14 +67,9 @@ func TestStoredResultsAreBounded(t *testing.T) {
 func TestStoredResultsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
-		r, err := (&Host{KV: memory, Keys: [][]byte{make([]byte, 32)}}).newResults()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&Host{KV: memory, Keys: [][]byte{make([]byte, 32)}}).newResults())(t)
 		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plain := &results{kv: memory}
 		if item, err := memory.Get(t.Context(), resultKey("ada/", "s",
 			strings.TrimPrefix(uri, link.ResultURI+"s/"))); err != nil ||
@@ -114,13 +101,8 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 		s := &supervisor{name: "s", host: h, config: ServerConfig{MaxResult: 10}, logger: h.logger()}
 		whole := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("0123456789äöü")},
 			ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
-		cut, err := s.limited(t.Context(), "tool", nil, whole)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := cut.Content[0].(*mcp.TextContent).Text; got != "0123456789" {
-			t.Errorf("the text begins with %q", got)
-		}
+		cut := must.Get(s.limited(t.Context(), "tool", nil, whole))(t)
+		must.CheckEqual(t, cut.Content[0].(*mcp.TextContent).Text, "0123456789")
 		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text,
 			"cannot be stored") != broken || (len(cut.Content) == 2) != broken {
 			t.Errorf("%s", text)
@@ -143,11 +125,8 @@ func (brokenKV) Get(context.Context, string) (store.Item, error) {
 // A caller receives the error, and must not learn where the store is. The log has it.
 func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	var log bytes.Buffer
-	r, err := (&Host{KV: brokenKV{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).newResults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = r.get(t.Context(), "s", "ada", link.ResultURI+"s/1")
+	r := must.Get((&Host{KV: brokenKV{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).newResults())(t)
+	_, err := r.get(t.Context(), "s", "ada", link.ResultURI+"s/1")
 	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
 		t.Errorf("%v; log: %s", err, log.String())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -75,9 +76,7 @@ func TestServerThatHasNeverBeenReadyIsRetriedForever(t *testing.T) {
 					Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: &unreachable{}}},
 					Logger:  slog.New(slog.DiscardHandler),
 				}
-				if err := h.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, h.Start())
 				defer h.Close()
 				begin := time.Now()
 				watched, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -116,9 +115,7 @@ func TestServerThatComesUpLateBecomesReadyWithoutACall(t *testing.T) {
 			})}},
 			Logger: slog.New(slog.DiscardHandler),
 		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Start())
 		defer h.Close()
 		watched, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -150,9 +147,7 @@ func TestCallsDuringTheBackoffDoNotDial(t *testing.T) {
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: network}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Start())
 		defer h.Close()
 		begin := time.Now()
 		synctest.Wait()
@@ -185,9 +180,7 @@ func TestServerThatRequiresLoginIsRetriedSoon(t *testing.T) {
 			Dialer:  client.Dialer{Auth: authorizer, HTTPClient: &http.Client{Transport: &unreachable{}}},
 			Logger:  slog.New(slog.DiscardHandler),
 		}
-		if err := h.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Start())
 		defer h.Close()
 		begin := time.Now()
 		time.Sleep(time.Hour)
@@ -247,12 +240,8 @@ func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
 			Logger: slog.New(slog.DiscardHandler)},
 		Logger: slog.New(slog.DiscardHandler),
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
+	must.Do(t, h.WaitReady(t.Context()))
 	return f, h
 }
 
@@ -313,9 +302,7 @@ func TestCallsDoNotWaitLongForAServerThatRemainsDown(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		f.interrupt(nil)
-		if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.CallTool(t.Context(), "flaky", "count", nil))(t)
 		time.Sleep(time.Minute)
 		f.interrupt(unreachableHost)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
@@ -392,9 +379,7 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 				t.Errorf("the server is back and %s: %v", s.State, s.Err)
 			}
 		}
-		if n := f.calls.Load(); n != 0 {
-			t.Errorf("%d calls", n)
-		}
+		must.CheckEqual(t, f.calls.Load(), 0)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -101,9 +102,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	if _, err := h.CallTool(t.Context(), "up", "unlisted", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("call of a tool that is not listed: %v", err)
 	}
-	if up.calls.Load() != 0 {
-		t.Error("a withheld tool was called")
-	}
+	must.CheckEqual(t, up.calls.Load(), 0)
 	audit.await(t, "withheld write", "withheld extra", "denied write, error, its definition is not accepted",
 		"denied extra, error, its definition is not accepted")
 
@@ -150,9 +149,7 @@ func TestPromptsResourcesAndInstructionsAreWithheld(t *testing.T) {
 	wantDenied(t, err, "withheld")
 	_, err = h.ReadResource(t.Context(), "up", "lib://a")
 	wantDenied(t, err, "withheld")
-	if up.calls.Load() != 0 {
-		t.Error("a withheld prompt was requested")
-	}
+	must.CheckEqual(t, up.calls.Load(), 0)
 }
 
 // What changes with the contents of a resource is no part of its definition, unless it could be for a model.
@@ -223,13 +220,9 @@ func TestServerReceivesConfiguredRoots(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{config}}
 	h.Dialer.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///home"}}, nil }
 	start(t, h)
-	result, err := h.CallTool(t.Context(), "rooted", "roots", nil)
-	if err != nil || len(result.Content) != 1 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if text := result.Content[0].(*mcp.TextContent).Text; text != "file:///work" {
-		t.Errorf("the server has received the roots %s", text)
-	}
+	result := must.Get(h.CallTool(t.Context(), "rooted", "roots", nil))(t)
+	must.Equal(t, len(result.Content), 1, result)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "file:///work")
 }
 
 // Review runs without a lock: while it blocks, and while it calls back, calls and lists go on, and the servers can
@@ -254,9 +247,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 					t.Error(err)
 				}
 				// the names that they had at first
-				if err := h.SetServers([]host.ServerConfig{config, h.Servers[1]}); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, h.SetServers([]host.ServerConfig{config, h.Servers[1]}))
 			})
 		}
 		return nil
@@ -271,12 +262,8 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	if _, err := h.CallTool(t.Context(), "up", "write", note{"x"}); err != nil {
 		t.Error(err)
 	}
-	if len(h.Tools()) != 4 {
-		t.Errorf("%d tools", len(h.Tools()))
-	}
-	if err := h.SetServers([]host.ServerConfig{renamed, h.Servers[1]}); err != nil {
-		t.Fatal(err)
-	}
+	must.CheckEqual(t, len(h.Tools()), 4)
+	must.Do(t, h.SetServers([]host.ServerConfig{renamed, h.Servers[1]}))
 	has := func(names ...string) func(host.ServerStatus) bool {
 		return func(s host.ServerStatus) bool {
 			var all []string
@@ -302,9 +289,7 @@ func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
 	var armed atomic.Bool
 	h = &host.Host{Servers: []host.ServerConfig{config}, Review: func(host.Definition) error {
 		if armed.CompareAndSwap(true, false) {
-			if err := h.SetServers([]host.ServerConfig{config}); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, h.SetServers([]host.ServerConfig{config}))
 		}
 		return nil
 	}}
@@ -315,9 +300,7 @@ func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
 	go func() { done <- h.SetServers([]host.ServerConfig{renamed}) }()
 	select {
 	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
+		must.Check(t, err)
 	case <-time.After(20 * time.Second):
 		t.Fatal("SetServers does not return")
 	}

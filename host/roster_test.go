@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -27,17 +28,12 @@ func TestSetServersChangesOnlyWhatDiffers(t *testing.T) {
 		inMemory(t, "removed")}})
 	before := make(map[string]identity)
 	for _, name := range []string{"kept", "changed", "removed"} {
-		id, err := who(t, h, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(who(t, h, name))(t)
 		before[name] = id
 	}
 	changed := inProcess("changed")
 	changed.Target.(*client.CommandTarget).Env = append(changed.Target.(*client.CommandTarget).Env, "OTHER=1")
-	if err := h.SetServers([]host.ServerConfig{inMemory(t, "added"), changed, inProcess("kept")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{inMemory(t, "added"), changed, inProcess("kept")}))
 	for name, same := range map[string]bool{"kept": true, "changed": false} {
 		if id, err := who(t, h, name); err != nil || (id == before[name]) != same {
 			t.Errorf("%s: %+v, %v; before %+v", name, id, err, before[name])
@@ -80,12 +76,8 @@ func TestCallsInFlightEndBeforeTheirServer(t *testing.T) {
 		result <- err
 	}()
 	<-began
-	if err := h.SetServers([]host.ServerConfig{configOf(t, newServer("other"), "one")}); err != nil {
-		t.Fatal(err)
-	}
-	if id, err := who(t, h, "one"); err != nil || id.Name != "other" {
-		t.Errorf("the next call reaches %q, %v", id.Name, err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{configOf(t, newServer("other"), "one")}))
+	must.CheckEqual(t, must.Get(who(t, h, "one"))(t).Name, "other")
 	close(release)
 	if err := <-result; err != nil {
 		t.Error(err)
@@ -94,9 +86,7 @@ func TestCallsInFlightEndBeforeTheirServer(t *testing.T) {
 
 func TestWatchYieldsServersThatWereRemoved(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "one"), inMemory(t, "two")}})
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	set := false
 	var got []string
 	for s := range h.Watch(t.Context()) {
@@ -106,9 +96,7 @@ func TestWatchYieldsServersThatWereRemoved(t *testing.T) {
 		got = append(got, fmt.Sprint(s.Name, " ", s.State))
 		if len(got) == 2 && !set {
 			set = true
-			if err := h.SetServers([]host.ServerConfig{inMemory(t, "two")}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.SetServers([]host.ServerConfig{inMemory(t, "two")}))
 		}
 		if len(got) == 4 {
 			break
@@ -134,18 +122,12 @@ func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
 	}()
 	<-updated // at the start
 	two, config := library()
-	if err := h.SetServers([]host.ServerConfig{config}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{config}))
 	<-updated
 	two.ResourceUpdated("lib://a")
 	<-updated
-	if err := h.SetServers(nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, host.ErrUnknown) {
-		t.Error(err)
-	}
+	must.Do(t, h.SetServers(nil))
+	must.CheckIs(t, <-ended, host.ErrUnknown)
 }
 
 func TestSetServersMayBeCalledWhileStartRuns(t *testing.T) {
@@ -176,12 +158,8 @@ func TestInvalidServersChangeNothing(t *testing.T) {
 		t.Error(err)
 	}
 	h.Close()
-	if err := h.SetServers(nil); !errors.Is(err, call.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
-	if err := new(host.Host).SetServers(nil); !errors.Is(err, call.ErrClosed) {
-		t.Errorf("before Start: %v", err)
-	}
+	must.CheckIs(t, h.SetServers(nil), call.ErrClosed)
+	must.CheckIs(t, new(host.Host).SetServers(nil), call.ErrClosed)
 }
 
 func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
@@ -189,9 +167,7 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 	old.Revision = mcp.V20250618
 	h := start(t, &host.Host{Servers: []host.ServerConfig{old, other}, Dialer: client.Dialer{Revision: mcp.V20251125}})
 	for name, want := range map[string]mcp.Revision{"old": mcp.V20250618, "other": mcp.V20251125} {
-		if s := await(t, h, name, isReady); s.Revision != want {
-			t.Errorf("%s uses %s, want %s", name, s.Revision, want)
-		}
+		must.CheckEqual(t, await(t, h, name, isReady).Revision, want, name)
 	}
 	old.Revision = "2025-06-17"
 	if err := configs.Check(&old); err == nil || !strings.Contains(err.Error(),
@@ -217,9 +193,7 @@ func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 			Logger: quiet},
 		Logger: quiet,
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	return h
 }
 
@@ -232,9 +206,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 				t.Helper()
 				time.Sleep(after)
 				synctest.Wait()
-				if got := h.Status()[0].State; got != state {
-					t.Errorf("%s: the server is %v, want %v", sharing, got, state)
-				}
+				must.CheckEqual(t, h.Status()[0].State, state, sharing)
 			}
 			call := func(tool string) {
 				t.Helper()
@@ -249,9 +221,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 				call("done")
 				want(59*time.Second, host.Ready)
 				want(2*time.Second, host.NotStarted)
-				if n := len(h.Tools()); n != 2 {
-					t.Errorf("%d tools are known", n)
-				}
+				must.CheckEqual(t, len(h.Tools()), 2)
 				want(time.Hour, host.NotStarted)
 			}
 			go call("sleep")
@@ -279,10 +249,7 @@ func TestProgramOfAnIdleServerEnds(t *testing.T) {
 	startReady(t, h)
 	seen := make(map[int]bool)
 	for range 3 {
-		id, err := who(t, h, "idle")
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(who(t, h, "idle"))(t)
 		seen[id.Pid] = true
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		for status := range h.Watch(ctx) {
@@ -295,9 +262,7 @@ func TestProgramOfAnIdleServerEnds(t *testing.T) {
 		}
 		cancel()
 	}
-	if len(seen) != 3 {
-		t.Errorf("processes %v, want three", seen)
-	}
+	must.CheckEqual(t, len(seen), 3, seen)
 }
 
 func TestNegativeIdleTimeIsRejected(t *testing.T) {
@@ -324,16 +289,12 @@ func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 			lazy.Lazy = true
 			h := &host.Host{Servers: []host.ServerConfig{lazy, inMemory(t, "eager")}}
 			startReady(t, h)
-			if _, err := who(t, h, "eager"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(who(t, h, "eager"))(t)
 			if s := h.Status()[0]; s.State != host.NotStarted || s.State.String() != "not started" ||
 				s.State.Usable() || len(h.Tools()) != 2 {
 				t.Errorf("the server is %v before it is needed", s.State)
 			}
-			if err := use(t.Context(), h); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, use(t.Context(), h))
 			if s := h.Status()[0]; s.State != host.Ready || len(h.Tools()) != 4 {
 				t.Errorf("the server is %v", s.State)
 			}
@@ -346,12 +307,8 @@ func TestLazyServerEndsWithoutAStart(t *testing.T) {
 	lazy.Lazy = true
 	h := &host.Host{Servers: []host.ServerConfig{lazy}}
 	startReady(t, h)
-	if err := h.SetServers(nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, h.SetServers(nil))
+	must.Check(t, h.Close())
 }
 
 // An audit log that is slow does not delay the end of the host.

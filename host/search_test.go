@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -80,9 +81,7 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 		"no_such_word":                   "",
 		strings.Repeat("x ", 70) + "crm": "", // beyond the limit for terms
 	} {
-		if got := namesOf(h.Search(t.Context(), query, 1)); got != best {
-			t.Errorf("%q: %s, want %s", query, got, best)
-		}
+		must.CheckEqual(t, namesOf(h.Search(t.Context(), query, 1)), best, query)
 	}
 	if got := namesOf(h.Search(t.Context(), "update salesforce record",
 		0)); got != "crm__updateRecord crm__upsertRecord" {
@@ -93,12 +92,8 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 func TestSearchIsBoundedAndStable(t *testing.T) {
 	h := office()
 	all := h.Search(t.Context(), " \t", 0)
-	if got, want := namesOf(all), namesOf(h.Tools()); got != want {
-		t.Errorf("an empty query: %s, want %s", got, want)
-	}
-	if got := h.Search(t.Context(), "", 2); namesOf(got) != namesOf(all[:2]) {
-		t.Errorf("two tools: %s", namesOf(got))
-	}
+	must.CheckEqual(t, namesOf(all), namesOf(h.Tools()))
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "", 2)), namesOf(all[:2]))
 	if got := h.Search(t.Context(), "a file", 1); len(got) != 1 {
 		t.Errorf("one tool: %s", namesOf(got))
 	}
@@ -107,14 +102,10 @@ func TestSearchIsBoundedAndStable(t *testing.T) {
 		same[i] = mcp.Tool{Name: fmt.Sprintf("tool%02d", i), Description: "the same words"}
 	}
 	h = hostOf(map[string][]mcp.Tool{"s": same}, "s")
-	if got := h.Search(t.Context(), "words", 0); namesOf(got) != namesOf(h.Tools()) {
-		t.Errorf("equal tools: %s", namesOf(got))
-	}
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "words", 0)), namesOf(h.Tools()))
 	all = h.Search(t.Context(), "", 0)
 	all[0].Name = "changed by the caller"
-	if h.Search(t.Context(), "", 1)[0].Name != "s__tool00" {
-		t.Error("the caller does not own the result")
-	}
+	must.CheckEqual(t, h.Search(t.Context(), "", 1)[0].Name, "s__tool00")
 }
 
 // The index and the version follow the lists of the servers.
@@ -134,9 +125,7 @@ func TestToolsVersionChangesWithTheTools(t *testing.T) {
 			versions[v] = true
 		}
 	}
-	if got := namesOf(h.Search(t.Context(), "document", 0)); got != "files__read_text_file" {
-		t.Errorf("found %s", got)
-	}
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "document", 0)), "files__read_text_file")
 	if got := h.Search(t.Context(), "delete", 0); len(got) != 0 {
 		t.Errorf("found a tool that was removed: %s", namesOf(got))
 	}

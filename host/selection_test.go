@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -92,9 +93,7 @@ func TestSelectionHidesAndRenames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t,
 				toolbox("a", "read_one", "read_all", "delete"), "a", c.selection)}})
-			if err := h.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.WaitReady(t.Context()))
 			for _, got := range [][]string{mergedNames(h), promptsOf(h)} {
 				if slices.Sort(got); !slices.Equal(got, c.want) {
 					t.Errorf("%q, want %q", got, c.want)
@@ -109,10 +108,8 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 		selected(t, toolbox("a", "read", "delete"), "a",
 			host.Selection{Hide: []string{"del*"}, Rename: map[string]string{"read": "get"}}),
 	}})
-	result, err := h.Call(t.Context(), "a__get", nil)
-	if err != nil || result.Content[0].(*mcp.TextContent).Text != "read of a" {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result := must.Get(h.Call(t.Context(), "a__get", nil))(t)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "read of a", result)
 	for _, name := range []string{"a__delete", "a__read"} {
 		if _, err := h.Call(t.Context(), name, nil); !errors.Is(err, host.ErrUnknown) {
 			t.Errorf("Call(%s): %v", name, err)
@@ -163,9 +160,7 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 			config := configOf(t, s, "a")
 			config.Tools = c.selection
 			h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-			if err := h.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.WaitReady(t.Context()))
 			var got []string
 			for _, tool := range h.Tools() {
 				got = append(got, tool.Definition.Name)
@@ -221,9 +216,8 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 	for name, want := range map[string]string{"gh__read": "read of long-name", "write": "write of bare",
 		"__": "__ of bare"} {
 		result, err := h.Call(t.Context(), name, nil) // waits for the servers that may have the name
-		if err != nil || result.Content[0].(*mcp.TextContent).Text != want {
-			t.Errorf("Call(%s): %+v, %v", name, result, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want, name, result)
 	}
 	if _, err := h.Call(t.Context(), "long-name__read", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("the name with the name of the server: %v", err)
@@ -240,9 +234,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 	a, b, c := prefixed(t, "a", "", "shared", "x", "c__y"), prefixed(t, "b", "", "shared", "z"),
 		configOf(t, toolbox("c", "y", "own"), "c")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{a, b, c}})
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	want := []string{"c__own", "x", "z"}
 	for _, got := range [][]string{mergedNames(h), promptsOf(h)} {
 		if slices.Sort(got); !slices.Equal(got, want) {
@@ -266,9 +258,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 	}
 
 	// The name is free when one server is left that claims it.
-	if err := h.SetServers([]host.ServerConfig{a, c}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{a, c}))
 	await(t, h, "a", func(s host.ServerStatus) bool { return len(s.Tools) == 2 })
 	if result, err := h.Call(t.Context(), "shared", nil); err != nil ||
 		result.Content[0].(*mcp.TextContent).Text != "shared of a" {
@@ -276,9 +266,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 	}
 	a.Tools.Rename = map[string]string{"c__y": "other"}
 	a.Prompts.Hide = []string{"c__y"}
-	if err := h.SetServers([]host.ServerConfig{a, c}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{a, c}))
 	if got, want := mergedNames(h), []string{"other", "shared", "x", "c__own", "c__y"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -290,18 +278,11 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 func TestSelectionChangesWithoutReconnect(t *testing.T) {
 	config := inProcess("one")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-	before, err := who(t, h, "one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(who(t, h, "one"))(t)
 	config.Tools = host.Selection{Hide: []string{"die"}, Rename: map[string]string{"who": "id"}}
-	if err := h.SetServers([]host.ServerConfig{config}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{config}))
 	if got := mergedNames(h); !slices.Equal(got, []string{"one__id"}) {
 		t.Errorf("%q", got)
 	}
-	if after, err := who(t, h, "one"); err != nil || after != before {
-		t.Errorf("%+v, %v; before %+v", after, err, before)
-	}
+	must.CheckEqual(t, must.Get(who(t, h, "one"))(t), before)
 }

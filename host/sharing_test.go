@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -72,13 +73,9 @@ func (s *sessionCounter) start(t *testing.T, r mcp.Revision, sharing host.Sharin
 // startReady starts a host and waits until its servers are ready.
 func startReady(t *testing.T, h *host.Host) {
 	t.Helper()
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 }
 
 func sessionOf(t *testing.T, h *host.Host, caller string) string {
@@ -109,20 +106,14 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 		s := newSessionCounter()
 		h := s.start(t, c.revision, c.sharing)
 		program, ada, bob := sessionOf(t, h, ""), sessionOf(t, h, "ada"), sessionOf(t, h, "bob")
-		if again := sessionOf(t, h, "ada"); again != ada {
-			t.Errorf("%v: the session of ada changes from %q to %q", c, ada, again)
-		}
+		must.CheckEqual(t, sessionOf(t, h, "ada"), ada, c)
 		distinct := program != ada && program != bob && ada != bob
 		if distinct != (c.want == host.PerCaller) || c.revision.Modern() != (program == "") {
 			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
 		}
-		if got := h.Status()[0].Sharing; got != c.want {
-			t.Errorf("%v: the status has %v, want %v", c, got, c.want)
-		}
+		must.CheckEqual(t, h.Status()[0].Sharing, c.want, c)
 		h.Close()
-		if s.begun.Load() != s.ended.Load() {
-			t.Errorf("%v: %d sessions begun, %d ended", c, s.begun.Load(), s.ended.Load())
-		}
+		must.CheckEqual(t, s.begun.Load(), s.ended.Load(), c)
 	}
 }
 
@@ -135,9 +126,7 @@ func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 		calls.Go(func() { sessionOf(t, h, fmt.Sprint("caller ", i%3)) })
 	}
 	calls.Wait()
-	if n := s.begun.Load() - before; n != 3 {
-		t.Errorf("%d sessions have begun for 3 callers", n)
-	}
+	must.CheckEqual(t, s.begun.Load()-before, 3)
 	// The server forgets the session of one caller.
 	expired := sessionOf(t, h, "caller 0")
 	s.expire.Store(&expired)
@@ -145,15 +134,11 @@ func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 	for range 30 {
 		calls.Go(func() { sessionOf(t, h, "caller 0") })
 		calls.Go(func() {
-			if got := sessionOf(t, h, "caller 1"); got != others {
-				t.Errorf("the session of another caller is replaced")
-			}
+			must.CheckEqual(t, sessionOf(t, h, "caller 1"), others)
 		})
 	}
 	calls.Wait()
-	if n := s.begun.Load() - before; n != 4 {
-		t.Errorf("%d sessions have begun after one has expired, want 4", n)
-	}
+	must.CheckEqual(t, s.begun.Load()-before, 4)
 }
 
 func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
@@ -165,15 +150,10 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 		pids := make(map[string]bool)
 		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"),
 			client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
-			result, err := h.CallTool(ctx, "s", "who", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(h.CallTool(ctx, "s", "who", nil))(t)
 			pids[string(result.StructuredContent)] = true
 		}
-		if len(pids) != want {
-			t.Errorf("%v: processes %v, want %d", sharing, pids, want)
-		}
+		must.CheckEqual(t, len(pids), want, sharing, pids)
 		h.Close()
 	}
 }
@@ -191,9 +171,7 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 		config := inProcess("s")
 		config.Sharing = c.sharing
 		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}}
-		if err := linked.Forward(h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, linked.Forward(h))
 		startReady(t, h)
 		pids := make(map[string]string)
 		for _, name := range []string{"ada", "bob", "", "", "ada"} {
@@ -208,10 +186,7 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 				Method: mcp.MethodCallTool, Revision: mcp.V20260728, Principal: who,
 				Peer: call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)},
 			})}
-			result, err := h.CallTool(rpc.NewContext(t.Context(), served), "s", "who", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(h.CallTool(rpc.NewContext(t.Context(), served), "s", "who", nil))(t)
 			pid := string(result.StructuredContent)
 			if before, ok := pids[name]; ok && before != pid {
 				t.Errorf("%v: the process of %q changes", c, name)
@@ -222,9 +197,7 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 		for _, pid := range pids {
 			distinct[pid] = true
 		}
-		if len(distinct) != c.want {
-			t.Errorf("%v: processes %v, want %d", c, pids, c.want)
-		}
+		must.CheckEqual(t, len(distinct), c.want, c, pids)
 		h.Close()
 	}
 }
@@ -267,23 +240,14 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 			CallerAuth: host.NewCallerAuth(func(principal.Principal) (noAuth, error) { return noAuth{}, nil })}},
 		Dialer: client.Dialer{Auth: operator{}},
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	defer h.Close()
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	mu.Lock()
 	clear(seen)
 	mu.Unlock()
-	ada, err := principal.New("https://as.example", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "up", "echo", nil); err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
+	must.Get(h.CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "up", "echo", nil))(t)
 	if _, err := h.CallTool(t.Context(), "up", "echo", nil); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
@@ -319,14 +283,8 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL("http://127.0.0.1:1/mcp"),
 		CallerAuth: host.NewCallerAuth(noCredentials)}}}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	defer h.Close()
-	if err := h.Subscribe(t.Context(), "up", "lib://one", func() {}); !errors.Is(err, link.ErrAnonymousCaller) {
-		t.Error(err)
-	}
-	if err := linked.PermitSubscription(h, t.Context(), "up", "lib://one"); !errors.Is(err, link.ErrAnonymousCaller) {
-		t.Error(err)
-	}
+	must.CheckIs(t, h.Subscribe(t.Context(), "up", "lib://one", func() {}), link.ErrAnonymousCaller)
+	must.CheckIs(t, linked.PermitSubscription(h, t.Context(), "up", "lib://one"), link.ErrAnonymousCaller)
 }

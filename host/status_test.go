@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -29,17 +30,13 @@ func TestStatusesAreOfOneMoment(t *testing.T) {
 	a, b := inMemory(t, "a"), inMemory(t, "b")
 	a.Prefix, b.Prefix = new(""), new("")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{a, b}})
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range 2000 {
 			b.Prefix = new([]string{"b", ""}[i%2])
-			if err := h.SetServers([]host.ServerConfig{a, b}); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, h.SetServers([]host.ServerConfig{a, b}))
 		}
 	}()
 	for {
@@ -108,9 +105,7 @@ func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
 	if _, err := who(t, h, "flaky"); err != nil {
 		t.Errorf("a call of a degraded server: %v", err)
 	}
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Errorf("WaitReady: %v", err)
-	}
+	must.Check(t, h.WaitReady(t.Context()))
 	broken.Store(false)
 	add("later")
 	if status := await(t, h, "flaky",
@@ -126,16 +121,12 @@ func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
 		inMemory(t, "fine"),
 		{Name: "missing", Target: client.Command("no-such-program-anywhere")},
 	}})
-	if err := h.WaitReady(t.Context(), "fine"); err != nil {
-		t.Errorf("the server that is ready: %v", err)
-	}
+	must.Check(t, h.WaitReady(t.Context(), "fine"))
 	if err := h.WaitReady(t.Context(), "missing", "fine"); err == nil ||
 		!strings.Contains(err.Error(), `"missing" is down`) {
 		t.Errorf("the server that is missing: %v", err)
 	}
-	if err := h.WaitReady(t.Context(), "fine", "unknown"); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("an unknown server: %v", err)
-	}
+	must.CheckIs(t, h.WaitReady(t.Context(), "fine", "unknown"), host.ErrUnknown)
 }
 
 func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
@@ -149,13 +140,9 @@ func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
 		})
 		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, slow, "slow")}})
 		_, err := h.Call(t.Context(), "slow__wait", nil, client.WithTimeout(time.Millisecond))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the call returns %v", err)
-		}
+		must.CheckIs(t, err, context.DeadlineExceeded)
 		<-cancelled // the server receives the cancellation
-		if status := h.Status()[0]; status.State != host.Ready {
-			t.Errorf("the server is %v after a call has taken too long", status.State)
-		}
+		must.CheckEqual(t, h.Status()[0].State, host.Ready)
 		h.Close()
 	})
 }
@@ -212,9 +199,7 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 			Dialer:  client.Dialer{HTTPClient: &http.Client{Transport: s}},
 		})
 		defer h.Close()
-		if err := h.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.WaitReady(t.Context()))
 		s.tool.Store(new("after"))
 		versions := map[uint64]bool{h.Status()[0].Version: true}
 		time.Sleep(150 * time.Second)
@@ -231,9 +216,7 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		if n := s.lists.Load(); n < 15 || n > 25 {
 			t.Errorf("%d requests in an hour, want one in three minutes", n)
 		}
-		if len(versions) != 2 {
-			t.Errorf("the status has changed with the same list: %v", versions)
-		}
+		must.CheckEqual(t, len(versions), 2, versions)
 		s.broken.Store(true)
 		time.Sleep(5 * time.Minute)
 		if status := h.Status()[0]; status.State != host.Degraded || len(status.Tools) != 1 {
@@ -297,9 +280,7 @@ func TestServerWithIncompleteListIsReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, &host.Host{Servers: []host.ServerConfig{scripted(t, "s", test.tools, test.prompts)}})
-			if err := h.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.WaitReady(t.Context()))
 			status := h.Status()[0]
 			if len(status.Tools) != 1 || status.Err != nil {
 				t.Errorf("status: %+v", status)

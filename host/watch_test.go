@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -139,12 +140,8 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 	timer := time.NewTimer(time.Until(down.Retry))
 	defer timer.Stop()
 	<-timer.C
-	if n := early.Load(); n != 0 {
-		t.Errorf("%d messages were sent to a server that is down", n)
-	}
-	if _, err := who(t, h, "mortal"); err != nil {
-		t.Fatal(err)
-	}
+	must.CheckEqual(t, early.Load(), 0)
+	must.Get(who(t, h, "mortal"))(t)
 	select {
 	case <-updated:
 	case <-time.After(10 * time.Second):
@@ -174,9 +171,7 @@ func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Subscribe(t.Context(), "unknown", "lib://a", func() {}); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("Subscribe to an unknown server: %v", err)
-	}
+	must.CheckIs(t, h.Subscribe(t.Context(), "unknown", "lib://a", func() {}), host.ErrUnknown)
 }
 
 func methodOf(message []byte) string {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -86,9 +87,7 @@ func getOf(session string) string {
 func (e *endpoint) abandon(request, want string) {
 	e.t.Helper()
 	conn := e.connect()
-	if _, err := fmt.Fprint(conn, request); err != nil {
-		e.t.Fatal(err)
-	}
+	must.Get(fmt.Fprint(conn, request))(e.t)
 	if want != "" {
 		readUntil(e.t, conn, want)
 	}
@@ -120,9 +119,7 @@ func (e *endpoint) abandonStream(bytes string, answered bool) {
 	go func() {
 		served <- e.server.ServeConn(context.Background(), transport.Stream(far, transport.StreamOptions{}))
 	}()
-	if _, err := fmt.Fprint(near, bytes); err != nil {
-		e.t.Fatal(err)
-	}
+	must.Get(fmt.Fprint(near, bytes))(e.t)
 	if answered {
 		readUntil(e.t, near, `{"jsonrpc":"2.0","id":0,"result"`)
 	}
@@ -137,9 +134,7 @@ func TestNoStreamOfABatchBeginsAfterADisconnect(t *testing.T) {
 		batch := f.open(0, "POST", "["+stepCall+"]", f.session("2025-03-26")...)
 		batch.leave()
 		f.progress(1, 1)
-		if got := batch.body(); got != "" {
-			t.Errorf("%q was written", got)
-		}
+		must.CheckEqual(t, batch.body(), "")
 		close(f.steps)
 		if !batch.ended() {
 			t.Error("the batch has not ended")
@@ -177,9 +172,7 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/",
 				listenRequest(`1`, `{"toolsListChanged":true}`),
 				listenHeader...))
-			if data := stream.Data(); data != acknowledged(`1`, `{"toolsListChanged":true}`) {
-				t.Fatal(data)
-			}
+			must.Equal(t, stream.Data(), acknowledged(`1`, `{"toolsListChanged":true}`))
 			return stream
 		}
 		e.do("POST", "/", pingBody)
@@ -190,16 +183,10 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		}
 		last := open()
 		e.server.RemoveTool("first")
-		if data := last.Data(); data != tagged(`1`, "tools/list_changed") {
-			t.Errorf("after a change: %s", data)
-		}
-		if err := e.server.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.CheckEqual(t, last.Data(), tagged(`1`, "tools/list_changed"))
+		must.Check(t, e.server.Shutdown(t.Context()))
 		for _, want := range append(ended(`1`), "") {
-			if data := last.Data(); data != want {
-				t.Errorf("got %s, want %s", data, want)
-			}
+			must.CheckEqual(t, last.Data(), want)
 		}
 		last.Close()
 		e.http.Client().CloseIdleConnections()
@@ -270,14 +257,9 @@ func TestAnAnsweredQuestionDoesNotKeepItsRequest(t *testing.T) {
 		Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return mcp.AcceptElicit(struct{}{})
 		}}
-	c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 	defer c.Close()
-	if got, err := client.CallTool[string](t.Context(), c, "ask", nil); err != nil || got != "done" {
-		t.Fatal(got, err)
-	}
+	must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "ask", nil))(t), "done")
 	endpoint.CloseClientConnections() // a connection keeps its latest request
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

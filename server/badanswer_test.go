@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -199,10 +200,8 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	}
 	mine, other := begin(), begin()
 	mine.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"roots"}}`)
-	question, err := jsonrpc.Parse([]byte(mine.Receive()), jsonrpc.Limits{})
-	if err != nil || question.Method != mcp.MethodListRoots {
-		t.Fatal(question.Method, err)
-	}
+	question := must.Get(jsonrpc.Parse([]byte(mine.Receive()), jsonrpc.Limits{}))(t)
+	must.Equal(t, question.Method, mcp.MethodListRoots)
 	forged := `{"roots":[{"uri":"file:///forged"}]}`
 	for _, l := range []*line{mine, other} {
 		for _, id := range []string{`1`, `"` + question.ID.String() + `"`, question.ID.String() + `0`, `-1`} {
@@ -211,15 +210,11 @@ func TestAnswersWithoutAQuestionAreIgnored(t *testing.T) {
 	}
 	other.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
 	other.Send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
-	if got := other.Receive(); got != `{"jsonrpc":"2.0","id":3,"result":{}}` {
-		t.Error(got)
-	}
+	must.CheckEqual(t, other.Receive(), `{"jsonrpc":"2.0","id":3,"result":{}}`)
 	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///mine"}]}}`, question.ID))
 	// the question is answered already
 	mine.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, question.ID, forged))
-	if got := mine.Receive(); !strings.Contains(got, "file:///mine") {
-		t.Error(got)
-	}
+	must.CheckContains(t, mine.Receive(), "file:///mine")
 }
 
 // Rule J15: a session can cancel only its own requests, over HTTP, too, where two sessions may belong
@@ -239,9 +234,7 @@ func TestASessionCannotCancelRequestsOfAnother(t *testing.T) {
 		if <-x.done; !strings.Contains(x.body(), "waited") {
 			t.Error(x.body())
 		}
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, s.Shutdown(t.Context()))
 	})
 }
 

@@ -2,9 +2,9 @@ package server_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -30,9 +30,7 @@ func TestEveryRegistrarHasEveryKindOfEntries(t *testing.T) {
 			"resource": func() { server.AddResource(to, mcp.Resource{URI: "x:b", Name: "a"}, text("a")) },
 			"template": func() { server.AddFS(to, "x:/d", root, server.FSOptions{}) },
 		} {
-			if got := panicOf(add); !strings.Contains(got, "already in use") {
-				t.Errorf("%T: a second %s: %q", to, name, got)
-			}
+			must.CheckContains(t, panicOf(add), "already in use", to, name)
 		}
 	}
 }

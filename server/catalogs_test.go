@@ -118,10 +118,7 @@ func dialed(t *testing.T, target client.Target, configure ...func(*client.Dialer
 	for _, f := range configure {
 		f(d)
 	}
-	c, err := d.Dial(ctx, target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(ctx, target))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -156,9 +153,7 @@ func wantChange(t *testing.T, learned <-chan client.Change, want client.Change) 
 	t.Helper()
 	select {
 	case got := <-learned:
-		if got != want {
-			t.Errorf("the client learns of %+v, want %+v", got, want)
-		}
+		must.CheckEqual(t, got, want)
 	case <-time.After(patience):
 		t.Fatalf("the client does not learn of %+v", want)
 	}
@@ -169,9 +164,7 @@ func has(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var names []string
 	add := func(name string, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, name)
 	}
 	for e, err := range c.Tools(t.Context(), client.WithRefresh()) {
@@ -228,12 +221,8 @@ func TestTenantsHaveTheirCatalogs(t *testing.T) {
 		addEntries(tenants["ada"], "refund")
 		addEntries(tenants["bob"], "prices report") // the server's own prices come first
 		ada, bob := dial("ada"), dial("bob")
-		if got := has(t, ada); got != strings.Repeat("prices refund ", 3)+"prices refund" {
-			t.Errorf("Ada has %s", got)
-		}
-		if got := has(t, bob); got != strings.Repeat("prices report ", 3)+"prices report" {
-			t.Errorf("Bob has %s", got)
-		}
+		must.CheckEqual(t, has(t, ada), strings.Repeat("prices refund ", 3)+"prices refund")
+		must.CheckEqual(t, has(t, bob), strings.Repeat("prices report ", 3)+"prices report")
 		for _, c := range []struct {
 			c       *client.Client
 			name    string
@@ -296,9 +285,7 @@ func TestSessionsHaveTheirCatalogs(t *testing.T) {
 				t.Errorf("first %s and %s", first, second)
 			}
 			learned := changesOf(t, one, client.WatchFilter{Tools: true})
-			if _, err := one.CallTool(t.Context(), "open", nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(one.CallTool(t.Context(), "open", nil))(t)
 			wantChange(t, learned, client.Change{Kind: client.ToolsChanged})
 			if first, second := has(t, one), has(t, other); first != "build open" || second != "open" {
 				t.Errorf("then %s and %s", first, second)
@@ -345,9 +332,7 @@ func (p *plugins) reload() {
 func TestPluginsOfADirectoryAreServed(t *testing.T) {
 	var p *plugins
 	write := func(file, content string) {
-		if err := os.WriteFile(filepath.Join(p.directory, file), []byte(content), 0o600); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, os.WriteFile(filepath.Join(p.directory, file), []byte(content), 0o600))
 	}
 	mcptest.Everywhere(t, func() *server.Server {
 		p = &plugins{server: quiet(), directory: t.TempDir()}
@@ -356,18 +341,14 @@ func TestPluginsOfADirectoryAreServed(t *testing.T) {
 		p.reload()
 		return p.server
 	}, func(t *testing.T, c *client.Client) {
-		if got := has(t, c); got != "format" {
-			t.Errorf("at first %s", got)
-		}
+		must.CheckEqual(t, has(t, c), "format")
 		learned := changesOf(t, c, client.WatchFilter{Tools: true})
 		write("a.json", `["format","lint"]`)
 		write("b.json", `["test"]`)
 		write("c.json", `["bro`)
 		p.reload()
 		wantChange(t, learned, client.Change{Kind: client.ToolsChanged})
-		if got := has(t, c); got != "format lint test" {
-			t.Errorf("then %s", got)
-		}
+		must.CheckEqual(t, has(t, c), "format lint test")
 		for _, name := range []string{"format", "lint", "test"} {
 			if _, err := c.CallTool(t.Context(), name, nil); err != nil {
 				t.Error(err)
@@ -394,9 +375,7 @@ func TestChangesOfCatalogsReachTheirCallersAtEveryReplica(t *testing.T) {
 				return nil, nil
 			}
 			addEntries(&r.hers, "a")
-			if err := r.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Check())
 			defer r.Shutdown(t.Context())
 			replicas = append(replicas, r)
 		}
@@ -416,21 +395,13 @@ func TestChangesOfCatalogsReachTheirCallersAtEveryReplica(t *testing.T) {
 		}
 		hers, his := streams[0], streams[1]
 		server.AddTool(&second.hers, newTool("b"), nothing)
-		if got := hers.Receive(); !strings.Contains(got, "tools/list_changed") {
-			t.Error(got)
-		}
+		must.CheckContains(t, hers.Receive(), "tools/list_changed")
 		second.hers.ResourceUpdated("x:a")
-		if got := hers.Receive(); !strings.Contains(got, "resources/updated") {
-			t.Error(got)
-		}
+		must.CheckContains(t, hers.Receive(), "resources/updated")
 		second.CatalogsChanged(person(t, "ada"))
-		if got := hers.Receive(); !strings.Contains(got, "tools/list_changed") {
-			t.Error(got)
-		}
+		must.CheckContains(t, hers.Receive(), "tools/list_changed")
 		second.ResourceUpdated("x:a") // for every caller
-		if got := his.Receive(); !strings.Contains(got, "resources/updated") {
-			t.Errorf("Bob learns of %s", got)
-		}
+		must.CheckContains(t, his.Receive(), "resources/updated")
 	})
 }
 
@@ -495,9 +466,7 @@ func TestResourcesOfCatalogsAreSubscribedTo(t *testing.T) {
 	}
 	d.expect(t, "+x:open")
 	extra.ResourceUpdated("x:open")
-	if got := l.Receive(); !strings.Contains(got, "resources/updated") {
-		t.Error(got)
-	}
+	must.CheckContains(t, l.Receive(), "resources/updated")
 	l.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-x:open")
 }
@@ -512,10 +481,7 @@ func TestToolsOfCatalogsRunAsTasks(t *testing.T) {
 		server.AsTask(server.TaskOptions{}))
 	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&extra}, nil }
 	c := mcptest.Dial(t, s)
-	task, err := c.StartTool(t.Context(), "job", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(c.StartTool(t.Context(), "job", nil))(t)
 	if result, err := task.Wait(t.Context()); err != nil ||
 		fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("done")) {
 		t.Errorf("%+v, %v", result, err)
@@ -569,13 +535,9 @@ func TestUpdatesForOneCallerReachThatCaller(t *testing.T) {
 	d.expect(t, "+note://secret")
 	linked.ResourceUpdated(s, ada, "note://secret")
 	linked.ResourceUpdated(s, bob, "note://other")
-	if got := adas.Receive(); !strings.Contains(got, "resources/updated") {
-		t.Error(got)
-	}
+	must.CheckContains(t, adas.Receive(), "resources/updated")
 	s.CatalogsChanged(ada)
-	if got := adas.Receive(); !strings.Contains(got, "tools/list_changed") {
-		t.Error(got)
-	}
+	must.CheckContains(t, adas.Receive(), "tools/list_changed")
 	s.CatalogsChanged(bob)
 	if got := bobs.Receive(); !strings.Contains(got, "tools/list_changed") { // and nothing before it
 		t.Error(got)

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/internal/wiretest"
@@ -121,9 +122,7 @@ func TestTwoListensOnOneConnectionAreSeparate(t *testing.T) {
 	w.Send(cancelled(`"a"`))
 	// Messages are served in order: the response to this one means that the one before is served.
 	w.Send(`{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{` + wiretest.Meta + `}}`)
-	if m := w.Receive(); !strings.Contains(m, `"id":3`) {
-		t.Fatalf("after the cancellation: %s", m)
-	}
+	must.Contains(t, w.Receive(), `"id":3`)
 	server.AddTool(s, newTool("first"), nothing)
 	s.ResourceUpdated("note://a")
 	w.Expect(updated(`"b"`, "note://a"))
@@ -158,17 +157,13 @@ func TestInvalidFiltersAreRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := connect(t, changeable())
 			w.Send(listenRequest(`1`, filter))
-			if m := w.Receive(); !strings.Contains(m, `"code":-32602`) {
-				t.Errorf("answered %.300s", m)
-			}
+			must.CheckContains(t, w.Receive(), `"code":-32602`)
 		})
 	}
 	t.Run("1,024 URIs are not too many", func(t *testing.T) {
 		w := connect(t, changeable())
 		w.Send(listenRequest(`1`, `{"resourceSubscriptions":`+quoted(uris[:1024])+`}`))
-		if m := w.Receive(); !strings.Contains(m, "acknowledged") {
-			t.Errorf("answered %.300s", m)
-		}
+		must.CheckContains(t, w.Receive(), "acknowledged")
 	})
 }
 
@@ -182,13 +177,9 @@ func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 		w.Expect(acknowledged(fmt.Sprint(i), `{"toolsListChanged":true}`))
 	}
 	w.Send(listenRequest(`64`, `{"toolsListChanged":true}`))
-	if m := w.Receive(); !strings.Contains(m, `"id":64,"error":{"code":-32603,"message":"too many subscriptions`) {
-		t.Fatalf("the 65th subscription: %s", m)
-	}
+	must.Contains(t, w.Receive(), `"id":64,"error":{"code":-32603,"message":"too many subscriptions`)
 	w.Send(`{"jsonrpc":"2.0","id":"call","method":"tools/call","params":{` + wiretest.Meta + `,"name":"first"}}`)
-	if m := w.Receive(); !strings.Contains(m, `"id":"call","result"`) {
-		t.Fatalf("a call in addition to 64 subscriptions: %s", m)
-	}
+	must.Contains(t, w.Receive(), `"id":"call","result"`)
 	w.Send(cancelled(`7`), listenRequest(`65`, `{"toolsListChanged":true}`))
 	w.Expect(acknowledged(`65`, `{"toolsListChanged":true}`))
 }
@@ -259,9 +250,7 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 				w.Expect(want...)
 				for _, m := range want {
 					method := map[bool]string{true: "resources/subscribe", false: ""}[strings.Contains(m, `"result"`)]
-					if err := spec.ValidateMessage(r, []byte(m), method); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, spec.ValidateMessage(r, []byte(m), method))
 				}
 			}
 			w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,`+
@@ -288,9 +277,7 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 			s.RemoveResource("note://a")
 			expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
 			w.Send(`{"jsonrpc":"2.0","id":5,"method":"resources/subscribe","params":{"uri":1}}`)
-			if m := w.Receive(); !strings.Contains(m, `"code":-32602`) {
-				t.Errorf("a URI that is none: %s", m)
-			}
+			must.CheckContains(t, w.Receive(), `"code":-32602`)
 		})
 	}
 }
@@ -353,17 +340,11 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	<-waiting
 	s.RemoveTool("first")
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
-	if got := older.Data(); got != changed {
-		t.Fatalf("the standalone stream has %s", got)
-	}
+	must.Equal(t, older.Data(), changed)
 	newer := get()
-	if got := older.Data(); got != "" {
-		t.Errorf("the older stream goes on with %s", got)
-	}
+	must.CheckEqual(t, older.Data(), "")
 	server.AddTool(s, newTool("first"), nothing)
-	if got := newer.Data(); got != changed {
-		t.Fatalf("the newer stream has %s", got)
-	}
+	must.Equal(t, newer.Data(), changed)
 	close(goOn)
 	for events := <-called; ; {
 		m := events.Data()
@@ -384,9 +365,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 		`"params":{"uri":"note://a"}}` {
 		t.Errorf("the last stream has %s", got)
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 }
 
 // unreliableBus fails while it is down.
@@ -534,9 +513,7 @@ func TestAServerThatServesReceivesTheAnnouncementsOfOthers(t *testing.T) {
 		first.Store, second.Store = bus, bus
 		defer first.Shutdown(t.Context())
 		defer second.Shutdown(t.Context())
-		if err := first.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Check())
 		w := connect(t, second)
 		w.Send(listenRequest(`1`, listenToAll))
 		w.Expect(acknowledged(`1`, listenToAll))

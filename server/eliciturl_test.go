@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -278,13 +279,9 @@ func TestCallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 						}
 					}
 				})
-				text, err := client.CallTool[string](t.Context(), c, "buy", nil)
-				if err != nil || text != "bought" {
-					t.Errorf("%q, %v", text, err)
-				}
-				if want := map[bool]int32{true: 0, false: 1}[r.Modern()]; rejected.Load() != want {
-					t.Errorf("%d calls were rejected with -32042, want %d", rejected.Load(), want)
-				}
+				text := must.Get(client.CallTool[string](t.Context(), c, "buy", nil))(t)
+				must.CheckEqual(t, text, "bought")
+				must.CheckEqual(t, rejected.Load(), map[bool]int32{true: 0, false: 1}[r.Modern()])
 			})
 		})
 	}
@@ -539,9 +536,7 @@ func TestParkedCallMayRequireAURL(t *testing.T) {
 		for range 10 {
 			r := p.must(mcp.MethodCallTool, `"name":"pay","inputResponses":`+responses+state)
 			if strings.Contains(string(r), "paid by Ada") {
-				if runs.Load() != 3 {
-					t.Errorf("%d runs", runs.Load())
-				}
+				must.CheckEqual(t, runs.Load(), 3)
 				return
 			}
 			var required struct {

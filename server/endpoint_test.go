@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -156,19 +157,13 @@ func (e *endpoint) do(method, path, body string, header ...string) answer {
 // answer sends a request and reads the response.
 func (e *endpoint) answer(req *http.Request) answer {
 	e.t.Helper()
-	resp, err := e.http.Client().Do(req)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	resp := must.Get(e.http.Client().Do(req))(e.t)
 	return answer{resp.StatusCode, resp.Header, wiretest.Text(e.t, resp), resp.Close}
 }
 
 func (e *endpoint) open(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	e.t.Helper()
-	resp, err := e.http.Client().Do(wiretest.NewRequest(ctx, method, e.http.URL+path, body, header...))
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	resp := must.Get(e.http.Client().Do(wiretest.NewRequest(ctx, method, e.http.URL+path, body, header...)))(e.t)
 	return resp
 }
 
@@ -219,9 +214,7 @@ func (e *endpoint) pair(path string) *pair {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	p := &pair{Events: wiretest.Stream(e.t, e.open(ctx, "GET", path, "", "Accept", "text/event-stream")), close: cancel}
 	first, _ := p.Next()
-	if first.Name != "endpoint" {
-		e.t.Fatalf("the stream begins with %+v", first)
-	}
+	must.Equal(e.t, first.Name, "endpoint", first)
 	p.endpoint = first.Data
 	return p
 }
@@ -271,10 +264,7 @@ func eventually(t *testing.T, happened func() bool) {
 // connect opens a raw connection to the server, for requests that no HTTP client would send.
 func (e *endpoint) connect() *net.TCPConn {
 	e.t.Helper()
-	conn, err := net.Dial("tcp", e.http.Listener.Addr().String())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", e.http.Listener.Addr().String()))(e.t)
 	e.t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(wiretest.Patience))
 	return conn.(*net.TCPConn)
@@ -305,9 +295,7 @@ func (e *endpoint) callOf(ctx context.Context, era string) (*wiretest.Events, wa
 		e.do("POST", p.endpoint, progressCall)
 		stream = p.Events
 	}
-	if data := stream.Data(); !strings.Contains(data, "notifications/progress") {
-		e.t.Fatalf("%s", data)
-	}
+	must.Contains(e.t, stream.Data(), "notifications/progress")
 	return stream, <-e.waiting
 }
 

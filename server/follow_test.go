@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -73,9 +73,7 @@ func following(t *testing.T, c *client.Client, uris ...string) (stop func()) {
 		defer close(ended)
 		first := true
 		for _, err := range c.Watch(ctx, client.WatchFilter{URIs: uris}) {
-			if err != nil {
-				t.Error(err)
-			}
+			must.Check(t, err)
 			if first {
 				close(began)
 				first = false
@@ -141,9 +139,7 @@ func TestAShutdownEndsFollowers(t *testing.T) {
 		}
 	}()
 	d.expect(t, "+note://a")
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Shutdown(t.Context()))
 	d.expect(t, "-note://a") // it was written before Shutdown returned
 }
 
@@ -164,13 +160,9 @@ func TestAShutdownDoesNotWaitForeverForFollowers(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("shutdown: %v", err)
-	}
+	must.CheckIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
 	close(release)
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 }
 
 func TestAPanicInAFollowerIsContained(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -73,9 +74,7 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 			if a := second.do(http.MethodPost, "/", answer, session...); a.status != http.StatusAccepted {
 				t.Errorf("the answer: %s", a)
 			}
-			if data := stream.Data(); !strings.Contains(data, fmt.Sprintf(`"text":"%d characters"`, length)) {
-				t.Errorf("the response: %.200s", data)
-			}
+			must.CheckContains(t, stream.Data(), fmt.Sprintf(`"text":"%d characters"`, length))
 			<-ended
 
 			stream, _ = beginAsk(t, first, session, "ask", 2, mcp.MethodElicit)
@@ -112,9 +111,7 @@ func TestAnswersOfClientsThatDisconnectReachTheReplicaOfTheirCall(t *testing.T) 
 		if w.Code != http.StatusAccepted {
 			t.Fatalf("status %d %s", w.Code, w.Body)
 		}
-		if data := stream.Data(); !strings.Contains(data, `"text":"1 roots"`) {
-			t.Errorf("the response: %.200s", data)
-		}
+		must.CheckContains(t, stream.Data(), `"text":"1 roots"`)
 		<-ended
 		stream.Close()
 	}
@@ -136,9 +133,7 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 		if a := second.do(http.MethodPost, "/", answer, session...); a.status != want.status || a.body != want.body {
 			t.Errorf("the answer with %q: %s", request, a)
 		}
-		if data := stream.Data(); !strings.Contains(data, `"text":"1 roots"`) {
-			t.Errorf("the response: %s", data)
-		}
+		must.CheckContains(t, stream.Data(), `"text":"1 roots"`)
 		<-ended
 
 		stream, _ = beginAsk(t, first, session, "roots", 2, mcp.MethodListRoots)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -29,21 +29,15 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 				rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
 				return result, nil
 			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			w := connect(t, s)
 			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)
-			if got := w.Receive(); !strings.Contains(got, members) {
-				t.Errorf("without a task: %s", got)
-			}
+			must.CheckContains(t, w.Receive(), members)
 			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t",` + withTasks + `}}`)
 			id := member(t, w.Receive(), "taskId")
 			synctest.Wait()
 			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-			if got := w.Receive(); !strings.Contains(got, `"result":{"resultType":"complete",`+members+`}`) {
-				t.Errorf("in a task: %s", got)
-			}
+			must.CheckContains(t, w.Receive(), `"result":{"resultType":"complete",`+members+`}`)
 		})
 	}
 }

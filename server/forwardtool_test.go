@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -24,9 +25,7 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	if err := s.RegisterTool(tool, handler); err == nil {
 		t.Error("RegisterTool accepts an invalid schema")
 	}
-	if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler))
 	c := mcptest.Dial(t, s)
 	for listed, err := range c.Tools(t.Context()) {
 		if err != nil || string(listed.InputSchema) != string(invalid) ||
@@ -61,16 +60,12 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 		map[string]string) (*mcp.Completion, error) {
 		return returned, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := mcptest.Dial(t, s)
 	complete := func() *mcp.Completion {
 		t.Helper()
 		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref, Argument: mcp.CompleteArgument{Name: "A"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return got
 	}
 	if got := complete(); len(got.Values) != mcp.MaxCompletionValues || *got.Total != total || !got.HasMore ||
@@ -111,9 +106,7 @@ func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := mcptest.Dial(t, s)
 	for arguments, want := range map[string]bool{
 		`{"query":"x","after":null}`: true, `{"after":null,"query":"x","other":null}`: true,

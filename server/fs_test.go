@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -27,17 +28,10 @@ func tree(t testing.TB, files map[string]string) (dir string, root *os.Root) {
 	dir = t.TempDir()
 	for name, data := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.Do(t, os.WriteFile(file, []byte(data), 0o600))
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root = must.Get(os.OpenRoot(dir))(t)
 	t.Cleanup(func() { _ = root.Close() })
 	return dir, root
 }
@@ -46,13 +40,8 @@ func tree(t testing.TB, files map[string]string) (dir string, root *os.Root) {
 func served(t *testing.T, c *client.Client, prefix string) (names []string) {
 	t.Helper()
 	for r, err := range c.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, err := url.PathUnescape(strings.TrimPrefix(r.URI, prefix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		name := must.Get(url.PathUnescape(strings.TrimPrefix(r.URI, prefix)))(t)
 		names = append(names, name)
 	}
 	return names
@@ -73,14 +62,9 @@ func trap(t testing.TB) (outer string, s *server.Server) {
 		"up": "..", "winding.txt": "sub/../../secret.txt",
 		"chain.txt": "chain2.txt", "chain2.txt": "relative.txt", "loop": "loop", "fine.txt": "sub/ok.txt",
 	} {
-		if err := os.Symlink(target, filepath.Join(inside, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(inside, name)))
 	}
-	root, err := os.OpenRoot(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.OpenRoot(inside))(t)
 	t.Cleanup(func() { root.Close() })
 	s = quiet()
 	s.Limits.CallsPerSecond = -1
@@ -94,9 +78,7 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 	c := mcptest.Dial(t, s)
 
 	for _, path := range []string{"ok.txt", "sub/ok.txt", "%6fk.txt", "sub%2Fok.txt", "sub%2fok%2etxt", "fine.txt"} {
-		if got := textAt(t, c, "file:///d/"+path); got != "ok" {
-			t.Errorf("%s: %s", path, got)
-		}
+		must.CheckEqual(t, textAt(t, c, "file:///d/"+path), "ok", path)
 	}
 
 	dots := []string{"..", "%2e%2e", "%2E%2E", ".%2e", "%2e.", "..%00", "...", ". .", "..;", "%252e%252e",
@@ -129,9 +111,7 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 	for _, path := range paths {
 		uri := "file:///d/" + path
 		result, err := c.ReadResource(t.Context(), uri)
-		if !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%q: %+v, %v", path, result, err)
-		}
+		must.CheckIs(t, err, call.ErrResourceNotFound, path, result)
 		if strings.Contains(fmt.Sprint(result, err), secretText) {
 			t.Errorf("%q leads out", path)
 		}
@@ -214,23 +194,14 @@ func TestATooLargeFileIsRejected(t *testing.T) {
 	if got := textAt(t, c, "file:///d/fits"); len(got) != 10 {
 		t.Error(got)
 	}
-	if got := textAt(t, c, "file:///d/large"); !strings.Contains(got, "the file has 11 bytes, the limit is 10") {
-		t.Error(got)
-	}
+	must.CheckContains(t, textAt(t, c, "file:///d/large"), "the file has 11 bytes, the limit is 10")
 	// A file of unknown size.
 	if runtime.GOOS == "linux" {
-		if err := os.Symlink("/proc/self/status", filepath.Join(dir, "status")); err != nil {
-			t.Fatal(err)
-		}
-		proc, err := os.OpenRoot("/proc/self")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("/proc/self/status", filepath.Join(dir, "status")))
+		proc := must.Get(os.OpenRoot("/proc/self"))(t)
 		defer proc.Close()
 		server.AddFS(s, "proc:///", proc, server.FSOptions{MaxFile: 10, Unlisted: true})
-		if got := textAt(t, c, "proc:///status"); !strings.Contains(got, "the file has 11 bytes") {
-			t.Error(got)
-		}
+		must.CheckContains(t, textAt(t, c, "proc:///status"), "the file has 11 bytes")
 	}
 }
 
@@ -256,9 +227,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	var got []string
 	for r, err := range c.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, r.URI)
 		if _, err := c.ReadResource(t.Context(), r.URI); err != nil {
 			t.Errorf("%s is listed: %v", r.URI, err)
@@ -267,9 +236,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 		t.Errorf("not in order, or twice:\n%s", strings.Join(got, "\n"))
 	}
-	if want := len(files) + 2 + 3; len(got) != want {
-		t.Errorf("%d resources are listed, want %d", len(got), want)
-	}
+	must.CheckEqual(t, len(got), len(files)+2+3)
 }
 
 // A page reads a bounded number of directories, and the next page continues there.
@@ -277,13 +244,9 @@ func TestATreeOfManyDirectoriesIsListedCompletely(t *testing.T) {
 	dir, root := tree(t, map[string]string{"a": "", "z": ""})
 	for i := range 1_050 {
 		directory := filepath.Join(dir, fmt.Sprintf("d%04d", i))
-		if err := os.Mkdir(directory, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(directory, 0o700))
 		if i%100 == 0 { // most are empty, so that a page lists few files
-			if err := os.WriteFile(filepath.Join(directory, "f"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(directory, "f"), nil, 0o600))
 		}
 	}
 	s := quiet()
@@ -309,9 +272,7 @@ func TestHiddenAndUnlistedFiles(t *testing.T) {
 		t.Errorf("listed: %q, want %q", got, want)
 	}
 	for _, uri := range []string{"hidden:///.env", "hidden:///.d/b", "unlisted:///a"} {
-		if got := textAt(t, c, uri); got != "shown" {
-			t.Errorf("%s: %s", uri, got)
-		}
+		must.CheckEqual(t, textAt(t, c, uri), "shown", uri)
 	}
 	var names []string
 	for template := range c.ResourceTemplates(t.Context()) {
@@ -333,15 +294,9 @@ func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)
-	if got := textAt(t, c, "file:///d/a"); got != "one" {
-		t.Error(got)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "a")); err != nil {
-		t.Fatal(err)
-	}
+	must.CheckEqual(t, textAt(t, c, "file:///d/a"), "one")
+	must.Do(t, os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600))
+	must.Do(t, os.Remove(filepath.Join(dir, "a")))
 	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("listed: %q", got)
 	}
@@ -374,9 +329,7 @@ func TestUnreadableFilesAreNotFound(t *testing.T) {
 	}
 	dir, root := tree(t, map[string]string{"closed": "secret", "shut/a": "secret", "open": "open"})
 	for _, name := range []string{"closed", "shut"} {
-		if err := os.Chmod(filepath.Join(dir, name), fs.FileMode(0)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(filepath.Join(dir, name), fs.FileMode(0)))
 		t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, name), 0o700) })
 	}
 	s := quiet()
@@ -405,9 +358,7 @@ func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	listed := make(map[string]bool)
 	for r, err := range c.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		listed[r.URI] = true
 	}
 	for _, name := range names {
@@ -418,9 +369,7 @@ func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", ".git/config", "sub/.x", `a\b`, "a/", "a//b",
 		"c:a"} {
-		if uri := d.URI(name); uri != "" {
-			t.Errorf("%q has the URI %s", name, uri)
-		}
+		must.CheckEqual(t, d.URI(name), "", name)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
@@ -20,9 +21,7 @@ import (
 // other end is open.
 func TestPipesAreNotRead(t *testing.T) {
 	dir, root := tree(t, map[string]string{"file": "text"})
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/internal/wiretest"
@@ -262,9 +263,7 @@ func FuzzBatch(f *testing.F) {
 			}
 		}
 		l.Send(`{"jsonrpc":"2.0","id":"after","method":"ping"}`)
-		if response := l.Receive(); response != `{"jsonrpc":"2.0","id":"after","result":{}}` {
-			t.Fatalf("%s is answered with %s", batch, response)
-		}
+		must.Equal(t, l.Receive(), `{"jsonrpc":"2.0","id":"after","result":{}}`, batch)
 	})
 }
 
@@ -272,9 +271,10 @@ func FuzzBatch(f *testing.F) {
 func checkResponses(t *testing.T, batch, response string, want map[jsonrpc.ID]int, total int) {
 	t.Helper()
 	parts, err := jsonrpc.SplitBatch([]byte(response), jsonrpc.Limits{})
-	if err != nil || len(parts) != total {
-		t.Fatalf("%s has %d requests and is answered with %s, %v", batch, total, response, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	must.Equal(t, len(parts), total, batch, response)
 	for _, part := range parts {
 		m, err := jsonrpc.Parse(part, jsonrpc.Limits{})
 		if want[m.ID]--; err != nil || m.Kind != jsonrpc.Response || want[m.ID] < 0 {
@@ -378,9 +378,10 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 		l.Send(string(raw))
 		response := l.Receive()
 		m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{})
-		if err != nil || m.Kind != jsonrpc.Response {
-			t.Fatalf("%s is answered with %s: %v", raw, response, err)
+		if err != nil {
+			t.Fatal(err)
 		}
+		must.Equal(t, m.Kind, jsonrpc.Response, raw, response)
 		invalid := spec.ValidateMessage(r, raw, "")
 		rejected := m.Err != nil
 		if rejected == (invalid != nil) || decodeExceptions(r, method, path, value, rejected) {
@@ -512,9 +513,7 @@ func FuzzFilePath(f *testing.F) {
 			if err := json.Unmarshal(raw, &read); err != nil || len(read.Contents) != 1 {
 				t.Fatalf("%q: %s, %v", path, raw, err)
 			}
-			if text := read.Contents[0].Text; text != "ok" {
-				t.Fatalf("%q leads to %s", path, raw)
-			}
+			must.Equal(t, read.Contents[0].Text, "ok", path, raw)
 		}
 		raw, rejected = l.ask(mcp.MethodComplete,
 			`"ref":{"type":"ref/resource","uri":"file:///d/{+path}"},"argument":{"name":"path","value":`+quoted(path)+

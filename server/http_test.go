@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -182,9 +183,7 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	}
 	counting := wiretest.Stream(t, e.open(t.Context(), "POST", "/", "["+countCall+"]", session...))
 	for range 3 {
-		if data := counting.Data(); !strings.Contains(data, "notifications/progress") {
-			t.Errorf("%s", data)
-		}
+		must.CheckContains(t, counting.Data(), "notifications/progress")
 	}
 	if data := counting.Data(); !strings.HasPrefix(data, `[{"jsonrpc":"2.0","id":1,"result"`) {
 		t.Errorf("%s", data)
@@ -302,9 +301,7 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 				t.Fatalf("%s: %.200s", era, data)
 			}
 		}
-		if data := stream.Data(); !strings.Contains(data, `"id":1,"result"`) {
-			t.Errorf("%s: %s", era, data)
-		}
+		must.CheckContains(t, stream.Data(), `"id":1,"result"`, era)
 		stream.Ends(t)
 	}
 }
@@ -346,19 +343,13 @@ func TestMessagesOfAnotherKindThanTheirNameRunNoHandler(t *testing.T) {
 	}
 	onEverySurface(t, func() *server.Server { return counting(&runs) }, func(t *testing.T, s surface) {
 		for i, name := range requests {
-			if response := s.ask(i+1, name, ""); !strings.Contains(response, `"code":-32601`) {
-				t.Errorf("%s: %s", name, response)
-			}
+			must.CheckContains(t, s.ask(i+1, name, ""), `"code":-32601`, name)
 		}
 		params := map[string]string{mcp.MethodCallTool: `"name":"run"`}
 		for _, name := range notifications {
-			if response := s.notify(name, params[name]); response != "" {
-				t.Errorf("%s: %s", name, response)
-			}
+			must.CheckEqual(t, s.notify(name, params[name]), "", name)
 		}
-		if n := runs.Swap(0); n != 0 {
-			t.Errorf("%d handlers ran", n)
-		}
+		must.CheckEqual(t, runs.Swap(0), 0)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -287,9 +288,7 @@ func TestReplicasShareTheRateLimitOfAPrincipal(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != 1 {
-			t.Errorf("%s: %d calls passed, want 1", token, passed)
-		}
+		must.CheckEqual(t, passed, 1, token)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -28,18 +29,14 @@ func addCaller(t *testing.T, s *server.Server) {
 		inner, _ := jsonrpc.Get(arguments, "arguments")
 		return jsonrpc.Unquote(name), inner, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func toolNames(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var names []string
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
 	return strings.Join(names, " ")
@@ -54,18 +51,13 @@ func TestHiddenToolsCanBeCalled(t *testing.T) {
 		addCaller(t, s)
 		return s
 	}, func(t *testing.T, c *client.Client) {
-		if got := toolNames(t, c); got != "do listed" {
-			t.Errorf("listed: %s", got)
-		}
-		direct, err := client.CallTool[string](t.Context(), c, "greet", greeting{"Ada"})
-		if err != nil || direct != "Hello, Ada!" {
-			t.Errorf("directly: %q, %v", direct, err)
-		}
+		must.CheckEqual(t, toolNames(t, c), "do listed")
+		direct := must.Get(client.CallTool[string](t.Context(), c, "greet", greeting{"Ada"}))(t)
+		must.CheckEqual(t, direct, "Hello, Ada!")
 		called, err := client.CallTool[string](t.Context(), c, "do",
 			map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
-		if err != nil || called != "Hello, Ada!" {
-			t.Errorf("through another tool: %q, %v", called, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, called, "Hello, Ada!")
 	})
 }
 
@@ -139,13 +131,9 @@ func TestACalledToolRunsAsATask(t *testing.T) {
 	addCaller(t, s)
 	c := mcptest.Dial(t, s)
 	task, err := c.StartTool(t.Context(), "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := task.Wait(t.Context())
-	if err != nil || fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("Hello, Ada!")) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	must.Do(t, err)
+	result := must.Get(task.Wait(t.Context()))(t)
+	must.CheckEqual(t, fmt.Sprint(result.Content[0]), fmt.Sprint(mcp.Text("Hello, Ada!")), result)
 }
 
 // Questions of the called tool reach the client of the call.

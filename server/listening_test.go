@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -38,9 +39,7 @@ func TestListeningRunsForCallersWithAStream(t *testing.T) {
 	ada.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	again.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-ada")
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 	d.expect(t, "-bob")
 }
 
@@ -51,17 +50,13 @@ func TestListeningLeavesPlacesForResources(t *testing.T) {
 	giveTo(s, person(t, "ada"))
 	linked.Hooks(s).Listening = func(ctx context.Context) { <-ctx.Done() }
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text", server.WhileSubscribed(d.follow))
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Check())
 	for i := range 10_000 {
 		s.SubscribeAs(person(t, fmt.Sprint(i)), mcp.SubscriptionFilter{ToolsListChanged: true})
 	}
 	s.SubscribeAs(person(t, "ada"), mcp.SubscriptionFilter{ResourceSubscriptions: []string{"note://a"}})
 	d.expect(t, "+note://a")
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 	d.expect(t, "-note://a")
 }
 
@@ -78,9 +73,7 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 				outdated <- caller
 				return true
 			}
-			if err := s.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Check())
 			defer s.Shutdown(t.Context())
 			replicas = append(replicas, s)
 		}
@@ -92,9 +85,7 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 		replicas[0].CatalogsChanged(ada)
 		client.Receive()
 		for range 3 { // tools, prompts and resources, at the other replica only
-			if caller := <-outdated; caller != ada.Key() {
-				t.Errorf("the lists of %q have changed", caller)
-			}
+			must.CheckEqual(t, <-outdated, ada.Key())
 		}
 		client.Receive() // again, because the other replica had the previous lists
 		synctest.Wait()

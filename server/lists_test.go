@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -57,9 +58,7 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 	}
 	var entries []struct{ Name string }
 	array, _ := jsonrpc.Get(raw, listMethods[method])
-	if err := json.Unmarshal(raw, &page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &page))
 	if err := json.Unmarshal(array, &entries); err != nil {
 		t.Fatalf("%v: %s", err, raw)
 	}
@@ -224,9 +223,7 @@ func TestACursorOfACallerIsForThatCaller(t *testing.T) {
 	s := &server.Server{Limits: server.Limits{PageSize: 1}, Logger: slog.New(slog.DiscardHandler)}
 	addEntries(s, "a b", server.VisibleTo(func(principal.Principal, string) bool { return true }))
 	_, next := names(t, connectLineAs(t, s, person(t, "ada")), "")
-	if n := s.ToolPages(); n != 0 {
-		t.Errorf("%d pages of one caller are kept", n)
-	}
+	must.CheckEqual(t, s.ToolPages(), 0)
 	connectLineAs(t, s, person(t, "bob")).wantError(mcp.MethodListTools, fmt.Sprintf(`"cursor":%q`, next),
 		jsonrpc.CodeInvalidParams, "for another caller")
 }
@@ -238,9 +235,7 @@ func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 	bob := connectLineAs(t, s, person(t, "bob"))
 	_, next := names(t, bob, "")
 	nobody := server.VisibleTo(func(principal.Principal, string) bool { return false })
-	if err := s.RegisterTool(mcp.Tool{Name: "b"}, raw, nobody); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "b"}, raw, nobody))
 	if page, next := names(t, bob, next); strings.Join(page, " ") != "c" || next != "" {
 		t.Errorf("%v, then %q", page, next)
 	}
@@ -249,9 +244,7 @@ func TestCursorsStayValidWithHiddenEntries(t *testing.T) {
 func withTools(t *testing.T, pageSize int, names ...string) *server.Server {
 	s := &server.Server{Limits: server.Limits{PageSize: pageSize}}
 	for _, name := range names {
-		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.RegisterTool(mcp.Tool{Name: name}, raw))
 	}
 	return s
 }
@@ -265,14 +258,10 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	_, next := names(t, l, "") // behind d
 	s.RemoveTool("d")
 	for _, name := range []string{"a", "c", "e"} {
-		if err := s.RegisterTool(mcp.Tool{Name: name}, raw); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.RegisterTool(mcp.Tool{Name: name}, raw))
 	}
 	page, next := names(t, l, next)
-	if got := strings.Join(page, " "); got != "e f" {
-		t.Errorf("the second page is %s", got)
-	}
+	must.CheckEqual(t, strings.Join(page, " "), "e f")
 	s.RemoveTool("h")
 	if page, next = names(t, l, next); len(page) > 0 || next != "" {
 		t.Errorf("the third page is %v, and then %q", page, next)
@@ -322,9 +311,7 @@ func TestCachedPagesAreBounded(t *testing.T) {
 	}
 	walk()
 	walk()
-	if n := s.ToolPages(); n != 10 {
-		t.Errorf("%d pages are kept", n)
-	}
+	must.CheckEqual(t, s.ToolPages(), 10)
 	for i := range 200 {
 		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // a cursor of an older list
 	}
@@ -335,9 +322,7 @@ func TestCachedPagesAreBounded(t *testing.T) {
 		t.Error("pages were dropped though nothing has changed")
 	}
 	s.RemoveTool("t000")
-	if n := s.ToolPages(); n != 0 {
-		t.Errorf("%d pages are kept of a list that has changed", n)
-	}
+	must.CheckEqual(t, s.ToolPages(), 0)
 	if page, _ := names(t, l, ""); page[0] != "t001" {
 		t.Errorf("the first page begins with %s", page[0])
 	}
@@ -355,17 +340,13 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 		tools, _ := jsonrpc.Get(found, "tools")
 		return string(tools)
 	}
-	if got := capabilities(); got != "" {
-		t.Errorf("without tools: %s", got)
-	}
+	must.CheckEqual(t, capabilities(), "")
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
 	linked.Declare(&s.Catalog, true, false, false)
 	if got := capabilities(); got == "" {
 		t.Error("tools that are offered are not declared")
 	}
-	if len(list(t, l)) != 0 {
-		t.Error("there is a tool")
-	}
+	must.CheckEqual(t, len(list(t, l)), 0)
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeInvalidParams, "unknown tool")
 }

@@ -8,21 +8,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // A pipe can take the place of a file after the server has found that the file is regular.
 func TestAPipeInPlaceOfAFileDoesNotBlock(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
+	root := must.Get(os.OpenRoot(dir))(t)
 	defer root.Close()
 	opened := make(chan error, 1)
 	go func() {
@@ -42,18 +37,14 @@ func TestAPipeInPlaceOfAFileDoesNotBlock(t *testing.T) {
 		<-opened
 	}
 	file, info, err := openRegular(root, "file")
-	if err != nil || info.Size() != 4 {
-		t.Fatalf("%v, %v", info, err)
-	}
+	must.Do(t, err)
+	must.Equal(t, info.Size(), 4, info)
 	file.Close()
 }
 
 // A device can have an endless content, and opening one can have effects.
 func TestDevicesAreNotOpenedAsFiles(t *testing.T) {
-	root, err := os.OpenRoot("/dev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.OpenRoot("/dev"))(t)
 	defer root.Close()
 	for _, name := range []string{"null", "zero"} {
 		if file, _, err := openRegular(root, name); err == nil {

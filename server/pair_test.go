@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -38,16 +39,12 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		t.Errorf("before the handshake: %s", data)
 	}
 	post(fmt.Sprintf(wiretest.Initialize, "2024-11-05"), 202)
-	if data := p.Data(); !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
-		t.Errorf("%s", data)
-	}
+	must.CheckContains(t, p.Data(), `"protocolVersion":"2024-11-05"`)
 	post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202)
 	post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"count","arguments":{"to":2},`+
 		`"_meta":{"progressToken":"p"}}}`, 202)
 	for _, want := range []string{`"progress":1`, `"progress":2`, `"text":"done"`} {
-		if data := p.Data(); !strings.Contains(data, want) {
-			t.Errorf("%s, want %s", data, want)
-		}
+		must.CheckContains(t, p.Data(), want)
 	}
 	post(`{"jsonrpc":"2.0","id":3,"method":"ping"`, 400)
 	post(`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 400)
@@ -57,9 +54,7 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 		t.Errorf("another session's: %s", a)
 	}
 	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
-	if data := p.Data(); data != `{"jsonrpc":"2.0","id":4,"result":{}}` {
-		t.Errorf("%s", data)
-	}
+	must.CheckEqual(t, p.Data(), `{"jsonrpc":"2.0","id":4,"result":{}}`)
 }
 
 // The end of the stream ends the session and its requests in flight.
@@ -107,9 +102,7 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 			version...); a.status != http.StatusAccepted {
 			t.Errorf("%s: %s", r, a)
 		}
-		if data := stream.Data(); !strings.Contains(data, `"protocolVersion":"`+string(r)+`"`) {
-			t.Errorf("%s: %s", r, data)
-		}
+		must.CheckContains(t, stream.Data(), `"protocolVersion":"`+string(r)+`"`, r)
 	}
 }
 
@@ -128,18 +121,12 @@ func TestRequestOnThePairIsAcceptedBeforeItsStatus(t *testing.T) {
 		case <-time.After(wiretest.Patience):
 			t.Fatal("the call was not cancelled")
 		}
-		if cause := context.Cause(w.ctx); !errors.Is(cause, call.ErrCancelled) {
-			t.Errorf("the handler's context ended with %v", cause)
-		}
+		must.CheckIs(t, context.Cause(w.ctx), call.ErrCancelled)
 		post(waitCall, id+1000)
 		post(waitCall, id+1000)
-		if data := p.Data(); !strings.Contains(data, `"code":-32600`) {
-			t.Errorf("the second request: %s", data)
-		}
+		must.CheckContains(t, p.Data(), `"code":-32600`)
 		close((<-e.waiting).release)
-		if data := p.Data(); !strings.Contains(data, "waited") {
-			t.Errorf("the first request: %s", data)
-		}
+		must.CheckContains(t, p.Data(), "waited")
 	}
 }
 
@@ -235,9 +222,7 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 		for range 10 {
 			f.accept(1, endpoint, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 		}
-		if n := running.Load(); n != 3 {
-			t.Errorf("%d handlers run, want 3", n)
-		}
+		must.CheckEqual(t, running.Load(), 3)
 		x.leave()
 	})
 }
@@ -287,9 +272,7 @@ func TestMessagesOfAPairKeepTheirCaller(t *testing.T) {
 			if status, _ := f.post(replica, endpoint, again, as("ada.write")...); status != http.StatusForbidden {
 				t.Errorf("without the scope: %d", status)
 			}
-			if n := failed.Load(); n != int64(replica+1) {
-				t.Errorf("the middleware has seen %d calls without the scope, after replica %d", n, replica)
-			}
+			must.CheckEqual(t, failed.Load(), int64(replica+1), replica)
 		}
 		if status, text := f.post(1, endpoint, again, as("eve.read")...); status != http.StatusNotFound ||
 			strings.Contains(text, "process") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,9 +57,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	server.AddTool(s, mcp.Tool{Name: "output"}, func(context.Context, struct{}) (output, error) {
 		out := output{}
 		out.Inner = append(out.Inner, struct {
@@ -83,10 +82,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		{"raw", `{"query":"x","inner":{"x":null}}`, "arguments/inner/x: expected string, got null"},
 		{"output", `{}`, `{"list":[],"map":{},"inner":[{"list":[[]],"Map":{"a":{}}}]}`},
 	} {
-		result, err := c.CallTool(t.Context(), tc.tool, json.RawMessage(tc.arguments))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(c.CallTool(t.Context(), tc.tool, json.RawMessage(tc.arguments)))(t)
 		if text := result.Content[0].(*mcp.TextContent).Text; strings.TrimPrefix(text,
 			"invalid arguments: ") != tc.want || result.IsError == (tc.want[0] == '{') {
 			t.Errorf("%s %s: %s, want %s", tc.tool, tc.arguments, text, tc.want)
@@ -162,9 +158,7 @@ func TestMetaKeysOfResultsAreChecked(t *testing.T) {
 	key = "com.example/x"
 	l.Send(strings.Replace(request(1, mcp.MethodCallTool, `"name":"x"`), `"_meta":{`, `"_meta":{"-x":1,"dev.mcp/x":2,`,
 		1))
-	if got := l.Receive(); !strings.Contains(got, `"com.example/x":1`) {
-		t.Errorf("%s", got)
-	}
+	must.CheckContains(t, l.Receive(), `"com.example/x":1`)
 }
 
 // Rule J18: a changed cursor and a cursor for something else are rejected.
@@ -172,10 +166,7 @@ func TestCursorsOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
 	foreign := withTools(t, 1, "a", "b")
 	l := connectLine(t, s)
-	other, err := principal.New("https://issuer.example", "other", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(principal.New("https://issuer.example", "other", ""))(t)
 	value := s.CursorFor(mcp.MethodListTools, "a", principal.Local)
 	fragments := map[string]string{
 		"value":           value,

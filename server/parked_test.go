@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -70,9 +71,7 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 			callBook(at(1), first, `{"Name":"Ada"}`)
 			second := at(1).Receive()
 			if replicas == 1 { // progress is for the request at the replica of the handler
-				if !strings.Contains(second, `"method":"notifications/progress"`) {
-					t.Errorf("no progress: %s", second)
-				}
+				must.CheckContains(t, second, `"method":"notifications/progress"`)
 				second = at(1).Receive()
 			}
 			callBook(at(2), second, "") // the question stays
@@ -120,9 +119,7 @@ func TestParkedCallsEnd(t *testing.T) {
 			first := w.Receive()
 			c.end(w, s, memory)
 			synctest.Wait()
-			if ended.Load() != 1 {
-				t.Errorf("%s: the handler still runs", name)
-			}
+			must.CheckEqual(t, ended.Load(), 1, name)
 			callBook(second, first, `{"Name":"Ada"}`)
 			if got := second.Receive(); !strings.Contains(got, c.want) || runs.Load() != 1 {
 				t.Errorf("%s: %s", name, got)
@@ -167,9 +164,7 @@ func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 		<-started
 		w.Send(cancelled(`1`))
 		synctest.Wait()
-		if ended.Load() != 1 {
-			t.Error("the handler still runs")
-		}
+		must.CheckEqual(t, ended.Load(), 1)
 	})
 }
 
@@ -195,9 +190,7 @@ func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 			`"name":"book","arguments":{},"requestState":"` + forged + `"`,
 		} {
 			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + params + `,` + wiretest.Meta + `}}`)
-			if got := w.Receive(); !strings.Contains(got, `"code":-32602,"message":"invalid requestState`) {
-				t.Error(got)
-			}
+			must.CheckContains(t, w.Receive(), `"code":-32602,"message":"invalid requestState`)
 		}
 	})
 }
@@ -224,9 +217,7 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 		wires := []*wiretest.Peer{connect(t, s), connect(t, s), connect(t, s)}
 		for _, w := range wires {
 			callBook(w, "", "")
-			if got := w.Receive(); !strings.Contains(got, `"progressToken":"p","progress":1`) {
-				t.Errorf("no progress: %s", got)
-			}
+			must.CheckContains(t, w.Receive(), `"progressToken":"p","progress":1`)
 		}
 		wires[0].Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + wiretest.Meta +
 			`}}`)
@@ -236,9 +227,7 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 		}
 		close(release)
 		for _, w := range wires[1:] {
-			if got := w.Receive(); !strings.Contains(got, `"text":"done"`) {
-				t.Error(got)
-			}
+			must.CheckContains(t, w.Receive(), `"text":"done"`)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/server"
 )
@@ -96,17 +97,13 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				lives := inBubble(s, http.MethodPost, pingBody, session...).Code == 200
-				if lives != (does.answer || does.call || does.comeBack) {
-					t.Errorf("five minutes later, the session is there: %v", lives)
-				}
+				must.CheckEqual(t, lives, (does.answer || does.call || does.comeBack))
 				if does.call {
 					if handling.ctx.Err() != nil {
 						t.Error("the handler was cancelled")
 					}
 					close(handling.release)
-					if got := <-served; !strings.Contains(got, "waited") {
-						t.Error(got)
-					}
+					must.CheckContains(t, <-served, "waited")
 				}
 			})
 		})
@@ -204,9 +201,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				for strings.Contains(got, `"method":"ping"`) { // sent in the meantime
 					got = l.Receive()
 				}
-				if !strings.Contains(got, `"result":{}`) {
-					t.Errorf("a ping is answered with %q", got)
-				}
+				must.CheckContains(t, got, `"result":{}`)
 			})
 		})
 	}

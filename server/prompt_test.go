@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -40,9 +41,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "topic"}}}, "duplicate"},
 		{mcp.Prompt{Name: "a", Meta: mcp.Meta{"a": json.RawMessage(`{`)}}, "must be JSON"},
 	} {
-		if got := add(tc.prompt); !strings.Contains(got, tc.want) {
-			t.Errorf("%+v: %s, want %q", tc.prompt, got, tc.want)
-		}
+		must.CheckContains(t, add(tc.prompt), tc.want, tc.prompt)
 	}
 	for want, add := range map[string]func(s *server.Server){
 		"must be a string, a number or a boolean": func(s *server.Server) {
@@ -68,9 +67,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 			server.AddPrompt[topic, string](s, mcp.Prompt{Name: "a"}, nil)
 		},
 	} {
-		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, want) {
-			t.Errorf("%s, want %q", got, want)
-		}
+		must.CheckContains(t, panicOf(func() { add(quiet()) }), want)
 	}
 	raw := func(context.Context, map[string]string) (*mcp.GetPromptResult, error) { return nil, nil }
 	for want, err := range map[string]error{
@@ -102,16 +99,12 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 			}
 			return shared, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	result, err := c.GetPrompt(t.Context(), "raw", map[string]string{"a": "1", "unlisted": "x"})
 	if err != nil || result.Description != "Raw." || result.Messages[0].Role != mcp.RoleAssistant {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if shared.Description != "" {
-		t.Error("the handler's own result was changed")
-	}
+	must.CheckEqual(t, shared.Description, "")
 	if !s.RemovePrompt("raw") || s.RemovePrompt("raw") {
 		t.Error("one prompt was there to be removed")
 	}
@@ -145,9 +138,7 @@ func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
 			server.CompleteTemplate(s, "x://{id}", "page", complete)
 		},
 	} {
-		if got := panicOf(f); !strings.Contains(got, want) {
-			t.Errorf("%s, want %q", got, want)
-		}
+		must.CheckContains(t, panicOf(f), want)
 	}
 	err := s.RegisterCompletion(mcp.CompleteReference{Type: "ref/tool"}, "a",
 		func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil })
@@ -188,8 +179,6 @@ func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 	} {
 		s := quiet()
 		tc.add(s)
-		if got := mcptest.Dial(t, s).Server().Capabilities.Completions != nil; got != tc.want {
-			t.Errorf("with %s completion is declared: %v", name, got)
-		}
+		must.CheckEqual(t, mcptest.Dial(t, s).Server().Capabilities.Completions != nil, tc.want, name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -140,16 +141,12 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 				want := use(connect(bob, "user"), way.method, way.params, "absent")
 				if rule == "a scope" {
 					want = got
-					if !strings.Contains(got, "insufficient scope: the call needs admin") {
-						t.Errorf("Bob, who lacks a scope: %s", got)
-					}
+					must.CheckContains(t, got, "insufficient scope: the call needs admin")
 				}
 				if got = strings.ReplaceAll(got, `"it`, `"absent`); got != strings.ReplaceAll(want, `"it`, `"absent`) {
 					t.Errorf("Bob: %s\nfor an entry that nobody has: %s", got, want)
 				}
-				if ran.Load() != 1 {
-					t.Error("a handler runs for Bob")
-				}
+				must.CheckEqual(t, ran.Load(), 1)
 			})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -36,9 +37,7 @@ func textAt(t *testing.T, c *client.Client, uri string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if len(result.Contents) != 1 {
-		t.Fatalf("%s: %+v", uri, result)
-	}
+	must.Equal(t, len(result.Contents), 1, uri, result)
 	return result.Contents[0].Text
 }
 
@@ -117,10 +116,7 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 		}
 	}
 	c := mcptest.Dial(t, s)
-	result, err := c.ReadResource(t.Context(), "note://a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(c.ReadResource(t.Context(), "note://a"))(t)
 	if got := result.Contents[0]; got.URI != "note://a" || got.MimeType != "text/markdown" || got.Text != "shared" {
 		t.Errorf("%+v", got)
 	}
@@ -140,9 +136,7 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 		t.Error("resources are offered and not declared")
 	}
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text")
-	if got := textAt(t, c, "note://a"); got != "text" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, textAt(t, c, "note://a"), "text")
 	if !s.RemoveResource("note://a") || s.RemoveResource("note://a") {
 		t.Error("one resource was there to be removed")
 	}
@@ -173,9 +167,7 @@ func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 		wg.Go(func() {
 			for range 50 {
 				for _, err := range c.Resources(t.Context()) {
-					if err != nil {
-						t.Error(err)
-					}
+					must.Check(t, err)
 				}
 				for _, uri := range []string{fmt.Sprintf("note://%d", i), fmt.Sprintf("note%d://7", i)} {
 					if _, err := c.ReadResource(t.Context(), uri); err != nil &&
@@ -228,9 +220,7 @@ func TestTheMostSpecificTemplateServesAURI(t *testing.T) {
 			"repo://acme/tools": "repo://{owner}/{name}",
 			"repo://acme/a/b":   "repo://{+all}",
 		} {
-			if got := textAt(t, c, uri); got != want {
-				t.Errorf("%s is read by %s, want %s", uri, got, want)
-			}
+			must.CheckEqual(t, textAt(t, c, uri), want, uri)
 		}
 	}
 }
@@ -267,9 +257,7 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 		"all://t/1/1/true?ints=1&ints=2&preset=":                   `"t" 1 1 true [1 2] []  1 none`,
 		"all://t/1/1/true?when=2026-01-02T03%3A04%3A05Z&for=1h30m": `"t" 1 1 true [] [] set 2026 1h30m0s`,
 	} {
-		if got := textAt(t, c, uri); got != want {
-			t.Errorf("%s: %s, want %s", uri, got, want)
-		}
+		must.CheckEqual(t, textAt(t, c, uri), want, uri)
 	}
 	for _, uri := range []string{
 		"all:///1/1/true", "all://t/1.5/1/true", "all://t/0x1/1/true", "all://t/+1/1/true", "all://t/01/1/true",
@@ -301,9 +289,7 @@ func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 		"x://{id:3}":      "prefix",
 		"x://{id":         "missing }",
 	} {
-		if got := add(text); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %q", text, got, want)
-		}
+		must.CheckContains(t, add(text), want, text)
 	}
 	nameless := panicOf(func() {
 		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}"},
@@ -329,13 +315,9 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "read " + uri}}}, nil
 	}
 	const text = "x://{host}/{ids}{/path*}"
-	if err := s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "a"}, echo); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "a"}, echo))
 	c := mcptest.Dial(t, s)
-	if got := textAt(t, c, "x://h/1,2/a/%62"); got != "read x://h/1,2/a/%62" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, textAt(t, c, "x://h/1,2/a/%62"), "read x://h/1,2/a/%62")
 	for want, err := range map[string]error{
 		"in use":    s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: text, Name: "b"}, echo),
 		"handler":   s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a}", Name: "b"}, nil),

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -140,9 +141,7 @@ func TestEventsOfASessionHaveIDs(t *testing.T) {
 				seen[f.ID] = true
 			}
 		}
-		if len(streams) != 3 {
-			t.Errorf("%s: three calls had the streams %v", r, streams)
-		}
+		must.CheckEqual(t, len(streams), 3, r, streams)
 	}
 }
 
@@ -166,9 +165,7 @@ func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 				t.Errorf("%s: %v", what, f)
 			}
 		}
-		if want := map[bool]int{true: 1, false: 4}[strings.Contains(what, "standalone")]; len(got) != want {
-			t.Errorf("%s: %v", what, got)
-		}
+		must.CheckEqual(t, len(got), map[bool]int{true: 1, false: 4}[strings.Contains(what, "standalone")], what, got)
 	}
 	standalone.Body.Close()
 }
@@ -430,9 +427,7 @@ func TestCloseStreamDisconnectsTheClient(t *testing.T) {
 		e := &endpoint{t: t, server: s, http: h}
 		session := e.session("2025-11-25")
 		resp := e.open(t.Context(), "POST", "/", strings.Replace(stepCall, "step", "close", 1), session...)
-		if resp.Proto != protocol {
-			t.Fatal(resp.Proto)
-		}
+		must.Equal(t, resp.Proto, protocol)
 		got := frames(t, resp, everything)
 		if n := len(got); n != 3 || got[0].Seq() != "0" || got[2].Retry != "40" || got[2].Data != "" ||
 			got[2].Seq() != "1" {
@@ -482,9 +477,7 @@ func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
 			e.session("2025-11-25")...).Body.String(),
 		"a byte stream": stream.Ask(closeCall),
 	} {
-		if !strings.Contains(got, `"text":"true"`) {
-			t.Errorf("%s: %s", where, got)
-		}
+		must.CheckContains(t, got, `"text":"true"`, where)
 	}
 	if err := server.CloseStream(t.Context(), time.Second); err == nil {
 		t.Error("outside of a call there is a stream to close")
@@ -509,9 +502,7 @@ func TestStoredEventsExpire(t *testing.T) {
 					t.Errorf("%s after %v: %d %s", what, after, x.status(), x.body())
 				}
 			}
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, s.Shutdown(t.Context()))
 		})
 	}
 }
@@ -534,10 +525,6 @@ func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
 		})
 	})
 	a := e.do("POST", "/", stepCall, e.session("2025-11-25")...)
-	if err := <-closed; !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("CloseStream: %v", err)
-	}
-	if !strings.Contains(a.body, `"id":1,"result"`) {
-		t.Errorf("the response is lost: %s", a)
-	}
+	must.CheckIs(t, <-closed, errors.ErrUnsupported)
+	must.CheckContains(t, a.body, `"id":1,"result"`, a)
 }

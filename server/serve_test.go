@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"io"
 	"log/slog"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -28,10 +28,7 @@ import (
 // serving serves s on a free port of the loopback interface until the test ends the context.
 func serving(t *testing.T, ctx context.Context, s *server.Server) (url string, ended <-chan error) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listener) }()
 	return "http://" + listener.Addr().String() + "/mcp", served
@@ -52,10 +49,7 @@ func result(t *testing.T, served <-chan error) error {
 func TestServeClosesItsListenerWhenItsContextEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	s := quiet()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server.AddTool(s, mcp.Tool{Name: "slow"}, func(ctx context.Context, _ struct{}) (string, error) {
 		stop()
 		for ctx.Err() == nil {
@@ -69,42 +63,26 @@ func TestServeClosesItsListenerWhenItsContextEnds(t *testing.T) {
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listener) }()
-	c, err := client.Dial(t.Context(), client.URL("http://"+listener.Addr().String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL("http://"+listener.Addr().String())))(t)
 	defer c.Close()
-	if text, err := client.CallTool[string](t.Context(), c, "slow", nil); err != nil || text != "closed" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if err := result(t, served); err != nil {
-		t.Errorf("Serve returns %v", err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "slow", nil))(t), "closed")
+	must.Check(t, result(t, served))
 }
 
 func TestServeReturnsErrShutdownAfterShutdown(t *testing.T) {
 	s := quiet()
 	_, served := serving(t, t.Context(), s)
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := result(t, served); !errors.Is(err, server.ErrShutdown) {
-		t.Errorf("Serve returns %v", err)
-	}
+	must.Do(t, s.Shutdown(t.Context()))
+	must.CheckIs(t, result(t, served), server.ErrShutdown)
 	_, again := serving(t, t.Context(), s)
-	if err := result(t, again); !errors.Is(err, server.ErrShutdown) {
-		t.Errorf("Serve after Shutdown returns %v", err)
-	}
+	must.CheckIs(t, result(t, again), server.ErrShutdown)
 }
 
 func TestListenAndServeListensOnTheLoopbackInterfaceByDefault(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	err = quiet().ListenAndServe(t.Context(), ":"+port) // in use on that interface only
+	err := quiet().ListenAndServe(t.Context(), ":"+port) // in use on that interface only
 	if err == nil || !strings.Contains(err.Error(), "listen tcp 127.0.0.1:"+port) ||
 		!strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("%v", err)
@@ -183,9 +161,7 @@ func TestMainOfProgram(t *testing.T) {
 	case "bad keys":
 		s.Keys = [][]byte{[]byte("short")}
 	case "Run":
-		if err := s.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Run(t.Context()))
 		os.Exit(0)
 	case "parsed":
 		flag.Parse()
@@ -206,16 +182,12 @@ func TestMainOfProgram(t *testing.T) {
 func TestAClientWithoutAMessageIsNoErrorOfServeConn(t *testing.T) {
 	here, there := net.Pipe()
 	there.Close()
-	if err := new(server.Server).ServeConn(t.Context(), transport.Stream(here, transport.StreamOptions{})); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, new(server.Server).ServeConn(t.Context(), transport.Stream(here, transport.StreamOptions{})))
 }
 
 func TestMainWithoutAMessageSaysHowToServeHTTP(t *testing.T) {
 	null, err := os.Open(os.DevNull) // what services have: no terminal
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer null.Close()
 	const withFlag = "the flag -http, for example -http 127.0.0.1:8080\n"
 	for _, tc := range []struct {
@@ -255,13 +227,8 @@ func TestMainServesHTTPOnTheAddressOfTheFlag(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			cmd := asProgram(mode, args...) // standard input is the null device
-			stderr, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			stderr := must.Get(cmd.StderrPipe())(t)
+			must.Do(t, cmd.Start())
 			defer func() {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
@@ -272,10 +239,7 @@ func TestMainServesHTTPOnTheAddressOfTheFlag(t *testing.T) {
 			if !found {
 				t.Fatalf("%q, %v", line, err)
 			}
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", address))(t)
 			conn.Close()
 			busy, err := asProgram("no flags", "-http", address).CombinedOutput()
 			want := "address already in use: choose the address with the flag -http, for example -http 127.0.0.1:8081\n"

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -19,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -42,24 +42,17 @@ func TestTheZeroServerServes(t *testing.T) {
 
 func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	ctx := t.Context()
-	if err := server.Progress(ctx, 1, 2, ""); !errors.Is(err, call.ErrNoCall) {
-		t.Errorf("Progress: %v", err)
-	}
+	must.CheckIs(t, server.Progress(ctx, 1, 2, ""), call.ErrNoCall)
 	if c := call.From(ctx); c != nil {
 		t.Errorf("call.From: %+v", c)
 	}
-	if p := server.PrincipalOf(ctx); p != principal.Anonymous {
-		t.Errorf("PrincipalOf: %v", p)
-	}
+	must.CheckEqual(t, server.PrincipalOf(ctx), principal.Anonymous)
 }
 
 // S4, with the standard streams of a real process: it answers the requests and exits, and the program's
 // own output does not disturb the protocol.
 func TestRunServesStandardInputUntilItEnds(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), runVariable+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin = strings.NewReader(request(1, mcp.MethodCallTool, `"name":"greet","arguments":{"name":"Ada"}`) + "\n" +
@@ -195,9 +188,7 @@ func TestCheckAcceptsRightValues(t *testing.T) {
 		Limits:       server.Limits{CallsPerSecond: -1, KeepAlive: -1},
 		ListCache:    server.CachePolicy{TTL: -1},
 	}
-	if err := s.Check(); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Check())
 }
 
 func noResult(context.Context, json.RawMessage) (any, error) { return nil, nil }
@@ -293,9 +284,7 @@ func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 		`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"com.example/jobs":%s}}}}}`
 	l.Send(fmt.Sprintf(declaring, "{}"))
-	if got := l.Receive(); !strings.Contains(got, `"resultType":"complete"`) {
-		t.Errorf("%s", got)
-	}
+	must.CheckContains(t, l.Receive(), `"resultType":"complete"`)
 	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
 	l.Send(fmt.Sprintf(declaring, "true")) // settings must be an object
 	if got := l.Receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
@@ -399,9 +388,7 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 						if !strings.Contains(response, test.want) || strings.Contains(response, "hunter2") {
 							t.Errorf("%s: %s, want %s", test.members, response, test.want)
 						}
-						if n := strings.Count(log.String(), "level=ERROR") - logged; n != 1 {
-							t.Errorf("%s: %d log lines", test.members, n)
-						}
+						must.CheckEqual(t, strings.Count(log.String(), "level=ERROR")-logged, 1, test.members)
 					}
 					if response := s.ask(id, mcp.MethodCallTool,
 						`"name":"echo","arguments":{"text":"alive"}`); !strings.Contains(response, "alive") {

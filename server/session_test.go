@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -34,18 +35,14 @@ func TestASessionLivesWhileItsStreamIsOpen(t *testing.T) {
 			}
 			x := openIn(t, s, method, "/", body, session...)
 			time.Sleep(5 * time.Hour)
-			if rec := inBubble(s, http.MethodPost, pingBody, session...); rec.Code != 200 {
-				t.Errorf("%s: after five hours: %d", name, rec.Code)
-			}
+			must.CheckEqual(t, inBubble(s, http.MethodPost, pingBody, session...).Code, 200, name)
 			x.leave()
 			if body != "" { // a disconnect does not end the call
 				inBubble(s, http.MethodPost, cancelled("1"), session...)
 			}
 			<-x.done
 			time.Sleep(36 * time.Minute) // the client may resume the stream for 5 minutes
-			if n := k.left(t); n != 0 {
-				t.Errorf("%s: %d entries are left", name, n)
-			}
+			must.CheckEqual(t, k.left(t), 0, name)
 		})
 	}
 }
@@ -55,14 +52,10 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, s *server.Server, session []string){
 		"after initialize": func(*testing.T, *server.Server, []string) {},
 		"after a POST only": func(t *testing.T, s *server.Server, session []string) {
-			if rec := inBubble(s, http.MethodPost, pingBody, session...); rec.Code != 200 {
-				t.Fatal(rec.Code)
-			}
+			must.Equal(t, inBubble(s, http.MethodPost, pingBody, session...).Code, 200)
 		},
 		"after the handshake": func(t *testing.T, s *server.Server, session []string) {
-			if rec := inBubble(s, http.MethodPost, wiretest.Initialized, session...); rec.Code != 202 {
-				t.Fatal(rec.Code)
-			}
+			must.Equal(t, inBubble(s, http.MethodPost, wiretest.Initialized, session...).Code, 202)
 		},
 		"after a call": func(t *testing.T, s *server.Server, session []string) {
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
@@ -78,9 +71,7 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 				s := httpServer()
 				s.Store = k
 				defer shutdown(t, s)
-				if err := s.Check(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Check())
 				synctest.Wait()
 				before := runtime.NumGoroutine()
 				const sessions = 20
@@ -88,13 +79,9 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 					use(t, s, begin(t, s))
 				}
 				time.Sleep(20 * time.Second) // the lease of the replica expires
-				if n := k.left(t); n != sessions {
-					t.Errorf("%d entries", n)
-				}
+				must.CheckEqual(t, k.left(t), sessions)
 				time.Sleep(30 * time.Minute)
-				if n := k.left(t); n != 0 {
-					t.Errorf("%d entries are left", n)
-				}
+				must.CheckEqual(t, k.left(t), 0)
 				// The runtime may have one or two more of its own, for example after a garbage collection.
 				if n := runtime.NumGoroutine(); n >= before+sessions {
 					t.Errorf("%d goroutines, and %d before", n, before)
@@ -132,24 +119,16 @@ func TestSessionsAreActiveDuringRequests(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct{}) (int, error) {
 		return s.ActiveSessions(), nil
 	})
-	if n := s.ActiveSessions(); n != 0 {
-		t.Errorf("%d sessions are active before the first", n)
-	}
+	must.CheckEqual(t, s.ActiveSessions(), 0)
 	endpointOf(t, s).session("2025-11-25")
-	if n := s.ActiveSessions(); n != 0 {
-		t.Errorf("%d sessions are active without a request", n)
-	}
+	must.CheckEqual(t, s.ActiveSessions(), 0)
 	for range 2 {
 		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
 		result, err := c.CallTool(t.Context(), "count", nil)
 		if err != nil || result.Content[0].(*mcp.TextContent).Text == "0" {
 			t.Errorf("during a call: %+v, %v", result, err)
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Close())
 	}
-	if n := s.ActiveSessions(); n != 0 {
-		t.Errorf("%d sessions are active after the last", n)
-	}
+	must.CheckEqual(t, s.ActiveSessions(), 0)
 }

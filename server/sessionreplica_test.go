@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/internal/wiretest"
@@ -163,9 +164,7 @@ func TestDeleteEndsTheSessionAtAllReplicas(t *testing.T) {
 		}
 		for i, s := range f.servers {
 			for method, body := range map[string]string{"POST": pingBody, "GET": "", "DELETE": ""} {
-				if rec := inBubble(s, method, body, session...); rec.Code != http.StatusNotFound {
-					t.Errorf("%s at replica %d: %d", method, i, rec.Code)
-				}
+				must.CheckEqual(t, inBubble(s, method, body, session...).Code, http.StatusNotFound, method, i)
 			}
 		}
 	})
@@ -177,9 +176,7 @@ func TestSessionsAreReadAgainWhenMessagesAreLost(t *testing.T) {
 		f := newBubbleFleet(t, 2)
 		session := f.session("2025-11-25")
 		x := f.listen(1, session)
-		if err := f.stores[0].Store.Delete(t.Context(), *f.stores[0].session.Load()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.stores[0].Store.Delete(t.Context(), *f.stores[0].session.Load()))
 		for range 4 * storecheck.MaxQueue { // more than a subscription holds
 			if err := f.stores[0].Store.Publish(t.Context(), "server/sessions",
 				[]byte(`{"o":"x","s":"another"}`)); err != nil {
@@ -297,9 +294,7 @@ func TestAStandaloneStreamOfAReplicaThatHasEndedIsResumedAtAnother(t *testing.T)
 				synctest.Wait()
 			case "it has shut down":
 				f.update(0)
-				if err := f.servers[0].Shutdown(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, f.servers[0].Shutdown(t.Context()))
 			default: // the events have expired, so nothing says that the number is right
 				time.Sleep(6 * time.Minute)
 				want = 4

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -37,9 +38,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 		}
 		close(w.release)
 		stream.Data() // the second report
-		if data := stream.Data(); !strings.Contains(data, `"text":"waited"`) {
-			t.Errorf("%s: %s", era, data)
-		}
+		must.CheckContains(t, stream.Data(), `"text":"waited"`, era)
 		stream.Ends(t)
 		for _, err := range []error{<-done, e.server.Shutdown(context.Background())} {
 			if err != nil {
@@ -58,9 +57,7 @@ func TestShutdownEndsOpenStreams(t *testing.T) {
 	standalone := wiretest.Stream(t, e.open(t.Context(), "GET", "/", "",
 		append(session, "Accept", "text/event-stream")...))
 	p := e.pair("/")
-	if err := e.server.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, e.server.Shutdown(t.Context()))
 	standalone.Ends(t)
 	p.Ends(t)
 	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream")...); a.status != 503 {
@@ -75,9 +72,7 @@ func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 		stream, w := e.callOf(t.Context(), era)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := e.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", era, err)
-		}
+		must.CheckIs(t, e.server.Shutdown(ctx), context.Canceled, era)
 		<-w.ctx.Done()
 		<-w.ended
 		if rest := stream.Take(everything); len(rest) == 0 || !strings.Contains(rest[len(rest)-1].Data, `"id":1`) {
@@ -215,9 +210,7 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 		for range 2 {
 			go func() { down <- s.Shutdown(t.Context()) }()
 		}
-		if err := idle.Served(); err != nil {
-			t.Errorf("the idle connection: %v", err)
-		}
+		must.Check(t, idle.Served())
 		time.Sleep(time.Minute)
 		select {
 		case err := <-down:
@@ -225,24 +218,16 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 		default:
 		}
 		_, far := transport.Pipe()
-		if err := s.ServeConn(t.Context(), far); !errors.Is(err, server.ErrShutdown) {
-			t.Errorf("another connection: %v", err)
-		}
+		must.CheckIs(t, s.ServeConn(t.Context(), far), server.ErrShutdown)
 		close(proceed)
-		if got := l.Receive(); !strings.Contains(got, "went on") {
-			t.Errorf("got %s", got)
-		}
-		if err := l.Served(); err != nil {
-			t.Error(err)
-		}
+		must.CheckContains(t, l.Receive(), "went on")
+		must.Check(t, l.Served())
 		for range 2 {
 			if err := <-down; err != nil {
 				t.Errorf("Shutdown: %v", err)
 			}
 		}
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Errorf("once more: %v", err)
-		}
+		must.Check(t, s.Shutdown(t.Context()))
 	})
 }
 
@@ -255,12 +240,8 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("it took %v", d)
-		}
+		must.CheckIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
+		must.CheckEqual(t, time.Since(start), time.Second)
 		l.Served()
 	})
 }
@@ -280,9 +261,7 @@ func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, s.Shutdown(t.Context()))
 		})
 		wg.Wait()
 	}
@@ -297,9 +276,7 @@ func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 			l.Send(request(id, mcp.MethodCallTool, `"name":"wait"`))
 		}
 		synctest.Wait()
-		if n := len(started); n != 2 {
-			t.Errorf("%d calls are being served", n)
-		}
+		must.CheckEqual(t, len(started), 2)
 		close(proceed)
 		for range 5 {
 			l.Receive()

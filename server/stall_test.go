@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -151,9 +152,7 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 			conn, _ := network.dial(t.Context(), "", "")
 			defer conn.Close()
 			_ = conn.SetWriteDeadline(time.Now().Add(maxStall))
-			if _, err := io.WriteString(conn, request(session)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(conn, request(session)))(t)
 			// The server reads nothing more, so this write ends when the server closes the connection.
 			_, err := io.WriteString(conn, strings.Repeat(rawPost(pingBody), 100))
 			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
@@ -185,10 +184,7 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 		send := func(body io.Reader, length int64) (*http.Response, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), maxStall)
 			t.Cleanup(cancel)
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", body))(t)
 			req.ContentLength = length
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set(session[0], session[1])
@@ -204,9 +200,7 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 		<-returned
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"big","arguments":{"bytes":20000000}}}`
 		resp, err = send(strings.NewReader(body), int64(len(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer resp.Body.Close()
 		select {
 		case <-returned:
@@ -244,10 +238,7 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 		}}
 		defer transport.CloseIdleConnections()
 		do := func(path, body string) string {
-			req, err := http.NewRequest(http.MethodPost, "http://localhost"+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequest(http.MethodPost, "http://localhost"+path, strings.NewReader(body)))(t)
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set(session[0], session[1])
 			resp, err := transport.RoundTrip(req)
@@ -270,17 +261,11 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 			{"/slow", "x", "slow"},
 			{"/mcp", pingBody, "session not found"},
 		} {
-			if got := do(step.path, step.body); !strings.Contains(got, step.want) {
-				t.Errorf("%s: %s, want %s", step.path, got, step.want)
-			}
+			must.CheckContains(t, do(step.path, step.body), step.want, step.path)
 		}
 		session = begin(t, s)
 		do("/mcp", wiretest.Initialized)
-		if got := do("/mcp", fmt.Sprintf(waitCall, 1)); !strings.Contains(got, "waited") {
-			t.Errorf("a call of ten minutes: %s", got)
-		}
-		if dials != 1 {
-			t.Errorf("%d connections", dials)
-		}
+		must.CheckContains(t, do("/mcp", fmt.Sprintf(waitCall, 1)), "waited")
+		must.CheckEqual(t, dials, 1)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/internal/wiretest"
@@ -143,9 +144,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 			}
 			switch done = m.Method == ""; m.Method {
 			case "":
-				if !strings.Contains(data, "canary-result for canary-argumentCANARYCANARY") {
-					t.Fatalf("%.500s", data)
-				}
+				must.Contains(t, data, "canary-result for canary-argumentCANARYCANARY")
 			case mcp.MethodElicit:
 				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
 					map[bool]string{true: answer, false: published}[r == "2025-11-25"]),
@@ -202,9 +201,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 			`"params":{"notifications":{"resourceSubscriptions":["note://canary-change"]},`+able+`}}`,
 		append([]string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", mcp.MethodListen}, token...)...))
 	for _, want := range []string{"acknowledged", "resources/updated"} {
-		if data := watching.Data(); !strings.Contains(data, want) {
-			t.Fatalf("no %s: %s", want, data)
-		}
+		must.Contains(t, watching.Data(), want)
 		second.server.ResourceUpdated("note://canary-change")
 	}
 	return sessions
@@ -263,14 +260,10 @@ func TestKeysRotateWithoutEndingSessions(t *testing.T) {
 	for _, rotation := range [][]string{{"a", "b"}, {"b", "a"}, {"b"}, {"c", "b"}, {"c"}} {
 		e := storedWith(t, memory, rotation...)
 		for range 3 { // the first request reads the session, the others find it in memory
-			if status := e.pings(session); status != http.StatusOK {
-				t.Errorf("with the keys %q: status %d", rotation, status)
-			}
+			must.CheckEqual(t, e.pings(session), http.StatusOK, rotation)
 		}
 	}
-	if status := storedWith(t, memory, "c", "a").pings(unused); status != http.StatusOK {
-		t.Errorf("with the old key: status %d", status)
-	}
+	must.CheckEqual(t, storedWith(t, memory, "c", "a").pings(unused), http.StatusOK)
 }
 
 // A session that the server cannot decrypt does not exist, so that the client starts another one
@@ -290,12 +283,8 @@ func TestSessionsOfUnknownKeysDoNotExist(t *testing.T) {
 			if got.status != http.StatusNotFound || got.body != want.body {
 				t.Errorf("%s, want %s", got, want)
 			}
-			if !strings.Contains(logged.String(), "replicas need the same Keys") {
-				t.Errorf("logged: %s", logged.String())
-			}
-			if status := e.pings(e.session("2025-11-25")); status != http.StatusOK {
-				t.Errorf("a new session: status %d", status)
-			}
+			must.CheckContains(t, logged.String(), "replicas need the same Keys")
+			must.CheckEqual(t, e.pings(e.session("2025-11-25")), http.StatusOK)
 		})
 	}
 }
@@ -311,10 +300,7 @@ func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 			keys = append(keys, key)
 		}
 	}
-	item, err := shared.Store.Get(t.Context(), keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	item := must.Get(shared.Store.Get(t.Context(), keys[0]))(t)
 	if _, err := shared.Store.Put(t.Context(), keys[len(keys)-1], item.Value,
 		store.PutOptions{TTL: wiretest.Patience}); err != nil {
 		t.Fatal(err)
@@ -410,9 +396,7 @@ func TestAStoreThatDoesNotAnswerDelaysRequestsOnce(t *testing.T) {
 // shutdown ends a server in a bubble.
 func shutdown(t *testing.T, s *server.Server) {
 	t.Helper()
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 }
 
 // stalledStore is a store that fails while it is down. If it is silent, writes have an effect nevertheless.
@@ -483,18 +467,12 @@ func TestHandlersWaitForAStoreThatHasFailed(t *testing.T) {
 					more + askable + `}}`)
 				return w.Receive()
 			}
-			if got := call("pay", ""); !strings.Contains(got, `"text":"paid 1"`) {
-				t.Errorf("silent %v: Once: %s", silent, got)
-			}
+			must.CheckContains(t, call("pay", ""), `"text":"paid 1"`, silent)
 			first := call("park", "")
-			if !strings.Contains(first, "name?") {
-				t.Fatalf("silent %v: a parked call: %s", silent, first)
-			}
+			must.Contains(t, first, "name?", silent)
 			got := call("park", `"requestState":"`+member(t, first, "requestState")+`","inputResponses":{"`+
 				inputKey(t, first)+`":{"action":"accept","content":{"Name":"-Ada"}}},`)
-			if !strings.Contains(got, `"text":"asked 2-Ada"`) {
-				t.Errorf("silent %v: the answer to a parked call: %s", silent, got)
-			}
+			must.CheckContains(t, got, `"text":"asked 2-Ada"`, silent)
 			id := member(t, call("ask", ""), "taskId")
 			time.Sleep(6 * time.Second)
 			w.Send(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"` + id + `",` + askable + `}}`)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -25,9 +26,7 @@ func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 		started, before := time.Now(), f.stores[1].reads.Load()
 		for i := range 100 {
 			f.progress(2+i, 2+i)
-			if n := len(x.frames()); n != 1+i {
-				t.Fatalf("%d events after %d", n, 1+i)
-			}
+			must.Equal(t, len(x.frames()), 1+i)
 		}
 		if waited := time.Since(started); waited > 0 {
 			t.Errorf("the events arrive after %v", waited)
@@ -89,9 +88,7 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 		f.progress(1, 1)
 		x := f.resume(1, session, call.frames()[0].ID)
 		f.progress(2, 2)
-		if n := len(x.frames()); n != 0 {
-			t.Fatalf("%d events without the Bus", n)
-		}
+		must.Equal(t, len(x.frames()), 0)
 		close(gate)
 		started := time.Now()
 		wantNumbered(t, x.frames(), 2, 2)
@@ -365,9 +362,7 @@ func TestAStreamIsResumedAfterAnUnloggedEvent(t *testing.T) {
 					t.Errorf("terminated %v: %v\n%d %s", terminated, got, x.status(), x.body())
 				}
 			}
-			if received[2].ID != "" {
-				t.Errorf("an event after it has the id %s", received[2].ID)
-			}
+			must.CheckEqual(t, received[2].ID, "")
 			if x := f.resume(1, session, strings.Replace(received[1].ID, ".2", ".7",
 				1)); x.status() != http.StatusBadRequest {
 				t.Errorf("an event that was not sent: %d %s", x.status(), x.body())

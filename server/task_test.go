@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -72,9 +73,7 @@ func TestToolsListDeclaresTaskSupport(t *testing.T) {
 			if s.revision != mcp.V20251125 {
 				want = ""
 			}
-			if got != want {
-				t.Errorf("tool %s has support %q, want %q", tool.Name, got, want)
-			}
+			must.CheckEqual(t, got, want, tool.Name)
 		}
 	})
 }
@@ -234,9 +233,7 @@ func TestTaskEndsWithTheOutcomeOfTheCall(t *testing.T) {
 			id := p.create(tool).TaskID
 			for range 2 {
 				result, err := p.outcome(id, status)
-				if got, want := contentOf(result), contentOf(call.result); got != want {
-					t.Errorf("%s: the task has %s, the call %s", tool, got, want)
-				}
+				must.CheckEqual(t, contentOf(result), contentOf(call.result), tool)
 				if fmt.Sprint(err) != fmt.Sprint(call.err) || err != nil && string(err.Data) != string(call.err.Data) {
 					t.Errorf("%s: the task has %v, the call %v", tool, err, call.err)
 				}
@@ -309,9 +306,7 @@ func TestKeysOfInputRequestsAreNeverReused(t *testing.T) {
 		id, seen := task.TaskID, make(map[string]bool)
 		for key, q := range task.InputRequests {
 			seen[key] = true
-			if q.Method != mcp.MethodElicit {
-				t.Errorf("%s: %s", key, task.raw)
-			}
+			must.CheckEqual(t, q.Method, mcp.MethodElicit, key, task.raw)
 		}
 		first, second := "", ""
 		for key, q := range task.InputRequests {
@@ -341,9 +336,7 @@ func TestKeysOfInputRequestsAreNeverReused(t *testing.T) {
 		}
 		p.update(id, fmt.Sprintf(`{%q:%s,%q:%s}`, third, acceptName("Cy"), first, acceptName("Eve")))
 		result, _ := p.outcome(id, mcp.TaskCompleted)
-		if !strings.Contains(string(result), "Ada, Bob, Cy") {
-			t.Errorf("%s", result)
-		}
+		must.CheckContains(t, string(result), "Ada, Bob, Cy")
 	})
 }
 

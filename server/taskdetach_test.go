@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -399,9 +400,7 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	}
 	e.set(task.State{}, &jsonrpc.Error{Code: -32001, Message: "the engine is full"})
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
-	if got := w.Receive(); !strings.Contains(got, `"message":"the engine is full"`) {
-		t.Error(got)
-	}
+	must.CheckContains(t, w.Receive(), `"message":"the engine is full"`)
 	calls := e.take("")
 	id, _, _ := strings.Cut(strings.TrimPrefix(calls, "start "), " ")
 	if !strings.HasSuffix(calls, "; cancel "+id) { // the engine may have started it
@@ -413,9 +412,7 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	}
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + wiretest.Meta +
 		`}}`)
-	if got := w.Receive(); !strings.Contains(got, "without a task") {
-		t.Error(got)
-	}
+	must.CheckContains(t, w.Receive(), "without a task")
 }
 
 // Nothing announces the changes of an engine, so the server polls it while a client waits.
@@ -460,11 +457,7 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 		e.set(task.State{Status: mcp.TaskCompleted,
 			Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}, IsError: true}}, nil)
 		session.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
-		if got := session.Receive(); !strings.Contains(got, `"text":"done"`) {
-			t.Error(got)
-		}
-		if calls := e.take(id); !strings.Contains(calls, `update ID {"k":{"action":"decline"}}`) {
-			t.Error(calls)
-		}
+		must.CheckContains(t, session.Receive(), `"text":"done"`)
+		must.CheckContains(t, e.take(id), `update ID {"k":{"action":"decline"}}`)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -36,9 +37,7 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 		}
 		p.wantError(mcp.MethodCallTool, `"name":"only"`, jsonrpc.CodeMethodNotFound, "runs only as a task")
 		for _, members := range []string{`"name":"plain"`, `"name":"quick"`} {
-			if r := p.must(mcp.MethodCallTool, members); !strings.Contains(string(r), "done") {
-				t.Errorf("%s: %s", members, r)
-			}
+			must.CheckContains(t, string(p.must(mcp.MethodCallTool, members)), "done", members)
 		}
 		for _, tool := range []string{"quick", "only"} {
 			p.outcome(p.create(tool).TaskID, mcp.TaskCompleted)
@@ -57,18 +56,14 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 		if s.revision == mcp.V20251125 || s.revision.Modern() {
 			return
 		}
-		if r := s.ask(1, mcp.MethodCallTool, `"name":"only"`); !strings.Contains(r, `"code":-32601`) {
-			t.Errorf("a tool that requires a task: %s", r)
-		}
+		must.CheckContains(t, s.ask(1, mcp.MethodCallTool, `"name":"only"`), `"code":-32601`)
 		if r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`); !strings.Contains(r, `"text":"done"`) ||
 			strings.Contains(r, "taskId") {
 			t.Errorf("params.task: %s", r)
 		}
 		for id, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult,
 			mcp.MethodListTasks, mcp.MethodUpdateTask} {
-			if r := s.ask(3+id, method, `"taskId":"x"`); !strings.Contains(r, `"code":-32601`) {
-				t.Errorf("%s: %s", method, r)
-			}
+			must.CheckContains(t, s.ask(3+id, method, `"taskId":"x"`), `"code":-32601`, method)
 		}
 	})
 }
@@ -119,9 +114,7 @@ func TestTaskResultBlocksUntilTheTaskHasEnded(t *testing.T) {
 		default:
 		}
 		j.finish <- "well done"
-		if r := p.await(waiting); !strings.Contains(r.raw, "well done") {
-			t.Errorf("%s", r.raw)
-		}
+		must.CheckContains(t, p.await(waiting).raw, "well done")
 	})
 }
 
@@ -147,9 +140,7 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 		if raw := p.must(mcp.MethodGetTask, taskMembers(id)+other); strings.Contains(string(raw), mcp.MetaRelatedTask) {
 			t.Errorf("tasks/get: %s", raw)
 		}
-		if n := asked.Load(); n != 0 {
-			t.Errorf("%d questions before tasks/result", n)
-		}
+		must.CheckEqual(t, asked.Load(), 0)
 		r := p.must(mcp.MethodTaskResult, taskMembers(id)+other)
 		if !strings.Contains(string(r), "guest 3") || asked.Load() != 3 {
 			t.Errorf("%d questions: %s", asked.Load(), r)
@@ -253,9 +244,7 @@ func TestQuestionIsSentOnlyToClientsThatCanAnswer(t *testing.T) {
 					return acceptName("Ada")
 				}
 				p.must(mcp.MethodTaskResult, taskMembers(id))
-				if r := q.await(waiting); !strings.Contains(r.raw, "answered") {
-					t.Errorf("%s", r.raw)
-				}
+				must.CheckContains(t, q.await(waiting).raw, "answered")
 			})
 		})
 	}
@@ -304,9 +293,7 @@ func TestLegacyCancelEndsTheTaskBeforeTheResponse(t *testing.T) {
 		for name, id := range ended {
 			before := p.get(id).raw
 			p.wantError(mcp.MethodCancelTask, taskMembers(id), jsonrpc.CodeInvalidParams, "cannot cancel the task")
-			if after := p.get(id).raw; after != before {
-				t.Errorf("%s: %s after the cancellation, %s before", name, after, before)
-			}
+			must.CheckEqual(t, p.get(id).raw, before, name)
 		}
 	})
 }
@@ -350,9 +337,7 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 			t.Errorf("%d tasks are not listed on %d pages", len(own), pages)
 		}
 		ada.wantError(mcp.MethodListTasks, `"cursor":"unknown"`, jsonrpc.CodeInvalidParams, "cursor")
-		if raw := bob.must(mcp.MethodListTasks, ""); !strings.Contains(string(raw), other) {
-			t.Errorf("%s", raw)
-		}
+		must.CheckContains(t, string(bob.must(mcp.MethodListTasks, "")), other)
 	})
 	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
@@ -417,9 +402,7 @@ func TestChangesOfTasksAreLogged(t *testing.T) {
 			}
 			for line := range strings.Lines(log.String()) {
 				var record map[string]any
-				if err := json.Unmarshal([]byte(line), &record); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(line), &record))
 				text, _ := record["msg"].(string)
 				if !strings.HasPrefix(text, "task ") {
 					continue

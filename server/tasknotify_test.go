@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -118,10 +119,7 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 		w := connect(t, s)
 		w.Send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 			`"clientInfo":{"name":"c","version":"1"},"capabilities":{"elicitation":{}}}}`)
-		if got := w.Receive(); !strings.Contains(got,
-			`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`) {
-			t.Error(got)
-		}
+		must.CheckContains(t, w.Receive(), `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
 		w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` +
 			`"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)

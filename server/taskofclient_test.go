@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -125,9 +126,7 @@ func TestServerPollsTheTaskOfItsClient(t *testing.T) {
 		if took := time.Since(start); !strings.Contains(result, "Hello, Ada") || took != 15*time.Second {
 			t.Errorf("%s after %v, want three polls, one each 5s", result, took)
 		}
-		if got := r.requests(); got != "elicitation/create tasks/get tasks/get tasks/get tasks/result" {
-			t.Errorf("the server sent %s", got)
-		}
+		must.CheckEqual(t, r.requests(), "elicitation/create tasks/get tasks/get tasks/get tasks/result")
 		if !strings.Contains(r.params[0], `"task":{"ttl":60000}`) ||
 			strings.Contains(strings.Join(r.params, ""), mcp.MetaRelatedTask) {
 			t.Errorf("%q", r.params)
@@ -171,9 +170,7 @@ func TestEarlyStatusNotificationWakesTheServer(t *testing.T) {
 		}
 		start := time.Now()
 		r.must(mcp.MethodCallTool, `"name":"patient"`)
-		if took := time.Since(start); took != 0 {
-			t.Errorf("the server waited %v", took)
-		}
+		must.CheckEqual(t, time.Since(start), 0)
 	})
 }
 
@@ -220,9 +217,7 @@ func TestQuestionOfATaskRunsAsTaskOfTheClient(t *testing.T) {
 		r.answers[mcp.MethodElicit] = []string{strings.Replace(`{"task":`+clientTask("working")+`}`, "5000", "100", 1)}
 		r.taskPeer.answer = r.next
 		id := r.create("ask").TaskID
-		if result := r.must(mcp.MethodTaskResult, taskMembers(id)); !strings.Contains(string(result), "Hello, Ada") {
-			t.Errorf("%s", result)
-		}
+		must.CheckContains(t, string(r.must(mcp.MethodTaskResult, taskMembers(id))), "Hello, Ada")
 		related := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id)
 		if r.requests() != "elicitation/create tasks/get tasks/result" || !strings.Contains(r.params[0], related) ||
 			!strings.Contains(r.params[0], `"task":{"ttl":60000}`) {
@@ -318,9 +313,7 @@ func TestHandlerReceivesTheOutcomeOfTheClientsTask(t *testing.T) {
 				if strings.Contains(fmt.Sprint(err), "%!") {
 					t.Errorf("the text is malformed: %v", err)
 				}
-				if got := r.requests(); got != tc.requests {
-					t.Errorf("the server sent %s, want %s", got, tc.requests)
-				}
+				must.CheckEqual(t, r.requests(), tc.requests)
 			})
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -169,9 +170,7 @@ func (p *taskPeer) serveStream(s *server.Server, who []string) {
 	p.t.Cleanup(p.close)
 	if !p.revision.Modern() {
 		p.send(fmt.Sprintf(initializeParams, p.revision, p.declared), "", "")
-		if err := spec.ValidateMessage(p.revision, []byte(<-ready), mcp.MethodInitialize); err != nil {
-			p.t.Error(err)
-		}
+		must.Check(p.t, spec.ValidateMessage(p.revision, []byte(<-ready), mcp.MethodInitialize))
 		p.send(wiretest.Initialized, "", "")
 	}
 }
@@ -211,9 +210,7 @@ func (p *taskPeer) serveHTTP(s *server.Server, who string) {
 	p.close = func() {}
 	if !p.revision.Modern() {
 		resp := do(http.MethodPost, fmt.Sprintf(initializeParams, p.revision, p.declared), "", "")
-		if err := spec.ValidateMessage(p.revision, []byte(wiretest.Text(p.t, resp)), mcp.MethodInitialize); err != nil {
-			p.t.Error(err)
-		}
+		must.Check(p.t, spec.ValidateMessage(p.revision, []byte(wiretest.Text(p.t, resp)), mcp.MethodInitialize))
 		header = append(header, "Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
 		do(http.MethodPost, wiretest.Initialized, "", "").Body.Close()
 		p.close = func() { do(http.MethodDelete, "", "", "").Body.Close() }
@@ -261,9 +258,7 @@ func (p *taskPeer) take(raw string, status int, events bool) {
 		}
 		defer func() { sent.reply <- taskReply{raw, status, events, json.RawMessage(m.Raw), m.Err} }()
 	}
-	if err := spec.ValidateMessage(p.revision, []byte(raw), method); err != nil {
-		p.t.Error(err)
-	}
+	must.Check(p.t, spec.ValidateMessage(p.revision, []byte(raw), method))
 	switch m.Kind {
 	case jsonrpc.Notification:
 		p.mu.Lock()
@@ -401,9 +396,7 @@ func (p *taskPeer) created(result json.RawMessage) taskState {
 	}
 	raw := result
 	if !p.revision.Modern() {
-		if err := json.Unmarshal(result, &legacy); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Do(p.t, json.Unmarshal(result, &legacy))
 		raw = legacy.Task
 	} else if !strings.Contains(string(result), `"resultType":"task"`) {
 		p.t.Fatalf("no task: %s", result)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -79,9 +80,7 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 				t.Errorf("%s: %s", r, reply.raw)
 			}
 			synctest.Wait()
-			if len(jobs) != 0 {
-				t.Errorf("%s: a task that is not stored runs", r)
-			}
+			must.CheckEqual(t, len(jobs), 0, r)
 			shutdownNow(t, s)
 		})
 	}
@@ -278,9 +277,7 @@ func TestShutdownWaitsForTasks(t *testing.T) {
 		if cause := context.Cause(second.ctx); !strings.Contains(fmt.Sprint(cause), "stopping") {
 			t.Errorf("cause %v", cause)
 		}
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("Shutdown: %v", err)
-		}
+		must.CheckIs(t, <-ended, context.Canceled)
 	})
 }
 
@@ -357,9 +354,7 @@ func handoverOf(
 			InputRequests map[string]json.RawMessage
 			RequestState  string
 		}
-		if err := json.Unmarshal(r.result, &round); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(r.result, &round))
 		answers := make(map[string]json.RawMessage)
 		for key := range round.InputRequests {
 			answers[key] = json.RawMessage(acceptName("Ada"))
@@ -419,12 +414,8 @@ func TestAnotherReplicaRunsTheHandlerAgain(t *testing.T) {
 				who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
 				return fmt.Sprintf("run %d effect %s %s", run, effect, who.Name), err
 			}, to)
-			if got := p.finish(id, "Ada"); !strings.Contains(got, "run 2 effect 1, key true Ada") {
-				t.Errorf("%s", got)
-			}
-			if effects.Load() != 1 {
-				t.Errorf("%d effects", effects.Load())
-			}
+			must.CheckContains(t, p.finish(id, "Ada"), "run 2 effect 1, key true Ada")
+			must.CheckEqual(t, effects.Load(), 1)
 		})
 	}
 }
@@ -463,9 +454,7 @@ func TestAnotherRunFindsTheAnswersFromBeforeDetach(t *testing.T) {
 				second, err := server.Elicit[nameForm](ctx, "Who?")
 				return fmt.Sprintf("run %d: %s, %s", run, first.Name, second.Name), err
 			})
-		if got := p.finish(id, "Bob"); !strings.Contains(got, "run 2: Ada, Bob") {
-			t.Errorf("%s", got)
-		}
+		must.CheckContains(t, p.finish(id, "Bob"), "run 2: Ada, Bob")
 	})
 }
 
@@ -503,17 +492,13 @@ func TestRotatedKeysFailNoTask(t *testing.T) {
 
 		second := replica(newKey, oldKey)
 		q := w.connect(t, second)
-		if got := q.get(ended).raw; got != before {
-			t.Errorf("%s, before %s", got, before)
-		}
+		must.CheckEqual(t, q.get(ended).raw, before)
 		if got := q.finish(running, "Bob"); !strings.Contains(got, "AdaBobBob") { // runs on the first
 			t.Errorf("%.200s", got)
 		}
 		p.close()
 		shutdownNow(t, first)
-		if got := q.finish(orphan, "Eve"); !strings.Contains(got, "AdaEveEve") {
-			t.Errorf("the task that was taken over: %.200s", got)
-		}
+		must.CheckContains(t, q.finish(orphan, "Eve"), "AdaEveEve")
 		if got := q.get(running); got.Status != mcp.TaskCompleted {
 			t.Errorf("%.200s", got.raw)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -112,9 +113,7 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 		"an output schema of a text": {mcp.Tool{Name: "a", OutputSchema: json.RawMessage(`"x"`)}, raw, "output schema"},
 	} {
 		var s server.Server
-		if err := s.RegisterTool(mcp.Tool{Name: "taken"}, raw); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.RegisterTool(mcp.Tool{Name: "taken"}, raw))
 		if err := s.RegisterTool(test.tool, test.handler); err == nil || !strings.Contains(err.Error(), test.want) ||
 			!strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
@@ -183,9 +182,7 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 		"anything": {text: `{"a":null}`},
 		"error":    {text: "no such point", failed: true},
 	} {
-		if got := l.callTool(fmt.Sprintf(`"name":%q`, name)); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		must.CheckEqual(t, l.callTool(fmt.Sprintf(`"name":%q`, name)), want, name)
 	}
 }
 
@@ -224,9 +221,7 @@ func list(t *testing.T, l *line) map[string]mcp.Tool {
 		t.Fatal(err)
 	}
 	var page mcp.ListToolsResult
-	if err := json.Unmarshal(raw, &page); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &page))
 	all := make(map[string]mcp.Tool)
 	for _, tool := range page.Tools {
 		all[tool.Name] = tool
@@ -260,9 +255,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 		"fits": {structured: `{"n":1}`}, "unfit": {text: failed, failed: true}, "absent": {text: failed, failed: true},
 		"no_JSON": {text: failed, failed: true}, "an_error": {text: "out of n", failed: true},
 	} {
-		if got := l.callTool(fmt.Sprintf(`"name":%q`, name)); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		must.CheckEqual(t, l.callTool(fmt.Sprintf(`"name":%q`, name)), want, name)
 	}
 	l.Conn.Close()
 	_ = l.Served()
@@ -275,9 +268,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 func TestArgumentsAreValidated(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "greet"}, greet)
-	if err := s.RegisterTool(mcp.Tool{Name: "raw"}, raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "raw"}, raw))
 	l := connectLine(t, &s)
 	for params, want := range map[string]called{
 		`"name":"greet","arguments":{"name":"Ada"}`: {text: "Hello, Ada!"},
@@ -289,9 +280,7 @@ func TestArgumentsAreValidated(t *testing.T) {
 		`"\u006eame":"raw"`: {text: `{}`},
 		`"name":"r\u0061w"`: {text: `{}`},
 	} {
-		if got := l.callTool(params); got != want {
-			t.Errorf("%s: %+v, want %+v", params, got, want)
-		}
+		must.CheckEqual(t, l.callTool(params), want, params)
 	}
 	for _, arguments := range []string{`{}`, `{"name":7}`, `{"Name":"Ada"}`, `{"name":"Ada","more":1}`} {
 		if got := l.callTool(`"name":"greet","arguments":` + arguments); !got.failed ||
@@ -331,9 +320,7 @@ func TestDefinitionsAreCopied(t *testing.T) {
 		Meta:        mcp.Meta{"com.example/a": json.RawMessage(`1`)},
 		Icons:       []mcp.Icon{{Src: "https://example.com/before.png"}},
 	}
-	if err := s.RegisterTool(tool, raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RegisterTool(tool, raw))
 	copy(tool.InputSchema, `{"hunter2"     `)
 	tool.Annotations.Title = "after"
 	tool.Meta["com.example/a"][0] = '2'
@@ -361,9 +348,7 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 		t.Error("it was not removed once")
 	}
 	l.wantError(mcp.MethodCallTool, `"name":"slow"`, jsonrpc.CodeInvalidParams, "unknown tool")
-	if len(list(t, l)) != 0 {
-		t.Error("it is listed")
-	}
+	must.CheckEqual(t, len(list(t, l)), 0)
 	close(proceed)
 	if got := l.Receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
 		t.Errorf("got %s", got)
@@ -412,9 +397,7 @@ func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
 	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	schema := json.RawMessage(`{"type":"object","properties":{"x":{"type":"string","pattern":"^(?!b)"}}}`)
 	for _, name := range []string{"a", "b"} {
-		if err := errors.Join(s.RegisterTool(mcp.Tool{Name: name, InputSchema: schema}, raw), s.Check()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(s.RegisterTool(mcp.Tool{Name: name, InputSchema: schema}, raw), s.Check()))
 		if n := strings.Count(log.String(), "/properties/x/pattern"); n != 1 ||
 			!strings.Contains(log.String(), "tool="+name) {
 			t.Errorf("%d lines about %s: %s", n, name, log.String())

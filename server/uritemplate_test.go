@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -202,10 +203,7 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 		if list {
 			lists = names
 		}
-		uri, err := uritemplate.MustNew(template).Expand(vars)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		uri := must.Get(uritemplate.MustNew(template).Expand(vars))(t)
 		got, ok := compiled(t, template, lists...).match(uri)
 		if !ok || !cmp.Equal(got, want) {
 			t.Fatalf("%s in %s: %v, %v; want %v", template, uri, got, ok, want)
@@ -412,8 +410,6 @@ func TestTemplatesOfTheCorpus(t *testing.T) {
 		if err != nil {
 			got = "invalid"
 		}
-		if got != c.Want() {
-			t.Errorf("%s: %s: %s (%v)", c.Place, c.Name, got, err)
-		}
+		must.CheckEqual(t, got, c.Want(), c.Place, c.Name, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -21,10 +22,7 @@ import (
 // person is an authenticated caller.
 func person(t testing.TB, name string) principal.Principal {
 	t.Helper()
-	who, err := principal.New("https://issuer.example", name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://issuer.example", name, ""))(t)
 	return who
 }
 
@@ -110,21 +108,14 @@ func TestAPanickingVisibleToHides(t *testing.T) {
 		server.VisibleTo(func(principal.Principal, string) bool { panic("no idea") }))
 	l := connectLine(t, s)
 	l.wantError(mcp.MethodCallTool, `"name":"odd"`, jsonrpc.CodeInvalidParams, "unknown tool")
-	if !strings.Contains(log.String(), "no idea") {
-		t.Errorf("the log: %s", log.String())
-	}
+	must.CheckContains(t, log.String(), "no idea")
 }
 
 // Rule R7: a hidden directory hides all its files.
 func TestADirectoryCanBeHidden(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/secret.txt", []byte("s"), 0o600))
+	root := must.Get(os.OpenRoot(dir))(t)
 	defer root.Close()
 	ada := person(t, "ada")
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
@@ -152,9 +143,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 	begin := map[string]func(l *line){
 		"2026-07-28": func(l *line) {
 			l.Send(request(9, mcp.MethodListen, everything))
-			if got := l.Receive(); !strings.Contains(got, "acknowledged") {
-				l.T.Fatalf("%s", got)
-			}
+			must.Contains(l.T, l.Receive(), "acknowledged")
 		},
 		"2025-11-25": func(l *line) {
 			l.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
@@ -163,9 +152,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			l.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			for _, uri := range []string{"note://secret", "note://open"} {
 				l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":%q}}`, uri))
-				if got := l.Receive(); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
-					l.T.Fatalf("%s: %s", uri, got)
-				}
+				must.Equal(l.T, l.Receive(), `{"jsonrpc":"2.0","id":2,"result":{}}`, uri)
 			}
 		},
 	}
@@ -175,9 +162,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			ada, bob := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "bob"))
 			begin(ada)
 			begin(bob)
-			if err := s.RegisterTool(mcp.Tool{Name: "more"}, raw, forAda); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.RegisterTool(mcp.Tool{Name: "more"}, raw, forAda))
 			s.ResourceUpdated("note://secret")
 			s.RemoveTool("secret")
 			s.ResourceUpdated("note://open") // the last notification, which both receive
@@ -189,9 +174,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 			if !strings.Contains(all, mcp.NotificationToolListChanged) || !strings.Contains(all, "note://secret") {
 				t.Errorf("Ada heard %s", all)
 			}
-			if got := bob.Receive(); !strings.Contains(got, "note://open") {
-				t.Errorf("Bob heard %s", got)
-			}
+			must.CheckContains(t, bob.Receive(), "note://open")
 		})
 	}
 }
@@ -214,7 +197,5 @@ func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })); err != nil {
 		t.Fatal(err)
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
+	must.CheckEqual(t, asked.Load(), 1)
 }

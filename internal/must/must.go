@@ -1,5 +1,14 @@
-// Package must checks the errors of what a test takes for granted. Only tests import it.
+// Package must checks the errors of what a test takes for granted, and compares what a test gets with what it wants.
+// The functions whose names begin with Check fail the test and let it go on; the others end it, and must be called in
+// the goroutine of the test. Only tests import the package.
 package must
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+)
 
 // A T is a test: a testing.TB, or a test of another package.
 type T interface {
@@ -19,7 +28,10 @@ func Get[V any](v V, err error) func(t T) V {
 	}
 }
 
-// Do ends the test if err is not nil. It must be called in the goroutine of the test.
+// Err returns the error of a function that returns a value, too.
+func Err[V any](_ V, err error) error { return err }
+
+// Do ends the test if err is not nil.
 func Do(t T, err error) {
 	t.Helper()
 	if err != nil {
@@ -27,10 +39,75 @@ func Do(t T, err error) {
 	}
 }
 
-// Check fails the test if err is not nil, and lets it go on.
+// Check fails the test if err is not nil.
 func Check(t T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Equal ends the test if got is not want. The message begins with the values of about.
+func Equal[V comparable](t T, got, want V, about ...any) {
+	t.Helper()
+	if got != want {
+		t.Fatal(message(got, want, about))
+	}
+}
+
+// CheckEqual fails the test if got is not want. The message begins with the values of about.
+func CheckEqual[V comparable](t T, got, want V, about ...any) {
+	t.Helper()
+	if got != want {
+		t.Error(message(got, want, about))
+	}
+}
+
+// Is ends the test if [errors.Is] does not find want in err.
+func Is(t T, err, want error, about ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatal(message(err, want, about))
+	}
+}
+
+// CheckIs fails the test if [errors.Is] does not find want in err.
+func CheckIs(t T, err, want error, about ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Error(message(err, want, about))
+	}
+}
+
+// Contains ends the test if text does not contain part.
+func Contains(t T, text, part string, about ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Fatal(message(text, part, about))
+	}
+}
+
+// CheckContains fails the test if text does not contain part.
+func CheckContains(t T, text, part string, about ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Error(message(text, part, about))
+	}
+}
+
+func message(got, want any, about []any) string {
+	format := "got %+v, want %+v"
+	if v := reflect.ValueOf(got); v.Kind() == reflect.String {
+		if format = "got %#q, want %#q"; strings.Contains(v.String(), "\n") {
+			format = "got\n%s\nwant\n%s"
+		}
+	}
+	text := fmt.Sprintf(format, got, want)
+	for i := len(about) - 1; i >= 0; i-- {
+		if v := reflect.ValueOf(about[i]); v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+			about[i] = string(v.Bytes())
+		}
+		text = fmt.Sprintf("%+v: %s", about[i], text)
+	}
+	return text
 }
