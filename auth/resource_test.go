@@ -61,9 +61,7 @@ func present(p *auth.ProtectedResource, scheme, token string) (*auth.Info, *auth
 func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 	t.Helper()
 	all := challenge.Parse(response["Www-Authenticate"])
-	if len(all) != 1 {
-		t.Fatalf("challenges: %v", all)
-	}
+	must.Equal(t, len(all), 1, all)
 	return all[0]
 }
 
@@ -317,9 +315,7 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 			t.Errorf("%s: %+v", name, rejection)
 		}
 	}
-	if err := jwt.Protect(&auth.ProtectedResource{URI: self, Issuers: issuers, RequireDPoP: true}).Check(); err != nil {
-		t.Errorf("valid fields: %v", err)
-	}
+	must.Check(t, jwt.Protect(&auth.ProtectedResource{URI: self, Issuers: issuers, RequireDPoP: true}).Check())
 }
 
 func TestRequireWithoutToken(t *testing.T) {
@@ -328,9 +324,7 @@ func TestRequireWithoutToken(t *testing.T) {
 		strings.Join(missing.Needed, " ") != "a b" {
 		t.Errorf("%v", err)
 	}
-	if err := auth.Require(t.Context()); err != nil {
-		t.Errorf("no scopes: %v", err)
-	}
+	must.Check(t, auth.Require(t.Context()))
 	if info := auth.FromContext(t.Context()); info != nil {
 		t.Errorf("%v", info)
 	}
@@ -395,9 +389,7 @@ func TestMetadataIsServed(t *testing.T) {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost,
 		"https://mcp.example.com/.well-known/oauth-protected-resource", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", w.Code)
-	}
+	must.CheckEqual(t, w.Code, http.StatusMethodNotAllowed)
 }
 
 // Without URI, the requested URL is the resource on the loopback interface only. The Host
@@ -449,9 +441,7 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 		}
 	}
 	metadata := challengeOf(t, send("127.0.0.1:"+port, "/mcp", "").Header).Params["resource_metadata"]
-	if metadata != endpoint.URL+"/.well-known/oauth-protected-resource/mcp" {
-		t.Fatalf("resource_metadata is %s", metadata)
-	}
+	must.Equal(t, metadata, endpoint.URL+"/.well-known/oauth-protected-resource/mcp")
 	res := send("127.0.0.1:"+port, "/.well-known/oauth-protected-resource/mcp", "")
 	if body, _ := io.ReadAll(res.Body); !strings.Contains(string(body), `"resource":"`+endpoint.URL+`/mcp"`) {
 		t.Errorf("%s %s", res.Status, body)
@@ -489,9 +479,7 @@ func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 			ctx := auth.NewContext(t.Context(), info)
 			fmt.Fprintf(&output, "%v %+v %#v", ctx, auth.FromContext(ctx), struct{ ctx context.Context }{ctx})
 			fmt.Fprintf(&output, "%+v %#v", struct{ info auth.Info }{*info}, []any{*info, info})
-			if got := challenge.Token(ctx); got != canary {
-				t.Errorf("token of the request: %q", got)
-			}
+			must.CheckEqual(t, challenge.Token(ctx), canary)
 		}
 		if rejection != nil {
 			fmt.Fprintf(&output, "%+v %v", *rejection, rejection.Err)

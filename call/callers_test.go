@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // LimitRate tracks a limited number of callers and forgets idle ones first.
@@ -21,9 +23,7 @@ func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	b.take(t.Context(), greedy)
 	b.take(t.Context(), greedy)
 	b.take(t.Context(), caller{source: "one more"})
-	if len(b.callers) != 2 {
-		t.Errorf("%d callers are tracked although all others are idle", len(b.callers))
-	}
+	must.CheckEqual(t, len(b.callers), 2)
 	if b.take(t.Context(), greedy) == 0 {
 		t.Error("a caller with an empty bucket was forgotten")
 	}

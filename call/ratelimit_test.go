@@ -63,9 +63,7 @@ func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 		t.Fatalf("the fourth call: %v, %s", err, rejected.Data)
 	}
 	clock.advance(101 * time.Millisecond)
-	if err := do(c); err != nil {
-		t.Errorf("after the time that the error gave: %v", err)
-	}
+	must.Check(t, do(c))
 	if err := do(c); err == nil {
 		t.Error("a second call at once was let through")
 	}
@@ -76,15 +74,11 @@ func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 			passed++
 		}
 	}
-	if passed != 3 {
-		t.Errorf("%d calls at once after a long pause", passed)
-	}
+	must.CheckEqual(t, passed, 3)
 	clock.advance(-time.Hour)
 	_ = do(c)
 	clock.advance(time.Second)
-	if err := do(c); err != nil {
-		t.Errorf("after the clock was set back: %v", err)
-	}
+	must.Check(t, do(c))
 }
 
 func TestReadsCountInTheDefaultLimit(t *testing.T) {
@@ -113,9 +107,7 @@ func TestLimitRateKeepsCallersApart(t *testing.T) {
 	if err := do(call.Description{Method: mcp.MethodComplete, Principal: ada, Source: "192.0.2.9"}); err == nil {
 		t.Error("a principal has a second bucket at another address")
 	}
-	if err := do(call.Description{Method: mcp.MethodListTools, Principal: ada}); err != nil {
-		t.Errorf("a method that is not counted: %v", err)
-	}
+	must.Check(t, do(call.Description{Method: mcp.MethodListTools, Principal: ada}))
 }
 
 func TestLimitRateWithoutALimitLetsEverythingThrough(t *testing.T) {
@@ -331,9 +323,7 @@ func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 				passed++
 			}
 		}
-		if passed != 3 {
-			t.Errorf("%v: %d calls", d.Principal, passed)
-		}
+		must.CheckEqual(t, passed, 3, d.Principal)
 	}
 	if keys := fmt.Sprint(shared.keys); strings.Contains(keys, "session-") ||
 		!strings.Contains(keys, ada.Key()+"rate/") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -23,9 +24,7 @@ func TestResultInvalidatedInFlightIsNotCached(t *testing.T) {
 	if n, size := x.size(); n != 0 || size != 0 {
 		t.Errorf("the cache has %d results of %d bytes, want none", n, size)
 	}
-	if len(x.groups) != 0 {
-		t.Errorf("the cache has %d groups, want none", len(x.groups))
-	}
+	must.CheckEqual(t, len(x.groups), 0)
 	third := x.begin(key)
 	third.keep(result, "a")
 	third.end()

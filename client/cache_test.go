@@ -83,24 +83,14 @@ func TestFreshResultIsNotRequestedAgain(t *testing.T) {
 			page("60000", "private", "", "three"))
 		c, _ := dial(t, s)
 		for range 3 {
-			if got := names(t, c); got != "one" {
-				t.Fatalf("tools %s", got)
-			}
+			must.Equal(t, names(t, c), "one")
 		}
 		time.Sleep(time.Minute - 1)
-		if got := names(t, c); got != "one" {
-			t.Errorf("just before ttlMs: %s", got)
-		}
+		must.CheckEqual(t, names(t, c), "one")
 		time.Sleep(time.Nanosecond)
-		if got := names(t, c); got != "two" {
-			t.Errorf("after ttlMs: %s", got)
-		}
-		if got := names(t, c, client.WithRefresh()); got != "three" {
-			t.Errorf("with WithRefresh: %s", got)
-		}
-		if got := names(t, c); got != "three" {
-			t.Errorf("after WithRefresh: %s", got)
-		}
+		must.CheckEqual(t, names(t, c), "two")
+		must.CheckEqual(t, names(t, c, client.WithRefresh()), "three")
+		must.CheckEqual(t, names(t, c), "three")
 	})
 }
 
@@ -110,9 +100,7 @@ func TestSessionsCacheNothing(t *testing.T) {
 		s := legacyServer()
 		s.Answers["tools/list"] = []string{page("60000", "public", "", "one"), page("60000", "public", "", "two")}
 		c, _ := dial(t, s)
-		if got := names(t, c) + " " + names(t, c); got != "one two" {
-			t.Errorf("tools %s", got)
-		}
+		must.CheckEqual(t, names(t, c)+" "+names(t, c), "one two")
 	})
 }
 
@@ -130,9 +118,7 @@ func TestCacheKeyIncludesAllParameters(t *testing.T) {
 			return client.WithMeta(mcp.Meta{mcp.MetaTraceParent: []byte(`"` + id + `"`)})
 		}
 		for range 2 {
-			if got := names(t, c); got != "one two" {
-				t.Errorf("tools %s", got)
-			}
+			must.CheckEqual(t, names(t, c), "one two")
 			for range c.Prompts(t.Context()) {
 				t.Error("the list of prompts is not empty")
 			}
@@ -162,9 +148,7 @@ func TestResultsAfterInputRequestsAreNotCached(t *testing.T) {
 		c := must.Get(d.Dial(t.Context(), to))(t)
 		defer c.Close()
 		for _, want := range []string{"one", "two", "three", "three"} {
-			if got := text(t, c, "note://a"); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			must.CheckEqual(t, text(t, c, "note://a"), want)
 		}
 	})
 }
@@ -174,16 +158,13 @@ func TestCallerMayModifyCachedResults(t *testing.T) {
 		c, _ := dial(t, withPages(page("60000", "public", "", "one")))
 		for range 2 {
 			for tool, err := range c.Tools(t.Context()) {
-				if err != nil || string(tool.InputSchema) != `{"type":"object"}` {
-					t.Errorf("%+v, %v", tool, err)
-				}
+				must.Do(t, err)
+				must.CheckEqual(t, string(tool.InputSchema), `{"type":"object"}`, tool)
 				clear(tool.InputSchema)
 				tool.Name = "changed"
 			}
 		}
-		if got := names(t, c); got != "one" {
-			t.Errorf("tools %s", got)
-		}
+		must.CheckEqual(t, names(t, c), "one")
 	})
 }
 
@@ -212,12 +193,8 @@ func TestExpiredCursorRestartsTheList(t *testing.T) {
 			`"error":{"code":-32602,"message":"unknown cursor"}`,
 			page("60000", "public", "2b", "one", "new"), page("60000", "public", "", "three"),
 		))
-		if got := names(t, c); got != "one two three" {
-			t.Errorf("first list: %s", got)
-		}
-		if got := names(t, c); got != "one two new three" {
-			t.Errorf("second list: %s", got)
-		}
+		must.CheckEqual(t, names(t, c), "one two three")
+		must.CheckEqual(t, names(t, c), "one two new three")
 		c.Close()
 		rec.wants(t, "tools/list", 5)
 	})
@@ -285,9 +262,7 @@ func TestAuthorizerIdentitySeparatesPrivateResults(t *testing.T) {
 			{"ada", "ada1"},
 		} {
 			who.who = step.user
-			if got := names(t, c); got != step.want {
-				t.Errorf("scope %q: tools of %s: %s, want %s", scope, step.user, got, step.want)
-			}
+			must.CheckEqual(t, names(t, c), step.want, scope, step.user)
 		}
 	}
 }
@@ -297,9 +272,7 @@ func TestPublicResultsDoNotDependOnCredentials(t *testing.T) {
 	c := dialBy(t, credentialServer(t, "public"), who)
 	first := names(t, c)
 	who.who = "bob"
-	if got := first + " " + names(t, c); got != "ada1 ada1" {
-		t.Errorf("tools %s", got)
-	}
+	must.CheckEqual(t, first+" "+names(t, c), "ada1 ada1")
 }
 
 // Rule C1: all pages of a list are private if one is.
@@ -308,7 +281,5 @@ func TestOnePrivatePageMakesAListPrivate(t *testing.T) {
 	c := dialBy(t, credentialServer(t, "public", "private", "public", "public"), who)
 	first := names(t, c)
 	who.who = "bob"
-	if got := first + ", " + names(t, c); got != "ada1 ada2, bob3 bob4" {
-		t.Errorf("tools %s", got)
-	}
+	must.CheckEqual(t, first+", "+names(t, c), "ada1 ada2, bob3 bob4")
 }

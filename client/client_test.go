@@ -56,12 +56,8 @@ func TestCallToolDecodesResults(t *testing.T) {
 		`"error":{"code":-32602,"message":"unknown tool"}`,
 	))
 	got := func() (weather, error) { return client.CallTool[weather](t.Context(), c, "weather", nil) }
-	if w, err := got(); err != nil || w != (weather{"Oslo", 9007199254740993}) {
-		t.Errorf("structured content: %+v, %v", w, err)
-	}
-	if w, err := got(); err != nil || w != (weather{"Bergen", -1}) {
-		t.Errorf("JSON as text: %+v, %v", w, err)
-	}
+	must.CheckEqual(t, must.Get(got())(t), (weather{"Oslo", 9007199254740993}))
+	must.CheckEqual(t, must.Get(got())(t), (weather{"Bergen", -1}))
 	for _, what := range []string{"structured content of the wrong type", "text that is not JSON", "no content"} {
 		if w, err := got(); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: %+v, %v", what, w, err)
@@ -82,10 +78,8 @@ func TestCallToolDecodesResults(t *testing.T) {
 func TestUnknownContentIsKept(t *testing.T) {
 	const block = `{"type":"hologram","rays":[1,2.50]}`
 	c, _ := dial(t, withToolAnswers(content(block+`,{"type":"text","text":"a","annotations":{"priority":0.5}}`)))
-	result, err := c.CallTool(t.Context(), "a", nil)
-	if err != nil || len(result.Content) != 2 {
-		t.Fatalf("%+v, %v", result, err)
-	}
+	result := must.Get(c.CallTool(t.Context(), "a", nil))(t)
+	must.Equal(t, len(result.Content), 2, result)
 	unknown, ok := result.Content[0].(*mcp.UnknownContent)
 	if !ok || unknown.Type != "hologram" || string(unknown.Raw) != block {
 		t.Errorf("got %#v", result.Content[0])
@@ -137,9 +131,7 @@ func TestInvalidArgumentsAndMetaAreNotSent(t *testing.T) {
 		}
 	}
 	c.Close()
-	if received := rec.methods(); received != probed {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, rec.methods(), probed)
 }
 
 func TestArgumentsAreSentUnchanged(t *testing.T) {
@@ -200,9 +192,7 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 					!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), mcp.MethodCallTool) != 1 {
 					t.Errorf("got %v", err)
 				}
-				if took := time.Since(start); took != test.want {
-					t.Errorf("the call took %v, want %v", took, test.want)
-				}
+				must.CheckEqual(t, time.Since(start), test.want)
 			}
 			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 				t.Error(err)
@@ -299,9 +289,7 @@ func TestUnknownRevisionIsAnError(t *testing.T) {
 	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrRevision) {
 		t.Errorf("got %v", err)
 	}
-	if received := rec.methods(); received != "" {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, rec.methods(), "")
 }
 
 func TestConnIsDialledOnce(t *testing.T) {
@@ -321,7 +309,5 @@ func TestConnIsDialledOnce(t *testing.T) {
 	for err = nil; err == nil; {
 		err = c.Ping(t.Context())
 	}
-	if !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("after the end: %v", err)
-	}
+	must.CheckIs(t, err, call.ErrConnectionLost)
 }

@@ -28,13 +28,9 @@ func checkClosed(t *testing.T, c *client.Client) {
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrClosed) {
 		t.Errorf("CallTool: %v", err)
 	}
-	if err := c.Ping(t.Context()); !errors.Is(err, call.ErrClosed) {
-		t.Errorf("Ping: %v", err)
-	}
+	must.CheckIs(t, c.Ping(t.Context()), call.ErrClosed)
 	for _, err := range c.Tools(t.Context()) {
-		if !errors.Is(err, call.ErrClosed) {
-			t.Errorf("Tools: %v", err)
-		}
+		must.CheckIs(t, err, call.ErrClosed)
 	}
 	if c.Revision() == "" {
 		t.Error("Revision is empty after Close")
@@ -77,9 +73,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 		start := time.Now()
 		must.Check(t, c.Close())
 		for range 10 {
-			if err := <-results; !errors.Is(err, call.ErrClosed) {
-				t.Errorf("got %v", err)
-			}
+			must.CheckIs(t, <-results, call.ErrClosed)
 		}
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
@@ -106,9 +100,7 @@ func TestCloseEndsReconnecting(t *testing.T) {
 		start := time.Now()
 		must.Check(t, c.Close())
 		for range 3 {
-			if err := <-results; !errors.Is(err, call.ErrClosed) {
-				t.Errorf("got %v", err)
-			}
+			must.CheckIs(t, <-results, call.ErrClosed)
 		}
 		if d := time.Since(start); d > 0 {
 			t.Errorf("it took %v", d)
@@ -242,9 +234,7 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 			if _, err := d.Dial(ctx, to); !errors.Is(err, cause) {
 				t.Errorf("after %v: %v", after, err)
 			}
-			if d := time.Since(start); d != after {
-				t.Errorf("it took %v", d)
-			}
+			must.CheckEqual(t, time.Since(start), after)
 			// server/discover and initialize must not be cancelled
 			rec.wants(t, "cancelled", 0)
 		})

@@ -196,14 +196,10 @@ func TestDialFindsTheEra(t *testing.T) {
 			d.Revision = test.pinned
 			start := time.Now()
 			c, err := d.Dial(t.Context(), to)
-			if took := time.Since(start); took != test.takes {
-				t.Errorf("Dial took %v, want %v", took, test.takes)
-			}
+			must.CheckEqual(t, time.Since(start), test.takes)
 			test.check(t, c, err)
 			received := strings.TrimSuffix(rec.methods(), " tools/call")
-			if received != test.received {
-				t.Errorf("the server received %s, want %s", received, test.received)
-			}
+			must.CheckEqual(t, received, test.received)
 		})
 	}
 }
@@ -221,9 +217,7 @@ func (test *compat) check(t *testing.T, c *client.Client, err error) {
 	if test.want == "" {
 		t.Fatalf("Dial succeeded in %s, want an error", c.Revision())
 	}
-	if c.Revision() != test.want {
-		t.Errorf("revision %s, want %s", c.Revision(), test.want)
-	}
+	must.CheckEqual(t, c.Revision(), test.want)
 	name := "old"
 	if test.want.Modern() {
 		name = "new"
@@ -283,13 +277,9 @@ func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 			c.Close()
 			received := rec.methods()
 			for _, want := range test.want {
-				if !strings.Contains(received, want) {
-					t.Errorf("%s: the client did not send %s", revision, want)
-				}
+				must.CheckContains(t, received, want, revision)
 			}
-			if n := strings.Count(received, "response "); n != len(test.want) {
-				t.Errorf("%s: the client sent %d responses: %s", revision, n, received)
-			}
+			must.CheckEqual(t, strings.Count(received, "response "), len(test.want), revision, received)
 		})
 	}
 }
@@ -546,9 +536,7 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 			d.Revision = test.pinned
 			c, err := m.dial(t, d)
 			(&compat{want: test.want, fails: test.fails}).check(t, c, err)
-			if received := strings.TrimSuffix(m.methods(), " tools/call"); received != test.received {
-				t.Errorf("the server received %s, want %s", received, test.received)
-			}
+			must.CheckEqual(t, strings.TrimSuffix(m.methods(), " tools/call"), test.received)
 		})
 	}
 }
@@ -561,9 +549,7 @@ func TestUnresponsiveServerIsAnError(t *testing.T) {
 	if _, err := m.dial(t, d); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if received := m.methods(); received != probed {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, m.methods(), probed)
 }
 
 func TestInvalidURLsAreRejected(t *testing.T) {

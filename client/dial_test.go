@@ -255,9 +255,7 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 		<-lost
 		c.Close()
 		for _, what := range []string{"panic=trace", "panic=log", "panic=lost"} {
-			if !strings.Contains(log.String(), what) {
-				t.Errorf("the log lacks %s: %s", what, log.String())
-			}
+			must.CheckContains(t, log.String(), what)
 		}
 	})
 }
@@ -306,9 +304,7 @@ func TestProcessThatStartsSlowlyIsModern(t *testing.T) {
 	defer c.Close()
 	for range 2 { // each process starts slowly
 		callTwice(t, c)
-		if c.Revision() != mcp.V20260728 {
-			t.Errorf("revision %s", c.Revision())
-		}
+		must.CheckEqual(t, c.Revision(), mcp.V20260728)
 		if _, err := c.CallTool(t.Context(), "a", nil); err == nil {
 			t.Error("the process has not exited")
 		}
@@ -375,9 +371,7 @@ func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v", how, err)
 					}
-					if c.Revision() != test.want {
-						t.Errorf("%s: revision %s, want %s", how, c.Revision(), test.want)
-					}
+					must.CheckEqual(t, c.Revision(), test.want, how)
 					callTwice(t, c)
 					time.Sleep(10 * time.Second) // all late answers arrive
 					callTwice(t, c)

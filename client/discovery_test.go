@@ -27,14 +27,11 @@ func TestWatchCorrectsAStaleDiscovery(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if err != nil || change != (client.Change{Kind: client.ToolsChanged, Resync: true}) {
-			t.Errorf("%+v, %v", change, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, change, (client.Change{Kind: client.ToolsChanged, Resync: true}))
 		break
 	}
-	if name := c.Server().Info.Name; name != "old" {
-		t.Errorf("the details are those of the server %q", name)
-	}
+	must.CheckEqual(t, c.Server().Info.Name, "old")
 }
 
 // stored returns the Discovery of a client, after a round trip through JSON.
@@ -66,9 +63,7 @@ func dialStored(t *testing.T, before, now *mock, d client.Dialer) *client.Client
 	mu.Unlock()
 	c := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	t.Cleanup(func() { c.Close() })
-	if received := now.methods(); received != "" {
-		t.Errorf("Dial sent %s", received)
-	}
+	must.CheckEqual(t, now.methods(), "")
 	if c.Revision() != first.Revision() || c.Server().Info.Name != first.Server().Info.Name {
 		t.Errorf("the client has revision %s and details %+v", c.Revision(), c.Server())
 	}
@@ -113,12 +108,8 @@ func TestDialWithDiscoverySendsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := dialStored(t, c.before, c.now, quiet())
 			wantCalled(t, got, "a")
-			if all := names(t, got); all != "a" {
-				t.Errorf("tools %s", all)
-			}
-			if received := c.now.methods(); received != c.received {
-				t.Errorf("the server received %s, want %s", received, c.received)
-			}
+			must.CheckEqual(t, names(t, got), "a")
+			must.CheckEqual(t, c.now.methods(), c.received)
 		})
 	}
 }
@@ -150,15 +141,11 @@ func TestStaleDiscoveryIsCorrected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := dialStored(t, modernMock(), c.now, quiet())
 			if strings.HasPrefix(c.received, "tools/list") {
-				if all := names(t, got); all != "a" {
-					t.Errorf("tools %s", all)
-				}
+				must.CheckEqual(t, names(t, got), "a")
 			} else {
 				wantCalled(t, got, "a")
 			}
-			if received := c.now.methods(); received != c.received {
-				t.Errorf("the server received %s, want %s", received, c.received)
-			}
+			must.CheckEqual(t, c.now.methods(), c.received)
 			if got.Revision() != mcp.V20250618 || got.Server().Info.Name != "old" {
 				t.Errorf("the client has revision %s and details %+v", got.Revision(), got.Server())
 			}
@@ -176,9 +163,7 @@ func TestStaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wantCalled(t, c, "a")
-	if received := now.methods(); received != "tools/call "+probed+" "+handshaken+" tools/call" {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, now.methods(), "tools/call "+probed+" "+handshaken+" tools/call")
 }
 
 // An error of the remembered era does not cause a new search.
@@ -192,9 +177,7 @@ func TestErrorsOfTheRememberedEraAreReported(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if received := now.methods(); received != "tools/call "+probed+" tools/call" {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, now.methods(), "tools/call "+probed+" tools/call")
 }
 
 // Rule U5: an error that is independent of the era does not cause a fallback.
@@ -232,9 +215,7 @@ func TestUpgradedServerIsDiscovered(t *testing.T) {
 			c.Revision() != mcp.V20260728 {
 			t.Errorf("%s: %q, %v in %s", name, text, err, c.Revision())
 		}
-		if received := now.methods(); received != "initialize "+probed+" tools/call" {
-			t.Errorf("%s: the server received %s", name, received)
-		}
+		must.CheckEqual(t, now.methods(), "initialize "+probed+" tools/call", name)
 	}
 }
 

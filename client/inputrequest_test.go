@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -85,19 +86,13 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 					failing(&d, t)
 					d.Revision = mcp.V20251125
 					to, rec := target(s)
-					c, err := d.Dial(t.Context(), to)
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := must.Get(d.Dial(t.Context(), to))(t)
 					if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
 						t.Error(err)
 					}
 					synctest.Wait()
 					_ = c.Close()
-					if got := rec.methods(); !strings.Contains(got,
-						fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code)) {
-						t.Errorf("the server received %s", got)
-					}
+					must.CheckContains(t, rec.methods(), fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code))
 				})
 			})
 			t.Run("2026-07-28", func(t *testing.T) {
@@ -108,11 +103,8 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 				d := quiet()
 				failing(&d, t)
 				to, rec := target(s)
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = client.CallTool[string](t.Context(), c, "a", nil)
+				c := must.Get(d.Dial(t.Context(), to))(t)
+				_, err := client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error // Rule J10: such an error would come from the server
 				if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
 					t.Errorf("got %v", err)
@@ -172,9 +164,7 @@ func TestOptionsApplyToTheirRequests(t *testing.T) {
 		}
 	}
 	c.Close()
-	if received := rec.methods(); received != probed {
-		t.Errorf("the server received %s", received)
-	}
+	must.CheckEqual(t, rec.methods(), probed)
 }
 
 // Only tools/call, prompts/get and resources/read may require input (2026-07-28,
@@ -217,13 +207,8 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 				return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 			}
 			to, rec := target(s)
-			c, err := d.Dial(t.Context(), to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := request(t.Context(), c); !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("got %v", err)
-			}
+			c := must.Get(d.Dial(t.Context(), to))(t)
+			must.CheckIs(t, request(t.Context(), c), call.ErrInvalidResponse)
 			_ = c.Close()
 			if got := rec.methods(); strings.Count(got, method) > 2 {
 				t.Errorf("the server received %s", got)
@@ -269,10 +254,7 @@ func TestQuestionsToTheUserAreLimited(t *testing.T) {
 				d := quiet()
 				d.Elicit = g.elicit
 				to, _ := target(s)
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), to))(t)
 				defer c.Close()
 				var calls sync.WaitGroup
 				for range 2 {
@@ -283,9 +265,7 @@ func TestQuestionsToTheUserAreLimited(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if g.now != concurrent {
-					t.Errorf("%d questions wait for the user, want %d", g.now, concurrent)
-				}
+				must.CheckEqual(t, g.now, concurrent)
 				close(g.release)
 				calls.Wait()
 				synctest.Wait()
@@ -306,10 +286,7 @@ func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
 		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 	}
 	to, _ := target(s)
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	defer c.Close()
 	var reported *jsonrpc.Error
 	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, call.ErrInvalidResponse) ||
@@ -331,10 +308,7 @@ func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
 		}
 		to, rec := target(s)
-		c, err := d.Dial(t.Context(), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), to))(t)
 		synctest.Wait()
 		_ = c.Close()
 		got := rec.methods()
@@ -386,30 +360,18 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 		d := client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return mcp.AcceptElicit(struct{}{})
 		}}
-		c, err := d.Dial(t.Context(), client.Conn(near))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), client.Conn(near)))(t)
 		for range 2 {
-			if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" {
-				t.Errorf("%q, %v", text, err)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t), "called")
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Close())
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if len(calls) != 4 {
-			t.Fatalf("the server received %d requests, want 4: %q", len(calls), calls)
-		}
+		must.Equal(t, len(calls), 4, calls)
 		ids := make(map[jsonrpc.ID]bool)
 		for i, raw := range calls {
-			m, err := jsonrpc.Parse(raw, jsonrpc.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(jsonrpc.Parse(raw, jsonrpc.Limits{}))(t)
 			ids[m.ID] = true
 			got, found := jsonrpc.Get(m.Raw, "requestState")
 			retry := i%2 == 1
@@ -420,9 +382,7 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 				t.Errorf("request %d has inputResponses %s, want a retry only to have them", i, answers)
 			}
 		}
-		if len(ids) != len(calls) {
-			t.Errorf("requests share an id: %q", calls)
-		}
+		must.CheckEqual(t, len(ids), len(calls), calls)
 	}
 }
 
@@ -455,16 +415,11 @@ func TestRootsAreFileURIs(t *testing.T) {
 						}
 					}
 					to, _ := target(s)
-					c, err := d.Dial(t.Context(), to)
-					if err != nil {
-						t.Fatal(err)
-					}
-					_, err = client.CallTool[string](t.Context(), c, "a", nil)
+					c := must.Get(d.Dial(t.Context(), to))(t)
+					_, err := client.CallTool[string](t.Context(), c, "a", nil)
 					synctest.Wait()
 					_ = c.Close()
-					if got := strings.Contains(sent.String(), `"uri":"file:///fine"`); got != valid {
-						t.Errorf("the client sent %s", sent)
-					}
+					must.CheckEqual(t, strings.Contains(sent.String(), `"uri":"file:///fine"`), valid, sent)
 					if told := err != nil || log.Len() > 0; told == valid {
 						t.Errorf("%v; the log is %s", err, &log)
 					}

@@ -89,9 +89,8 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 			} else {
 				result, err = c.CallTool(t.Context(), "a", nil)
 			}
-			if err != nil || len(result.Content) != 1 {
-				t.Fatalf("%+v, %v", result, err)
-			}
+			must.Do(t, err)
+			must.Equal(t, len(result.Content), 1, result)
 			if got := out.of("tools/call"); !slices.Equal(got, tc.calls) {
 				t.Errorf("tools/call %q, want %q", got, tc.calls)
 			}
@@ -259,9 +258,7 @@ func TestCancelOfTaskInSession(t *testing.T) {
 		s.Answers["initialize"] = []string{strings.Replace(s.Answers["initialize"][0], `"cancel":{},`, ``, 1)}
 		c, out := dialTask(t, inSession, s)
 		task := must.Get(c.Task("t"))(t)
-		if err := task.Cancel(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("%v, want ErrUnsupported", err)
-		}
+		must.CheckIs(t, task.Cancel(t.Context()), errors.ErrUnsupported)
 		out.wants(t, "tasks/cancel", 0)
 	})
 }

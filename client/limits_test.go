@@ -237,9 +237,7 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 					t.Errorf("the response is not there: %v", err)
 				}
 				var reported *jsonrpc.Error
-				if errors.As(err, &reported) != (test.members != "") {
-					t.Errorf("the JSON-RPC error is %+v", reported)
-				}
+				must.CheckEqual(t, errors.As(err, &reported), (test.members != ""), reported)
 			})
 		}
 	}
@@ -275,9 +273,7 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 				defer c.Close()
 				_, err := c.CallTool(t.Context(), "a", nil)
 				var overload *call.OverloadError
-				if errors.As(err, &overload) != test.overload {
-					t.Fatalf("got %v, want overload: %v", err, test.overload)
-				}
+				must.Equal(t, errors.As(err, &overload), test.overload, err)
 				if test.overload && (overload.Limit != test.limit || overload.RetryAfter != test.want) {
 					t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
 				}

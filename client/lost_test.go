@@ -46,9 +46,7 @@ func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 				t.Errorf("%s: %v", method, err)
 			}
 			c, rec := dial(t, exiting, exiting, exiting)
-			if err := use(c); !errors.Is(err, call.ErrConnectionLost) {
-				t.Errorf("%s on a server that exits each time: %v", method, err)
-			}
+			must.CheckIs(t, use(c), call.ErrConnectionLost, method)
 			c.Close()
 			if n := strings.Count(rec.methods(), method); method == "tools/list" && n != 2 {
 				t.Errorf("%s was sent %d times", method, n)
@@ -73,9 +71,7 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 		d.OnConnectionLost = func(err error) { lost <- err }
 		c := must.Get(d.Dial(t.Context(), to))(t)
 		conns[0].Close()
-		if err := <-lost; !errors.Is(err, call.ErrConnectionLost) {
-			t.Errorf("OnConnectionLost received %v", err)
-		}
+		must.CheckIs(t, <-lost, call.ErrConnectionLost)
 		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
 			t.Error(err)
 		}
@@ -321,9 +317,7 @@ func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 		t.Errorf("the client sent %d calls, error %v", calls.Load(), err)
 	}
 	must.Check(t, drain(c.Tools(t.Context())))
-	if lists.Load() != 2 {
-		t.Errorf("the client requested the list %d times, want 2", lists.Load())
-	}
+	must.CheckEqual(t, lists.Load(), 2)
 }
 
 // Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names
@@ -395,9 +389,7 @@ func TestListsAreRequestedAgainInANewSession(t *testing.T) {
 	c := dialHTTP(t, s)
 	s.expired.Store(true)
 	must.Check(t, drain(c.Tools(t.Context())))
-	if s.sessions.Load() != 2 {
-		t.Errorf("%d sessions", s.sessions.Load())
-	}
+	must.CheckEqual(t, s.sessions.Load(), 2)
 }
 
 // The calls that fail close the connection, possibly before the goroutine that lost it reports that.
@@ -439,9 +431,7 @@ func TestOnConnectionLostIsCalledIfTheServerExitsRightAfterTheDial(t *testing.T)
 				d.OnConnectionLost = func(err error) { lost <- err }
 				c := must.Get(d.Dial(t.Context(), to))(t)
 				synctest.Wait()
-				if len(lost) != 1 {
-					t.Errorf("OnConnectionLost was called %d times, want 1", len(lost))
-				}
+				must.CheckEqual(t, len(lost), 1)
 				c.Close()
 			})
 		}

@@ -43,16 +43,12 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 			exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
 			t.Errorf("got %v", err)
 		}
-		if n := executed(t, executions); n != i+1 {
-			t.Errorf("the tool ran %d times after %d calls", n, i+1)
-		}
+		must.CheckEqual(t, executed(t, executions), i+1)
 		if err := <-lost; !errors.As(err, &exit) {
 			t.Errorf("OnConnectionLost received %v", err)
 		}
 	}
-	if err := c.Ping(t.Context()); err != nil {
-		t.Errorf("ping: %v", err)
-	}
+	must.Check(t, c.Ping(t.Context()))
 }
 
 // Two processes of one target do not run at the same time.
@@ -102,13 +98,9 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 			[]string{"of a message", "code 7", "no such file: config.json"}},
 	} {
 		_, err := client.Dial(t.Context(), child(t, &test.script))
-		if !errors.Is(err, call.ErrConnectionLost) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, err, call.ErrConnectionLost)
 		for _, want := range test.want {
-			if !strings.Contains(fmt.Sprint(err), want) {
-				t.Errorf("error %q lacks %q", err, want)
-			}
+			must.CheckContains(t, fmt.Sprint(err), want, err)
 		}
 	}
 }
@@ -151,9 +143,7 @@ func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
 				callTwice(t, c)
 				c.Close()
 			}
-			if n := executed(t, s.Starts); n != test.starts {
-				t.Errorf("the process was started %d times, want %d", n, test.starts)
-			}
+			must.CheckEqual(t, executed(t, s.Starts), test.starts)
 		})
 	}
 }

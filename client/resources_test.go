@@ -74,10 +74,8 @@ func TestReadsAreRepeatedAfterALostConnection(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	c, _ = dial(t, lost, s)
-	prompt, err := c.GetPrompt(t.Context(), "a", nil)
-	if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "hello" {
-		t.Errorf("%+v, %v", prompt, err)
-	}
+	prompt := must.Get(c.GetPrompt(t.Context(), "a", nil))(t)
+	must.CheckEqual(t, prompt.Messages[0].Content.(*mcp.TextContent).Text, "hello", prompt)
 }
 
 func TestReadResourceTakesOptions(t *testing.T) {
@@ -166,9 +164,7 @@ func TestMalformedResultsAreInvalid(t *testing.T) {
 	_, prompt := c.GetPrompt(t.Context(), "a", nil)
 	_, complete := c.Complete(t.Context(), mcp.CompleteParams{})
 	for _, err := range []error{read, prompt, complete, listError(c)} {
-		if !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, err, call.ErrInvalidResponse)
 	}
 }
 
@@ -238,10 +234,8 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			read.Contents[1].Text != "c" {
 			t.Errorf("%+v, %v", read, err)
 		}
-		prompt, err := c.GetPrompt(t.Context(), "a", nil)
-		if err != nil || len(prompt.Messages) != 1 {
-			t.Errorf("%+v, %v", prompt, err)
-		}
+		prompt := must.Get(c.GetPrompt(t.Context(), "a", nil))(t)
+		must.CheckEqual(t, len(prompt.Messages), 1, prompt)
 		must.Check(t, drain(c.Prompts(t.Context())))
 		completion, err := c.Complete(t.Context(), mcp.CompleteParams{})
 		if err != nil || !slices.Equal(completion.Values, []string{"a"}) || completion.Total != nil {
@@ -255,9 +249,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			"contents[2](a:c).mimeType", "part=description", "part=messages[1] ", "part=messages[2] ",
 			"part=completion.values[1] ", "part=completion.total",
 		} {
-			if !strings.Contains(log.String(), part) {
-				t.Errorf("the log does not name %s:\n%s", part, log.String())
-			}
+			must.CheckContains(t, log.String(), part)
 		}
 	}
 }
@@ -289,12 +281,8 @@ func TestResultsAreDecodedStrictly(t *testing.T) {
 	s.Answers[mcp.MethodListTools] = []string{`"result":{"tools":[{"name":"a","NAME":"b",` +
 		`"inputSchema":{"type":"object"}}],"Tools":[],"NextCursor":"x"}`}
 	c, _ := dial(t, s)
-	if got := text(t, c, "note://a"); got != "a" {
-		t.Errorf("resource %q, want a", got)
-	}
-	if got := names(t, c); got != "a" {
-		t.Errorf("tools %q, want a", got)
-	}
+	must.CheckEqual(t, text(t, c, "note://a"), "a")
+	must.CheckEqual(t, names(t, c), "a")
 }
 
 func TestLogLevelThatCouldNotBeSetIsSetAgain(t *testing.T) {
@@ -313,7 +301,5 @@ func TestLogLevelThatCouldNotBeSetIsSetAgain(t *testing.T) {
 	for range 3 {
 		must.Get(c.CallTool(t.Context(), "t", nil, client.WithLogLevel(mcp.LevelDebug)))(t)
 	}
-	if n := requests.Load(); n != 2 {
-		t.Errorf("logging/setLevel was sent %d times, want once more after the error", n)
-	}
+	must.CheckEqual(t, requests.Load(), 2)
 }

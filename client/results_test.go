@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -109,10 +110,7 @@ func dialLogged(t *testing.T, s *script) (*client.Client, *bytes.Buffer) {
 	to, _ := target(s)
 	log := new(bytes.Buffer)
 	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(log, nil))}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	t.Cleanup(func() { c.Close() })
 	return c, log
 }
@@ -225,10 +223,7 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 					defer func() { <-served }()
 					to = client.Conn(near)
 				}
-				c, err := d.Dial(t.Context(), to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), to))(t)
 				defer c.Close()
 				check := func(of string, icons mcp.Icons, err error) {
 					if err != nil || len(icons) != want {
@@ -248,15 +243,9 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 				for template, err := range c.ResourceTemplates(t.Context()) {
 					check("template", template.Icons, err)
 				}
-				result, err := c.CallTool(t.Context(), "a", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				result := must.Get(c.CallTool(t.Context(), "a", nil))(t)
 				check("link of a tool", result.Content[0].(*mcp.ResourceLink).Icons, nil)
-				prompt, err := c.GetPrompt(t.Context(), "a", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				prompt := must.Get(c.GetPrompt(t.Context(), "a", nil))(t)
 				check("link of a prompt", prompt.Messages[0].Content.(*mcp.ResourceLink).Icons, nil)
 				check("server", c.Server().Info.Icons, nil)
 			})
@@ -281,24 +270,15 @@ func TestListsFollowCursors(t *testing.T) {
 			cursors = append(cursors, string(raw))
 		}
 	}
-	c, err := d.Dial(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), to))(t)
 	defer c.Close()
 	var names []string
 	for tool, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
-	if got := strings.Join(names, " "); got != "a b c" {
-		t.Errorf("tools: %s", got)
-	}
-	if got := strings.Join(cursors, "; "); got != `; ""; " \n\"x"` {
-		t.Errorf("cursors: %s", got)
-	}
+	must.CheckEqual(t, strings.Join(names, " "), "a b c")
+	must.CheckEqual(t, strings.Join(cursors, "; "), `; ""; " \n\"x"`)
 }
 
 // pages returns the successive results of tools/list: n pages whose first tools have the
@@ -358,9 +338,7 @@ func TestListsAreLimited(t *testing.T) {
 					t.Errorf("got %#v, want the reason %q", last, test.reason)
 				}
 				c.Close()
-				if n := strings.Count(rec.methods(), "tools/list"); n != test.requests {
-					t.Errorf("the client requested %d pages, want %d", n, test.requests)
-				}
+				must.CheckEqual(t, strings.Count(rec.methods(), "tools/list"), test.requests)
 			})
 		}
 	}
@@ -375,9 +353,7 @@ func TestLeavingTheLoopStopsTheList(t *testing.T) {
 		break
 	}
 	c.Close()
-	if n := strings.Count(rec.methods(), "tools/list"); n != 1 {
-		t.Errorf("the client requested %d pages", n)
-	}
+	must.CheckEqual(t, strings.Count(rec.methods(), "tools/list"), 1)
 }
 
 func TestTextIsNotDecodedOnRequest(t *testing.T) {

@@ -75,10 +75,8 @@ func TestResultTypesInTasksAreRead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := dialTask(t, nil, taskServer(end))
-			result, err := c.CallTool(t.Context(), "a", nil)
-			if err != nil || len(result.Content) != 1 {
-				t.Errorf("%s: %+v, %v", name, result, err)
-			}
+			result := must.Get(c.CallTool(t.Context(), "a", nil))(t)
+			must.CheckEqual(t, len(result.Content), 1, name, result)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -86,9 +84,7 @@ func TestResultTypesInTasksAreRead(t *testing.T) {
 		s.Answers["tasks/cancel"] = []string{strings.Replace(ack, "complete", "task", 1)}
 		c, _ := dialTask(t, nil, s)
 		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
-		if err := task.Cancel(t.Context()); !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("tasks/cancel: %v", err)
-		}
+		must.CheckIs(t, task.Cancel(t.Context()), call.ErrInvalidResponse)
 	})
 }
 
@@ -168,10 +164,8 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 			s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
 			c, out := dialTask(t, nil, s)
 			start := time.Now()
-			text, err := client.CallTool[string](t.Context(), c, "a", nil)
-			if err != nil || text != "called" {
-				t.Fatalf("%q, %v", text, err)
-			}
+			text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
+			must.Equal(t, text, "called")
 			if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
 				t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
 			}
@@ -274,9 +268,7 @@ func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
 			}
 			for method, err := range map[string]error{"resources/read": read, "prompts/get": prompt,
 				"completion/complete": completion, "tools/list": list} {
-				if !errors.Is(err, call.ErrInvalidResponse) {
-					t.Errorf("%s: %v, want ErrInvalidResponse", method, err)
-				}
+				must.CheckIs(t, err, call.ErrInvalidResponse, method)
 			}
 			without, _ := dialTask(t, func(d *client.Dialer) { d.NoTasks = true }, s)
 			if _, err := without.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
@@ -350,9 +342,7 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
 				t.Errorf("%v", err)
 			}
-			if took := time.Since(start); took != tc.took {
-				t.Errorf("the call took %v, want %v", took, tc.took)
-			}
+			must.CheckEqual(t, time.Since(start), tc.took)
 			out.wants(t, "tasks/cancel", tc.cancels)
 		})
 	}
@@ -427,10 +417,8 @@ func TestProgramMayImplementTasks(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("%v, want ErrInvalidResponse", err)
 	}
-	task, err := c.StartTool(t.Context(), "a", nil)
-	if err != nil || task.ID() != "t" {
-		t.Errorf("%+v, %v", task, err)
-	}
+	task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
+	must.CheckEqual(t, task.ID(), "t", task)
 	_ = c.Close()
 	rec.wants(t, "tasks/", 0)
 }
@@ -527,9 +515,8 @@ func TestProgressOfATaskArrivesBeforeItsEnd(t *testing.T) {
 						close(seen)
 					}
 				}))
-			if err != nil || text != "done" {
-				t.Errorf("%s: %q, %v", revision, text, err)
-			}
+			must.Do(t, err)
+			must.CheckEqual(t, text, "done", revision)
 			must.Check(t, s.Shutdown(t.Context()))
 		})
 	}

@@ -59,10 +59,8 @@ func TestInputRequestsOfTaskAreAnsweredOnce(t *testing.T) {
 		c, out := dialTask(t, slowly(2500*time.Millisecond, asked), taskServer(
 			needs("a", "b"), needs("a", "b"), needs("b", "a"), needs("a", "b"), needs("a", "b", "c"), needs("c"),
 			state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
-		text, err := client.CallTool[string](t.Context(), c, "x", nil)
-		if err != nil || text != "called" {
-			t.Fatalf("%q, %v", text, err)
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "x", nil))(t)
+		must.Equal(t, text, "called")
 		if got := questions(asked); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("the user was asked %q", got)
 		}
@@ -166,9 +164,7 @@ func TestHandlersOfTaskAreLimited(t *testing.T) {
 		began := slices.DeleteFunc(questions(asked), func(message string) bool {
 			return strings.Contains(message, " ended")
 		})
-		if len(began) != 16 {
-			t.Errorf("%d handlers ran at the same time", len(began))
-		}
+		must.CheckEqual(t, len(began), 16)
 	})
 }
 

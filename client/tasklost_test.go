@@ -149,9 +149,7 @@ func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if text, err := client.CallTool[string](ctx, c, "a", nil); err != nil || text != "called" {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](ctx, c, "a", nil))(t), "called")
 	if polls.Load() != 2 || broken.Load() != 0 {
 		t.Errorf("%d polls, %d without Mcp-Name", polls.Load(), broken.Load())
 	}
@@ -268,9 +266,7 @@ func TestTaskThatDoesNotExistIsDeleted(t *testing.T) {
 			s.Answers["tasks/cancel"] = []string{forgotten}
 			c, _ := dialTask(t, r.dialer, s)
 			task := must.Get(c.Task("t"))(t)
-			if err := request(task, t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
-				t.Errorf("%v, want ErrTaskNotFound", err)
-			}
+			must.CheckIs(t, request(task, t.Context()), client.ErrTaskNotFound)
 			if want := []string{"delete memory t "}; !slices.Equal(r.log, want) {
 				t.Errorf("%q, want %q", r.log, want)
 			}

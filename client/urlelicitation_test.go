@@ -72,17 +72,11 @@ func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 		}, "\n")
 		c, opened, rec := dialEliciting(t, report, called)
 		start := time.Now()
-		text, err := client.CallTool[string](t.Context(), c, "a", nil)
-		if err != nil || text != "called" {
-			t.Fatalf("%q, %v", text, err)
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
+		must.Equal(t, text, "called")
 		// The server has reported nothing, so the client waits for the whole time-out.
-		if took := time.Since(start); took != 5*time.Minute {
-			t.Errorf("the call took %v", took)
-		}
-		if got := strings.Join(*opened, " "); got != "https://example.com/one https://example.com/two" {
-			t.Errorf("the user was asked to open %s", got)
-		}
+		must.CheckEqual(t, time.Since(start), 5*time.Minute)
+		must.CheckEqual(t, strings.Join(*opened, " "), "https://example.com/one https://example.com/two")
 		_ = c.Close()
 		rec.wants(t, "tools/call", 2)
 	})
@@ -219,9 +213,7 @@ func TestTimeoutsArePausedDuringURLElicitation(t *testing.T) {
 		first := make(chan time.Duration, 1)
 		go func() {
 			_, err := client.CallTool[string](t.Context(), c, "a", nil)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
+			must.CheckIs(t, err, context.DeadlineExceeded)
 			first <- time.Since(start)
 		}()
 		synctest.Wait()

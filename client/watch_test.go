@@ -93,9 +93,8 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 				if change == resyncTools && !want.Resync { // of either subscription
 					change, err = next()
 				}
-				if err != nil || change.Kind != want.Kind {
-					t.Fatalf("got %+v, %v", change, err)
-				}
+				must.Do(t, err)
+				must.Equal(t, change.Kind, want.Kind, change)
 			}
 			c.Close()
 			rec.wants(t, "subscriptions/listen", 2)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
@@ -90,9 +92,7 @@ func TestUserDeselectsAScope(t *testing.T) {
 func openPage(t *testing.T, b *Browser, page string) string {
 	t.Helper()
 	body, _, err := b.do(t.Context(), http.MethodGet, page, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tag := range inputTag.FindAllStringSubmatch(body, -1) {
 		if tag[1] == "id" {
 			return tag[2]
@@ -147,20 +147,13 @@ func TestOtherSitesCannotSubmitTheForm(t *testing.T) {
 	id := openPage(t, b, page(i))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.URL()+"/authorize",
 		strings.NewReader(url.Values{"id": {id}, "user": {defaultUser}, "decision": {"allow"}}.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Origin", "https://evil.example")
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	got, err := (&http.Client{Jar: b.jar}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get((&http.Client{Jar: b.jar}).Do(r))(t)
 	defer got.Body.Close()
-	if got.StatusCode != http.StatusForbidden {
-		t.Errorf("status %d", got.StatusCode)
-	}
+	must.CheckEqual(t, got.StatusCode, http.StatusForbidden)
 }
 
 func TestUnknownUserCannotLogIn(t *testing.T) {

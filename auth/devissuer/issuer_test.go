@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) {
@@ -27,14 +29,9 @@ func TestMain(m *testing.M) {
 
 func start(t *testing.T, config Config) *Issuer {
 	t.Helper()
-	i, err := Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(Start(config))(t)
 	t.Cleanup(func() {
-		if err := i.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, i.Close())
 		http.DefaultClient.CloseIdleConnections()
 	})
 	return i
@@ -73,10 +70,7 @@ func page(i *Issuer, changes ...string) string {
 // authorize returns the parameters of the redirect to the client.
 func authorize(t *testing.T, b *Browser, page string) url.Values {
 	t.Helper()
-	location, err := b.Authorize(t.Context(), page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	location := must.Get(b.Authorize(t.Context(), page))(t)
 	u, err := url.Parse(location)
 	if err != nil || !strings.HasPrefix(location, redirectURI+"?") {
 		t.Fatalf("redirect to %q, %v", location, err)
@@ -101,23 +95,14 @@ type response struct {
 
 func post(t *testing.T, address, contentType, body string, headers ...string) response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", contentType)
 	for n := 0; n < len(headers); n += 2 {
 		r.Header.Set(headers[n], headers[n+1])
 	}
-	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(http.DefaultClient.Do(r))(t)
 	defer got.Body.Close()
-	raw, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(io.ReadAll(got.Body))(t)
 	a := response{Status: got.StatusCode}
 	if len(raw) > 0 && json.Unmarshal(raw, &a) != nil {
 		t.Fatalf("%s: %d %s", address, got.StatusCode, raw)
@@ -152,24 +137,16 @@ func refreshWith(t *testing.T, i *Issuer, refresh string) response {
 // verify verifies a token with the published keys and returns its claims.
 func verify(t *testing.T, i *Issuer, token string) (claims, error) {
 	t.Helper()
-	got, err := http.Get(i.URL() + "/jwks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(http.Get(i.URL() + "/jwks"))(t)
 	defer got.Body.Close()
 	var set jose.JSONWebKeySet
-	if err := json.NewDecoder(got.Body).Decode(&set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(got.Body).Decode(&set))
 	for _, key := range set.Keys {
 		if !key.IsPublic() {
 			t.Fatal("a private key is published")
 		}
 	}
-	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must.Get(jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256}))(t)
 	if typ := signed.Signatures[0].Protected.ExtraHeaders["typ"]; typ != "at+jwt" {
 		t.Errorf("typ is %v", typ)
 	}
@@ -191,10 +168,7 @@ func TestAuthorizationCodeFlow(t *testing.T) {
 	if issued.Status != 200 || issued.Type != "Bearer" || issued.Scope != "read write" || issued.Expires != 300 {
 		t.Fatalf("issued %+v", issued)
 	}
-	claims, err := verify(t, i, issued.Access)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Get(verify(t, i, issued.Access))(t)
 	if claims.Issuer != i.URL() || claims.Subject != "grace" || claims.Audience != resource ||
 		claims.Client != "editor" ||
 		claims.Scope != "read write" || claims.ID == "" || claims.Expires-claims.IssuedAt != 300 {
@@ -217,25 +191,17 @@ func TestStartRejectsInvalidConfigurations(t *testing.T) {
 
 func TestMetadataNamesTheEndpoints(t *testing.T) {
 	i := start(t, Config{Scopes: []string{"read"}})
-	got, err := http.Get(i.URL() + "/.well-known/oauth-authorization-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(http.Get(i.URL() + "/.well-known/oauth-authorization-server"))(t)
 	defer got.Body.Close()
 	var document map[string]any
-	if err := json.NewDecoder(got.Body).Decode(&document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(got.Body).Decode(&document))
 	if document["issuer"] != i.URL() || document["authorization_response_iss_parameter_supported"] != true {
 		t.Errorf("metadata: %v", document)
 	}
 	for _, name := range []string{"jwks_uri", "token_endpoint", "registration_endpoint", "revocation_endpoint",
 		"authorization_endpoint"} {
 		address, _ := document[name].(string)
-		r, err := http.Get(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.Get(address))(t)
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusNotFound {
 			t.Errorf("%s is %s, which is not found", name, address)
@@ -247,10 +213,7 @@ func TestPagesSayThatTheyAreForDevelopment(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	for _, address := range []string{i.URL(), page(i), page(i, "client_id", "unknown"),
 		page(i, "redirect_uri", "https://elsewhere.example/")} {
-		got, err := http.Get(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(http.Get(address))(t)
 		body, err := io.ReadAll(got.Body)
 		_ = got.Body.Close()
 		if err != nil || !strings.Contains(string(body), "is for development") {
@@ -265,15 +228,9 @@ func TestPagesSayThatTheyAreForDevelopment(t *testing.T) {
 
 func TestOtherHostsAreRejected(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page(i), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, page(i), nil))(t)
 	r.Host = "rebound.example"
-	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(http.DefaultClient.Do(r))(t)
 	defer got.Body.Close()
 	if got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
 		t.Errorf("status %d, cookies %v", got.StatusCode, got.Cookies())
@@ -283,14 +240,8 @@ func TestOtherHostsAreRejected(t *testing.T) {
 func TestEndpointsWithoutCookiesAllowAllOrigins(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	for path, open := range map[string]bool{"/token": true, "/jwks": true, "/register": true, "/authorize": false} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, i.URL()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodOptions, i.URL()+path, nil))(t)
+		got := must.Get(http.DefaultClient.Do(r))(t)
 		_ = got.Body.Close()
 		if (got.Header.Get("Access-Control-Allow-Origin") == "*") != open ||
 			got.Header.Get("Access-Control-Allow-Credentials") != "" {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // newCode returns an authorization code.
@@ -52,9 +54,7 @@ func TestSecondUseOfACodeRevokesItsTokens(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public}})
 	value := newCode(t, i)
 	first := redeem(t, i, value)
-	if first.Status != 200 {
-		t.Fatalf("issued %+v", first)
-	}
+	must.Equal(t, first.Status, 200, first)
 	if again := redeem(t, i, value); again.Error != "invalid_grant" {
 		t.Errorf("second use: %+v", again)
 	}
@@ -73,13 +73,9 @@ func TestReuseOfARefreshTokenRevokesTheGrant(t *testing.T) {
 	}
 	less := token(t, i, "grant_type", "refresh_token", "client_id", "editor", "refresh_token", second.Refresh, "scope",
 		"read")
-	if less.Scope != "read" {
-		t.Fatalf("refreshed %+v", less)
-	}
+	must.Equal(t, less.Scope, "read", less)
 	third := refreshWith(t, i, less.Refresh)
-	if third.Scope != "read write" {
-		t.Fatalf("the grant has lost a scope: %+v", third)
-	}
+	must.Equal(t, third.Scope, "read write", third)
 	if copied := refreshWith(t, i, first.Refresh); copied.Error != "invalid_grant" {
 		t.Errorf("used refresh token: %+v", copied)
 	}
@@ -155,10 +151,7 @@ func TestClientAuthentication(t *testing.T) {
 		t.Errorf("public client: %+v", got)
 	}
 	basic := url.Values{"grant_type": {"client_credentials"}, "resource": {resource}}.Encode()
-	r, err := http.NewRequest(http.MethodPost, "http://x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(http.MethodPost, "http://x", nil))(t)
 	r.SetBasicAuth("batch", "s3cret")
 	if got := post(t, i.URL()+"/token", "application/x-www-form-urlencoded", basic, "Authorization",
 		r.Header.Get("Authorization")); got.Status != 200 {
@@ -197,9 +190,7 @@ func TestDynamicRegistration(t *testing.T) {
 	params := authorize(t, new(Browser), page(i, "client_id", c.ID))
 	issued := token(t, i, "grant_type", "authorization_code", "client_id", c.ID, "code", params.Get("code"),
 		"redirect_uri", redirectURI, "code_verifier", verifier, "resource", resource)
-	if issued.Status != 200 {
-		t.Errorf("issued %+v", issued)
-	}
+	must.CheckEqual(t, issued.Status, 200, issued)
 	if c := register(t, i, `{"redirect_uris":["`+redirectURI+`"]}`); c.Status != 201 || c.Secret == "" {
 		t.Errorf("confidential client: %+v", c)
 	}
@@ -236,19 +227,11 @@ type prover struct {
 }
 
 func newProver(t *testing.T) *prover {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
 		(&jose.SignerOptions{EmbedJWK: true}).WithType("dpop+jwt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum, err := (&jose.JSONWebKey{Key: key.Public()}).Thumbprint(crypto.SHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	sum := must.Get((&jose.JSONWebKey{Key: key.Public()}).Thumbprint(crypto.SHA256))(t)
 	return &prover{t, signer, base64.RawURLEncoding.EncodeToString(sum)}
 }
 
@@ -256,17 +239,9 @@ func (p *prover) proof(target string) string {
 	p.t.Helper()
 	claims, err := json.Marshal(map[string]any{"jti": rand.Text(), "htm": "POST", "htu": target,
 		"iat": time.Now().Unix()})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	signed, err := p.signer.Sign(claims)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
+	signed := must.Get(p.signer.Sign(claims))(p.t)
+	text := must.Get(signed.CompactSerialize())(p.t)
 	return text
 }
 

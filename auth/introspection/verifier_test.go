@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/introspection"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -125,9 +126,7 @@ func TestResponsesAreCached(t *testing.T) {
 		now = now.Add(after)
 		before := i.requests.Load()
 		_, _ = v.Verify(t.Context(), token)
-		if n := i.requests.Load() - before; n != want {
-			t.Errorf("%s: %d requests, want %d", token, n, want)
-		}
+		must.CheckEqual(t, i.requests.Load()-before, want, token)
 	}
 	verify("good", 1, 0)
 	verify("good", 0, 14*time.Second)

@@ -94,9 +94,7 @@ func present(a *auth.ProtectedResource, scheme, token string,
 func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 	t.Helper()
 	all := challenge.Parse(response["Www-Authenticate"])
-	if len(all) != 1 {
-		t.Fatalf("challenges: %v", all)
-	}
+	must.Equal(t, len(all), 1, all)
 	return all[0]
 }
 
@@ -471,9 +469,7 @@ func TestVerifyTokenRequest(t *testing.T) {
 		return r
 	}
 	good := p.proof("", nil)
-	if thumbprint, err := v.VerifyTokenRequest(request(good), self); err != nil || thumbprint != p.thumbprint {
-		t.Fatalf("%q, %v", thumbprint, err)
-	}
+	must.Equal(t, must.Get(v.VerifyTokenRequest(request(good), self))(t), p.thumbprint)
 	for name, proof := range map[string][]string{
 		"none":           nil,
 		"two":            {p.proof("", nil), p.proof("", nil)},

@@ -62,10 +62,8 @@ func TestVerifyReadsScopeAndScp(t *testing.T) {
 		"scp as a string": {"scope": nil, "scp": "a b"},
 		"both":            {"scope": "a b", "scp": []string{"c"}},
 	} {
-		info, err := v.Verify(t.Context(), i.token(with(i.claims(), claim)))
-		if err != nil || strings.Join(info.Scopes, " ") != "a b" {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		info := must.Get(v.Verify(t.Context(), i.token(with(i.claims(), claim))))(t)
+		must.CheckEqual(t, strings.Join(info.Scopes, " "), "a b", name, info)
 	}
 }
 
@@ -201,9 +199,7 @@ func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
 	} {
 		_, err := v.Verify(t.Context(), sign(t, tc.alg, tc.key, i.claims(),
 			object{"typ": "application/at+JWT", "kid": tc.id}))
-		if (err == nil) != tc.ok {
-			t.Errorf("%s with the key %q: %v", tc.alg, tc.id, err)
-		}
+		must.CheckEqual(t, err == nil, tc.ok, tc.alg, tc.id, err)
 	}
 	// The kid is optional.
 	if _, err := v.Verify(t.Context(), sign(t, jose.EdDSA, edKey, i.claims(), object{"typ": "at+jwt"})); err != nil {
@@ -320,9 +316,7 @@ func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
 		i := newIssuer(t)
 		breakIssuer(i)
 		_, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), i.token(i.claims()))
-		if !errors.Is(err, auth.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckIs(t, err, auth.ErrUnavailable, name)
 	}
 	redirecting := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/keys", http.StatusFound))
 	defer redirecting.Close()
@@ -407,9 +401,7 @@ func FuzzJWT(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if flip != 0 {
-			t.Fatalf("a changed form of the token of %q and %q is accepted: %q", header, claims, text)
-		}
+		must.Equal(t, flip, 0, header, claims, text)
 		parsed, err := jose.ParseSignedCompact(string(text), []jose.SignatureAlgorithm{jose.EdDSA})
 		if err != nil {
 			t.Fatalf("accepted as %v: %q: %v", info, text, err)

@@ -84,18 +84,14 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	if err := oauth.OpenBrowser(t.Context(), "https://as.example/"); err == nil {
 		t.Error("OpenBrowser succeeded without a command")
 	}
-	if err := oauth.OpenBrowser(t.Context(), "file:///x"); !errors.Is(err, oauth.ErrInsecureURL) {
-		t.Error(err)
-	}
+	must.CheckIs(t, oauth.OpenBrowser(t.Context(), "file:///x"), oauth.ErrInsecureURL)
 	out := filepath.Join(dir, "out")
 	script := "#!/bin/sh\necho \"$#\" \"$1\" > " + out + ".new && /bin/mv " + out + ".new " + out + "\n"
 	must.Do(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700))
 	cause := errors.New("cancelled")
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if err := oauth.OpenBrowser(cancelled, "https://as.example/"); !errors.Is(err, cause) {
-		t.Errorf("cancelled context: %v", err)
-	}
+	must.CheckIs(t, oauth.OpenBrowser(cancelled, "https://as.example/"), cause)
 	must.Do(t, oauth.OpenBrowser(t.Context(), "https://as.example/a?b&c=$(id)"))
 	read := func() string {
 		t.Helper()
@@ -110,9 +106,7 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		}
 		return string(got)
 	}
-	if got := read(); got != "1 https://as.example/a?b&c=%24(id)\n" {
-		t.Errorf("the command got %q", got)
-	}
+	must.CheckEqual(t, read(), "1 https://as.example/a?b&c=%24(id)\n")
 
 	// Other users can read the command line, so a secret address of this machine is in a file that only this user can
 	// read.
@@ -132,16 +126,12 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 		t.Errorf("the page is %s, %v", page, err)
 	}
 	for path, want := range map[string]os.FileMode{file.Path: 0o600, filepath.Dir(file.Path): 0o700 | os.ModeDir} {
-		if info, err := os.Stat(path); err != nil || info.Mode() != want {
-			t.Errorf("%s: mode %v, want %v, %v", path, info.Mode(), want, err)
-		}
+		must.CheckEqual(t, must.Get(os.Stat(path))(t).Mode(), want, path)
 	}
 	end()
 	for deadline := time.Now().Add(time.Minute); !errors.Is(err, os.ErrNotExist) &&
 		time.Now().Before(deadline); _, err = os.Stat(filepath.Dir(file.Path)) {
 		runtime.Gosched()
 	}
-	if !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is not removed: %v", err)
-	}
+	must.CheckIs(t, err, os.ErrNotExist)
 }

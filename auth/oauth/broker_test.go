@@ -230,9 +230,7 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	ada := b.browser("ada")
 	body := ada.signIn(start)
 	for _, want := range []string{"<b>ada</b>", "<b>one</b>", b.w.url(), b.issuer.URL()} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page does not have %q: %s", want, body)
-		}
+		must.CheckContains(t, body, want)
 	}
 	if b.w.count("as POST /token") > 0 {
 		t.Error("a token was requested before the consent")
@@ -249,9 +247,7 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 			t.Errorf("replica %d: %v", replica, err)
 		}
 	}
-	if n := b.w.count("as POST /register"); n != 1 {
-		t.Errorf("%d registrations", n)
-	}
+	must.CheckEqual(t, b.w.count("as POST /register"), 1)
 	if want := "[ada one false ada one false ada one true]"; fmt.Sprint(b.reports) != want {
 		t.Errorf("reports %v, want %s", b.reports, want)
 	}
@@ -486,9 +482,7 @@ func TestUsersEndTheirLogins(t *testing.T) {
 		location != index {
 		t.Errorf("a browser without a user: %d %s", status, location)
 	}
-	if err := b.call(0, "ada", "one"); err != nil {
-		t.Errorf("the login has ended too early: %v", err)
-	}
+	must.Check(t, b.call(0, "ada", "one"))
 	for range 2 { // at both replicas
 		if status, _, location := ada.do(http.MethodPost, end, nil); status != http.StatusSeeOther ||
 			location != index {
@@ -499,16 +493,10 @@ func TestUsersEndTheirLogins(t *testing.T) {
 		t.Errorf("after the end: %s", body)
 	}
 	for replica := range b.all {
-		if err := b.call(replica, "ada", "one"); !errors.Is(err, oauth.ErrInteraction) {
-			t.Errorf("replica %d calls after the end: %v", replica, err)
-		}
-		if err := b.call(replica, "bob", "one"); err != nil {
-			t.Errorf("the login of bob has ended, too: %v", err)
-		}
+		must.CheckIs(t, b.call(replica, "ada", "one"), oauth.ErrInteraction, replica)
+		must.Check(t, b.call(replica, "bob", "one"))
 	}
 	start, _ := b.required(b.call(0, "ada", "one"))
 	ada.logIn(start)
-	if err := b.call(0, "ada", "one"); err != nil {
-		t.Errorf("after another login: %v", err)
-	}
+	must.Check(t, b.call(0, "ada", "one"))
 }

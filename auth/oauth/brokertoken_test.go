@@ -44,9 +44,7 @@ func TestReplicasRefreshALoginOnce(t *testing.T) {
 			refreshed++
 		}
 	}
-	if refreshed != 1 {
-		t.Errorf("%d token requests to refresh it", refreshed)
-	}
+	must.CheckEqual(t, refreshed, 1)
 }
 
 // A login whose token was revoked must be given again. Until then the calls ask for it.
@@ -121,9 +119,7 @@ func TestPendingLoginsAreBounded(t *testing.T) {
 	}
 	bob := b.browser("bob")
 	bob.logIn(start)
-	if !strings.Contains(b.w.log.String(), "has 16 logins already") {
-		t.Errorf("the log is %s", b.w.log.String())
-	}
+	must.CheckContains(t, b.w.log.String(), "has 16 logins already")
 }
 
 // The user of a browser is identified by a token of the issuer that it was sent to, for the program itself.
@@ -274,10 +270,8 @@ func TestUnusedLoginsAreForgotten(t *testing.T) {
 		must.Do(t, s.Save(t.Context(), "token", []byte("value")))
 		for _, used := range []bool{true, true, false} {
 			time.Sleep(map[bool]time.Duration{true: 80, false: 91}[used] * 24 * time.Hour)
-			value, err := s.Load(t.Context(), "token")
-			if err != nil || (value != nil) != used {
-				t.Errorf("%q, %v, want it %t", value, err, used)
-			}
+			value := must.Get(s.Load(t.Context(), "token"))(t)
+			must.CheckEqual(t, (value != nil), used, value)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule O12.
@@ -22,9 +23,7 @@ func TestAddressesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		if err == nil && oauth.IsPublic(a) {
 			got = "public"
 		}
-		if got != c.Want() {
-			t.Errorf("%s: %s is %s (%v)", c.Place, c.Name, got, err)
-		}
+		must.CheckEqual(t, got, c.Want(), c.Place, c.Name, err)
 	}
 }
 
@@ -56,9 +55,7 @@ func TestCallbacksOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 			}
 			got = append(got, outcome)
 		}
-		if got := strings.Join(got, ", "); got != c.Want() {
-			t.Errorf("%s: %s: %s, want %s", c.Place, c.Name, got, c.Want())
-		}
+		must.CheckEqual(t, strings.Join(got, ", "), c.Want(), c.Place, c.Name)
 	}
 }
 
@@ -89,9 +86,7 @@ func TestResourceMetadataOfTheCorpus(t *testing.T) {
 			_, err := oauth.ParseResource(c.Bytes(t, fragments), from, server)
 			got = append(got, accepted(err))
 		}
-		if got := strings.Join(got, ", "); got != c.Want() {
-			t.Errorf("%s: %s: %s, want %s", c.Place, c.Name, got, c.Want())
-		}
+		must.CheckEqual(t, strings.Join(got, ", "), c.Want(), c.Place, c.Name)
 	}
 }
 
@@ -102,9 +97,7 @@ func TestServerMetadataOfTheCorpusIsJudgedAsRecorded(t *testing.T) {
 		"token": `"token_endpoint":"https://as.example/token"`}
 	for _, c := range corpus.Cases(t, "rules/servers") {
 		_, err := oauth.ParseServer(c.Bytes(t, fragments), "https://as.example", server)
-		if got := accepted(err); got != c.Want() {
-			t.Errorf("%s: %s: %s, want %s (%v)", c.Place, c.Name, got, c.Want(), err)
-		}
+		must.CheckEqual(t, accepted(err), c.Want(), c.Place, c.Name, err)
 	}
 }
 

@@ -89,12 +89,8 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 			continue
 		}
 		login := func(p string) bool { return p == "/authorize" }
-		if diff := cmp.Diff(tc.mcp, slices.DeleteFunc(w.paths("mcp"), login)); diff != "" {
-			t.Errorf("%s: requests to the MCP server (-want +got):\n%s", name, diff)
-		}
-		if diff := cmp.Diff(tc.as, slices.DeleteFunc(w.paths("as"), login)); diff != "" {
-			t.Errorf("%s: requests to the authorization server (-want +got):\n%s", name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(tc.mcp, slices.DeleteFunc(w.paths("mcp"), login)), "", name)
+		must.CheckEqual(t, cmp.Diff(tc.as, slices.DeleteFunc(w.paths("as"), login)), "", name)
 		if tc.resourcePath == resource && w.queries[0].Get("resource") != w.mcp.URL {
 			t.Errorf("O2: the resource is %q", w.queries[0].Get("resource"))
 		}
@@ -121,9 +117,7 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 		Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.count("mcp GET /authorize"); n != 2 {
-		t.Errorf("%d authorizations for two servers", n)
-	}
+	must.CheckEqual(t, w.count("mcp GET /authorize"), 2)
 	first := must.Get(authorize(c, w.url()))(t)
 	second, err := authorize(c, other)
 	if err != nil || first == second || second == "" {
@@ -159,9 +153,7 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 				ClientSecret: secret + "pre"})
 		}
 		must.Do(t, c.Login(t.Context(), w.url()))
-		if got := w.queries[0].Get("client_id"); got != tc.want {
-			t.Errorf("%+v: client %q", tc, got)
-		}
+		must.CheckEqual(t, w.queries[0].Get("client_id"), tc.want, tc)
 		if n := w.count("as POST /register"); n > 0 != (tc.want == "client") {
 			t.Errorf("%+v: %d registrations", tc, n)
 		}
@@ -225,9 +217,7 @@ func TestErrorWithStatus200IsAnError(t *testing.T) {
 			e.Status != http.StatusOK || e.Description != "The code is incorrect." {
 			t.Errorf("with %q: %v", more, err)
 		}
-		if c.Identity(w.url()) != "" {
-			t.Errorf("with %q the token is used", more)
-		}
+		must.CheckEqual(t, c.Identity(w.url()), "", more)
 	}
 }
 
@@ -355,9 +345,7 @@ func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(w.bodies) != 2 {
-		t.Errorf("%d registrations, want 2", len(w.bodies))
-	}
+	must.CheckEqual(t, len(w.bodies), 2)
 }
 
 func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {

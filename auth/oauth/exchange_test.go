@@ -239,9 +239,7 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
 			return &oauth.Client{Grant: &oauth.TokenExchange{TokenEndpoint: endpoint}}
 		}}
-		if err := callAs(t, w, callers, asCaller(t, "ada")); !errors.Is(err, oauth.ErrInsecureURL) {
-			t.Errorf("%q: %v", endpoint, err)
-		}
+		must.CheckIs(t, callAs(t, w, callers, asCaller(t, "ada")), oauth.ErrInsecureURL, endpoint)
 	}
 }
 

@@ -39,17 +39,13 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			w := newEnvironment(t)
 			must.Get(w.dial(w.client(), r))(t)
-			if n := w.count("as GET /authorize"); n != 1 {
-				t.Fatalf("%d authorizations", n)
-			}
+			must.Equal(t, w.count("as GET /authorize"), 1)
 			q, form := w.queries[0], w.forms[0]
 			for name, want := range map[string]string{
 				"response_type": "code", "client_id": "client", "redirect_uri": "http://localhost:3000/callback",
 				"code_challenge_method": "S256", "resource": w.url(), "scope": "tools",
 			} {
-				if q.Get(name) != want {
-					t.Errorf("%s is %q, want %q", name, q.Get(name), want)
-				}
+				must.CheckEqual(t, q.Get(name), want, name)
 			}
 			if len(q.Get("state")) < 22 || len(form.Get("code_verifier")) < 43 {
 				t.Errorf("state %q and verifier %q are too short", q.Get("state"), form.Get("code_verifier"))
@@ -59,9 +55,7 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if !strings.Contains(w.bodies[0], `"application_type":"native"`) {
-				t.Errorf("O14: registration: %s", w.bodies[0])
-			}
+			must.CheckContains(t, w.bodies[0], `"application_type":"native"`)
 		})
 	}
 }
@@ -84,9 +78,7 @@ func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := w.count("as GET /authorize"); n != 1 {
-		t.Fatalf("%d authorizations", n)
-	}
+	must.Equal(t, w.count("as GET /authorize"), 1)
 }
 
 func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
@@ -117,9 +109,7 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 func TestIdentityDependsOnTheToken(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.client()
-	if got := c.Identity(w.url()); got != "" {
-		t.Errorf("before the login: %q", got)
-	}
+	must.CheckEqual(t, c.Identity(w.url()), "")
 	seen := map[string]bool{"": true}
 	for range 2 {
 		must.Do(t, c.Login(t.Context(), w.url()))
@@ -130,9 +120,7 @@ func TestIdentityDependsOnTheToken(t *testing.T) {
 		seen[got] = true
 	}
 	must.Do(t, c.Logout(t.Context(), w.url()))
-	if got := c.Identity(w.url()); got != "" {
-		t.Errorf("after the logout: %q", got)
-	}
+	must.CheckEqual(t, c.Identity(w.url()), "")
 }
 
 // unsignedJWT returns a JWT with a dummy signature.
@@ -313,9 +301,7 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 	for range 5 {
 		must.Do(t, w.greet(mc))
 	}
-	if n := w.count("as GET /authorize"); n != 1 {
-		t.Errorf("%d authorizations", n)
-	}
+	must.CheckEqual(t, w.count("as GET /authorize"), 1)
 }
 
 // Rules U8, R3: a token is sent only to the server that it was issued for, even if two servers
@@ -340,9 +326,7 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	if ha == hb || ha == "" || hb == "" {
 		t.Fatalf("the servers receive %q and %q", ha, hb)
 	}
-	if n := a.count("as POST /register"); n != 1 {
-		t.Errorf("O7: %d registrations at one authorization server", n)
-	}
+	must.CheckEqual(t, a.count("as POST /register"), 1)
 	a.dialed = nil
 }
 

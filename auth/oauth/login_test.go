@@ -171,9 +171,7 @@ func TestLoginsOfOneClientDoNotWaitForEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := w.count("as GET /authorize"); n != 2 {
-		t.Errorf("%d authorizations", n)
-	}
+	must.CheckEqual(t, w.count("as GET /authorize"), 2)
 }
 
 func TestStatusDescribesTheLogin(t *testing.T) {

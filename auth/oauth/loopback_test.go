@@ -126,10 +126,8 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	must.Do(t, f.Close())
-	again, err := l.Begin(t.Context(), redirect)
-	if err != nil || again.RedirectURI() != redirect {
-		t.Fatalf("the previous port is not reused: %v", err)
-	}
+	again := must.Get(l.Begin(t.Context(), redirect))(t)
+	must.Equal(t, again.RedirectURI(), redirect)
 	again.Close()
 }
 
@@ -184,9 +182,7 @@ func TestPasteReturnsTheRedirect(t *testing.T) {
 		"http://127.0.0.1:1/callback?code=mine&state=the-state"}
 	calls := 0
 	l := &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(_ context.Context, to string) (string, error) {
-		if to != authorizationPage {
-			t.Errorf("Paste gets %q", to)
-		}
+		must.CheckEqual(t, to, authorizationPage)
 		calls++
 		return pastes[calls-1], nil
 	}}
@@ -269,9 +265,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 			t.Fatal("no error")
 		}
 		got, _ := url.Parse(flow.RedirectURI())
-		if want := strings.ReplaceAll(test.want, "*", got.Port()); got.String() != want {
-			t.Errorf("%+v: %s", test, got)
-		}
+		must.CheckEqual(t, got.String(), strings.ReplaceAll(test.want, "*", got.Port()), test, got)
 		if !strings.HasPrefix(start, "http://"+got.Host+"/") {
 			t.Errorf("the cookies of %s do not reach %s", start, got)
 		}

@@ -140,9 +140,7 @@ func TestCancellationEndsARefresh(t *testing.T) {
 	})
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil))(t)
 	start := time.Now()
-	if err := c.Authorize(req, w.url()); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	must.CheckIs(t, c.Authorize(req, w.url()), context.Canceled)
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -235,14 +233,10 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, oauth.ErrDamagedStore) {
 		t.Errorf("Load with another key: %v", err)
 	}
-	if err := otherKey.Save(t.Context(), key, []byte("x")); !errors.Is(err, oauth.ErrDamagedStore) {
-		t.Errorf("Save with another key: %v", err)
-	}
+	must.CheckIs(t, otherKey.Save(t.Context(), key, []byte("x")), oauth.ErrDamagedStore)
 	rotating := must.Get(oauth.NewFileStore(path, other, storeKey()))(t)
 	must.Do(t, rotating.Save(t.Context(), key, []byte("value")))
-	if v, err := otherKey.Load(t.Context(), key); err != nil || string(v) != "value" {
-		t.Errorf("after the rotation: %q, %v", v, err)
-	}
+	must.CheckEqual(t, string(must.Get(otherKey.Load(t.Context(), key))(t)), "value")
 }
 
 // Save fails if the file would become too large, and keeps the other values.
@@ -261,9 +255,7 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 		t.Fatalf("the first value has %d bytes, %v", len(v), err)
 	}
 	must.Do(t, store.Save(t.Context(), "server 0", nil))
-	if err := store.Save(t.Context(), "server x", value); err != nil {
-		t.Fatalf("after a deletion: %v", err)
-	}
+	must.Do(t, store.Save(t.Context(), "server x", value))
 }
 
 // The context ends the wait for a file that another process has locked.
@@ -281,9 +273,7 @@ func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	cause := errors.New("cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if err := store.Save(ctx, "server y", []byte("v")); !errors.Is(err, cause) {
-		t.Errorf("while Load waits: %v", err)
-	}
+	must.CheckIs(t, store.Save(ctx, "server y", []byte("v")), cause)
 	release()
 	if err := <-loaded; err != nil {
 		t.Error(err)
@@ -339,7 +329,5 @@ func TestLogoutRevokesTheToken(t *testing.T) {
 	if h, err := authorize(c, w.url()); h != "" || err != nil {
 		t.Fatalf("after the logout: %q, %v", h, err)
 	}
-	if n := w.count("as POST /revoke"); n != 1 {
-		t.Fatalf("%d revocations", n)
-	}
+	must.Equal(t, w.count("as POST /revoke"), 1)
 }

@@ -274,9 +274,7 @@ func TestViolationsLeadToErrors(t *testing.T) {
 			if isServerError && !errors.As(err, &serverError) || !isServerError && !errors.Is(err, v.want) {
 				t.Fatalf("%v, want %v", err, v.want)
 			}
-			if !errors.Is(err, call.ErrUnauthorized) {
-				t.Errorf("%v is not ErrUnauthorized", err)
-			}
+			must.CheckIs(t, err, call.ErrUnauthorized)
 			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "lies") {
 				t.Errorf("the error contains a secret or the text of an attacker: %v", err)
 			}
@@ -303,9 +301,7 @@ func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
 			t.Fatal("dial succeeded")
 		}
 	}
-	if n := w.count("as GET /authorize"); n != 1 {
-		t.Fatalf("%d authorizations", n)
-	}
+	must.Equal(t, w.count("as GET /authorize"), 1)
 }
 
 // Rule O13: a step-up authorization requests the previous scopes and those of the challenge.
@@ -322,9 +318,7 @@ func TestStepUpRequestsTheUnion(t *testing.T) {
 		return true
 	}
 	must.Get(w.dial(w.client(), ""))(t)
-	if got := w.queries[1].Get("scope"); got != "tools admin" {
-		t.Fatalf("%q was requested", got)
-	}
+	must.Equal(t, w.queries[1].Get("scope"), "tools admin")
 }
 
 // Rule O7: a new authorization server of the MCP server gets neither the old client nor the old
@@ -358,9 +352,8 @@ func TestChangedAuthorizationServer(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || other.count("as POST /register") != 1 {
-			t.Errorf("no new registration: %v", err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, other.count("as POST /register"), 1)
 	}
 }
 
@@ -473,9 +466,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 		Open: func(context.Context, string) (string, error) {
 			return "", closed
 		}}
-	if err := c.Login(t.Context(), w.url()); !errors.Is(err, closed) {
-		t.Fatal(err)
-	}
+	must.Is(t, c.Login(t.Context(), w.url()), closed)
 	c = w.client()
 	c.Store = store
 	must.Do(t, c.Login(t.Context(), w.url()))
@@ -508,7 +499,5 @@ func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if calls != 1 {
-		t.Errorf("%d calls", calls)
-	}
+	must.CheckEqual(t, calls, 1)
 }

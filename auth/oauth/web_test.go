@@ -123,10 +123,8 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 	d := client.Dialer{Auth: &oauth.Client{Interaction: waiting}}
 	c := must.Get(d.Dial(ofUser(t.Context(), "ada"), client.URL(s.Auth.URI)))(t)
 	defer c.Close()
-	who, err := client.CallTool[string](t.Context(), c, "whoami", struct{}{})
-	if err != nil || who != "ada" {
-		t.Errorf("%q, %v", who, err)
-	}
+	who := must.Get(client.CallTool[string](t.Context(), c, "whoami", struct{}{}))(t)
+	must.CheckEqual(t, who, "ada")
 	if len(front.paths) != 2 || !strings.HasPrefix(front.paths[0], "/login/start/") ||
 		front.paths[1] != "/login/callback" {
 		t.Errorf("requests: %q", front.paths)
@@ -186,9 +184,7 @@ func (l *webLogins) begin(ctx context.Context, user, state string) (start string
 	opened, ended := make(chan string, 1), make(chan webOutcome, 1)
 	w.Open = func(_ context.Context, url string) error { opened <- url; return nil }
 	flow := must.Get(w.Begin(ofUser(ctx, user), ""))(l.t)
-	if flow.RedirectURI() != l.url+"/callback" {
-		l.t.Errorf("redirect URI %s", flow.RedirectURI())
-	}
+	must.CheckEqual(l.t, flow.RedirectURI(), l.url+"/callback")
 	go func() {
 		redirect, err := flow.Authorize(ctx, webPage+state)
 		ended <- webOutcome{redirect, err}
@@ -379,18 +375,12 @@ func TestWebLoginsAreBounded(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if err := login("ada", "one more"); !errors.Is(err, oauth.ErrTooManyAttempts) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, login("ada", "one more"), oauth.ErrTooManyAttempts)
 		waiting.Go(func() {
-			if err := login("bob", "a"); !errors.Is(err, oauth.ErrInteraction) {
-				t.Errorf("another user: %v", err)
-			}
+			must.CheckIs(t, login("bob", "a"), oauth.ErrInteraction)
 		})
 		waiting.Wait()
-		if err := login("ada", "later"); !errors.Is(err, oauth.ErrInteraction) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, login("ada", "later"), oauth.ErrInteraction)
 	})
 }
 
@@ -434,9 +424,7 @@ func TestWebChecksItsFields(t *testing.T) {
 		}
 		answer := httptest.NewRecorder()
 		w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/login/callback", nil))
-		if answer.Code != http.StatusInternalServerError {
-			t.Errorf("%s: status %d", want, answer.Code)
-		}
+		must.CheckEqual(t, answer.Code, http.StatusInternalServerError, want)
 	}
 	w := newWeb("https://example.com/login", nil)
 	w.Open = func(context.Context, string) error { return nil }

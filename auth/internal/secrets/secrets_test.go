@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
@@ -27,17 +28,13 @@ func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
 		"The refresh token is expired.":               "The refresh token is expired.",
 		"":                                            "",
 	} {
-		if got := set.Clean(text, "***"); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		must.CheckEqual(t, set.Clean(text, "***"), want, text)
 	}
 	if text := "ünchanged"; (secrets.Set{}).Clean(text, "***") != text {
 		t.Error("a text is changed without secrets")
 	}
 	err := set.CleanError(io.EOF)
-	if err != io.EOF {
-		t.Error(err)
-	}
+	must.CheckEqual(t, err, io.EOF)
 	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) ||
 		strings.Contains(err.Error(), "pin7") {
 		t.Error(err)
@@ -65,17 +62,13 @@ func TestCleanIsLinear(t *testing.T) {
 func TestOfFindsTheSecretsOfARequest(t *testing.T) {
 	req, err := http.NewRequest(http.MethodPost, "https://as.example/token",
 		strings.NewReader("grant_type=refresh_token&refresh_token=r%2Bone&token=two&client_id=public"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.SetBasicAuth("client", "three%20x")
 	req.Header.Set("DPoP", "four.four")
 	text := secrets.Of(req).Clean("r+one two three x three%20x four.four public refresh_token Y2xpZW50OnRocmVlJTIweA==",
 		"-")
-	if text != "- - - - - public refresh_token -" {
-		t.Error(text)
-	}
+	must.CheckEqual(t, text, "- - - - - public refresh_token -")
 	if body, err := io.ReadAll(req.Body); err != nil || !strings.HasPrefix(string(body), "grant_type=") {
 		t.Errorf("the body was read: %q, %v", body, err)
 	}

@@ -313,9 +313,7 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 					if n := p.verified.Load() - verified; n > 1 {
 						t.Errorf("the token was verified %d times", n)
 					}
-					if p.ran.Load() != ran {
-						t.Error("a handler has run")
-					}
+					must.CheckEqual(t, p.ran.Load(), ran)
 					if id := res.Header["Mcp-Session-Id"]; id != nil {
 						t.Errorf("a session was created: %q", id)
 					}

@@ -138,9 +138,7 @@ func TestHandlersSeeTheCaller(t *testing.T) {
 		if res.StatusCode >= 300 {
 			t.Fatalf("%s: %s", r, res.Status)
 		}
-		if got := <-seen; got != "ada ada mcp" {
-			t.Errorf("%s: %s", r, got)
-		}
+		must.CheckEqual(t, <-seen, "ada ada mcp", r)
 	}
 }
 

@@ -27,12 +27,8 @@ func TestDisconnectCancelsModernRequest(t *testing.T) {
 		e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(cancel)}
 		must.Do(t, e.Write(ctx, []byte("a")))
 		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, io.ErrClosedPipe) {
-			t.Errorf("cause %v", cause)
-		}
-		if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, context.Cause(ctx), io.ErrClosedPipe)
+		must.CheckIs(t, e.Write(t.Context(), []byte("b")), io.ErrClosedPipe)
 		e.end()
 	})
 }
@@ -47,9 +43,7 @@ func TestDisconnectDoesNotCancelSessionRequest(t *testing.T) {
 			must.Do(t, e.Write(t.Context(), []byte("a")))
 			synctest.Wait()
 		}
-		if err := e.Broken(); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("broken: %v", err)
-		}
+		must.CheckIs(t, e.Broken(), io.ErrClosedPipe)
 		e.end()
 	})
 }
@@ -81,9 +75,7 @@ func TestNothingIsWrittenAfterDisconnect(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				e.end()
-				if time.Since(begun) != 0 {
-					t.Errorf("it took %v", time.Since(begun))
-				}
+				must.CheckEqual(t, time.Since(begun), 0)
 				if got := w.text(); got != "" {
 					t.Errorf("%d bytes were written", len(got))
 				}
@@ -170,9 +162,7 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 				e.extend(with(life))
 			}
 			<-e.expired()
-			if got := time.Since(begin); got != tc.want {
-				t.Errorf("%v: the stream ended after %v, want %v", tc.tokens, got, tc.want)
-			}
+			must.CheckEqual(t, time.Since(begin), tc.want, tc.tokens)
 			e.stop()
 		}
 		open := (&Server{}).expiryOf(with(time.Minute))
@@ -191,9 +181,7 @@ func TestMetadataRequestsAreRecognizedByTheirPath(t *testing.T) {
 		"/.well-known/oauth-protected-resources":        false, "/mcp": false,
 		"/mcp/.well-known/oauth-protected-resource": false,
 	} {
-		if got := isMetadata(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
-			t.Errorf("%s: %v", path, got)
-		}
+		must.CheckEqual(t, isMetadata(httptest.NewRequest(http.MethodGet, path, nil)), want, path)
 	}
 }
 
@@ -228,9 +216,7 @@ func TestTrackerKeepsEveryStreamAlive(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			for i, want := range comments {
-				if got := len(all[i].w.text()) / len(":\n\n"); got != want {
-					t.Errorf("%s: stream %d got %d comments, want %d", when, i, got, want)
-				}
+				must.CheckEqual(t, len(all[i].w.text())/len(":\n\n"), want, when, i)
 			}
 		}
 		expect("after 15 s", 0, 0, 0)
@@ -255,9 +241,7 @@ func TestTrackerKeepsEveryStreamAlive(t *testing.T) {
 		track(&requests, &eventStream{w: w, ctx: t.Context()}, every)
 		time.Sleep(every)
 		synctest.Wait()
-		if w.text() != ":\n\n" {
-			t.Errorf("after the timer restarted: got %q", w.text())
-		}
+		must.CheckEqual(t, w.text(), ":\n\n")
 	})
 }
 
@@ -270,9 +254,7 @@ func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 	idle := tr.close()
 	<-closing
 	<-tr.closingSignal()
-	if err := tr.enter(reading); err != errShutdown {
-		t.Errorf("enter after close: %v", err)
-	}
+	must.CheckEqual(t, tr.enter(reading), errShutdown)
 	tr.leave(all[0])
 	select {
 	case <-idle:

@@ -114,9 +114,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	w := newReader()
 	w.header.Set("Content-Length", "7")
 	e := &eventStream{w: w, ctx: t.Context()}
-	if w.begun() != 0 {
-		t.Error("the response has begun without a message")
-	}
+	must.CheckEqual(t, w.begun(), 0)
 	must.Do(t, e.Write(t.Context(), []byte(`{"a":1}`)))
 	e.end()
 	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
@@ -125,9 +123,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	// Rule T23: headers tell proxies not to buffer events.
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no",
 		"Cache-Control": "no-cache, no-transform", "Content-Length": ""} {
-		if got := w.header.Get(name); got != want {
-			t.Errorf("%s: %q", name, got)
-		}
+		must.CheckEqual(t, w.header.Get(name), want, name)
 	}
 }
 
@@ -181,9 +177,7 @@ func TestWriteWaitsForSlowReader(t *testing.T) {
 		}
 		why := errors.New("the user changed their mind")
 		cancel(why)
-		if err := <-result; !errors.Is(err, why) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, <-result, why)
 		waiting := make(chan error)
 		go func() { waiting <- e.Write(t.Context(), message) }()
 		synctest.Wait()
@@ -192,9 +186,7 @@ func TestWriteWaitsForSlowReader(t *testing.T) {
 			t.Error(err)
 		}
 		e.end()
-		if got := strings.Count(w.text(), "data: "); got != written+1 {
-			t.Errorf("%d messages arrived of %d", got, written+1)
-		}
+		must.CheckEqual(t, strings.Count(w.text(), "data: "), written+1)
 	})
 }
 
@@ -204,16 +196,12 @@ func TestNothingIsWrittenAfterEnd(t *testing.T) {
 	_ = e.Write(t.Context(), []byte("a"))
 	e.end()
 	before := w.text()
-	if err := e.Write(t.Context(), []byte("b")); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, e.Write(t.Context(), []byte("b")), call.ErrCallDone)
 	e.end()
 	if e.Broken() != nil {
 		t.Errorf("Broken after end: %v, want nil", e.Broken())
 	}
-	if got := w.text(); got != before {
-		t.Errorf("%q", got)
-	}
+	must.CheckEqual(t, w.text(), before)
 }
 
 // Rule T23: the response to a slow call has keep-alive comments.
@@ -235,15 +223,11 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 		}
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
-		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
-			t.Errorf("%q", got)
-		}
+		must.CheckEqual(t, w.text(), strings.Repeat(":\n\n", 4))
 		requests.leave(f)
 		e.end()
 		time.Sleep(time.Minute)
-		if got := w.text(); got != strings.Repeat(":\n\n", 4) {
-			t.Errorf("after the end: %q", got)
-		}
+		must.CheckEqual(t, w.text(), strings.Repeat(":\n\n", 4))
 	})
 }
 
@@ -333,9 +317,7 @@ func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 		}
 		next[who]++
 	}
-	if len(next) != 16 {
-		t.Errorf("%v", next)
-	}
+	must.CheckEqual(t, len(next), 16, next)
 }
 
 func TestOpenStreamReleasesLargeBuffers(t *testing.T) {

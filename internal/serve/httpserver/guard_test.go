@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var (
@@ -70,9 +72,7 @@ func TestHostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	} {
 		for _, local := range []net.Addr{onLoopback4, onLoopback6, nil} {
 			var g Guard
-			if got := status(g.check(asked(http.MethodGet, local, host))); got != want {
-				t.Errorf("Host %q on %v: %d, want %d", host, local, got, want)
-			}
+			must.CheckEqual(t, status(g.check(asked(http.MethodGet, local, host))), want, host, local)
 		}
 	}
 }
@@ -97,9 +97,7 @@ func TestHostIsCheckedOnOtherInterfacesIfConfigured(t *testing.T) {
 	} {
 		g := Guard{Hosts: []string{"example.com", "exact.example:8443", "2001:db8::1", "[2001:db8::2]"}}
 		for _, local := range []net.Addr{onNetwork, onLoopback4, onUnix, nil} {
-			if got := status(g.check(asked(http.MethodGet, local, host))); got != want {
-				t.Errorf("Host %q on %v: %d, want %d", host, local, got, want)
-			}
+			must.CheckEqual(t, status(g.check(asked(http.MethodGet, local, host))), want, host, local)
 		}
 	}
 }
@@ -153,9 +151,7 @@ func TestOriginIsChecked(t *testing.T) {
 			http.MethodHead, http.MethodPut} {
 			r := asked(method, onLoopback4, host, "Content-Type", "application/json")
 			r.Header["Origin"] = []string{origin}
-			if got := status(g.check(r)); got != want {
-				t.Errorf("%s with Origin %q: %d, want %d", method, origin, got, want)
-			}
+			must.CheckEqual(t, status(g.check(r)), want, method, origin)
 		}
 	}
 }
@@ -194,9 +190,7 @@ func TestSameOriginCountsForKnownHostsOnly(t *testing.T) {
 func TestSeveralOriginHeadersAreRejected(t *testing.T) {
 	var g Guard
 	r := asked(http.MethodGet, onLoopback4, "localhost", "Origin", "http://localhost", "Origin", "http://localhost")
-	if got := status(g.check(r)); got != http.StatusForbidden {
-		t.Errorf("%d", got)
-	}
+	must.CheckEqual(t, status(g.check(r)), http.StatusForbidden)
 }
 
 // An image on a page or a link makes a browser send a GET without an Origin header.
@@ -207,13 +201,9 @@ func TestCrossSiteRequestsWithoutOriginAreRejected(t *testing.T) {
 		var g Guard
 		r := asked(http.MethodGet, onLoopback4, "localhost")
 		r.Header["Sec-Fetch-Site"] = []string{site}
-		if got := status(g.check(r)); got != want {
-			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, got, want)
-		}
+		must.CheckEqual(t, status(g.check(r)), want, site)
 		r.Header["Origin"] = []string{"http://localhost"} // takes precedence
-		if got := status(g.check(r)); got != http.StatusOK {
-			t.Errorf("Sec-Fetch-Site %q with an allowed Origin: %d", site, got)
-		}
+		must.CheckEqual(t, status(g.check(r)), http.StatusOK, site)
 	}
 }
 
@@ -232,9 +222,7 @@ func TestPostRequiresJSON(t *testing.T) {
 		var g Guard
 		r := asked(http.MethodPost, onLoopback4, "localhost")
 		r.Header["Content-Type"] = []string{contentType}
-		if got := status(g.check(r)); got != want {
-			t.Errorf("%q: %d, want %d", contentType, got, want)
-		}
+		must.CheckEqual(t, status(g.check(r)), want, contentType)
 	}
 	var g Guard
 	if got := status(g.check(asked(http.MethodPost, onLoopback4,
@@ -245,9 +233,7 @@ func TestPostRequiresJSON(t *testing.T) {
 		"Content-Type", "text/plain"))); got != http.StatusUnsupportedMediaType {
 		t.Errorf("two Content-Type headers: %d", got)
 	}
-	if got := status(g.check(asked(http.MethodGet, onLoopback4, "localhost"))); got != http.StatusOK {
-		t.Errorf("GET without Content-Type: %d", got)
-	}
+	must.CheckEqual(t, status(g.check(asked(http.MethodGet, onLoopback4, "localhost"))), http.StatusOK)
 }
 
 func TestQuoteReplacesControlCharacters(t *testing.T) {
@@ -259,9 +245,7 @@ func TestQuoteReplacesControlCharacters(t *testing.T) {
 		"plain":            `"plain"`,
 		"a\"b\r\nc\x1b[1m": `"a?b??c?[1m"`,
 	} {
-		if got := quote(text); got != want {
-			t.Errorf("%q: %s", text, got)
-		}
+		must.CheckEqual(t, quote(text), want, text)
 	}
 	if got := quote(string(long)); len(got) > 120 {
 		t.Errorf("%d bytes", len(got))
@@ -278,9 +262,7 @@ func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
 		"@":                          "@",
 		"":                           "",
 	} {
-		if got := addressOf(&http.Request{RemoteAddr: remote}); got != want {
-			t.Errorf("%s: %q, want %q", remote, got, want)
-		}
+		must.CheckEqual(t, addressOf(&http.Request{RemoteAddr: remote}), want, remote)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/modern"
@@ -151,9 +152,7 @@ func TestOpenReportsTheFirstFault(t *testing.T) {
 		if err != nil {
 			code = err.Code
 		}
-		if code != tc.code {
-			t.Errorf("%s: %v, want code %d", tc.fault, err, tc.code)
-		}
+		must.CheckEqual(t, code, tc.code, tc.fault, err)
 	}
 }
 
@@ -221,9 +220,7 @@ func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 		if fault := classifyMessage(parseMessage(t, tc.body), tc.h).Fault; fault != nil {
 			code = fault.Wire().Code
 		}
-		if code != tc.code {
-			t.Errorf("%v, %s: error %d, want %d", tc.h, tc.body, code, tc.code)
-		}
+		must.CheckEqual(t, code, tc.code, tc.h, tc.body)
 	}
 }
 
@@ -240,9 +237,7 @@ func TestStatusDependsOnTheErrorCode(t *testing.T) {
 		-32000:                     http.StatusOK,
 		7:                          http.StatusOK,
 	} {
-		if got := modernStatus(code); got != want {
-			t.Errorf("%d: %d, want %d", code, got, want)
-		}
+		must.CheckEqual(t, modernStatus(code), want, code)
 	}
 }
 
@@ -262,12 +257,8 @@ func TestAcceptHeaderFollowsRFC9110(t *testing.T) {
 		"application/jsonx":                          {false, false},
 	} {
 		h := http.Header{"Accept": {accept}}
-		if got := accepts(h, "application/json"); got != want.json {
-			t.Errorf("%q accepts JSON: %v", accept, got)
-		}
-		if got := accepts(h, "text/event-stream"); got != want.stream {
-			t.Errorf("%q accepts event streams: %v", accept, got)
-		}
+		must.CheckEqual(t, accepts(h, "application/json"), want.json, accept)
+		must.CheckEqual(t, accepts(h, "text/event-stream"), want.stream, accept)
 	}
 	if h := (http.Header{}); !accepts(h, "application/json") || !accepts(h, "text/event-stream") {
 		t.Error("without the header, a media type is not accepted")

@@ -44,9 +44,7 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 			t.Error("the endpoint was sent before the subscription")
 		}
 		synctest.Wait()
-		if !strings.Contains(client.text(), "event: endpoint") {
-			t.Errorf("the client received %q, want the endpoint", client.text())
-		}
+		must.CheckContains(t, client.text(), "event: endpoint")
 		leave()
 		<-done
 	})
@@ -112,9 +110,7 @@ func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", "/inner", nil)
 		r.RequestURI = uri
-		if got := pathOf(r); got != want {
-			t.Errorf("%q: %q, want %q", uri, got, want)
-		}
+		must.CheckEqual(t, pathOf(r), want, uri)
 	}
 }
 

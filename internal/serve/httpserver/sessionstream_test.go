@@ -95,14 +95,10 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 
 		time.Sleep(logTTL - 1)
 		synctest.Wait()
-		if n := len(s.Streams.standalone(group)); n != 1 {
-			t.Errorf("%d streams before the expiry, want 1", n)
-		}
+		must.CheckEqual(t, len(s.Streams.standalone(group)), 1)
 		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
-		if n := len(s.Streams.standalone(group)); n != 0 {
-			t.Errorf("%d streams after the expiry, want 0", n)
-		}
+		must.CheckEqual(t, len(s.Streams.standalone(group)), 0)
 	})
 }
 
@@ -205,12 +201,8 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	w := newReader()
 	r := (&http.Request{}).WithContext(t.Context())
 	s.resume(w, r, live, &eventStream{w: w, ctx: t.Context()}, []string{stream.key.Stream + ".0"})
-	if w.begun() != http.StatusServiceUnavailable {
-		t.Errorf("status %d", w.begun())
-	}
-	if n := len(s.Streams.sessions); n != 0 {
-		t.Errorf("%d sessions have streams, want 0", n)
-	}
+	must.CheckEqual(t, w.begun(), http.StatusServiceUnavailable)
+	must.CheckEqual(t, len(s.Streams.sessions), 0)
 }
 
 // withoutBuckets is a store.KV that cannot read the buckets of subscriptions.
@@ -233,13 +225,9 @@ func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
 	w := newReader()
 	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
 	s.getStream(w, r, &response{stream: eventStream{w: w}}, live.ID)
-	if w.begun() != http.StatusServiceUnavailable {
-		t.Errorf("status %d", w.begun())
-	}
+	must.CheckEqual(t, w.begun(), http.StatusServiceUnavailable)
 	live.Release()
-	if n := len(s.Streams.standalone(live.Key())); n != 0 {
-		t.Errorf("%d streams", n)
-	}
+	must.CheckEqual(t, len(s.Streams.standalone(live.Key())), 0)
 }
 
 // endingLog calls end after some readings that found no entry.
@@ -291,9 +279,7 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 			s.resume(w, (&http.Request{}).WithContext(t.Context()), live, conn, []string{key.Stream + ".1"})
 			conn.end()
 			got := strings.Join(strings.Fields(strings.NewReplacer(":\n", " ", "data:", "").Replace(w.text())), " ")
-			if want := fmt.Sprintf(entries.want, key.Stream); got != want {
-				t.Errorf("%s after reading %d: %s, want %s", name, at, got, want)
-			}
+			must.CheckEqual(t, got, fmt.Sprintf(entries.want, key.Stream), name, at)
 			live.Release()
 		}
 	}
@@ -338,10 +324,8 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		conn.end()
 
 		events := httpcodec.NewEventReader(w.Body, 1<<20)
-		ev, err := events.Next()
-		if err != nil || string(ev.Data) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-			t.Fatalf("%q, %v", ev.Data, err)
-		}
+		ev := must.Get(events.Next())(t)
+		must.Equal(t, string(ev.Data), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		stream, seq, ok := httpcodec.ParseEventID(events.ID)
 		if !ok || seq != 1 || !strings.HasPrefix(stream, "p") {
 			t.Errorf("event id %q", events.ID)
@@ -353,9 +337,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		case !deleted && (err != nil || len(entries) != 1 || entries[0][0] != entryFinal):
 			t.Errorf("%q, %v: not logged", entries, err)
 		}
-		if n := len(s.Streams.sessions); n != 0 {
-			t.Errorf("%d sessions have registered streams", n)
-		}
+		must.CheckEqual(t, len(s.Streams.sessions), 0)
 		live.Release()
 	}
 }
@@ -389,9 +371,7 @@ func FuzzEventID(f *testing.F) {
 		if !ok {
 			return
 		}
-		if again := string(httpcodec.AppendEventID(nil, name, seq)); again != id {
-			t.Fatalf("%q is read as %q", id, again)
-		}
+		must.Equal(t, string(httpcodec.AppendEventID(nil, name, seq)), id)
 		s, err := streams.find(t.Context(), own, name, seq)
 		if err != nil {
 			if !errors.Is(err, errUnknownEvent) && !errors.Is(err, store.ErrPurged) {
@@ -411,9 +391,7 @@ func FuzzEventID(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(entries) != int(4-seq) {
-			t.Fatalf("%q: %d entries", id, len(entries))
-		}
+		must.Equal(t, len(entries), int(4-seq), id)
 		for _, e := range entries {
 			if m := entry(e).message(); !bytes.Equal(m, []byte(name)) {
 				t.Fatalf("%q replays %q", id, e)

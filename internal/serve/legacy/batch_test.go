@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -82,9 +83,7 @@ func TestBatchIsAnsweredWithABatch(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		if b.HasRequests() != tc.requests {
-			t.Errorf("%s: has requests: %v", tc.name, b.HasRequests())
-		}
+		must.CheckEqual(t, b.HasRequests(), tc.requests, tc.name)
 		if got := b.Serve(t.Context(), []byte("x"), nil); string(got) != "x"+tc.want {
 			t.Errorf("%s: %s\nwant %s", tc.name, got[1:], tc.want)
 		}
@@ -119,9 +118,7 @@ func TestInvalidBatchIsRejectedAsAWhole(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if len(calls) != 0 {
-		t.Error("a message of a rejected batch was served")
-	}
+	must.CheckEqual(t, len(calls), 0)
 }
 
 // The requests of a batch are served concurrently, up to the limit of the session.
@@ -144,9 +141,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 	active := []handling{<-calls, <-calls, <-calls}
 	want := `[{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"too many requests in flight: try again in ` +
 		`1s","data":{"limit":"requests in flight","retryAfterMs":1000}}}]`
-	if out := batchOf(3).Serve(t.Context(), nil, nil); string(out) != want {
-		t.Errorf("%s", out)
-	}
+	must.CheckEqual(t, string(batchOf(3).Serve(t.Context(), nil, nil)), want)
 	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	for _, h := range active {
 		if h.call.ID() == jsonrpc.IntID(1) {
@@ -269,7 +264,5 @@ func TestInputRequestFailsOnABrokenStream(t *testing.T) {
 	s := newSession(t, server, "2025-11-25")
 	reset := errors.New("connection reset")
 	serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), brokenStream{reset})
-	if err := <-asked; !errors.Is(err, reset) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, <-asked, reset)
 }

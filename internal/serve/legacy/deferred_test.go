@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
@@ -54,36 +55,26 @@ func TestDeferredNotificationReachesTheOpenQueue(t *testing.T) {
 		}
 		cancel() // the end of the call must not cancel the notification
 		time.Sleep(59 * time.Second)
-		if got := takeAll(first); got != "" {
-			t.Errorf("notified too early: %s", got)
-		}
+		must.CheckEqual(t, takeAll(first), "")
 		second := s.Notifications()
 		defer second.Close()
 		time.Sleep(10 * time.Second)
-		if got := takeAll(second); got != doneMessage {
-			t.Errorf("received %q", got)
-		}
-		if got := takeAll(first); got != "" {
-			t.Errorf("the older queue received %q", got)
-		}
+		must.CheckEqual(t, takeAll(second), doneMessage)
+		must.CheckEqual(t, takeAll(first), "")
 		// Without a queue, the notification waits for the next one.
 		second.Close()
 		s.NotifyWhenDone(t.Context(), doneAfter(0))
 		time.Sleep(time.Second)
 		third := s.Notifications()
 		defer third.Close()
-		if got := takeAll(third); got != doneMessage {
-			t.Errorf("the later queue received %q", got)
-		}
+		must.CheckEqual(t, takeAll(third), doneMessage)
 	})
 }
 
 func TestDeferredNotificationsAreLimited(t *testing.T) {
 	withSession(t, func(t *testing.T, server *Server, s *Session) {
 		for i := range maxSessionDeferred + 1 {
-			if ok := s.NotifyWhenDone(t.Context(), doneAfter(time.Hour)); ok != (i < maxSessionDeferred) {
-				t.Errorf("notification %d accepted: %v", i, ok)
-			}
+			must.CheckEqual(t, s.NotifyWhenDone(t.Context(), doneAfter(time.Hour)), (i < maxSessionDeferred), i)
 		}
 		var all int
 		for range 2 * maxDeferred / maxSessionDeferred {
@@ -92,9 +83,7 @@ func TestDeferredNotificationsAreLimited(t *testing.T) {
 				all++
 			}
 		}
-		if all != maxDeferred-maxSessionDeferred {
-			t.Errorf("%d notifications of other sessions are accepted", all)
-		}
+		must.CheckEqual(t, all, maxDeferred-maxSessionDeferred)
 		time.Sleep(5*time.Minute + time.Second) // all of them time out
 		if !s.NotifyWhenDone(t.Context(), doneAfter(0)) {
 			t.Error("notification rejected although none is pending")
@@ -104,9 +93,7 @@ func TestDeferredNotificationsAreLimited(t *testing.T) {
 		}
 		l := s.Notifications()
 		defer l.Close()
-		if got := strings.Count(takeAll(l), "done"); got != maxQueuedNotifications {
-			t.Errorf("%d notifications are queued", got)
-		}
+		must.CheckEqual(t, strings.Count(takeAll(l), "done"), maxQueuedNotifications)
 	})
 }
 
@@ -158,9 +145,7 @@ func TestCloseTimesOutWhenDoneDoesNotReturn(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := server.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		must.CheckIs(t, server.Close(ctx), context.DeadlineExceeded)
 	})
 }
 

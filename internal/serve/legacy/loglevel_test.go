@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -35,10 +36,7 @@ func levelReplica(kv store.KV) *legacy.Sessions {
 
 func serve(t *testing.T, l *legacy.StoredSession, message string) string {
 	t.Helper()
-	m, err := jsonrpc.Parse([]byte(message), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(message), jsonrpc.Limits{}))(t)
 	var reply []byte
 	l.Serve(t.Context(), &reply, &m, nil)
 	return string(reply)
@@ -48,16 +46,10 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	kv := store.NewMemory()
 	one, two := levelReplica(kv), levelReplica(kv)
 	state := legacy.State{Revision: mcp.V20251125, Info: []byte(`{}`), Capabilities: []byte(`{}`)}
-	id, err := one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state))(t)
 	open := func(s *legacy.Sessions) *legacy.StoredSession {
 		t.Helper()
-		l, err := s.Open(t.Context(), principal.Anonymous, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.Open(t.Context(), principal.Anonymous, id))(t)
 		t.Cleanup(l.Release)
 		return l
 	}

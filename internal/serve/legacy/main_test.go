@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -87,10 +88,7 @@ func newSession(t *testing.T, s *Server, version string) *Session {
 
 func user(t *testing.T, name string) principal.Principal {
 	t.Helper()
-	who, err := principal.New("https://issuer.example", name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://issuer.example", name, ""))(t)
 	return who
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -215,9 +216,7 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 				}
 				mine.ExpireSoon(t.Context(), 5*time.Minute)
 				if want.used {
-					if err := other.Touch(t.Context()); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, other.Touch(t.Context()))
 				}
 				time.Sleep(5*time.Minute + time.Second)
 				if err := other.Touch(t.Context()); errors.Is(err, ErrNoSession) != want.ends {
@@ -233,8 +232,6 @@ func openOn(t *testing.T, here, there *Sessions) (mine, other *StoredSession) {
 	t.Helper()
 	id := mustCreate(t, here, principal.Anonymous, "")
 	mine = mustOpen(t, here, principal.Anonymous, id)
-	if err := mine.MarkReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, mine.MarkReady(t.Context()))
 	return mine, mustOpen(t, there, principal.Anonymous, id)
 }

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -47,9 +48,7 @@ func TestSessionLimits(t *testing.T) {
 	id := mustCreate(t, s, bob, "1")
 	want(create(bob, "1"), true) // the total limit is reached
 	want(create(principal.Anonymous, "2"), true)
-	if err := s.Delete(t.Context(), bob, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), bob, id))
 	want(create(principal.Anonymous, "2"), false)
 	want(create(principal.Anonymous, "3"), true)
 }
@@ -58,9 +57,7 @@ func TestDefaultSessionLimitsMatchTheDocumentation(t *testing.T) {
 	got := SessionLimits{}.withDefaults()
 	want := SessionLimits{Idle: 30 * time.Minute, Uninitialized: 30 * time.Second, PerOwner: 100, PerAddress: 1000,
 		Total: 10000}
-	if got != want {
-		t.Errorf("%+v", got)
-	}
+	must.CheckEqual(t, got, want)
 }
 
 // The store does not report expired sessions. They must not count.
@@ -77,9 +74,7 @@ func TestExpiredSessionsDoNotCount(t *testing.T) {
 					kept = mustCreate(t, s, principal.Anonymous, "a")
 				}
 				l := mustOpen(t, s, principal.Anonymous, kept)
-				if err := l.MarkReady(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.MarkReady(t.Context()))
 				l.Release()
 				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
 					ErrTooManySessions) {
@@ -115,14 +110,10 @@ func TestSessionsAreCheckedOnceASecond(t *testing.T) {
 		for range 100 {
 			mustReject()
 		}
-		if n := kv.gets.Load(); n != 50 {
-			t.Errorf("%d checks", n)
-		}
+		must.CheckEqual(t, kv.gets.Load(), 50)
 		time.Sleep(time.Second)
 		mustReject()
-		if n := kv.gets.Load(); n != 100 {
-			t.Errorf("%d checks after a second", n)
-		}
+		must.CheckEqual(t, kv.gets.Load(), 100)
 	})
 }
 
@@ -136,9 +127,7 @@ func TestSessionThatCannotBeStoredDoesNotCount(t *testing.T) {
 		}
 		kv.fail.Store(nil)
 		mustCreate(t, s, principal.Anonymous, "a")
-		if n := kv.gets.Load(); n != 0 {
-			t.Errorf("the session counts until %d checks", n)
-		}
+		must.CheckEqual(t, kv.gets.Load(), 0)
 	}
 }
 
@@ -162,14 +151,9 @@ func TestIdleSessionsNeedTwoKilobytesAndNoGoroutine(t *testing.T) {
 	goroutines, before := runtime.NumGoroutine(), heap()
 	for i := range n {
 		address := fmt.Sprintf("192.0.2.%d", i%250)
-		id, err := s.Create(t.Context(), principal.Anonymous, address, state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(s.Create(t.Context(), principal.Anonymous, address, state))(t)
 		l := mustOpen(t, s, principal.Anonymous, id)
-		if err := l.MarkReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.MarkReady(t.Context()))
 		l.Release()
 	}
 	each := (heap() - before) / n
@@ -206,10 +190,10 @@ func TestBucketsOfDeletedSessionCountUntilTheyAreDeleted(t *testing.T) {
 			err := one.Delete(t.Context(), principal.Anonymous, id)
 			kv.hook(nil, nil)
 			if done = n <= failing; done { // Delete has fewer operations
-				must(t, err)
+				must.Do(t, err)
 			}
 			if err != nil { // the client tries again
-				must(t, one.Delete(t.Context(), principal.Anonymous, id))
+				must.Do(t, one.Delete(t.Context(), principal.Anonymous, id))
 			}
 			if left := kv.stored(t); len(left) > 0 && bytesCounted(one) == 0 {
 				t.Errorf("operation %d fails: the store has %q, and nothing counts", failing, left)
@@ -235,7 +219,7 @@ func TestSessionThatEndsDuringAChangeLeavesNothing(t *testing.T) {
 				end := func(name, key string) error {
 					if name == op && strings.Contains(key, "/subscribed/") || op == "get" && name == "put" {
 						kv.hook(nil, nil)
-						must(t, ender.Delete(t.Context(), principal.Anonymous, id))
+						must.Do(t, ender.Delete(t.Context(), principal.Anonymous, id))
 					}
 					return nil
 				}
@@ -250,9 +234,7 @@ func TestSessionThatEndsDuringAChangeLeavesNothing(t *testing.T) {
 					t.Errorf("%s %s, replica %d: the store has %q, and nothing counts", hook, op, replica, left)
 				}
 				for _, s := range []*Sessions{one, two} {
-					if err := subscribeTo(t, s, id, longURI(4)); !errors.Is(err, ErrNoSession) {
-						t.Errorf("%v", err)
-					}
+					must.CheckIs(t, subscribeTo(t, s, id, longURI(4)), ErrNoSession)
 				}
 				if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 || subscribed(t, two) != 0 {
 					t.Errorf("%s %s, replica %d: %d and %d bytes count, and the store has %q", hook, op, replica,
@@ -268,7 +250,7 @@ func TestSessionThatEndsDuringAChangeLeavesNothing(t *testing.T) {
 func TestBucketsLiveAsLongAsTheirSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two, kv, id := bucketed(t, 10)
-		must(t, use(t, one, id, func(l *StoredSession) error { return l.MarkReady(t.Context()) }))
+		must.Do(t, use(t, one, id, func(l *StoredSession) error { return l.MarkReady(t.Context()) }))
 		renewals, requests := 0, 0
 		kv.hook(nil, func(op, key string) error {
 			if op == "touch" && strings.Contains(key, "/subscribed/") {
@@ -280,7 +262,7 @@ func TestBucketsLiveAsLongAsTheirSession(t *testing.T) {
 		})
 		const day = 24 * time.Hour
 		for begin := time.Now(); time.Since(begin) < day; requests++ {
-			must(t, use(t, []*Sessions{one, two}[requests%2], id, func(*StoredSession) error { return nil }))
+			must.Do(t, use(t, []*Sessions{one, two}[requests%2], id, func(*StoredSession) error { return nil }))
 			time.Sleep(time.Duration(rand.Int64N(int64(30 * time.Minute))))
 		}
 		n := len(kv.stored(t)) - 1
@@ -288,23 +270,17 @@ func TestBucketsLiveAsLongAsTheirSession(t *testing.T) {
 			t.Errorf("%d requests have renewed %d buckets %d times, want at most %d", requests, n, renewals, most)
 		}
 		// A call that takes a day is use.
-		must(t, use(t, one, id, func(*StoredSession) error { time.Sleep(day); return nil }))
+		must.Do(t, use(t, one, id, func(*StoredSession) error { time.Sleep(day); return nil }))
 		uris, counted, actual := kv.contents(t, id)
 		if !slices.Equal(uris, longURIs(upTo(10)...)) || counted != actual {
 			t.Errorf("%d URIs, %d bytes counted, %d stored", len(uris), counted, actual)
 		}
 
 		time.Sleep(31 * time.Minute) // the session expires
-		if n := bytesCounted(one); n != actual {
-			t.Errorf("%d bytes count while the store has the buckets, want %d", n, actual)
-		}
+		must.CheckEqual(t, bytesCounted(one), actual)
 		for _, s := range []*Sessions{one, two} {
-			if err := subscribeTo(t, s, id, longURI(1)); !errors.Is(err, ErrNoSession) {
-				t.Error(err)
-			}
-			if n := subscribed(t, s); n != 0 {
-				t.Errorf("%d bytes count", n)
-			}
+			must.CheckIs(t, subscribeTo(t, s, id, longURI(1)), ErrNoSession)
+			must.CheckEqual(t, subscribed(t, s), 0)
 		}
 		if left := kv.stored(t); len(left) > 0 {
 			t.Errorf("the store has %q", left)
@@ -321,9 +297,9 @@ func TestRenewalOfBucketsIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, _, kv, id := bucketed(t, 10)
 		nothing := func(*StoredSession) error { return nil }
-		must(t, use(t, one, id, func(l *StoredSession) error { return l.MarkReady(t.Context()) }))
+		must.Do(t, use(t, one, id, func(l *StoredSession) error { return l.MarkReady(t.Context()) }))
 		time.Sleep(14 * time.Minute)
-		must(t, use(t, one, id, nothing))
+		must.Do(t, use(t, one, id, nothing))
 		time.Sleep(29 * time.Minute)
 		kv.hook(func(op, key string) error {
 			if strings.Contains(key, "/subscribed/") {
@@ -336,7 +312,7 @@ func TestRenewalOfBucketsIsRepeated(t *testing.T) {
 		}
 		kv.hook(nil, nil)
 		time.Sleep(29 * time.Minute)
-		must(t, use(t, one, id, nothing))
+		must.Do(t, use(t, one, id, nothing))
 		if uris, _, _ := kv.contents(t, id); len(uris) != 10 {
 			t.Errorf("%d URIs", len(uris))
 		}
@@ -346,7 +322,7 @@ func TestRenewalOfBucketsIsRepeated(t *testing.T) {
 // A replica that has never had the session in memory can end it.
 func TestAnyReplicaDeletesTheBuckets(t *testing.T) {
 	_, two, kv, id := bucketed(t, 10)
-	must(t, two.Delete(t.Context(), principal.Anonymous, id))
+	must.Do(t, two.Delete(t.Context(), principal.Anonymous, id))
 	if left := kv.stored(t); len(left) > 0 || bytesCounted(two) != 0 {
 		t.Errorf("%d bytes count, and the store has %q", bytesCounted(two), left)
 	}
@@ -361,9 +337,7 @@ func TestSessionThatExpiresDuringAChangeLeavesNothing(t *testing.T) {
 		}
 		return nil
 	}, nil)
-	if err := subscribeTo(t, one, id, longURI(10)); !errors.Is(err, ErrNoSession) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, subscribeTo(t, one, id, longURI(10)), ErrNoSession)
 	if left := kv.stored(t); len(left) > 0 || bytesCounted(one) != 0 {
 		t.Errorf("%d bytes count, and the store has %q", bytesCounted(one), left)
 	}
@@ -372,10 +346,7 @@ func TestSessionThatExpiresDuringAChangeLeavesNothing(t *testing.T) {
 func TestStateSurvivesTheStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		object := func(name string) []byte {
-			raw, err := json.Marshal(rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(json.Marshal(rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, name)))(t)
 			return raw
 		}
 		want := State{

@@ -3,13 +3,13 @@ package legacy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -43,9 +43,7 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 			!s.Initialized() {
 			t.Errorf("%q: %s", offered, out)
 		}
-		if err := spec.ValidateMessage(want, out, mcp.MethodInitialize); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, spec.ValidateMessage(want, out, mcp.MethodInitialize))
 	}
 }
 
@@ -118,9 +116,7 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 		t.Errorf("%d bytes are stored", size)
 	}
 	want := &mcp.Implementation{Name: strings.Repeat("n", 250) + "ééé", Title: "T", Version: "1"}
-	if diff := cmp.Diff(want, s.peer.Info); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, s.peer.Info), "")
 	again, err := server.Resume(principal.Anonymous, s.State, &rpc.Inflight{})
 	if err != nil || again.peer.Info.Name != want.Name || again.peer.Capabilities.Sampling == nil {
 		t.Errorf("%+v, %v", again, err)
@@ -179,13 +175,9 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 	if out := <-done; len(out) != 0 {
 		t.Errorf("answered: %s", out)
 	}
-	if cause := context.Cause(byID[`1`].ctx); !errors.Is(cause, call.ErrCancelled) {
-		t.Errorf("cause %v", cause)
-	}
+	must.CheckIs(t, context.Cause(byID[`1`].ctx), call.ErrCancelled)
 	close(byID[`"1"`].release)
-	if out := <-done; string(out) != `{"jsonrpc":"2.0","id":"1","result":{}}` {
-		t.Errorf("the other: %s", out)
-	}
+	must.CheckEqual(t, string((<-done)), `{"jsonrpc":"2.0","id":"1","result":{}}`)
 	// the request has ended
 	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 }
@@ -230,9 +222,7 @@ func TestProgressTokenMustBeAnID(t *testing.T) {
 	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {
 		out := serve(t.Context(), s, parse(t,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
-		if codeOf(t, out) != jsonrpc.CodeInvalidParams {
-			t.Errorf("%s: %s", token, out)
-		}
+		must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeInvalidParams, token, out)
 	}
 	done := make(chan []byte)
 	go func() {
@@ -274,17 +264,13 @@ func TestSessionLimitsPings(t *testing.T) {
 	go func() { replies <- ping() }()
 	select {
 	case out := <-replies:
-		if codeOf(t, out) != jsonrpc.CodeInternalError {
-			t.Errorf("one ping more: %s", out)
-		}
+		must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeInternalError, out)
 	case <-waiting:
 		t.Fatal("one ping more is served")
 	}
 	close(release)
 	for range maxPings {
-		if out := <-replies; string(out) != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-			t.Errorf("%s", out)
-		}
+		must.CheckEqual(t, string((<-replies)), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
 	if out := ping(); codeOf(t, out) != 0 {
 		t.Errorf("a ping after the others: %s", out)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -31,9 +32,7 @@ func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 	mustOpen(t, s, principal.Anonymous, other).Release()
 	for range 3 {
 		again := mustOpen(t, s, principal.Anonymous, id)
-		if again != l {
-			t.Fatal("the session was restored anew")
-		}
+		must.Equal(t, again, l)
 		if s.cache.n != 1 || s.cache.oldest.ID != other {
 			t.Errorf("%d sessions are cached while the session is in use", s.cache.n)
 		}
@@ -42,9 +41,7 @@ func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 			t.Errorf("%d sessions are cached after use", s.cache.n)
 		}
 	}
-	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	if s.cache.n != 1 || len(s.live) != 1 || s.cache.oldest != s.cache.newest {
 		t.Errorf("%d sessions are cached after the end, %d in memory", s.cache.n, len(s.live))
 	}
@@ -64,9 +61,7 @@ func TestTheOtherReplicasForgetASessionThatHasEnded(t *testing.T) {
 	here.Replicas = ended
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	mustOpen(t, there, principal.Anonymous, id).Release()
-	if err := here.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, here.Delete(t.Context(), principal.Anonymous, id))
 	for _, key := range ended.keys {
 		there.Forget(key)
 	}
@@ -80,9 +75,7 @@ func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 	id := mustCreate(t, here, principal.Anonymous, "a")
 	mustOpen(t, here, principal.Anonymous, id).Release()
 	other := mustOpen(t, there, principal.Anonymous, id)
-	if err := errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)))
 	other.Release()
 	l := mustOpen(t, here, principal.Anonymous, id)
 	if !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
@@ -93,9 +86,7 @@ func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 		t.Errorf("%d in memory, %d cached", len(here.live), here.cache.n)
 	}
 
-	if err := there.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.Delete(t.Context(), principal.Anonymous, id))
 	if _, err := here.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
 		t.Errorf("after the end: %v", err)
 	}
@@ -112,9 +103,7 @@ func TestSessionInUseAdoptsChangesOfOtherReplicas(t *testing.T) {
 	defer early.Release()
 	other := mustOpen(t, there, principal.Anonymous, id)
 	defer other.Release()
-	if err := errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(other.MarkReady(t.Context()), other.storeLevel(t.Context(), mcp.LevelError)))
 	l := mustOpen(t, here, principal.Anonymous, id)
 	defer l.Release()
 	if l != early || !l.Ready || !l.subscriptions.ready || l.level.get() != mcp.LevelError {
@@ -187,9 +176,7 @@ func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
 		if len(s.live) != maxCached || s.cache.n != maxCached {
 			t.Errorf("%d in memory, %d cached", len(s.live), s.cache.n)
 		}
-		if s.live[first.sessionRef] != first {
-			t.Error("the most recently used session was evicted")
-		}
+		must.CheckEqual(t, s.live[first.sessionRef], first)
 		if s.live[sessionRef{principal.Anonymous, ids[1]}] != nil {
 			t.Error("the least recently used session is still cached")
 		}
@@ -220,19 +207,14 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	for i, want := range []countingStore{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
 		asked.gets, asked.touches = 0, 0
-		l, err := s.Use(t.Context(), principal.Anonymous, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.Use(t.Context(), principal.Anonymous, id))(t)
 		l.Release()
 		if asked.gets != want.gets || asked.touches != want.touches {
 			t.Errorf("use %d: %d gets and %d touches, want %d and %d", i+1, asked.gets, asked.touches, want.gets,
 				want.touches)
 		}
 	}
-	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	if _, err := s.Use(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
 		t.Errorf("after the end: %v", err)
 	}
@@ -318,24 +300,15 @@ func (s *hookedStore) stored(t *testing.T) (keys []string) {
 func (s *hookedStore) contents(t *testing.T, id string) (uris []string, counted, actual int) {
 	t.Helper()
 	key := sessionKey(principal.Anonymous, id)
-	item, err := s.KV.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := DecodeState(item.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	item := must.Get(s.KV.Get(t.Context(), key))(t)
+	state := must.Get(DecodeState(item.Value))(t)
 	uris = state.Subscribed
 	for i := range maxBuckets {
 		item, err := s.KV.Get(t.Context(), bucketKey(key, i))
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
-		b, err := decodeBucket(item.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(decodeBucket(item.Value))(t)
 		uris = append(uris, b.uris...)
 	}
 	slices.Sort(uris)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -58,19 +59,13 @@ func newSessions(limits SessionLimits) (*Sessions, *faultyStore) {
 
 func mustCreate(t *testing.T, s *Sessions, who principal.Principal, address string) string {
 	t.Helper()
-	id, err := s.Create(t.Context(), who, address, someState)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(s.Create(t.Context(), who, address, someState))(t)
 	return id
 }
 
 func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *StoredSession {
 	t.Helper()
-	l, err := s.Open(t.Context(), who, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Open(t.Context(), who, id))(t)
 	return l
 }
 
@@ -78,9 +73,7 @@ func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *St
 func mustStream(t *testing.T, l *StoredSession) (replaced <-chan struct{}) {
 	t.Helper()
 	replaced, _, err := l.Stream(t.Context(), "g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return replaced
 }
 
@@ -125,9 +118,7 @@ func TestForgedSessionIDsAreUnknown(t *testing.T) {
 			t.Errorf("%.40q: %v", forged, err)
 		}
 	}
-	if n := kv.gets.Load() - before; n != 0 {
-		t.Errorf("the store was queried %d times", n)
-	}
+	must.CheckEqual(t, kv.gets.Load()-before, 0)
 	if _, err := s.Open(t.Context(), principal.Anonymous, strings.Repeat("A", 22)); !errors.Is(err, ErrNoSession) {
 		t.Errorf("%v", err)
 	}
@@ -138,10 +129,7 @@ func TestStoreKeysDoNotRevealSessionIDs(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	for _, who := range []principal.Principal{principal.Anonymous, user(t, "ada")} {
 		id := mustCreate(t, s, who, "a")
-		l, err := s.Open(t.Context(), who, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(s.Open(t.Context(), who, id))(t)
 		if !strings.HasPrefix(l.Key(), who.Key()+"session/") || strings.Contains(l.Key(), id) {
 			t.Errorf("the session %s has the key %s", id, l.Key())
 		}
@@ -168,9 +156,7 @@ func TestSessionBelongsToItsPrincipal(t *testing.T) {
 				t.Errorf("%s can open the session of %s: %v", other, owner, err)
 			}
 			if other != owner {
-				if err := s.Delete(t.Context(), other, id); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, s.Delete(t.Context(), other, id))
 			}
 		}
 		if l, err := s.Open(t.Context(), owner, id); err != nil {
@@ -191,9 +177,7 @@ func TestSessionIsOpenedAsItWasCreated(t *testing.T) {
 	}
 	again := mustOpen(t, s, principal.Anonymous, id)
 	defer again.Release()
-	if again != l {
-		t.Error("two concurrent uses share nothing")
-	}
+	must.CheckEqual(t, again, l)
 }
 
 func TestUninitializedSessionEndsAfterThirtySeconds(t *testing.T) {
@@ -219,9 +203,7 @@ func TestInitializedSessionEndsWhenIdleForHalfAnHour(t *testing.T) {
 			t.Helper()
 			l := mustOpen(t, s, principal.Anonymous, id)
 			defer l.Release()
-			if err := f(l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f(l))
 		}
 		use(func(l *StoredSession) error { return l.MarkReady(t.Context()) })
 		for range 3 { // use renews the session
@@ -250,9 +232,7 @@ func TestSessionDoesNotExpireWhileItIsUsed(t *testing.T) {
 				id := mustCreate(t, s, principal.Anonymous, "a")
 				l := mustOpen(t, s, principal.Anonymous, id)
 				if initialized {
-					if err := l.MarkReady(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, l.MarkReady(t.Context()))
 				}
 				time.Sleep(24 * time.Hour)
 				if !exists(t, s, id) {
@@ -273,15 +253,9 @@ func TestDeletedSessionStaysDeleted(t *testing.T) {
 	s, kv := newSessions(SessionLimits{})
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
-	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.MarkReady(t.Context()); !errors.Is(err, ErrNoSession) {
-		t.Errorf("MarkReady: %v", err)
-	}
-	if err := l.Touch(t.Context()); !errors.Is(err, ErrNoSession) {
-		t.Errorf("Touch: %v", err)
-	}
+	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
+	must.CheckIs(t, l.MarkReady(t.Context()), ErrNoSession)
+	must.CheckIs(t, l.Touch(t.Context()), ErrNoSession)
 	l.Release()
 	if exists(t, s, id) {
 		t.Error("the session exists again")
@@ -298,13 +272,9 @@ func TestMarkReadyMayBeRepeated(t *testing.T) {
 	defer l.Release()
 	// Another replica has stored it meanwhile.
 	other := State{Revision: l.Revision, Info: someState.Info, Capabilities: someState.Capabilities, Ready: true}
-	if _, err := s.store.Put(t.Context(), l.key, other.Encode(), store.PutOptions{TTL: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.store.Put(t.Context(), l.key, other.Encode(), store.PutOptions{TTL: time.Minute}))(t)
 	for range 2 {
-		if err := l.MarkReady(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, l.MarkReady(t.Context()))
 	}
 	if !l.Ready {
 		t.Error("the session is not ready")
@@ -322,9 +292,7 @@ func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 		done <- serve(context.Background(), l.Session, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`), nil)
 	}()
 	h := <-calls
-	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	<-h.ctx.Done()
 	if out := <-done; len(out) != 0 {
 		t.Errorf("the cancelled request has a response: %s", out)
@@ -350,9 +318,7 @@ func TestNewerStreamReplacesAnOlderOne(t *testing.T) {
 		t.Fatal("the second stream was replaced at once")
 	default:
 	}
-	if err := s.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	<-second
 	gone := mustStream(t, l)
 	<-gone
@@ -409,7 +375,5 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 			t.Errorf("%s: %v", nonsense, err)
 		}
 	}
-	if len(s.live) != 0 {
-		t.Error("the session is in memory")
-	}
+	must.CheckEqual(t, len(s.live), 0)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -25,7 +26,7 @@ func bucketed(t *testing.T, n int) (one, two *Sessions, kv *hookedStore, id stri
 	one.store, two.store = kv, kv
 	id = mustCreate(t, one, principal.Anonymous, "a")
 	for i := range n {
-		must(t, subscribeTo(t, one, id, longURI(i)))
+		must.Do(t, subscribeTo(t, one, id, longURI(i)))
 	}
 	return one, two, kv, id
 }
@@ -38,13 +39,6 @@ func bytesCounted(s *Sessions) (n int) {
 		n += c.subscribed
 	}
 	return n
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // use calls f with a session, as a request does.
@@ -121,35 +115,29 @@ func TestSubscriptionsSurviveAFailureOfAnyStoreOperation(t *testing.T) {
 				err := x.change(t, one, id)
 				kv.hook(nil, nil)
 				if n <= failing { // the change has fewer operations
-					must(t, err)
+					must.Do(t, err)
 					if failing < 2 {
 						t.Errorf("%s: %d operations", name, n)
 					}
 					break
 				}
 				what := fmt.Sprintf("%s, operation %d fails, done %v", name, failing, done)
-				if !errors.Is(err, broken) {
-					t.Errorf("%s: %v", what, err)
-				}
+				must.CheckIs(t, err, broken, what)
 				if _, counted, actual := kv.contents(t, id); counted < actual {
 					t.Errorf("%s: the record counts %d bytes, %d are stored", what, counted, actual)
 				}
 				for _, s := range []*Sessions{two, one} { // on either replica
-					must(t, x.change(t, s, id))
+					must.Do(t, x.change(t, s, id))
 					uris, counted, actual := kv.contents(t, id)
 					if counted != actual || !slices.Equal(uris, x.want) {
 						t.Errorf("%s, then repeated: the record counts %d bytes, %d are stored, %d URIs, want %d", what,
 							counted, actual,
 							len(uris), len(x.want))
 					}
-					if n := subscribed(t, s); n != actual {
-						t.Errorf("%s, then repeated: the replica counts %d bytes, want %d", what, n, actual)
-					}
+					must.CheckEqual(t, subscribed(t, s), actual, what)
 				}
-				must(t, two.Delete(t.Context(), principal.Anonymous, id))
-				if err := use(t, one, id, func(*StoredSession) error { return nil }); !errors.Is(err, ErrNoSession) {
-					t.Error(err)
-				}
+				must.Do(t, two.Delete(t.Context(), principal.Anonymous, id))
+				must.CheckIs(t, use(t, one, id, func(*StoredSession) error { return nil }), ErrNoSession)
 				if left := kv.stored(t); len(left) > 0 || subscribed(t, one) != 0 || subscribed(t, two) != 0 {
 					t.Errorf("%s: after the end %d and %d bytes count, and the store has %q", what, subscribed(t, one),
 						subscribed(t, two), left)
@@ -169,7 +157,7 @@ func TestChangeOfSubscriptionsOutlivesItsRequest(t *testing.T) {
 		}
 		return nil
 	}, nil)
-	must(t, use(t, one, id, func(l *StoredSession) error { return l.subscriptions.Subscribe(ctx, longURI(3)) }))
+	must.Do(t, use(t, one, id, func(l *StoredSession) error { return l.subscriptions.Subscribe(ctx, longURI(3)) }))
 	if uris, counted, actual := kv.contents(t, id); len(uris) != 4 || counted != actual {
 		t.Errorf("%d URIs, %d bytes counted, %d stored", len(uris), counted, actual)
 	}
@@ -189,20 +177,20 @@ func TestSubscriptionLimitsIncludeAllBuckets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			one, two, kv, id := bucketed(t, 0)
 			for i := range x.most {
-				must(t, subscribeTo(t, []*Sessions{one, two}[i%2], id, x.uri(i)))
+				must.Do(t, subscribeTo(t, []*Sessions{one, two}[i%2], id, x.uri(i)))
 			}
 			for _, s := range []*Sessions{one, two} {
 				if err := subscribeTo(t, s, id, x.uri(x.most)); err == nil || errors.Is(err, store.ErrConflict) {
 					t.Errorf("%v", err)
 				}
-				must(t, subscribeTo(t, s, id, x.uri(7))) // again
+				must.Do(t, subscribeTo(t, s, id, x.uri(7))) // again
 			}
 			uris, counted, actual := kv.contents(t, id)
 			if len(uris) != x.most || counted != actual {
 				t.Errorf("%d URIs, %d bytes counted, %d stored", len(uris), counted, actual)
 			}
-			must(t, unsubscribeFrom(t, two, id, x.uri(3)))
-			must(t, subscribeTo(t, one, id, x.uri(x.most)))
+			must.Do(t, unsubscribeFrom(t, two, id, x.uri(3)))
+			must.Do(t, subscribeTo(t, one, id, x.uri(x.most)))
 		})
 	}
 }
@@ -251,14 +239,9 @@ func TestCostOfASubscriptionDoesNotGrowWithTheirNumber(t *testing.T) {
 	request := func(change func(l *StoredSession) error) func() {
 		return func() {
 			t.Helper()
-			l, err := s.Use(t.Context(), principal.Anonymous, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(s.Use(t.Context(), principal.Anonymous, id))(t)
 			defer l.Release()
-			if err := change(l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, change(l))
 		}
 	}
 	check := func(n int, what string, change func(l *StoredSession) error) {
@@ -301,9 +284,7 @@ func TestCostOfASubscriptionOfAConnectionDoesNotGrowWithTheirNumber(t *testing.T
 	added := 0
 	grow := func(n int) {
 		for ; added < n; added++ {
-			if err := u.Subscribe(t.Context(), longURI(added)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, u.Subscribe(t.Context(), longURI(added)))
 		}
 	}
 	uri := longURI(2_000)
@@ -312,9 +293,7 @@ func TestCostOfASubscriptionOfAConnectionDoesNotGrowWithTheirNumber(t *testing.T
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			if err := errors.Join(u.Subscribe(t.Context(), uri), u.Unsubscribe(t.Context(), uri)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(u.Subscribe(t.Context(), uri), u.Unsubscribe(t.Context(), uri)))
 		}
 		runtime.ReadMemStats(&after)
 		return (after.TotalAlloc - before.TotalAlloc) / runs
@@ -404,9 +383,7 @@ func TestReplicasCountTheBytesOfTheSessionsThatTheyServe(t *testing.T) {
 		}
 		want(0, 0)
 		for _, err := range []error{subscribe(one, "test:a"), subscribe(one, "test:a"), subscribe(two, "test:bb")} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		a, b := changes.SubscribedSize("test:a"), changes.SubscribedSize("test:bb")
 		want(a, a+b)
@@ -426,9 +403,7 @@ func TestReplicasCountTheBytesOfTheSessionsThatTheyServe(t *testing.T) {
 			defer kv.fail.Store(nil)
 			return l.subscriptions.Subscribe(t.Context(), "test:c")
 		})
-		if !errors.Is(err, failed) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, err, failed)
 		want(a+b, b)
 
 		time.Sleep(31 * time.Second)
@@ -447,22 +422,14 @@ func TestBytesOfEvictedSessionsCount(t *testing.T) {
 	id := mustCreate(t, one, principal.Anonymous, "a")
 	l := mustOpen(t, one, principal.Anonymous, id)
 	uri := "test:" + strings.Repeat("x", 1000)
-	if err := l.subscriptions.Subscribe(t.Context(), uri); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.subscriptions.Subscribe(t.Context(), uri))
 	l.Release()
 	one.mu.Lock()
 	one.evict(one.cache.oldest)
 	one.mu.Unlock()
-	if n := subscribed(t, one); n != changes.SubscribedSize(uri) {
-		t.Errorf("%d bytes", n)
-	}
-	if err := one.Delete(t.Context(), principal.Anonymous, id); err != nil {
-		t.Fatal(err)
-	}
-	if n := subscribed(t, one); n != 0 {
-		t.Errorf("%d bytes after the end of the session", n)
-	}
+	must.CheckEqual(t, subscribed(t, one), changes.SubscribedSize(uri))
+	must.Do(t, one.Delete(t.Context(), principal.Anonymous, id))
+	must.CheckEqual(t, subscribed(t, one), 0)
 	if n := len(one.quota.sessions) + len(one.quota.owners) + one.quota.created; n != 0 {
 		t.Errorf("the quota has %s", fmt.Sprint(one.quota.sessions, one.quota.owners, one.quota.created))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -29,10 +30,10 @@ func notified(s *Sessions, queue *NotificationQueue, uris ...string) string {
 func openStream(t *testing.T, s *Sessions, id string) (*StoredSession, *NotificationQueue) {
 	t.Helper()
 	l := mustOpen(t, s, principal.Anonymous, id)
-	must(t, l.MarkReady(t.Context()))
+	must.Do(t, l.MarkReady(t.Context()))
 	l.subscriptions.activate(s.server.listFilter(principal.Anonymous))
 	_, queue, err := l.Stream(t.Context(), "g")
-	must(t, err)
+	must.Do(t, err)
 	return l, queue
 }
 
@@ -50,19 +51,19 @@ func TestStreamDeliversUpdatesForSubscriptionsOfAllReplicas(t *testing.T) {
 				t.Errorf("URI %d: %.80q, want notification: %v", i, got, subscribed)
 			}
 		}
-		ping := func(s *Sessions) { must(t, use(t, s, id, func(*StoredSession) error { return nil })) }
+		ping := func(s *Sessions) { must.Do(t, use(t, s, id, func(*StoredSession) error { return nil })) }
 		for i := range 21 {
 			want(i, i < 20)
 		}
-		must(t, subscribeTo(t, one, id, longURI(20)))
-		must(t, unsubscribeFrom(t, one, id, longURI(19)))
-		must(t, unsubscribeFrom(t, one, id, longURI(0)))
+		must.Do(t, subscribeTo(t, one, id, longURI(20)))
+		must.Do(t, unsubscribeFrom(t, one, id, longURI(19)))
+		must.Do(t, unsubscribeFrom(t, one, id, longURI(0)))
 		ping(two) // a request reads the record
 		want(20, true)
 		want(19, false)
 		want(0, false)
-		must(t, subscribeTo(t, two, id, longURI(21)))
-		must(t, unsubscribeFrom(t, two, id, longURI(18)))
+		must.Do(t, subscribeTo(t, two, id, longURI(21)))
+		must.Do(t, unsubscribeFrom(t, two, id, longURI(18)))
 		want(21, true)
 		want(18, false)
 
@@ -75,7 +76,7 @@ func TestStreamDeliversUpdatesForSubscriptionsOfAllReplicas(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		must(t, subscribeTo(t, one, id, longURI(22)))
+		must.Do(t, subscribeTo(t, one, id, longURI(22)))
 		ping(two)
 		want(22, true)
 		// The bucket of such a change may be read by a change of this replica.
@@ -86,8 +87,8 @@ func TestStreamDeliversUpdatesForSubscriptionsOfAllReplicas(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		must(t, subscribeTo(t, one, id, longURI(23)))
-		must(t, subscribeTo(t, two, id, longURI(23)))
+		must.Do(t, subscribeTo(t, one, id, longURI(23)))
+		must.Do(t, subscribeTo(t, two, id, longURI(23)))
 		want(23, true)
 
 		queue.Close()
@@ -109,8 +110,8 @@ func TestEvictedSessionKeepsItsSubscriptions(t *testing.T) {
 		if _, _, actual := kv.contents(t, id); subscribed(t, one) != actual {
 			t.Errorf("%d bytes count, %d are stored", subscribed(t, one), actual)
 		}
-		must(t, unsubscribeFrom(t, one, id, longURI(9)))
-		must(t, subscribeTo(t, one, id, longURI(8))) // again
+		must.Do(t, unsubscribeFrom(t, one, id, longURI(9)))
+		must.Do(t, subscribeTo(t, one, id, longURI(8))) // again
 		one.mu.Lock()
 		one.evict(one.cache.oldest)
 		one.mu.Unlock()
@@ -132,7 +133,7 @@ func TestChangesOfOtherReplicasAreReadAfterAFailure(t *testing.T) {
 		l, queue := openStream(t, two, id)
 		defer l.Release()
 		defer queue.Close()
-		must(t, subscribeTo(t, one, id, longURI(3)))
+		must.Do(t, subscribeTo(t, one, id, longURI(3)))
 		broken := errors.New("unreachable")
 		kv.hook(func(op, key string) error {
 			if strings.Contains(key, "/subscribed/") {
@@ -141,15 +142,11 @@ func TestChangesOfOtherReplicasAreReadAfterAFailure(t *testing.T) {
 			return nil
 		}, nil)
 		for range 2 {
-			if err := use(t, two, id, func(*StoredSession) error { return nil }); !errors.Is(err, broken) {
-				t.Errorf("%v", err)
-			}
+			must.CheckIs(t, use(t, two, id, func(*StoredSession) error { return nil }), broken)
 		}
 		kv.hook(nil, nil)
-		must(t, use(t, two, id, func(*StoredSession) error { return nil }))
-		if got := notified(two, queue, longURI(3)); !strings.Contains(got, longURI(3)) {
-			t.Errorf("%.80q", got)
-		}
+		must.Do(t, use(t, two, id, func(*StoredSession) error { return nil }))
+		must.CheckContains(t, notified(two, queue, longURI(3)), longURI(3))
 	})
 }
 
@@ -165,7 +162,7 @@ func TestStreamNeedsTheSubscriptions(t *testing.T) {
 	}
 	kv.hook(nil, nil)
 	_, queue, err := l.Stream(t.Context(), "g")
-	must(t, err)
+	must.Do(t, err)
 	queue.Close()
 }
 
@@ -188,9 +185,7 @@ func TestReplicasChangeSubscriptionsConcurrently(t *testing.T) {
 						break
 					}
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				must.Check(t, err)
 			}
 		})
 	}
@@ -210,15 +205,15 @@ func TestReplicasChangeOneBucketInAnyOrder(t *testing.T) {
 					one, two, kv, id := bucketed(t, 3)
 					free := kv.inBucketOf(t, id, longURI(2), 3) // and longURI(2) is in the bucket
 					p, q, r, s := longURI(2), free[0], free[1], free[2]
-					must(t, subscribeTo(t, one, id, q))
+					must.Do(t, subscribeTo(t, one, id, q))
 					want := map[string]bool{longURI(0): true, longURI(1): true, p: true, q: true}
 					change := func(replica *Sessions, uri string, subscribe bool) {
 						t.Helper()
 						if subscribe {
-							must(t, subscribeTo(t, replica, id, uri))
+							must.Do(t, subscribeTo(t, replica, id, uri))
 							want[uri] = true
 						} else {
-							must(t, unsubscribeFrom(t, replica, id, uri))
+							must.Do(t, unsubscribeFrom(t, replica, id, uri))
 							delete(want, uri)
 						}
 					}
@@ -262,12 +257,8 @@ func TestReplicasChangeOneBucketInAnyOrder(t *testing.T) {
 							inner, k, len(uris), len(want), counted, actual)
 					}
 					for _, replica := range []*Sessions{one, two} {
-						must(t, use(t, replica, id, func(*StoredSession) error { return nil }))
-						if n := bytesCounted(replica); n != actual {
-							t.Errorf("subscribing %v, change %d, operation %d: a replica counts %d bytes, want %d",
-								subscribing, inner, k, n,
-								actual)
-						}
+						must.Do(t, use(t, replica, id, func(*StoredSession) error { return nil }))
+						must.CheckEqual(t, bytesCounted(replica), actual, subscribing, inner, k)
 					}
 				}
 			}
@@ -279,9 +270,9 @@ func TestReplicasChangeOneBucketInAnyOrder(t *testing.T) {
 func (s *hookedStore) inBucketOf(t *testing.T, id, uri string, n int) (uris []string) {
 	t.Helper()
 	item, err := s.KV.Get(t.Context(), sessionKey(principal.Anonymous, id))
-	must(t, err)
+	must.Do(t, err)
 	state, err := DecodeState(item.Value)
-	must(t, err)
+	must.Do(t, err)
 	for i := 1_000; len(uris) < n; i++ {
 		if state.Index.bucketOf(longURI(i)) == state.Index.bucketOf(uri) {
 			uris = append(uris, longURI(i))
@@ -302,14 +293,12 @@ func TestNextChangeOfABucketRepairsTheRecord(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		if err := subscribeTo(t, one, id, free[0]); !errors.Is(err, broken) {
-			t.Fatal(err)
-		}
+		must.Is(t, subscribeTo(t, one, id, free[0]), broken)
 		kv.hook(nil, nil)
 		if subscribing {
-			must(t, subscribeTo(t, one, id, free[1]))
+			must.Do(t, subscribeTo(t, one, id, free[1]))
 		} else {
-			must(t, unsubscribeFrom(t, one, id, longURI(2)))
+			must.Do(t, unsubscribeFrom(t, one, id, longURI(2)))
 		}
 		if _, counted, actual := kv.contents(t, id); counted != actual {
 			t.Errorf("subscribing %v: %d bytes counted, %d stored", subscribing, counted, actual)
@@ -322,21 +311,19 @@ func TestLostBucketIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two, kv, id := bucketed(t, 3)
 		free := kv.inBucketOf(t, id, longURI(2), 3)
-		must(t, subscribeTo(t, one, id, free[0]))
-		must(t, subscribeTo(t, one, id, free[1]))
+		must.Do(t, subscribeTo(t, one, id, free[0]))
+		must.Do(t, subscribeTo(t, one, id, free[1]))
 		l, queue := openStream(t, two, id)
 		defer l.Release()
 		defer queue.Close()
 		for _, key := range kv.stored(t) {
 			if strings.Contains(key, "/subscribed/") {
-				must(t, kv.Delete(t.Context(), key))
+				must.Do(t, kv.Delete(t.Context(), key))
 			}
 		}
-		must(t, subscribeTo(t, one, id, free[2]))
-		must(t, use(t, two, id, func(*StoredSession) error { return nil }))
-		if got := notified(two, queue, free[2]); !strings.Contains(got, free[2]) {
-			t.Errorf("%.80q", got)
-		}
+		must.Do(t, subscribeTo(t, one, id, free[2]))
+		must.Do(t, use(t, two, id, func(*StoredSession) error { return nil }))
+		must.CheckContains(t, notified(two, queue, free[2]), free[2])
 		if _, counted, actual := kv.contents(t, id); counted != actual {
 			t.Errorf("%d bytes counted, %d stored", counted, actual)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -19,10 +20,7 @@ func TestStatesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	if foreign.Seals, err = seal.New([]byte(strings.Repeat("f", seal.KeySize))); err != nil {
 		t.Fatal(err)
 	}
-	other, err := principal.New("https://issuer.example", "other", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(principal.New("https://issuer.example", "other", ""))(t)
 	now := time.Now()
 	s.Now = func() time.Time { return now.Add(-stateLifetime - 2*time.Second) }
 	expired := *round(t, s, principal.Local, "x").State

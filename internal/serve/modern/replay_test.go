@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -30,10 +31,7 @@ import (
 // askingServer returns a server whose tool asks all questions, one after the other, and returns the answers.
 func askingServer(t testing.TB, questions ...rpc.InputRequest) *Server {
 	t.Helper()
-	seals, err := seal.New([]byte(strings.Repeat("k", seal.KeySize)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	seals := must.Get(seal.New([]byte(strings.Repeat("k", seal.KeySize))))(t)
 	handler := func(ctx context.Context, c *rpc.Call) (any, error) {
 		var all []string
 		for _, q := range questions {
@@ -83,13 +81,8 @@ func roundNamed(t testing.TB, s *Server, who principal.Principal, name, argument
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
 		jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := jsonrpc.Parse(serve(t.Context(), s, nil, &m, who), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	reply := must.Get(jsonrpc.Parse(serve(t.Context(), s, nil, &m, who), jsonrpc.Limits{}))(t)
 	out := outcome{err: reply.Err}
 	if out.err == nil {
 		if err := json.Unmarshal(reply.Raw, &out); err != nil {
@@ -156,10 +149,7 @@ func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 func TestModifiedStatesAreRejected(t *testing.T) {
 	s := askingServer(t, ask("one"))
 	sealed := *round(t, s, principal.Local, "x").State
-	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(base64.RawURLEncoding.DecodeString(sealed))(t)
 	rejected := func(name, state string) {
 		t.Helper()
 		out := round(t, s, principal.Local, "x", `"requestState":`+state+`,`, answering("one", yes))
@@ -187,10 +177,7 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 	now := time.Now()
 	s.Now = func() time.Time { return now }
 	mine := round(t, s, principal.Local, "x").State
-	other, err := principal.New("https://issuer.example", "other", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(principal.New("https://issuer.example", "other", ""))(t)
 	for name, out := range map[string]outcome{
 		"another principal": round(t, s, other, "x", echoing(mine), answering("one", yes)),
 		"anonymous":         round(t, s, principal.Anonymous, "x", echoing(mine), answering("one", yes)),
@@ -229,21 +216,15 @@ func TestStatesAcceptEquivalentJSON(t *testing.T) {
 	s := askingServer(t, ask("one"))
 	first := round(t, s, principal.Local, "x")
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
-	if out.Kind != mcp.ResultTypeComplete {
-		t.Fatalf("%+v", out)
-	}
+	must.Equal(t, out.Kind, mcp.ResultTypeComplete, out)
 	params := `"arguments": { "b" : "\u0078", "a" : 1 }, "name":"x",` + echoing(first.State) + answering("one", yes) +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`),
 		jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	reply := serve(t.Context(), s, nil, &m, principal.Local)
-	if !strings.Contains(string(reply), `"resultType":"complete"`) {
-		t.Errorf("%s", reply)
-	}
+	must.CheckContains(t, string(reply), `"resultType":"complete"`)
 }
 
 func TestOlderKeysOpenStates(t *testing.T) {
@@ -320,10 +301,7 @@ func TestChangedQuestionIsAskedAgain(t *testing.T) {
 func FuzzRequestState(f *testing.F) {
 	s := askingServer(f, ask("one"), ask("two"))
 	const arguments = `{"a":1,"b":"x"}`
-	ada, err := principal.New("https://as.example", "ada", "")
-	if err != nil {
-		f.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", ""))(f)
 	first := roundWith(f, s, ada, "x", arguments)
 	second := roundWith(f, s, ada, "x", arguments, echoing(first.State), answering("one", yes))
 	state := *second.State
@@ -348,14 +326,8 @@ func FuzzRequestState(f *testing.F) {
 			invalid != nil || len(canonical) == 0 || canonical[0] != '{' {
 			return
 		}
-		raw, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, err := json.Marshal(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(text))(t)
+		name := must.Get(json.Marshal(tool))(t)
 		got := roundNamed(t, s, who, string(name), given, `"requestState":`+string(raw)+",", answering("two", yes))
 		same := text == state && tool == "x" && string(canonical) == arguments && subject == "ada"
 		switch {
@@ -401,10 +373,7 @@ var huge = `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxSta
 
 func principalNamed(t *testing.T, name string) principal.Principal {
 	t.Helper()
-	who, err := principal.New("https://issuer.example", name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://issuer.example", name, ""))(t)
 	return who
 }
 
@@ -457,9 +426,7 @@ func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
 	if out = round(t, s, ada, "x", echoing(out.State), answering("three", yes)); out.Kind != mcp.ResultTypeComplete {
 		t.Errorf("%+v %v", out, out.err)
 	}
-	if len(b.keys) != 2 {
-		t.Errorf("%d slots are used, want 2", len(b.keys))
-	}
+	must.CheckEqual(t, len(b.keys), 2)
 }
 
 // Rule M2: a stored state belongs to its principal.

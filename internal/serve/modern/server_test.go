@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -74,15 +75,11 @@ func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	var data mcp.UnsupportedVersionData
-	if err := json.Unmarshal(err.Data, &data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(err.Data, &data))
 	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
 		mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions,
 		Requested: "2199-01-01"}
-	if diff := cmp.Diff(want, data); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, data), "")
 	if !slices.Contains(data.Supported, "2026-07-28") {
 		t.Errorf("supported: %q", data.Supported)
 	}
@@ -100,17 +97,12 @@ func TestCapabilitiesApplyToOneRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Peer().Capabilities.Sampling != nil; got != tc.sampling {
-			t.Errorf("%s: sampling %v", tc.capabilities, got)
-		}
+		must.CheckEqual(t, c.Peer().Capabilities.Sampling != nil, tc.sampling, tc.capabilities)
 	}
 }
 
 func TestOpenReadsMetadata(t *testing.T) {
-	who, err := principal.New("https://issuer.example", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	who := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 	raw := `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"c","_meta":{` +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"n",` +
 		`"version":"1"},` +
@@ -151,8 +143,6 @@ func TestServeAppendsOneResponse(t *testing.T) {
 	} {
 		m := parse(t, body)
 		got := serve(t.Context(), s, []byte("x"), m, principal.Anonymous)
-		if diff := cmp.Diff("x"+want, string(got)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		must.CheckEqual(t, cmp.Diff("x"+want, string(got)), "")
 	}
 }

@@ -30,9 +30,7 @@ func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
 			p.send(e.call(fmt.Sprint(id), "block", "{}"))
 		}
 		synctest.Wait()
-		if n := len(b.started); n != 3 {
-			t.Errorf("%d calls are being served", n)
-		}
+		must.CheckEqual(t, len(b.started), 3)
 		close(b.proceed)
 		answered := make(map[string]bool)
 		for range 20 {
@@ -74,9 +72,7 @@ func TestEndOfInputEndsServe(t *testing.T) {
 			start := time.Now()
 			io.WriteString(in, input)
 			in.Close()
-			if err := <-served; err != want {
-				t.Errorf("after %.5q: %v, want %v", input, err, want)
-			}
+			must.CheckEqual(t, <-served, want, input)
 			if d := time.Since(start); d > 0 {
 				t.Errorf("Serve took %v", d)
 			}
@@ -93,9 +89,7 @@ func TestServeReportsAnEndWithinAMessage(t *testing.T) {
 		}}))
 		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "echo", "{}"))+e.call("2", "echo", "{}")[:40])
 		in.Close()
-		if err := <-served; !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Error(err)
-		}
+		must.CheckIs(t, <-served, io.ErrUnexpectedEOF)
 		synctest.Wait()
 		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "error") {
 			t.Errorf("%s", got)
@@ -122,9 +116,7 @@ func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, id := range []string{"1", "2"} {
-			if !strings.Contains(out.String(), e.reply(id, "in time")+"\n") {
-				t.Errorf("call %s has no response:\n%s", id, out)
-			}
+			must.CheckContains(t, out.String(), e.reply(id, "in time")+"\n", id, out)
 		}
 	})
 }
@@ -139,13 +131,9 @@ func TestCallsAreCancelledAfterTheGraceTime(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		if d := time.Since(start); d != grace {
-			t.Errorf("Serve took %v", d)
-		}
+		must.CheckEqual(t, time.Since(start), grace)
 		<-b.ended
-		if out.String() != "" {
-			t.Errorf("response %s", out)
-		}
+		must.CheckEqual(t, out.String(), "", out)
 	})
 }
 
@@ -208,9 +196,7 @@ func TestEndOfContextCancelsRequestsInFlight(t *testing.T) {
 		p.drain()
 		reason := errors.New("time limit reached")
 		p.cancel(reason)
-		if cause := <-b.ended; !errors.Is(cause, reason) {
-			t.Errorf("the handler's context ended with %v", cause)
-		}
+		must.CheckIs(t, <-b.ended, reason)
 		p.ended()
 	})
 }
@@ -220,9 +206,7 @@ func TestServeReturnsTheCauseOfItsContext(t *testing.T) {
 		p := connect(t, newServer(nil))
 		reason := errors.New("enough")
 		p.cancel(reason)
-		if err := p.ended(); !errors.Is(err, reason) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, p.ended(), reason)
 	})
 }
 

@@ -123,10 +123,7 @@ func (p *peer) receive() string {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	line, err := p.conn.Read(ctx)
-	if err != nil {
-		p.t.Fatalf("receive: %v", err)
-	}
+	line := must.Get(p.conn.Read(ctx))(p.t)
 	return string(line)
 }
 

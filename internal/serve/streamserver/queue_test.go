@@ -2,7 +2,6 @@ package streamserver_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -66,9 +65,7 @@ func TestResponsesAreReadWhileAllSlotsAreTaken(t *testing.T) {
 			}
 			p.answer(line)
 		}
-		if answered != 4 {
-			t.Errorf("%d calls have responses", answered)
-		}
+		must.CheckEqual(t, answered, 4)
 	})
 }
 
@@ -136,9 +133,7 @@ func TestInputRequestResumesReading(t *testing.T) {
 				p.answer(line)
 			}
 		}
-		if answered != 2 {
-			t.Errorf("%d calls have responses", answered)
-		}
+		must.CheckEqual(t, answered, 2)
 	})
 }
 
@@ -170,9 +165,7 @@ func TestQueuedRequestCanBeCancelled(t *testing.T) {
 		synctest.Wait()
 		p.send(cancellation("1"))
 		synctest.Wait()
-		if n := len(b.started); n != 1 {
-			t.Errorf("%d calls were served", n)
-		}
+		must.CheckEqual(t, len(b.started), 1)
 		p.send(e.call("3", "echo", "{}"), e.call("2", "echo", "{}"))
 		p.want(e.reply("3", "{}"), e.reply("2", "{}"))
 	})
@@ -245,9 +238,7 @@ func (b *blocking) wantCause(t *testing.T) {
 	t.Helper()
 	select {
 	case cause := <-b.ended:
-		if !errors.Is(cause, call.ErrCancelled) {
-			t.Errorf("the handler's context ended with %v", cause)
-		}
+		must.CheckIs(t, cause, call.ErrCancelled)
 	case <-time.After(patience):
 		t.Fatal("the call was not cancelled")
 	}
@@ -358,14 +349,10 @@ func TestIdleWorkersServeTheNextRequests(t *testing.T) {
 		}
 		call()
 		call()
-		if served[0] != served[1] {
-			t.Error("a new goroutine was started while a worker was idle")
-		}
+		must.CheckEqual(t, served[0], served[1])
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if n := countWorkers(); n != 0 {
-			t.Errorf("%d workers are left after they were idle for 2 s", n)
-		}
+		must.CheckEqual(t, countWorkers(), 0)
 		call()
 	})
 }
@@ -386,8 +373,6 @@ func TestWorkersEndWithTheirConnection(t *testing.T) {
 		if d := time.Since(begin); d > 0 {
 			t.Errorf("the end of the connection waits %v for idle workers", d)
 		}
-		if n := countWorkers(); n != 0 {
-			t.Errorf("%d workers are left after the end of their connection", n)
-		}
+		must.CheckEqual(t, countWorkers(), 0)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -242,9 +241,7 @@ func TestCancelledRequestHasNoResponse(t *testing.T) {
 		<-b.started
 		<-b.started
 		p.send(cancellation("1"), cancellation("1"), cancellation("2"))
-		if cause := <-b.ended; !errors.Is(cause, call.ErrCancelled) {
-			t.Errorf("the cause is %v", cause)
-		}
+		must.CheckIs(t, <-b.ended, call.ErrCancelled)
 		p.alive()
 		close(b.proceed)
 		p.want(e.reply(`"1"`, "released"))

@@ -74,9 +74,7 @@ func TestReaderServesQuickTools(t *testing.T) {
 					p.send(modernCall("1", "echo2", "{}"))
 					p.want(modernReply("1", "quick"))
 					synctest.Wait()
-					if byReader != want {
-						t.Errorf("the reader serves the tool: %t", byReader)
-					}
+					must.CheckEqual(t, byReader, want)
 				}
 				for range 4 {
 					call(false)
@@ -220,9 +218,7 @@ func TestConnectionEndsDuringAHandlerOfTheReader(t *testing.T) {
 		<-b.started
 		reason := errors.New("enough")
 		p.cancel(reason)
-		if err := p.ended(); !errors.Is(err, reason) {
-			p.t.Errorf("Serve: %v", err)
-		}
+		must.CheckIs(p.t, p.ended(), reason)
 		<-b.ended
 	})
 	withUnsteady(t, func(p *peer, e era, b *blocking) {
@@ -261,9 +257,7 @@ func TestEndOfInputSendsBufferedResponses(t *testing.T) {
 			}
 		}
 		for _, want := range []string{e.reply("31", "released"), e.reply("32", "{}")} {
-			if !strings.Contains(out.String(), want+"\n") {
-				t.Errorf("no response %s", want)
-			}
+			must.CheckContains(t, out.String(), want+"\n", want)
 		}
 	})
 }
