@@ -1,10 +1,15 @@
+//lint:file-ignore SA1019 Deprecated features are still supported.
+
 package demo_test
 
 import (
+	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -88,13 +93,117 @@ func TestAddIsExactOrAnError(t *testing.T) {
 	}
 }
 
-func TestPictureReturnsAPNG(t *testing.T) {
-	result, err := mcptest.Dial(t, newServer()).CallTool(t.Context(), "picture", map[string]int{"size": 3})
-	if err != nil {
-		t.Fatal(err)
+func TestUnknownCitiesAreNotFound(t *testing.T) {
+	if _, err := mcptest.Dial(t, newServer()).ReadResource(t.Context(), "demo://cities/Atlantis"); err == nil {
+		t.Error("reading Atlantis returned no error")
 	}
-	image, ok := result.Content[1].(*mcp.ImageContent)
-	if !ok || image.MimeType != "image/png" || !strings.HasPrefix(string(image.Data), "\x89PNG") {
-		t.Errorf("content is %+v, want a PNG image", result.Content[1])
+}
+
+// allCapabilities gives a client every capability that a server can ask for.
+func allCapabilities(d *client.Dialer) {
+	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		if strings.Contains(form.Message, "Who") {
+			return mcp.AcceptElicit(map[string]any{"people": 2, "class": "first"})
+		}
+		return mcp.AcceptElicit(map[string]any{"date": "2027-01-31"})
+	}
+	d.ElicitURL = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
+	}
+	d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+		return &mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: []mcp.Content{mcp.Text("It is long.")},
+			Model: "test"}, nil
+	}
+	d.Roots = func(context.Context) ([]mcp.Root, error) {
+		return []mcp.Root{{URI: "file:///work", Name: "work"}}, nil
+	}
+}
+
+func TestToolsAskTheClient(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // the revisions with all of these requests
+		c := mcptest.Dial(t, newServer(), mcptest.WithRevision(r), allCapabilities)
+		for _, test := range []struct {
+			tool, arguments, want string
+		}{
+			{"plan_trip", "Oslo",
+				": 2 to Oslo on 2027-01-31, first class, return trip. This is a demo; nothing was booked."},
+			{"terms", "", "Thank you for reading the terms."},
+			{"summarize", "long text", "It is long."},
+			{"workspace", "", "work file:///work\nEnd of the list."},
+		} {
+			arguments := map[string]string{}
+			switch test.tool {
+			case "plan_trip":
+				arguments["to"] = test.arguments
+			case "summarize":
+				arguments["text"] = test.arguments
+			}
+			if got, err := client.CallTool[string](t.Context(), c, test.tool, arguments); err != nil ||
+				!strings.HasSuffix(got, test.want) {
+				t.Errorf("%s: %s returned %q, %v", r, test.tool, got, err)
+			}
+		}
+	}
+}
+
+func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
+	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		begun := 0
+		var seen []client.Change
+		for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"demo://notes"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !change.Resync {
+				if seen = append(seen, change); len(seen) == 2 {
+					break
+				}
+				continue
+			}
+			if begun++; begun != 2 {
+				continue
+			}
+			if _, err := c.CallTool(ctx, "note", map[string]string{"text": "one\ntwo"}); err != nil {
+				t.Error(err)
+			}
+			if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": true}); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"},
+			{Kind: client.ToolsChanged}} {
+			if !slices.Contains(seen, want) {
+				t.Errorf("changes %+v, missing %+v", seen, want)
+			}
+		}
+		got, err := c.ReadResource(ctx, "demo://notes")
+		if err != nil || got.Contents[0].Text != "- one two\n" {
+			t.Errorf("notes: %+v, %v", got, err)
+		}
+		if got, err := client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil ||
+			!strings.Contains(got, "bread") {
+			t.Errorf("buy returned %q, %v", got, err)
+		}
+		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"}); err == nil {
+			t.Error("buy exists after the shop has closed")
+		}
+	})
+}
+
+func TestNumberOfNotesIsLimited(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	for range 30 {
+		if _, err := c.CallTool(t.Context(), "note", map[string]string{"text": "again"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.ReadResource(t.Context(), "demo://notes")
+	if err != nil || strings.Count(got.Contents[0].Text, "\n") != 20 {
+		t.Errorf("notes: %+v, %v", got, err)
 	}
 }

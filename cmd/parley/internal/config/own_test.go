@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -242,5 +243,289 @@ func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
 	want := []host.Selection{{Only: []string{"x", "y"}, Hide: []string{"y", "z"}}, {Only: []string{"*"}}}
 	if diff := cmp.Diff(want, []host.Selection{c.Servers[0].Tools, c.Servers[1].Tools}); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// line describes a server in one line.
+func line(s *Server) string {
+	words := []string{s.Name}
+	if s.Name != s.Original {
+		words = append(words, "("+s.Original+")")
+	}
+	if s.Disabled {
+		words = append(words, "disabled")
+	}
+	words = append(words, s.URL, s.Command)
+	words = append(words, s.Args...)
+	for _, p := range append(s.Headers, s.Env...) {
+		words = append(words, p.Name+"="+p.Value)
+	}
+	words = append(words, s.EnvFile, s.Dir)
+	if s.Tools.Only != nil || s.Tools.Hide != nil {
+		words = append(words, fmt.Sprintf("only %q hide %q", s.Tools.Only, s.Tools.Hide))
+	}
+	var given []string
+	for _, w := range words {
+		if w != "" {
+			given = append(given, w)
+		}
+	}
+	return strings.Join(given, " ")
+}
+
+// Every file is as the program whose name it has writes it.
+func TestFilesOfOtherProgramsLoad(t *testing.T) {
+	for name, want := range map[string][]string{
+		"claude-desktop.json": {
+			"filesystem npx -y @modelcontextprotocol/server-filesystem /srv/documents",
+			"Brave-Search (Brave Search) docker run -i --rm -e BRAVE_API_KEY mcp/brave-search BRAVE_API_KEY=key",
+		},
+		"claude-code-project.json": {
+			"api ${API_BASE:-https://api.example.com}/mcp Authorization=Bearer ${API_KEY}",
+			"events https://events.example.com/sse",
+			"database /opt/tools/database --dsn ${DSN}",
+		},
+		"claude-code-user.json": {
+			"notes work-notes",
+			"search https://search.example.com/mcp",
+			"build https://build.example.com/mcp",
+		},
+		"cursor.json": {
+			"python python ${workspaceFolder}/server.py API_KEY=${env:API_KEY} HOME_DIR=${userHome} " +
+				"${workspaceFolder}/.env",
+			"remote-docs (remote.docs) https://docs.example.com/mcp X-Key=${env:API_KEY}",
+		},
+		"vscode-mcp.json": {
+			"github https://api.example.com/mcp/ Authorization=Bearer ${input:token}",
+			"playwright npx -y @microsoft/mcp-server-playwright REGION=${input:region} PORT=8080 HEADLESS=true " +
+				"${workspaceFolder}/.env",
+			`warning: vscode-mcp.json:15: server "playwright": dev has no effect`,
+		},
+		"vscode-settings.json": {"files files ${input:path}"},
+		"zed-settings.json": {
+			"local some-command one two",
+			"older older-command three A=1",
+			"remote https://remote.example.com/mcp Authorization=Bearer ${TOKEN}",
+			"off disabled off",
+			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": is part of an ` +
+				`extension of the editor; parley cannot start it`,
+			`warning: zed-settings.json:13: server "older": settings has no effect`,
+			`warning: zed-settings.json:20: server "mcp-server-postgres": settings has no effect`,
+		},
+		"gemini-settings.json": {
+			"github https://api.example.com/mcp/ Authorization=Bearer ${TOKEN}",
+			`python python -m server ./server only ["one"] hide []`,
+			`warning: gemini-settings.json:8: server "github": timeout has no effect`,
+			`warning: gemini-settings.json:14: server "python": timeout has no effect`,
+			`warning: gemini-settings.json:15: server "python": trust has no effect`,
+		},
+		"windsurf.json": {
+			`remote https://remote.example.com/mcp API_KEY=Bearer ${env:TOKEN} only [] hide ["drop"]`,
+			"keyed disabled npx -y keyed KEY=${file:key.txt}",
+		},
+	} {
+		c, err := (&Files{Workspace: "/home/user/work/code", Paths: []string{filepath.Join("testdata", name)},
+			Foreign: true}).Load()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for i := range c.Servers {
+			got = append(got, line(&c.Servers[i]))
+		}
+		for _, p := range c.Problems {
+			got = append(got, "problem: "+p.Name+": "+strings.TrimPrefix(p.Err.Error(), "testdata/"))
+		}
+		for _, w := range c.Warnings {
+			got = append(got, "warning: "+strings.TrimPrefix(w, "testdata/"))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (- want, + got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
+	for workspace, want := range map[string]string{
+		"/home/user/other":  "notes user-notes, search https://search.example.com/mcp, other other",
+		"/home/user/worker": "notes home-notes, search https://search.example.com/mcp",
+		"/srv":              "notes user-notes, search https://search.example.com/mcp",
+	} {
+		c, err := (&Files{Workspace: workspace, Paths: []string{"testdata/claude-code-user.json"},
+			Foreign: true}).Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range c.Servers {
+			got = append(got, line(&c.Servers[i]))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", workspace, got, want)
+		}
+	}
+}
+
+func TestNamesBecomeNamesOfServers(t *testing.T) {
+	long := strings.Repeat("long", 20)
+	for original, want := range map[string]string{
+		"plain-name_1":          "plain-name_1",
+		"Brave Search":          "Brave-Search",
+		"@scope/package":        "scope-package",
+		"a__b_":                 "a_b",
+		"server.with.dots":      "server-with-dots",
+		"名前":                    "7ec26292",
+		long:                    long[:48] + "-5aa1dce7",
+		strings.Repeat("x", 64): strings.Repeat("x", 64),
+	} {
+		if got := validName(original); got != want {
+			t.Errorf("validName(%q) = %q, want %q", original, got, want)
+		}
+	}
+}
+
+func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
+	c, err := Parse("", "f",
+		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" ||
+		c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if s, err := c.Find("a.b"); err != nil || s.Original != "a.b" {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestServersWhoseNamesAreTheSameAreReported(t *testing.T) {
+	c, err := Parse("", "f",
+		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a-b": {"command": "y"}, `+
+			`"a-b-c8687a08": {"command": "z"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Servers) != 2 || len(c.Problems) != 2 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := c.Find("a b"); err == nil || !strings.Contains(err.Error(),
+		`f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`) {
+		t.Error(err)
+	}
+}
+
+func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
+	c, err := Parse("", "f", []byte(`{"mcpServers": {"a": {"command": 1}, "b": {"command": "y"}}}`))
+	if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "b" {
+		t.Fatalf("%+v %v", c, err)
+	}
+	if _, err := c.Find("a"); err == nil || err.Error() != `f:1: server "a": command must be a string` {
+		t.Error(err)
+	}
+}
+
+// An unknown member of a file is an error, unless the file is that of another program and has no member of parley's
+// own.
+func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
+	for _, c := range []struct{ path, text, want string }{
+		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; remove it`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`,
+			`problem mcp.json:1: server "a": lazzy is unknown; did you mean "lazy"?`},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "autoApprove": []}}}`,
+			`warning mcp.json:1: server "a": autoApprove has no effect`},
+		{"mcp.json", `{"mcp": {"server": {}}}`, `error mcp.json:1: mcp.server is unknown; did you mean "servers"?`},
+		{".cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`, ``},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`,
+			`warning .cursor/mcp.json:1: server "a": lazzy has no effect`},
+		{".cursor/mcp.json", `{"Policy": {"default": "deny"}, "mcpServers": {}}`,
+			`warning .cursor/mcp.json:1: Policy has no effect; did you mean "policy"?`},
+		{".cursor/mcp.json", `{"toolsets": {}, "theme": 1, "mcpServers": {}}`,
+			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {}, "theme": 1, "$schema": "` + SchemaURI + `"}`,
+			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "tools": {"hid": ["*"]}}}}`,
+			`problem .cursor/mcp.json:1: server "a": tools.hid is unknown; did you mean "hide"?`},
+		{"not.cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`,
+			`error not.cursor/mcp.json:1: theme is unknown; remove it`},
+		{".gemini/settings.json", `{"hooks": {"BeforeTool": []}, "theme": 1, "mcpServers": {}}`, ``},
+		{".gemini/settings.json", `{"hooks": [{}], "mcpServers": {}}`,
+			`error .gemini/settings.json:1: hooks[0]: "url" is missing`},
+		{"mcp.json", `{"hooks": {}, "mcpServers": {}}`, `error mcp.json:1: hooks must be an array of objects`},
+	} {
+		read, err := Parse("", c.path, []byte(c.text))
+		got := ""
+		switch {
+		case err != nil:
+			got = "error " + err.Error()
+		case len(read.Problems) > 0:
+			got = "problem " + read.Problems[0].Err.Error()
+		case len(read.Warnings) > 0:
+			got = "warning " + read.Warnings[0]
+		}
+		if got != c.want {
+			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
+		}
+	}
+}
+
+// Other programs spell the type of a server in many ways, write null for what it does not have, and begin files with a
+// byte order mark.
+func TestFilesAreReadAsTheirProgramsReadThem(t *testing.T) {
+	for _, c := range []struct{ path, text, want string }{
+		{"f", "\ufeff{\r\n\"mcpServers\": {\"a\": {\"command\": \"x\"}}}", "a x"},
+		{"f", `{"mcpServers": {"a": {"type": "streamable_http", "url": "http://x"}, "b": {"transport": ` +
+			`"streamableHTTP", "url": "http://y"}, "c": {"transportType": "STDIO", "command": "z"}, "d": {"type": ` +
+			`"SSE", "url": "http://z"}}}`, "a http://x, b http://y, c z, d http://z"},
+		{"f", `{"mcpServers": {"a": {"transport": "stdio", "url": "http://x"}}}`,
+			`problem f:1: server "a": type "stdio" requires a command`},
+		{"f", `{"mcpServers": {"a": {"type": "websocket", "url": "http://x"}}}`,
+			`problem f:1: server "a": unknown type "websocket"; use stdio or http`},
+		{"f", `{"inputs": null, "servers": null, "mcpServers": {"a": {"type": null, "command": "x", "args": null, ` +
+			`"env": null, "cwd": null, "url": null, "headers": null, "disabled": null, "includeTools": null}}}`, "a x"},
+		{"f", `{"mcpServers": {"a": {"command": null, "url": null}}}`,
+			`problem f:1: server "a": must have a command or a url`},
+		// What limits is never absent because it is null.
+		{"f", `{"mcpServers": {"a": {"command": "x", "tools": null}}}`,
+			`problem f:1: server "a": tools must be an object`},
+		{"f", `{"mcpServers": {"a": {"command": "x", "inputLimits": null}}}`,
+			`problem f:1: server "a": inputLimits must be an object`},
+		{"f", `{"mcpServers": {}, "policy": null}`, `error f:1: policy must be an object`},
+		// Servers of both objects are used, but not one of two that differ, unless the program of the file uses it.
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}, "a": {"type": "stdio", ` +
+			`"command": "x"}}}`, "a x, b y"},
+		{"f", `{"mcpServers": {"a": {"command": "x"}}, "servers": {"a": {"command": "y"}}}`,
+			`problem f:1: there are several servers "a", at f:1, f:1; rename or remove one of them`},
+		{".vscode/mcp.json", `{"servers": {"a": {"command": "x"}}, "mcpServers": {"a": {"command": "y"}}}`, "a x"},
+		{".vscode/mcp.json", `{"mcpServers": {"a": {"command": "y"}}, "servers": {"a": {"command": "x"}}}`, "a x"},
+		// Gemini CLI expands $NAME. What it leaves to a shell stays.
+		{".gemini/settings.json",
+			`{"mcpServers": {"a": {"command": "sh", "args": ["echo $B ${C} $1"], "env": {"A": "$B/${C}$$"}}}}`,
+			"a sh echo ${B:-$B} ${C} $1 A=${B}/${C}$$"},
+		{"copy/settings.json", `{"mcpServers": {"a": {"url": "http://x/$A"}}}`, "a http://x/${A}"},
+		{".zed/settings.json", `{"context_servers": {"a": {"url": "http://x/$A"}}}`, "a http://x/$A"},
+		{".cursor/mcp.json",
+			`{"mcpServers": {"a": {"command": "sh", "args": ["$B"], "env": {"A": "$B", "C": "pa$word"}}}}`,
+			`a sh $B A=$B C=pa$word, warning .cursor/mcp.json:1: server "a": $B is text, not a variable; write ${B}`},
+	} {
+		read, err := Parse("", c.path, []byte(c.text))
+		var got []string
+		if err != nil {
+			got = append(got, "error "+err.Error())
+			read = new(Config)
+		}
+		for i := range read.Servers {
+			got = append(got, line(&read.Servers[i]))
+		}
+		for _, w := range read.Warnings {
+			got = append(got, "warning "+w)
+		}
+		if len(read.Problems) > 0 {
+			got = append(got, "problem "+read.Problems[0].Err.Error())
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
+		}
 	}
 }
