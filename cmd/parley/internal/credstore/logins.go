@@ -1,7 +1,6 @@
 package credstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,9 +50,8 @@ type Registration struct {
 	Server string `json:"server"`
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret,omitempty"`
-	// RedirectURI is the registered redirect URI, empty for a port of 127.0.0.1. Earlier versions have stored Port.
+	// RedirectURI is the registered redirect URI, empty for any port of 127.0.0.1.
 	RedirectURI string `json:"redirect_uri,omitempty"`
-	Port        int    `json:"port,omitempty"`
 }
 
 // LoopbackURI returns the redirect URI with a port of 127.0.0.1, or an empty string for any port.
@@ -92,7 +90,7 @@ func (l *Logins) RedirectURI(ctx context.Context, server string) (string, error)
 	stored, err := l.storedRegistrations(ctx)
 	for _, r := range stored {
 		if r.Server == server {
-			return cmp.Or(r.RedirectURI, LoopbackURI(r.Port)), err
+			return r.RedirectURI, err
 		}
 	}
 	return "", err

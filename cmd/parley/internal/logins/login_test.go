@@ -6,16 +6,11 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 )
 
-// Earlier versions have stored the port of 127.0.0.1.
 func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
 	t.Setenv("PARLEY_NO_KEYRING", "1")
 	stored, err := credstore.Open()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.Store.Save(t.Context(), "registrations",
-		[]byte(`[{"server":"https://old.example/","client_id":"a","port":3118}]`)); err != nil {
 		t.Fatal(err)
 	}
 	flags := &loginFlags{clientID: "b", port: 4000}
@@ -27,7 +22,6 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for server, want := range map[string]string{
-		"https://old.example/":   "http://127.0.0.1:3118/callback",
 		"https://new.example/":   "http://127.0.0.1:4000/callback",
 		"https://other.example/": "",
 	} {
