@@ -46,9 +46,7 @@ func TestOrdinaryMessagesCostNoAllocation(t *testing.T) {
 		{"AppendString", func() bool { return len(jsonrpc.AppendString(buf, "a\nb\"é\xff")) > 0 }},
 	} {
 		ok := true
-		if allocs := testing.AllocsPerRun(100, func() { ok = tc.do() && ok }); allocs != 0 {
-			t.Errorf("%s: %v allocations", tc.what, allocs)
-		}
+		must.CheckEqual(t, testing.AllocsPerRun(100, func() { ok = tc.do() && ok }), 0, tc.what)
 		if !ok {
 			t.Errorf("%s did not work", tc.what)
 		}

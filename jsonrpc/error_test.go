@@ -185,12 +185,8 @@ func TestMaxDepthBoundsNestingOnly(t *testing.T) {
 
 func TestErrorsMatchByCode(t *testing.T) {
 	err := fmt.Errorf("calling: %w", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "no tool %q", "x"))
-	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
-		t.Error("the error does not match its code")
-	}
-	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `no tool "x"`}) {
-		t.Error("the error does not match its code and message")
-	}
+	must.CheckIs(t, err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
+	must.CheckIs(t, err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: `no tool "x"`})
 	for _, other := range []error{
 		&jsonrpc.Error{Code: jsonrpc.CodeInternalError},
 		&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "other"}, errors.New(`no tool "x" (code -32602)`),
@@ -272,9 +268,7 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 		if err := jsonv2.Unmarshal([]byte(data), &v2); err != nil || v2 != v1 {
 			t.Errorf("%s: json/v2 gives %s, %v", data, v2.ID, err)
 		}
-		if out, err := jsonv2.Marshal(v1); err != nil || string(out) != data {
-			t.Errorf("%s: json/v2 writes %s, %v", data, out, err)
-		}
+		must.CheckEqual(t, string(must.Get(jsonv2.Marshal(v1))(t)), data)
 	}
 	if out, err := json.Marshal(struct {
 		holder
@@ -303,9 +297,7 @@ func TestDecodedIDIsACopy(t *testing.T) {
 	var id jsonrpc.ID
 	must.Do(t, id.UnmarshalJSON(data))
 	copy(data, `"xyz"`)
-	if id.String() != `"abc"` {
-		t.Errorf("the id became %s when its input changed", id)
-	}
+	must.CheckEqual(t, id.String(), `"abc"`, id)
 }
 
 func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
@@ -329,9 +321,7 @@ func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
 			}
 			var got []string
 			for _, part := range parts {
-				if len(part) != cap(part) {
-					t.Errorf("%s: appending to a part would write into the input", data)
-				}
+				must.CheckEqual(t, len(part), cap(part), data)
 				got = append(got, string(part))
 			}
 			if !slices.Equal(got, want) {
@@ -364,9 +354,7 @@ func TestSplitBatchRejectsInvalidBatches(t *testing.T) {
 		{"\ufeff[1]", false, jsonrpc.CodeParseError},
 		{"]", false, jsonrpc.CodeParseError},
 	} {
-		if got := jsonrpc.IsBatch([]byte(tc.data)); got != tc.batch {
-			t.Errorf("IsBatch(%q) = %t", tc.data, got)
-		}
+		must.CheckEqual(t, jsonrpc.IsBatch([]byte(tc.data)), tc.batch, tc.data)
 		parts, err := jsonrpc.SplitBatch([]byte(tc.data), jsonrpc.Limits{})
 		if err == nil || parts != nil {
 			t.Errorf("%q was split into %q", tc.data, parts)
@@ -402,8 +390,6 @@ func TestAppendWritesEachKindOfMessage(t *testing.T) {
 		{string(jsonrpc.AppendError([]byte("before"), seven, detailed, false)),
 			`before{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
 	} {
-		if tc.got != tc.want {
-			t.Errorf("wrote %s, want %s", tc.got, tc.want)
-		}
+		must.CheckEqual(t, tc.got, tc.want)
 	}
 }

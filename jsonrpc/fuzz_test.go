@@ -59,9 +59,7 @@ func FuzzScanStrict(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before := bytes.Clone(data)
 		err, strict := jsonrpc.Check(data, unbounded), jsontext.Value(data).IsValid()
-		if (err == nil) != strict {
-			t.Fatalf("%q: Check returns %v, jsontext says valid is %t", data, err, strict)
-		}
+		must.Equal(t, err == nil, strict, data, err)
 		if err != nil {
 			if invalid := rejection(t, err); invalid.Offset < 0 || invalid.Offset > len(data) || invalid.Reason == "" {
 				t.Fatalf("%q: rejected with %+v", data, invalid)
@@ -144,9 +142,7 @@ func FuzzEnvelope(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q was written again as %q: %v", data, again, err)
 		}
-		if diff := difference(m2, m); diff != "" {
-			t.Fatalf("%q was written again as %q: %s", data, again, diff)
-		}
+		must.Equal(t, difference(m2, m), "", data, again)
 		if got, want := collect(t, m2.Params.All()), collect(t, m.Params.All()); !slices.Equal(got, want) {
 			t.Fatalf("%q was written again as %q: params are %q, want %q", data, again, got, want)
 		}
@@ -186,9 +182,7 @@ func checkAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMe
 	if m.ID.String() != id {
 		t.Fatalf("%q: id is %q, another parser says %q", data, m.ID, id)
 	}
-	if m.Method != other.Method {
-		t.Fatalf("%q: method is %q, another parser says %q", data, m.Method, other.Method)
-	}
+	must.Equal(t, m.Method, other.Method, data)
 	if m.Kind == jsonrpc.Response {
 		if m.Err == nil && string(m.Raw) != string(other.Result) {
 			t.Fatalf("%q: result is %q, another parser says %q", data, m.Raw, other.Result)
@@ -202,9 +196,7 @@ func checkAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMe
 		}
 		return
 	}
-	if m.Params.Len() != len(other.Params) {
-		t.Fatalf("%q: params have %d members, another parser says %d", data, m.Params.Len(), len(other.Params))
-	}
+	must.Equal(t, m.Params.Len(), len(other.Params), data)
 	for name, value := range m.Params.All() {
 		if theirs, ok := other.Params[name]; !ok || !bytes.Equal(value, theirs) {
 			t.Fatalf("%q: %q in params is %q, another parser says %q", data, name, value, theirs)
@@ -264,12 +256,8 @@ func FuzzIDRoundTrip(f *testing.F) {
 			t.Fatalf("%q accepted, but %q is not an id", data, value)
 		}
 		reply := jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))
-		if want := `{"jsonrpc":"2.0","id":` + string(theirs.ID) + `,"result":{}}`; string(reply) != want {
-			t.Fatalf("answered with %q, want %q", reply, want)
-		}
-		if answer, err := jsonrpc.Parse(reply, jsonrpc.Limits{}); err != nil || answer.ID != m.ID {
-			t.Fatalf("%q: %v, id %q, want %q", reply, err, answer.ID, m.ID)
-		}
+		must.Equal(t, string(reply), `{"jsonrpc":"2.0","id":`+string(theirs.ID)+`,"result":{}}`)
+		must.Equal(t, must.Get(jsonrpc.Parse(reply, jsonrpc.Limits{}))(t).ID, m.ID, reply)
 		var decoded jsonrpc.ID
 		if err := json.Unmarshal(theirs.ID, &decoded); err != nil || decoded != m.ID {
 			t.Fatalf("%q: decoded as %q, %v", theirs.ID, decoded, err)
@@ -300,9 +288,7 @@ func FuzzSplitBatch(f *testing.F) {
 				t.Fatalf("%q: %v", data, err)
 			}
 		}
-		if (err == nil) != (len(theirs) > 0) {
-			t.Fatalf("%q: %v, another parser finds %d elements", data, err, len(theirs))
-		}
+		must.Equal(t, err == nil, (len(theirs) > 0), data, err, len(theirs))
 		if err != nil {
 			rejection(t, err)
 			for id := range jsonrpc.Responses(data) {
@@ -315,9 +301,7 @@ func FuzzSplitBatch(f *testing.F) {
 		if !jsonrpc.IsBatch(data) {
 			t.Fatalf("%q was split but is not a batch", data)
 		}
-		if len(parts) != len(theirs) {
-			t.Fatalf("%q: %d parts, another parser finds %d", data, len(parts), len(theirs))
-		}
+		must.Equal(t, len(parts), len(theirs), data)
 		for i, part := range parts {
 			if !bytes.Equal(part, theirs[i]) {
 				t.Fatalf("%q: part %d is %q, another parser says %q", data, i, part, theirs[i])
@@ -346,9 +330,7 @@ func FuzzAppendString(f *testing.F) {
 		if err := json.Unmarshal(raw, &v1); err != nil || v1 != want {
 			t.Fatalf("%q was written as %q, which encoding/json reads as %q, %v", s, raw, v1, err)
 		}
-		if got := jsonrpc.Unquote(raw); got != want {
-			t.Fatalf("%q was written as %q and read as %q", s, raw, got)
-		}
+		must.Equal(t, jsonrpc.Unquote(raw), want, s, raw)
 		if bytes.ContainsAny(raw, "\r\n") {
 			t.Fatalf("%q was written on more than one line", s)
 		}

@@ -51,9 +51,7 @@ var objects = []struct {
 func collect(t *testing.T, all func(func(string, []byte) bool)) (got []member) {
 	t.Helper()
 	for name, value := range all {
-		if len(value) != cap(value) {
-			t.Errorf("appending to the value of %q would write into the input", name)
-		}
+		must.CheckEqual(t, len(value), cap(value), name)
 		got = append(got, member{name, string(value)})
 	}
 	return got
@@ -91,12 +89,8 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", data, err)
 			}
-			if string(m.Raw) != strings.TrimSpace(o.data) {
-				t.Errorf("%s: raw params are %s", data, m.Raw)
-			}
-			if m.Params.Len() != len(o.members) {
-				t.Errorf("%s: params have %d members, want %d", data, m.Params.Len(), len(o.members))
-			}
+			must.CheckEqual(t, string(m.Raw), strings.TrimSpace(o.data), data)
+			must.CheckEqual(t, m.Params.Len(), len(o.members), data)
 			if got := collect(t, m.Params.All()); !slices.Equal(got, o.members) {
 				t.Errorf("%s: All yields %q, want %q", data, got, o.members)
 			}
@@ -123,9 +117,7 @@ func TestIterationOverMembersCanStopEarly(t *testing.T) {
 					break
 				}
 			}
-			if seen != 4 {
-				t.Errorf("of %d members %d were seen up to the fourth", n, seen)
-			}
+			must.CheckEqual(t, seen, 4, n)
 		}
 	}
 }
@@ -324,18 +316,14 @@ func TestUnquoteReturnsTheTextOfAString(t *testing.T) {
 		{`"` + strings.Repeat("x", 100) + `\t` + strings.Repeat("é", 100) + `"`,
 			strings.Repeat("x", 100) + "\t" + strings.Repeat("é", 100)},
 	} {
-		if got := jsonrpc.Unquote([]byte(tc.raw)); got != tc.want {
-			t.Errorf("Unquote(%s) = %q, want %q", tc.raw, got, tc.want)
-		}
+		must.CheckEqual(t, jsonrpc.Unquote([]byte(tc.raw)), tc.want, tc.raw)
 		var std string
 		if err := json.Unmarshal([]byte(tc.raw), &std); err != nil || std != tc.want {
 			t.Errorf("encoding/json reads %s as %q, %v", tc.raw, std, err)
 		}
 	}
 	for _, raw := range []string{"", `"`, "1", "null", "true", "{}", `{"a":"b"}`, `["a"]`} {
-		if got := jsonrpc.Unquote([]byte(raw)); got != "" {
-			t.Errorf("Unquote(%s) = %q, but it is not a string", raw, got)
-		}
+		must.CheckEqual(t, jsonrpc.Unquote([]byte(raw)), "", raw)
 	}
 }
 
@@ -348,9 +336,7 @@ func TestUnquoteInvertsAppendString(t *testing.T) {
 			r = min(r+250, utf8.MaxRune)
 		}
 		raw := jsonrpc.AppendString(nil, string(r))
-		if got := jsonrpc.Unquote(raw); got != string(r) {
-			t.Fatalf("U+%04X was written as %s and read as %q", r, raw, got)
-		}
+		must.Equal(t, jsonrpc.Unquote(raw), string(r), raw)
 	}
 }
 

@@ -2,7 +2,6 @@ package jsonrpc_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -501,7 +500,5 @@ func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 		wire.Message != "invalid message: message must have a method, a result or an error" {
 		t.Errorf("wire error is %+v", wire)
 	}
-	if !errors.Is(wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}) {
-		t.Error("errors.Is does not match the wire error by its code")
-	}
+	must.CheckIs(t, wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest})
 }

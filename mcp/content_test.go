@@ -45,14 +45,10 @@ func TestContentBlocksRoundTripByType(t *testing.T) {
 
 	for _, codec := range codecs {
 		raw := must.Get(codec.marshal(want))(t)
-		if canonical(t, raw) != canonical(t, []byte(wire)) {
-			t.Errorf("%s: got\n%s\nwant\n%s", codec.name, raw, wire)
-		}
+		must.CheckEqual(t, canonical(t, raw), canonical(t, []byte(wire)), codec.name, raw)
 		var got mcp.CallToolResult
 		must.Do(t, codec.unmarshal(raw, &got))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, got), "", codec.name)
 	}
 }
 
@@ -61,9 +57,7 @@ func TestSingleContentBlockEncodesItsType(t *testing.T) {
 		for _, v := range []any{*mcp.Text("a"), mcp.Text("a"), []mcp.Content{mcp.Text("a")}} {
 			raw := must.Get(codec.marshal(v))(t)
 			raw = bytes.Trim(raw, "[]")
-			if want := `{"type":"text","text":"a"}`; string(raw) != want {
-				t.Errorf("%s: %T encodes as %s, want %s", codec.name, v, raw, want)
-			}
+			must.CheckEqual(t, string(raw), `{"type":"text","text":"a"}`, codec.name, v)
 		}
 	}
 }
@@ -81,9 +75,7 @@ func TestTypeMayComeLastAndBeEscaped(t *testing.T) {
 				t.Errorf("%s: %s: %v", codec.name, raw, err)
 				continue
 			}
-			if diff := cmp.Diff([]mcp.Content{mcp.Text("a")}, r.Content); diff != "" {
-				t.Errorf("%s: %s (-want +got):\n%s", codec.name, raw, diff)
-			}
+			must.CheckEqual(t, cmp.Diff([]mcp.Content{mcp.Text("a")}, r.Content), "", codec.name, raw)
 		}
 	}
 }
@@ -138,9 +130,7 @@ func TestNestedToolResultIsUnknownContent(t *testing.T) {
 			t.Errorf("%s: got nested %T, want *mcp.UnknownContent", codec.name, inner.Content[0])
 		}
 		raw := must.Get(codec.marshal(r))(t)
-		if want := `{"content":[` + deep + `]}`; string(raw) != want {
-			t.Errorf("%s: got %s, want %s", codec.name, raw, want)
-		}
+		must.CheckEqual(t, string(raw), `{"content":[`+deep+`]}`, codec.name)
 	}
 }
 
@@ -157,14 +147,10 @@ func TestResourceContentsAreTextOrBlob(t *testing.T) {
 	} {
 		for _, codec := range codecs {
 			raw := must.Get(codec.marshal(c.contents))(t)
-			if string(raw) != c.wire {
-				t.Errorf("%s: got %s, want %s", codec.name, raw, c.wire)
-			}
+			must.CheckEqual(t, string(raw), c.wire, codec.name)
 			var back mcp.ResourceContents
 			must.Do(t, codec.unmarshal(raw, &back))
-			if diff := cmp.Diff(c.contents, back); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-			}
+			must.CheckEqual(t, cmp.Diff(c.contents, back), "", codec.name)
 		}
 	}
 }
@@ -172,9 +158,7 @@ func TestResourceContentsAreTextOrBlob(t *testing.T) {
 func TestResourceConvertsToResourceLink(t *testing.T) {
 	resource := mcp.Resource{URI: "file:///a", Name: "a"}
 	link := mcp.ResourceLink(resource)
-	if diff := cmp.Diff(resource, mcp.Resource(link)); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(resource, mcp.Resource(link)), "")
 }
 
 func BenchmarkCallToolResult(b *testing.B) {

@@ -32,14 +32,10 @@ func TestFormPreservesOrderOfProperties(t *testing.T) {
 	for _, p := range schema.Properties {
 		names = append(names, p.Name)
 	}
-	if got, want := strings.Join(names, " "), "zip age member color named titled several severalTitled"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.CheckEqual(t, strings.Join(names, " "), "zip age member color named titled several severalTitled")
 	for _, codec := range codecs {
 		raw := must.Get(codec.marshal(schema))(t)
-		if string(raw) != form {
-			t.Errorf("%s: got\n%s\nwant\n%s", codec.name, raw, form)
-		}
+		must.CheckEqual(t, string(raw), form, codec.name)
 	}
 }
 
@@ -55,9 +51,7 @@ func TestOptionsSupportsAllFormsOfChoices(t *testing.T) {
 		"severalTitled": {red},
 	}
 	for _, p := range schema.Properties {
-		if diff := cmp.Diff(want[p.Name], p.Schema.Options()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", p.Name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want[p.Name], p.Schema.Options()), "", p.Name)
 	}
 }
 
@@ -88,9 +82,7 @@ func TestAcceptElicitRequiresObject(t *testing.T) {
 	result := must.Get(mcp.AcceptElicit(map[string]any{"age": int64(9007199254740993)}))(t)
 	for _, codec := range codecs {
 		raw := must.Get(codec.marshal(result))(t)
-		if want := `{"action":"accept","content":{"age":9007199254740993}}`; string(raw) != want {
-			t.Errorf("%s: got %s, want %s", codec.name, raw, want)
-		}
+		must.CheckEqual(t, string(raw), `{"action":"accept","content":{"age":9007199254740993}}`, codec.name)
 	}
 	for _, content := range []any{nil, 1, "a", []string{"a"}, make(chan int)} {
 		if _, err := mcp.AcceptElicit(content); err == nil {
@@ -140,26 +132,18 @@ func TestSamplingMessageHasOneBlockOrSeveral(t *testing.T) {
 			message := mcp.SamplingMessage{Role: mcp.RoleUser, Content: c.content}
 			raw, err := codec.marshal(message)
 			must.Do(t, err)
-			if want := `{"role":"user","content":` + c.wire + `}`; string(raw) != want {
-				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
-			}
+			must.CheckEqual(t, string(raw), `{"role":"user","content":`+c.wire+`}`, codec.name)
 			var back mcp.SamplingMessage
 			must.Do(t, codec.unmarshal(raw, &back))
-			if diff := cmp.Diff(message, back); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-			}
+			must.CheckEqual(t, cmp.Diff(message, back), "", codec.name)
 
 			result := mcp.CreateMessageResult{Role: mcp.RoleAssistant, Content: c.content, Model: "m"}
 			raw, err = codec.marshal(result)
 			must.Do(t, err)
-			if want := `{"role":"assistant","content":` + c.wire + `,"model":"m"}`; string(raw) != want {
-				t.Errorf("%s: got %s, want %s", codec.name, raw, want)
-			}
+			must.CheckEqual(t, string(raw), `{"role":"assistant","content":`+c.wire+`,"model":"m"}`, codec.name)
 			var resultBack mcp.CreateMessageResult
 			must.Do(t, codec.unmarshal(raw, &resultBack))
-			if diff := cmp.Diff(result, resultBack); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-			}
+			must.CheckEqual(t, cmp.Diff(result, resultBack), "", codec.name)
 		}
 	}
 }
@@ -168,9 +152,7 @@ func TestArrayOfOneBlockDecodes(t *testing.T) {
 	for _, codec := range codecs {
 		var m mcp.SamplingMessage
 		must.Do(t, codec.unmarshal([]byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`), &m))
-		if diff := cmp.Diff([]mcp.Content{mcp.Text("a")}, m.Content); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff([]mcp.Content{mcp.Text("a")}, m.Content), "", codec.name)
 	}
 }
 
@@ -253,8 +235,6 @@ func TestUsesToolsReportsToolsAndToolContent(t *testing.T) {
 		"a use":      {mcp.CreateMessageParams{Messages: conversation(use("a"))}, true},
 		"its result": {mcp.CreateMessageParams{Messages: conversation(result("a"))}, true},
 	} {
-		if got := test.params.UsesTools(); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		must.CheckEqual(t, test.params.UsesTools(), test.want, name)
 	}
 }

@@ -41,9 +41,7 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 		for _, icon := range decoded.all() {
 			got = append(got, icon.Src)
 		}
-		if strings.Join(got, "\n") != strings.Join(safe, "\n") {
-			t.Errorf("%s: %q", name, got)
-		}
+		must.CheckEqual(t, strings.Join(got, "\n"), strings.Join(safe, "\n"), name, got)
 	}
 	var link CallToolResult
 	if err := json.Unmarshal(fmt.Appendf(nil,

@@ -73,16 +73,12 @@ func TestEveryRevisionWithSchemaIsKnown(t *testing.T) {
 	if !slices.IsSortedFunc(revisions, func(a, b mcp.Revision) int { return -strings.Compare(string(a), string(b)) }) {
 		t.Errorf("the revisions are not sorted, latest first: %v", revisions)
 	}
-	if revisions[0] != mcp.Latest {
-		t.Errorf("the latest revision is %s, want %s", revisions[0], mcp.Latest)
-	}
+	must.CheckEqual(t, revisions[0], mcp.Latest)
 	for _, rev := range revisions {
 		if len(spec.Schema(rev)) == 0 || !rev.Known() {
 			t.Errorf("%s.Known() is false", rev)
 		}
-		if rev.Modern() != (rev > mcp.LatestLegacy) {
-			t.Errorf("%s.Modern() is %t", rev, rev.Modern())
-		}
+		must.CheckEqual(t, rev.Modern(), (rev > mcp.LatestLegacy), rev)
 	}
 	for _, rev := range []mcp.Revision{"", "2025-11-26", "DRAFT-2026-v1"} {
 		if rev.Known() {
@@ -118,9 +114,7 @@ func TestLevelEnablesEqualAndHigherSeverity(t *testing.T) {
 		{mcp.LevelDebug, "loud", false},
 		{"loud", "loud", false},
 	} {
-		if got := c.least.Enables(c.message); got != c.want {
-			t.Errorf("%q.Enables(%q) = %t", c.least, c.message, got)
-		}
+		must.CheckEqual(t, c.least.Enables(c.message), c.want, c.least, c.message)
 	}
 }
 
@@ -215,9 +209,7 @@ func TestReservedMetaKeys(t *testing.T) {
 		"mcp":                              false,
 		"a":                                false,
 	} {
-		if got := mcp.ReservedMetaKey(key); got != reserved {
-			t.Errorf("ReservedMetaKey(%q) is %t", key, got)
-		}
+		must.CheckEqual(t, mcp.ReservedMetaKey(key), reserved, key)
 	}
 }
 
@@ -239,15 +231,11 @@ func TestMetaSetAndGet(t *testing.T) {
 	if ok, err := params.Meta.Get(mcp.MetaClientCapabilities, &token); !ok || err == nil {
 		t.Errorf("a value of another type: %t, %v", ok, err)
 	}
-	if err := params.Meta.Set("not a key", 1); !errors.Is(err, mcp.ErrMetaKey) {
-		t.Errorf("an invalid key: %v", err)
-	}
+	must.CheckIs(t, params.Meta.Set("not a key", 1), mcp.ErrMetaKey)
 	if err := params.Meta.Set("key", make(chan int)); err == nil {
 		t.Error("Set of a value that cannot be encoded returns nil")
 	}
-	if len(params.Meta) != 2 {
-		t.Errorf("got %d keys, want the 2 that are valid", len(params.Meta))
-	}
+	must.CheckEqual(t, len(params.Meta), 2)
 }
 
 func TestRequestMetaDecodesProtocolKeys(t *testing.T) {
@@ -283,14 +271,10 @@ func TestEmptyMetaIsPresentAndNilMetaAbsent(t *testing.T) {
 			{nil, `{}`},
 		} {
 			got := must.Get(codec.marshal(mcp.EmptyResult{ResultBase: mcp.ResultBase{Meta: c.meta}}))(t)
-			if string(got) != c.want {
-				t.Errorf("%s: got %s, want %s", codec.name, got, c.want)
-			}
+			must.CheckEqual(t, string(got), c.want, codec.name)
 			var back mcp.EmptyResult
 			must.Do(t, codec.unmarshal(got, &back))
-			if (back.Meta == nil) != (c.meta == nil) {
-				t.Errorf("%s: %s decodes as %#v", codec.name, got, back.Meta)
-			}
+			must.CheckEqual(t, (back.Meta == nil), (c.meta == nil), codec.name, got, back.Meta)
 		}
 	}
 }
@@ -329,14 +313,10 @@ func TestEmptyCapabilityIsEncoded(t *testing.T) {
 func roundTrip[T any](t *testing.T, codec codec, v T, wire string) {
 	t.Helper()
 	raw := must.Get(codec.marshal(v))(t)
-	if string(raw) != wire {
-		t.Errorf("%s: got %s, want %s", codec.name, raw, wire)
-	}
+	must.CheckEqual(t, string(raw), wire, codec.name)
 	var back T
 	must.Do(t, codec.unmarshal(raw, &back))
-	if diff := cmp.Diff(v, back); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", codec.name, diff)
-	}
+	must.CheckEqual(t, cmp.Diff(v, back), "", codec.name)
 }
 
 func TestCapabilityMustBeObject(t *testing.T) {
@@ -380,9 +360,7 @@ func TestExtensionIDMustHavePrefix(t *testing.T) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := mcp.CheckExtensionID("com.example/a b"); !errors.Is(err, mcp.ErrMetaKey) {
-		t.Errorf("got %v, want ErrMetaKey", err)
-	}
+	must.CheckIs(t, mcp.CheckExtensionID("com.example/a b"), mcp.ErrMetaKey)
 }
 
 // An encoding has the bytes of the source for everything that the program has not changed.
@@ -445,9 +423,7 @@ func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
 		}
 		got.Source = json.RawMessage(tool)
 		test.change(&got)
-		if raw, err := got.MarshalJSON(); err != nil || string(raw) != test.want {
-			t.Errorf("%s:\n%s, %v, want\n%s", name, raw, err, test.want)
-		}
+		must.CheckEqual(t, string(must.Get(got.MarshalJSON())(t)), test.want, name)
 	}
 }
 
@@ -455,12 +431,8 @@ func TestEncodingOfASourceHasOneLine(t *testing.T) {
 	result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text("a\nb")}}
 	result.Source = json.RawMessage("{\"content\": [\n{\"type\":\"text\",\r\n\"text\":\"a\\nb\"}], \"x\":\n1}")
 	want := `{"content": [ {"type":"text",  "text":"a\nb"}], "x": 1}`
-	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
-		t.Errorf("%s, %v, want %s", raw, err, want)
-	}
+	must.CheckEqual(t, string(must.Get(result.MarshalJSON())(t)), want)
 	result.IsError = true
 	want = `{"content":[ {"type":"text",  "text":"a\nb"}],"x":1,"isError":true}`
-	if raw, err := result.MarshalJSON(); err != nil || string(raw) != want {
-		t.Errorf("%s, %v, want %s", raw, err, want)
-	}
+	must.CheckEqual(t, string(must.Get(result.MarshalJSON())(t)), want)
 }

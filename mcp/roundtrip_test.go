@@ -124,13 +124,9 @@ func TestRawJSONKeepsItsNumbers(t *testing.T) {
 	for _, codec := range codecs {
 		var p mcp.CallToolParams
 		must.Do(t, codec.unmarshal([]byte(`{"name":"a","arguments":`+args+`}`), &p))
-		if string(p.Arguments) != args {
-			t.Errorf("%s decoded the arguments as %s", codec.name, p.Arguments)
-		}
+		must.CheckEqual(t, string(p.Arguments), args, codec.name)
 		got := must.Get(codec.marshal(p))(t)
-		if want := `{"name":"a","arguments":` + args + `}`; string(got) != want {
-			t.Errorf("%s encoded %s, want %s", codec.name, got, want)
-		}
+		must.CheckEqual(t, string(got), `{"name":"a","arguments":`+args+`}`, codec.name)
 	}
 }
 
@@ -143,9 +139,7 @@ func TestDecodedValuesDoNotShareMemoryWithTheInput(t *testing.T) {
 		must.Do(t, codec.unmarshal(data, &r))
 		copy(data, bytes.Repeat([]byte("x"), len(data)))
 		got := must.Get(codec.marshal(r))(t)
-		if canonical(t, got) != canonical(t, input) {
-			t.Errorf("%s: a change of the input changes the value: %s", codec.name, got)
-		}
+		must.CheckEqual(t, canonical(t, got), canonical(t, input), codec.name, got)
 	}
 }
 
@@ -226,9 +220,7 @@ func TestEmptyCursorIsPresent(t *testing.T) {
 			t.Fatalf("%s: an empty nextCursor decodes as nil", codec.name)
 		}
 		got := must.Get(codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor}))(t)
-		if want := `{"cursor":""}`; string(got) != want {
-			t.Errorf("%s: got %s, want %s", codec.name, got, want)
-		}
+		must.CheckEqual(t, string(got), `{"cursor":""}`, codec.name)
 	}
 }
 
@@ -240,9 +232,7 @@ func TestEncodingIsDeterministic(t *testing.T) {
 	const want = `{"_meta":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1},"content":[]}`
 	for range 20 {
 		got := must.Get(result.MarshalJSON())(t)
-		if string(got) != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
+		must.Equal(t, string(got), want)
 	}
 }
 

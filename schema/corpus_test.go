@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -16,8 +17,6 @@ func TestSchemasOfTheCorpus(t *testing.T) {
 		} else {
 			_ = s.Validate([]byte(`{"a":[1]}`)) // bounded; the result does not matter
 		}
-		if got != c.Want() {
-			t.Errorf("%s: %s: %s (%v)", c.Place, c.Name, got, err)
-		}
+		must.CheckEqual(t, got, c.Want(), c.Place, c.Name, err)
 	}
 }

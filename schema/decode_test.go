@@ -69,9 +69,7 @@ func TestDefaultsFillAbsentMembers(t *testing.T) {
 		if err := Decode([]byte(test.raw), &got); err != nil {
 			t.Errorf("%s: %v", test.raw, err)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: %s", test.raw, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(test.want, got), "", test.raw)
 	}
 }
 
@@ -101,9 +99,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		if err := s.Decode([]byte(raw), &got); err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", raw, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, got), "", raw)
 	}
 	for raw, want := range map[string]string{
 		`{"query":null,"after":null}`:              "/query: expected string, got null",
@@ -188,9 +184,7 @@ func TestIntegersAreExactInEverySpelling(t *testing.T) {
 		if err := Decode([]byte(test.raw), &got); err != nil {
 			t.Errorf("%s: %v", test.raw, err)
 		}
-		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: %s", test.raw, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(test.want, got, cmpopts.EquateEmpty()), "", test.raw)
 	}
 }
 
@@ -329,9 +323,7 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 			t.Errorf("%+v: %v", test.value, err)
 			continue
 		}
-		if diff := cmp.Diff(test.want, string(raw)); diff != "" {
-			t.Errorf("%+v: %s", test.value, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(test.want, string(raw)), "", test.value)
 		s, err := ForType(reflect.TypeOf(test.value))
 		if err != nil {
 			t.Errorf("%T: %v", test.value, err)
@@ -344,13 +336,9 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 		if err := Decode(raw, into.Interface()); err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
-		if again, err := Marshal(into.Elem().Interface()); err != nil || string(again) != string(raw) {
-			t.Errorf("%s comes back as %s, %v", raw, again, err)
-		}
+		must.CheckEqual(t, string(must.Get(Marshal(into.Elem().Interface()))(t)), string(raw))
 	}
-	if raw, err := Marshal(nil); err != nil || string(raw) != "null" {
-		t.Errorf("nil: %s, %v", raw, err)
-	}
+	must.CheckEqual(t, string(must.Get(Marshal(nil))(t)), "null")
 	if _, err := Marshal(math.NaN()); err == nil {
 		t.Error("NaN has a JSON form")
 	}

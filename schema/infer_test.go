@@ -193,9 +193,7 @@ func TestInferredSchemas(t *testing.T) {
 			t.Errorf("%v: %v", test.typ, err)
 			continue
 		}
-		if diff := cmp.Diff(test.want, string(s.JSON())); diff != "" {
-			t.Errorf("%v: %s", test.typ, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(test.want, string(s.JSON())), "", test.typ)
 		if s.Unchecked() != nil {
 			t.Errorf("%v: unchecked keywords: %v", test.typ, s.Unchecked())
 		}
@@ -211,10 +209,8 @@ func TestInferenceIsCachedAndDeterministic(t *testing.T) {
 		t.Error("inferred twice")
 	}
 	for range 20 {
-		s, err := infer(reflect.TypeFor[forest]())
-		if err != nil || string(s.JSON()) != string(first.JSON()) {
-			t.Fatalf("%s, %v\nwant %s", s.JSON(), err, first.JSON())
-		}
+		s := must.Get(infer(reflect.TypeFor[forest]()))(t)
+		must.Equal(t, string(s.JSON()), string(first.JSON()))
 	}
 }
 

@@ -74,10 +74,7 @@ func TestCompileRejectsWhatTheMetaSchemaRejects(t *testing.T) {
 		"unevaluatedItems", "unevaluatedProperties",
 		"contains", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
 	for d, uri := range draftURIs {
-		meta, err := oracle([]byte(`{"$ref":"` + uri + `"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		meta := must.Get(oracle([]byte(`{"$ref":"` + uri + `"}`)))(t)
 		for _, keyword := range keywords {
 			for _, value := range values {
 				if keyword == "enum" && d <= draft7 && value == "[]" ||
@@ -86,11 +83,8 @@ func TestCompileRejectsWhatTheMetaSchemaRejects(t *testing.T) {
 					continue // drafts 6 and 7 only advise against these; the oracle's draft 6 has no examples
 				}
 				schema := `{"$schema":"` + uri + `","` + keyword + `":` + value + `}`
-				document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = Compile([]byte(schema))
+				document := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(schema)))(t)
+				_, err := Compile([]byte(schema))
 				if want := meta.Validate(document); (err == nil) != (want == nil) {
 					t.Errorf("%s: %v, the meta-schema says %v", schema, err, want)
 				}
@@ -113,12 +107,8 @@ func TestUncheckedKeywordsAreListed(t *testing.T) {
 		}
 	}
 	want := []string{"/properties/a/pattern", "/properties/b/patternProperties/(?<!x)y", "/properties/c/multipleOf"}
-	if diff := cmp.Diff(want, pointers); diff != "" {
-		t.Error(diff)
-	}
-	if err := s.Validate([]byte(`{"a":"b","b":{"y":1,"z":2},"c":8}`)); err != nil {
-		t.Errorf("unchecked keywords reject a value: %v", err)
-	}
+	must.CheckEqual(t, cmp.Diff(want, pointers), "")
+	must.Check(t, s.Validate([]byte(`{"a":"b","b":{"y":1,"z":2},"c":8}`)))
 	if s.Validate([]byte(`{"e":"x"}`)) == nil {
 		t.Error("a keyword that can be checked is not")
 	}
@@ -201,19 +191,11 @@ func TestNumbersCompareAsRationals(t *testing.T) {
 			return
 		}
 		d, e := parseDecimal([]byte(a)), parseDecimal([]byte(b))
-		if got, want := sign(d.cmp(&e)), x.Cmp(y); got != want {
-			t.Fatalf("%s and %s: %d, want %d", a, b, got, want)
-		}
-		if got, want := sign(newBound([]byte(b)).cmp([]byte(a))), x.Cmp(y); got != want {
-			t.Fatalf("%s and the bound %s: %d, want %d", a, b, got, want)
-		}
-		if got, want := d.isInteger(), x.IsInt(); got != want {
-			t.Fatalf("%s is an integer: %v, want %v", a, got, want)
-		}
+		must.Equal(t, sign(d.cmp(&e)), x.Cmp(y), a, b)
+		must.Equal(t, sign(newBound([]byte(b)).cmp([]byte(a))), x.Cmp(y), a, b)
+		must.Equal(t, d.isInteger(), x.IsInt(), a)
 		same := string(appendCanonicalNumber(nil, []byte(a))) == string(appendCanonicalNumber(nil, []byte(b)))
-		if same != (x.Cmp(y) == 0) {
-			t.Fatalf("%s and %s have the same canonical form: %v", a, b, same)
-		}
+		must.Equal(t, same, (x.Cmp(y) == 0), a, b)
 		if text, ok := plainInteger([]byte(a)); ok {
 			if n, _ := new(big.Rat).SetString(string(text)); n == nil || n.Cmp(x) != 0 {
 				t.Fatalf("%s spelled out is %s", a, text)
@@ -238,9 +220,7 @@ func TestMultiplesAreExact(t *testing.T) {
 		}
 		x, _ := new(big.Rat).SetString(a)
 		e := parseDecimal([]byte(a))
-		if got, want := v.divides(&e, unlimited), new(big.Rat).Quo(x, u).IsInt(); got != want {
-			t.Fatalf("%s is a multiple of %s: %v, want %v", a, unit, got, want)
-		}
+		must.Equal(t, v.divides(&e, unlimited), new(big.Rat).Quo(x, u).IsInt(), a, unit)
 	})
 }
 
@@ -306,9 +286,7 @@ func TestHeadersAreInDocumentOrder(t *testing.T) {
 		{Name: "Dry-Run", Path: []string{"options", "dry/run"}, Type: "boolean"},
 		{Name: "!#$%&'*+-.^_`|~9", Path: []string{"options", "limit"}, Type: "integer"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 	for _, none := range []string{`{}`, `true`, `{"properties":{"a":{"type":"string"}}}`} {
 		if got, err := Headers([]byte(none)); err != nil || got != nil {
 			t.Errorf("%s: %v, %v", none, got, err)

@@ -62,18 +62,14 @@ func TestInstancesAreBounded(t *testing.T) {
 		if err := s.Validate([]byte(nested(128))); err != nil {
 			t.Errorf("%s: 128 levels: %v", schema, err)
 		}
-		if err := s.Validate([]byte(nested(129))); !errors.Is(err, ErrLimit) {
-			t.Errorf("%s: 129 levels: %v, want ErrLimit", schema, err)
-		}
+		must.CheckIs(t, s.Validate([]byte(nested(129))), ErrLimit, schema)
 	}
 	s := must.Get(Compile([]byte(`true`)))(t)
 	list := func(n int) string { return "[0" + strings.Repeat(",0", n-1) + "]" }
 	if err := s.Validate([]byte(list(999_999))); err != nil { // and the list itself
 		t.Errorf("a million values: %v", err)
 	}
-	if err := s.Validate([]byte(list(1_000_000))); !errors.Is(err, ErrLimit) {
-		t.Errorf("a million values and one: %v, want ErrLimit", err)
-	}
+	must.CheckIs(t, s.Validate([]byte(list(1_000_000))), ErrLimit)
 }
 
 func TestTimeIsBounded(t *testing.T) {
@@ -486,9 +482,7 @@ func TestCompilingIsBounded(t *testing.T) {
 		{"levels", strings.Repeat(`[`, 129) + strings.Repeat(`]`, 129)},
 	} {
 		_, err := Compile([]byte(bomb.schema))
-		if !errors.Is(err, ErrLimit) {
-			t.Errorf("%s: %v, want a *LimitError", bomb.name, err)
-		}
+		must.CheckIs(t, err, ErrLimit, bomb.name)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // installedSuite is the directory into which scripts/tools installs the official test suite.
@@ -69,10 +71,7 @@ func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 			if unsupported[strings.TrimPrefix(name, "tests/"+directory+"/")] {
 				continue
 			}
-			raw, err := fs.ReadFile(suite, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must.Get(fs.ReadFile(suite, name))(t)
 			var groups []suiteGroup
 			if err := json.Unmarshal(raw, &groups); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -139,10 +138,7 @@ func bundle(t *testing.T, schema json.RawMessage, d draft) []byte {
 			return strings.Contains(text, suiteBase+directory+"/")
 		})
 	}
-	raw, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(members))(t)
 	return raw
 }
 
@@ -163,9 +159,7 @@ func addDocuments(t *testing.T, to map[string]any, text, directory string, d dra
 		}
 		document = strings.NewReplacer(replace...).Replace(document)
 		var members map[string]any
-		if err := json.Unmarshal([]byte(document), &members); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(document), &members))
 		to[uri] = members
 		switch own := members[id]; own {
 		case nil:

@@ -92,9 +92,7 @@ func TestMessagesNamePlaceExpectationAndValue(t *testing.T) {
 			t.Errorf("%s: %s: %v, want a *ValidationError", test.schema, test.instance, err)
 			continue
 		}
-		if got := invalid.Describe("arguments"); got != test.want {
-			t.Errorf("%s: %s\n got %s\nwant %s", test.schema, test.instance, got, test.want)
-		}
+		must.CheckEqual(t, invalid.Describe("arguments"), test.want, test.schema, test.instance)
 	}
 }
 
@@ -105,9 +103,7 @@ func TestIssuesAreBoundedInNumberAndLength(t *testing.T) {
 	if !errors.As(err, &invalid) || len(invalid.Issues) != 8 {
 		t.Fatalf("got %v, want 8 issues", err)
 	}
-	if want := `string "` + strings.Repeat("é", 32) + `"…`; invalid.Issues[0].Got != want {
-		t.Errorf("got %s, want %s", invalid.Issues[0].Got, want)
-	}
+	must.CheckEqual(t, invalid.Issues[0].Got, `string "`+strings.Repeat("é", 32)+`"…`)
 }
 
 func TestMessagesContainNoControlCharacters(t *testing.T) {
@@ -130,15 +126,11 @@ func TestMessagesContainNoControlCharacters(t *testing.T) {
 func TestCompiledSchemaKeepsItsBytes(t *testing.T) {
 	raw := []byte(" {\n\"type\" : \"object\", \"x\": 1.0e0 }\n")
 	s := compile(t, string(raw))
-	if diff := cmp.Diff(string(raw), string(s.JSON())); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(string(raw), string(s.JSON())), "")
 	copied := append([]byte(nil), raw...)
 	s = must.Get(Compile(copied))(t)
 	clear(copied)
-	if string(s.JSON()) != string(raw) {
-		t.Error("the schema changes with the caller's buffer")
-	}
+	must.CheckEqual(t, string(s.JSON()), string(raw))
 }
 
 func TestIsObjectReportsTheTypeOfTheRoot(t *testing.T) {
@@ -151,9 +143,7 @@ func TestIsObjectReportsTheTypeOfTheRoot(t *testing.T) {
 		`true`:                                            false,
 		`{"allOf":[{"type":"object"}]}`:                   false,
 	} {
-		if got := compile(t, schema).IsObject(); got != want {
-			t.Errorf("%s: %v, want %v", schema, got, want)
-		}
+		must.CheckEqual(t, compile(t, schema).IsObject(), want, schema)
 	}
 }
 
@@ -207,9 +197,7 @@ func TestValidateKeepsNothingOfTheInput(t *testing.T) {
 	err := s.Validate(raw)
 	before := err.Error()
 	clear(raw)
-	if after := err.Error(); after != before {
-		t.Errorf("%q became %q", before, after)
-	}
+	must.CheckEqual(t, err.Error(), before)
 }
 
 func TestErrorsNameFaultAndRemedy(t *testing.T) {

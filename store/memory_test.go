@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/store/storetest"
@@ -82,18 +83,14 @@ func TestFullMemoryImplementsKV(t *testing.T) {
 
 func put(t testing.TB, m store.KV, key string, ttl time.Duration) {
 	t.Helper()
-	if _, err := m.Put(ctx, key, []byte("value"), store.PutOptions{TTL: ttl}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.Put(ctx, key, []byte("value"), store.PutOptions{TTL: ttl}))(t)
 }
 
 func TestMemoryExpiryIsExactToTheNanosecond(t *testing.T) {
 	m := open()
 	put(t, m, "k", time.Second)
 	m.Advance(time.Second - 1)
-	if _, err := m.Get(ctx, "k"); err != nil {
-		t.Fatalf("Get one nanosecond before expiry: %v", err)
-	}
+	must.Get(m.Get(ctx, "k"))(t)
 	m.Advance(1)
 	if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
 		t.Fatalf("Get at expiry: %v, want ErrNotFound", err)
@@ -105,9 +102,7 @@ func TestMemoryUsesRealClockByDefault(t *testing.T) {
 		m := store.NewMemory()
 		put(t, m, "k", time.Hour)
 		time.Sleep(time.Hour - 1)
-		if _, err := m.Get(ctx, "k"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Get(ctx, "k"))(t)
 		time.Sleep(time.Nanosecond)
 		if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
 			t.Fatalf("got %v, want ErrNotFound", err)
@@ -134,9 +129,7 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 	for name, expireA := range map[string]func(m clocked){
 		"Put shortens a": func(m clocked) { put(t, m, "a", time.Second); m.Advance(2 * time.Second) },
 		"Touch extends b": func(m clocked) {
-			if _, err := m.Touch(ctx, "b", 3*time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(m.Touch(ctx, "b", 3*time.Hour))(t)
 			m.Advance(2 * time.Hour)
 		},
 	} {
@@ -189,16 +182,12 @@ func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := m.Get(ctx, "k"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Get(ctx, "k"))(t)
 	}); n != 0 {
 		t.Errorf("Get allocates %v times", n)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := m.Touch(ctx, "k", 2*time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Touch(ctx, "k", 2*time.Hour))(t)
 	}); n != 0 {
 		t.Errorf("Touch allocates %v times", n)
 	}
@@ -240,9 +229,7 @@ func compareKV(t *testing.T, choose func(n int) int, operations int) {
 		case 0:
 			m.Advance(d)
 		case 1:
-			if err := m.Delete(ctx, k); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Delete(ctx, k))
 			delete(model, k)
 		case 2:
 			if _, err := m.Touch(ctx, k, d); ok != (err == nil) {
@@ -276,9 +263,7 @@ func compareKV(t *testing.T, choose func(n int) int, operations int) {
 				want = store.ErrFull
 			}
 			version, err := m.Put(ctx, k, []byte(value), opt)
-			if !errors.Is(err, want) {
-				t.Fatalf("Put(%s, %+v): %v, want %v", k, opt, err, want)
-			}
+			must.Is(t, err, want, k, opt)
 			if err == nil {
 				model[k] = kvItem{value, version, m.Now().Add(d)}
 			}
@@ -353,9 +338,7 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 100, MaxBytes: 1 << 20}
 	put := func(group string, seq uint64) {
 		t.Helper()
-		if err := m.Append(ctx, store.StreamKey{Group: group, Stream: "s"}, seq, make([]byte, entry), opt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Append(ctx, store.StreamKey{Group: group, Stream: "s"}, seq, make([]byte, entry), opt))
 	}
 	wantCount := func(group string, after uint64, want int, wantErr error) {
 		t.Helper()
@@ -436,9 +419,7 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 		}
 		want.last[key]++
 		seq, size := want.last[key], choose(700)
-		if err := m.Append(ctx, key, seq, bytes.Repeat([]byte{byte(seq)}, size), opt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Append(ctx, key, seq, bytes.Repeat([]byte{byte(seq)}, size), opt))
 		want.entries = append(want.entries, modelEntry{key, seq, size})
 		sameStream := func(e modelEntry) bool { return e.key == key }
 		sameGroup := func(e modelEntry) bool { return e.key.Group == key.Group }
@@ -459,10 +440,8 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 			}
 			continue
 		}
-		got, err := m.ReadAfter(ctx, read, after)
-		if err != nil || len(got) != len(kept) {
-			t.Fatalf("%d entries of %v, %v; want %d", len(got), read, err, len(kept))
-		}
+		got := must.Get(m.ReadAfter(ctx, read, after))(t)
+		must.Equal(t, len(got), len(kept), read)
 		for i, e := range kept {
 			if !bytes.Equal(got[i], bytes.Repeat([]byte{byte(e.seq)}, e.size)) {
 				t.Fatalf("entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
@@ -520,26 +499,20 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 		case 0:
 			m.Advance(ttl)
 		case 1:
-			if err := m.Remove(ctx, set, member); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Remove(ctx, set, member))
 			delete(model, at)
 		case 2:
 			_, fits := count("")
 			item := [2]string{"", member}
 			_, err := m.Put(ctx, member, nil, store.PutOptions{TTL: ttl})
-			if full := !fits && !model[item].After(m.Now()); full != errors.Is(err, store.ErrFull) {
-				t.Fatalf("Put, which fits: %v: %v", fits, err)
-			}
+			must.Equal(t, !fits && !model[item].After(m.Now()), errors.Is(err, store.ErrFull), fits, err)
 			if err == nil {
 				model[item] = m.Now().Add(ttl)
 			}
 		default:
 			inSet, fits := count(set)
 			err := m.Add(ctx, set, member, ttl, maxMembers)
-			if full := !live && (inSet >= maxMembers || !fits); full != errors.Is(err, store.ErrFull) {
-				t.Fatalf("Add to a set of %d members, which fits: %v: %v", inSet, fits, err)
-			}
+			must.Equal(t, !live && (inSet >= maxMembers || !fits), errors.Is(err, store.ErrFull), inSet, fits, err)
 			if until := m.Now().Add(ttl); err == nil && (!live || until.After(model[at])) {
 				model[at] = until
 			}
@@ -564,16 +537,10 @@ func TestMemoryCountsBytesOfSets(t *testing.T) {
 	add := func(set, member string) error { return m.Add(ctx, set, member, time.Minute, 100) }
 	for range 10 {
 		for _, at := range [][2]string{{"s1", "a"}, {"s1", "b"}, {"s2", "a"}} {
-			if err := add(at[0], at[1]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, add(at[0], at[1]))
 		}
-		if err := add("s2", "b"); !errors.Is(err, store.ErrFull) {
-			t.Fatalf("Add of one member over the limit: %v, want ErrFull", err)
-		}
-		if err := errors.Join(m.Remove(ctx, "s1", "a"), m.Remove(ctx, "s1", "b")); err != nil {
-			t.Fatal(err)
-		}
+		must.Is(t, add("s2", "b"), store.ErrFull)
+		must.Do(t, errors.Join(m.Remove(ctx, "s1", "a"), m.Remove(ctx, "s1", "b")))
 		m.Advance(time.Hour) // the other set expires
 	}
 }

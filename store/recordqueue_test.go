@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // queued is a record of a recordQueue as the test remembers it.
@@ -68,9 +70,7 @@ func compareQueue(t *testing.T, seed uint64, q *recordQueue, want []queued) {
 	}
 	var all []queued
 	q.all(func(stream uint32, entry []byte) { all = append(all, queued{0, stream, entry}) })
-	if len(all) != len(want) {
-		t.Fatalf("seed %d: the queue has %d records, want %d", seed, len(all), len(want))
-	}
+	must.Equal(t, len(all), len(want), seed)
 	for i, w := range want {
 		if all[i].stream != w.stream || !bytes.Equal(all[i].entry, w.entry) {
 			t.Fatalf("seed %d: record %d has stream %d and %d bytes, want stream %d and %d bytes", seed, i,

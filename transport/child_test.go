@@ -205,10 +205,7 @@ func (m *monitor) accept(n int) map[string]net.Conn {
 	conns := make(map[string]net.Conn)
 	for range n {
 		m.listener.(*net.TCPListener).SetDeadline(time.Now().Add(testTimeout))
-		conn, err := m.listener.Accept()
-		if err != nil {
-			m.t.Fatalf("no process has started: %v", err)
-		}
+		conn := must.Get(m.listener.Accept())(m.t)
 		m.t.Cleanup(func() { conn.Close() })
 		role := make([]byte, 20)
 		conn.SetDeadline(time.Now().Add(testTimeout))

@@ -41,9 +41,7 @@ func start(t *testing.T, opts transport.CommandOptions) *transport.CommandConn {
 func closeWithin(t *testing.T, p *transport.CommandConn, limit time.Duration) {
 	t.Helper()
 	begin := time.Now()
-	if err := p.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Do(t, p.Close())
 	if took := time.Since(begin); took > limit {
 		t.Fatalf("Close took %v, want at most %v", took, limit)
 	}
@@ -74,22 +72,14 @@ func TestCommandConnExchangesMessages(t *testing.T) {
 	default:
 		t.Fatal("Started is not closed after the first output")
 	}
-	if err := p.Err(); err != nil {
-		t.Fatalf("Err of a running process: %v", err)
-	}
+	must.Do(t, p.Err())
 	closeWithin(t, p, testTimeout/2)
-	if err := p.Wait(); err != nil {
-		t.Fatalf("Wait for a server that exits at the end of its input: %v", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatalf("second Close: %v", err)
-	}
+	must.Do(t, p.Wait())
+	must.Do(t, p.Close())
 	if _, err := p.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
 		t.Fatalf("Read after Close: %v", err)
 	}
-	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, transport.ErrClosed) {
-		t.Fatalf("Write after Close: %v", err)
-	}
+	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), transport.ErrClosed)
 }
 
 func TestCloseSendsQueuedMessages(t *testing.T) {
@@ -126,12 +116,8 @@ func TestExitErrorDescribesExitOfServer(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != nil || string(exit.Stderr) != "disk full\n" {
 		t.Fatalf("got %#v", err)
 	}
-	if want := `transport: server process exited with code 3; last line of stderr: "disk full"`; err.Error() != want {
-		t.Fatalf("got %q, want %q", err, want)
-	}
-	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
-		t.Fatalf("Write: %v, want os.ErrProcessDone", err)
-	}
+	must.Equal(t, err.Error(), `transport: server process exited with code 3; last line of stderr: "disk full"`, err)
+	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), os.ErrProcessDone)
 	closeWithin(t, p, time.Second)
 }
 
@@ -154,9 +140,7 @@ func TestReadReturnsEOFWhenServerClosesOutput(t *testing.T) {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
 	closeWithin(t, p, testTimeout/2)
-	if err := p.Err(); err != nil {
-		t.Fatalf("Err of a server that exits at the end of its input: %v", err)
-	}
+	must.Do(t, p.Err())
 }
 
 func TestReadOfCommandConnEndsWithItsContext(t *testing.T) {
@@ -168,9 +152,7 @@ func TestReadOfCommandConnEndsWithItsContext(t *testing.T) {
 		failed <- err
 	}()
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	must.Is(t, <-failed, context.Canceled)
 	send(t, p, "{}")
 	wantMessage(t, p, "{}")
 }
@@ -190,9 +172,7 @@ func TestCloseReadsOutputUntilServerExits(t *testing.T) {
 	p := start(t, opts)
 	wantMessage(t, p, "ready")
 	closeWithin(t, p, testTimeout/2)
-	if err := p.Err(); err != nil {
-		t.Fatalf("Err of a server that exits at the end of its input: %v", err)
-	}
+	must.Do(t, p.Err())
 }
 
 func TestLineOf700MBFromServerIsReportedOnce(t *testing.T) {
@@ -238,12 +218,8 @@ func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	if env["TOKEN"] != "given" || env["LANG"] != "given" {
 		t.Errorf("the child does not receive the variables of Env: %v", env)
 	}
-	if env["PATH"] != os.Getenv("PATH") {
-		t.Errorf("PATH is %q", env["PATH"])
-	}
-	if env["DIR"] != dir {
-		t.Errorf("the working directory is %q, want %q", env["DIR"], dir)
-	}
+	must.CheckEqual(t, env["PATH"], os.Getenv("PATH"))
+	must.CheckEqual(t, env["DIR"], dir)
 
 	opts.InheritEnv = true
 	if env := environment(t, opts); env["PARLEY_TEST_SECRET"] != "hunter2" || env["TOKEN"] != "given" {
@@ -308,17 +284,11 @@ func TestStderrArrivesLineByLine(t *testing.T) {
 	p := start(t, opts)
 	must.Do(t, p.Wait())
 	want := []string{"one", "", "two\uFFFD", strings.Repeat("l", 8<<10), "no newline"}
-	if len(lines) != len(want) {
-		t.Fatalf("got %d lines: %.200q", len(lines), lines)
-	}
+	must.Equal(t, len(lines), len(want), lines)
 	for i, line := range lines {
-		if line != want[i] {
-			t.Errorf("line %d is %.100q, want %.100q", i, line, want[i])
-		}
+		must.CheckEqual(t, line, want[i], i)
 	}
-	if len(log.kept) != len(want) {
-		t.Fatalf("%d records were logged, want %d", len(log.kept), len(want))
-	}
+	must.Equal(t, len(log.kept), len(want))
 	for i, record := range log.kept {
 		record.Attrs(func(a slog.Attr) bool {
 			if a.Key == "line" && a.Value.String() != want[i] || record.Level != slog.LevelInfo {
@@ -346,9 +316,7 @@ func TestFloodOnStderrIsDrained(t *testing.T) {
 	if after.HeapAlloc > before.HeapAlloc+16<<20 {
 		t.Errorf("the heap grew by %d bytes", after.HeapAlloc-before.HeapAlloc)
 	}
-	if lines != 1<<20 {
-		t.Errorf("%d lines arrived, want %d", lines, 1<<20)
-	}
+	must.CheckEqual(t, lines, 1<<20)
 	if n := len(log.kept); n < 4096 || n > 50_000 {
 		t.Errorf("%d records were logged", n)
 	}
@@ -365,9 +333,7 @@ func TestFloodOnStderrIsDrained(t *testing.T) {
 			return true
 		})
 	}
-	if dropped+logged != 1<<20 {
-		t.Errorf("%d lines were logged and %d omitted, want %d together", logged, dropped, 1<<20)
-	}
+	must.CheckEqual(t, dropped+logged, 1<<20, logged, dropped)
 }
 
 // Rule S2: output on standard error never blocks a server.

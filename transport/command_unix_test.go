@@ -108,9 +108,7 @@ func TestCommandConnClosesAllDescriptors(t *testing.T) {
 	for range 5 {
 		cycle()
 	}
-	if after := count(); after != before {
-		t.Fatalf("%d descriptors are open, want %d", after, before)
-	}
+	must.Equal(t, count(), before)
 }
 
 func TestGrandchildrenDoNotOutliveClose(t *testing.T) {
@@ -122,9 +120,7 @@ func TestGrandchildrenDoNotOutliveClose(t *testing.T) {
 	processes := mon.accept(2)
 	closeWithin(t, p, testTimeout/2)
 	mon.wantExited(processes)
-	if err := p.Err(); err != nil {
-		t.Fatalf("Err of a server that exits with code 0: %v", err)
-	}
+	must.Do(t, p.Err())
 }
 
 func TestGrandchildrenDoNotOutliveServer(t *testing.T) {
@@ -153,9 +149,7 @@ func TestProcessThatHasLeftGroupDoesNotBlock(t *testing.T) {
 	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
 		t.Fatalf("Read: %v, want io.EOF", err)
 	}
-	if err := p.Write(timeoutContext(t), []byte("{}")); !errors.Is(err, os.ErrProcessDone) {
-		t.Fatalf("Write: %v, want os.ErrProcessDone", err)
-	}
+	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), os.ErrProcessDone)
 	closeWithin(t, p, time.Second)
 	for _, conn := range processes {
 		conn.Close() // ends the process

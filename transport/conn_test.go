@@ -85,9 +85,7 @@ func onEveryPair(t *testing.T, test func(t *testing.T, a, b transport.Conn)) {
 
 func wantMessage(t *testing.T, c transport.Conn, want string) {
 	t.Helper()
-	if msg, err := c.Read(timeoutContext(t)); err != nil || string(msg) != want {
-		t.Fatalf("Read = %.100q, %v, want %.100q", msg, err, want)
-	}
+	must.Equal(t, string(must.Get(c.Read(timeoutContext(t)))(t)), want)
 }
 
 func send(t *testing.T, c transport.Conn, msg string) {
@@ -131,9 +129,7 @@ func TestMessagesOfConcurrentWritersAreNotMixed(t *testing.T) {
 		for range writers * each {
 			msg := must.Get(b.Read(ctx))(t)
 			w, _ := strconv.Atoi(strings.Fields(string(msg))[0])
-			if want := message(w, next[w]); string(msg) != want {
-				t.Fatalf("got %.40q, want %.40q", msg, want)
-			}
+			must.Equal(t, string(msg), message(w, next[w]))
 			next[w]++
 		}
 	})
@@ -154,12 +150,8 @@ func TestCallerOwnsResultOfRead(t *testing.T) {
 		first := must.Get(b.Read(timeoutContext(t)))(t)
 		send(t, a, "other")
 		wantMessage(t, b, "other")
-		if string(first) != "first" {
-			t.Fatalf("the first message changed to %q", first)
-		}
-		if string(append(first, "ly"...)) != "firstly" {
-			t.Fatal("append failed")
-		}
+		must.Equal(t, string(first), "first")
+		must.Equal(t, string(append(first, "ly"...)), "firstly")
 	})
 }
 
@@ -187,9 +179,7 @@ func TestReadContinuesAfterMessageOverLimit(t *testing.T) {
 func TestWriteRejectsInvalidMessages(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		for _, msg := range []string{"", "\n", "{}\n", "{\n}", "{\r}", "{}\r"} {
-			if err := a.Write(timeoutContext(t), []byte(msg)); !errors.Is(err, transport.ErrInvalidMessage) {
-				t.Errorf("Write(%q): %v, want ErrInvalidMessage", msg, err)
-			}
+			must.CheckIs(t, a.Write(timeoutContext(t), []byte(msg)), transport.ErrInvalidMessage, msg)
 		}
 		send(t, a, "{}")
 		wantMessage(t, b, "{}")
@@ -206,9 +196,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 				failed <- err
 			}()
 			cancel(errors.New("enough"))
-			if err := <-failed; !errors.Is(err, context.Canceled) {
-				t.Fatalf("got %v, want context.Canceled", err)
-			}
+			must.Is(t, <-failed, context.Canceled)
 			if _, err := b.Read(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("second Read: got %v, want context.Canceled", err)
 			}
@@ -237,9 +225,7 @@ func TestCancelledReadKeepsPartialMessage(t *testing.T) {
 	}()
 	y.Write([]byte("first ha")) // returns when conn has read it
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	must.Is(t, <-failed, context.Canceled)
 	go y.Write([]byte("lf\n"))
 	wantMessage(t, conn, "first half")
 }
@@ -302,13 +288,9 @@ func TestCloseEndsWaitingReadersAndWriters(t *testing.T) {
 		}
 		closers.Wait()
 		for range 4 {
-			if err := <-failed; !errors.Is(err, transport.ErrClosed) {
-				t.Errorf("got %v, want ErrClosed", err)
-			}
+			must.CheckIs(t, <-failed, transport.ErrClosed)
 		}
-		if err := a.Write(timeoutContext(t), []byte("x")); !errors.Is(err, transport.ErrClosed) {
-			t.Errorf("Write after Close: %v", err)
-		}
+		must.CheckIs(t, a.Write(timeoutContext(t), []byte("x")), transport.ErrClosed)
 		if _, err := a.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
 			t.Errorf("Read after Close: %v", err)
 		}
@@ -329,9 +311,7 @@ func TestWriteWaitsWhileQueueIsFull(t *testing.T) {
 			err = a.Write(ctx, []byte(msg))
 		}
 		sent-- // the last one failed
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Write on a full queue: %v", err)
-		}
+		must.Is(t, err, context.DeadlineExceeded)
 		// Exactly the accepted messages arrive.
 		for range sent {
 			wantMessage(t, b, msg)
@@ -345,9 +325,7 @@ func TestWriteWithCancelledContextSendsNothing(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, b transport.Conn) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := a.Write(ctx, []byte("unwanted")); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
+		must.Is(t, a.Write(ctx, []byte("unwanted")), context.Canceled)
 		send(t, a, "wanted")
 		wantMessage(t, b, "wanted")
 	})
@@ -418,9 +396,7 @@ func sendConcurrently(t *testing.T, kinds int) {
 		if _, err := fmt.Sscanf(line, `"%d %d `, &sender, &i); err != nil || !strings.HasSuffix(line, "x\"\n") {
 			t.Fatalf("%.40s: %v", line, err)
 		}
-		if next[sender] != i {
-			t.Errorf("message %d of sender %d arrived instead of %d", i, sender, next[sender])
-		}
+		must.CheckEqual(t, next[sender], i, sender)
 		next[sender]++
 	}
 	_, _ = io.Copy(io.Discard, in)

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -204,9 +205,8 @@ func TestLineOf700MBUsesLimitedMemory(t *testing.T) {
 	}
 	msg, err := conn.Read(timeoutContext(t))
 	runtime.ReadMemStats(&after)
-	if err != nil || string(msg) != "after" {
-		t.Fatalf("Read after the long line: %q, %v", msg, err)
-	}
+	must.Do(t, err)
+	must.Equal(t, string(msg), "after")
 	// TotalAlloc includes memory that was freed.
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 3*limit {
 		t.Fatalf("%d bytes were allocated for a limit of %d", grown, limit)

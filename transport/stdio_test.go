@@ -29,9 +29,7 @@ func TestPrintedTextGoesToStderr(t *testing.T) {
 	}
 	p.Close()
 	want := "stray print of message 0 stray print of message 1 stray print of message 2"
-	if got := strings.Join(lines, " "); got != want {
-		t.Fatalf("standard error got %q, want %q", got, want)
-	}
+	must.Equal(t, strings.Join(lines, " "), want)
 }
 
 // run runs this test binary in a role with the given files as its standard streams.
@@ -58,12 +56,8 @@ closed: stdin nonblocking false, stdout nonblocking false, stdout is stderr fals
 kept: stdin nonblocking true, stdout nonblocking true, stdout is stderr false
 kept: stdin nonblocking true, stdout nonblocking true, stdout is stderr false
 `
-	if stderr.String() != want {
-		t.Errorf("got\n%swant\n%s", stderr.String(), want)
-	}
-	if stdout.String() != "after Close\n" {
-		t.Errorf("standard output got %q", stdout.String())
-	}
+	must.CheckEqual(t, stderr.String(), want)
+	must.CheckEqual(t, stdout.String(), "after Close\n")
 }
 
 func TestStdioDoesNotChangeModeOfPipeSharedWithStderr(t *testing.T) {
@@ -76,9 +70,7 @@ kept: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
 kept: stdin nonblocking true, stdout nonblocking false, stdout is stderr true
 after Close
 `
-	if both.String() != want {
-		t.Errorf("got\n%swant\n%s", both.String(), want)
-	}
+	must.CheckEqual(t, both.String(), want)
 }
 
 func TestStdioWorksWithFiles(t *testing.T) {

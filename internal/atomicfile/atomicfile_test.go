@@ -5,18 +5,16 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestTheFileIsReplaced(t *testing.T) {
 	for name, write := range map[string]func(string, []byte) error{"Write": Write, "WriteCache": WriteCache} {
 		path := filepath.Join(t.TempDir(), "f")
 		for _, content := range []string{"first", "second"} {
-			if err := write(path, []byte(content)); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := os.ReadFile(path); err != nil || string(got) != content {
-				t.Errorf("%s: content %q, %v, want %q", name, got, err, content)
-			}
+			must.Do(t, write(path, []byte(content)))
+			must.CheckEqual(t, string(must.Get(os.ReadFile(path))(t)), content, name)
 		}
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, %v, want 0600", name, info.Mode(), err)

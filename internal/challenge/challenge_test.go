@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/corpus"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 type params = map[string]string
@@ -52,9 +53,7 @@ func TestParse(t *testing.T) {
 		"too long": {[]string{"Basic", "Bearer realm=" + strings.Repeat("x", 16<<10)},
 			[]challenge.Challenge{{Scheme: "Basic"}}},
 	} {
-		if diff := cmp.Diff(c.want, challenge.Parse(c.headers)); diff != "" {
-			t.Errorf("%s: %q is parsed as (-want +got):\n%s", name, c.headers, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(c.want, challenge.Parse(c.headers)), "", name, c.headers)
 	}
 }
 
@@ -72,12 +71,8 @@ func FuzzWWWAuthenticate(f *testing.F) {
 				return // a response header cannot have these characters
 			}
 			again := challenge.Parse([]string{c.String()})
-			if len(again) != 1 {
-				t.Fatalf("%q, from %q, is parsed as %d challenges", c, header, len(again))
-			}
-			if diff := cmp.Diff(c, again[0]); diff != "" {
-				t.Fatalf("%q, from %q, changes when it is parsed again (-want +got):\n%s", c, header, diff)
-			}
+			must.Equal(t, len(again), 1, c, header)
+			must.Equal(t, cmp.Diff(c, again[0]), "", c, header)
 		}
 	})
 }

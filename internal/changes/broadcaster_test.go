@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -122,9 +123,7 @@ func TestPartBelongsToTheLongestMatchingResource(t *testing.T) {
 			for _, c := range drained(sub) {
 				got = c.URI
 			}
-			if got != whole {
-				t.Errorf("%s is a part of %q, want %q", part, got, whole)
-			}
+			must.CheckEqual(t, got, whole, part)
 		}
 	})
 }
@@ -148,9 +147,7 @@ func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := hub.Len(); n != 1 {
-		t.Errorf("%d subscriptions are left", n)
-	}
+	must.CheckEqual(t, hub.Len(), 1)
 	if got := drained(last); !slices.Equal(got, []changes.Change{{Kind: changes.ToolsChanged}}) {
 		t.Errorf("delivered %v", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestPatternsMatchWholeNames(t *testing.T) {
@@ -33,9 +34,7 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 		{"*a*b*c", "xaxbxbxc", true},
 		{"*a*b*c", "xaxcxb", false},
 	} {
-		if got := glob.Match(c.pattern, c.name); got != c.want {
-			t.Errorf("Match(%q, %q) = %v", c.pattern, c.name, got)
-		}
+		must.CheckEqual(t, glob.Match(c.pattern, c.name), c.want, c.pattern, c.name)
 	}
 	if !glob.Any([]string{"x", "a*"}, "ab") || glob.Any(nil, "ab") {
 		t.Error("Any must match one of the patterns")
@@ -53,8 +52,6 @@ func FuzzMatch(f *testing.F) {
 		}
 		expression := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
 		want := regexp.MustCompile(`(?s)^(?:` + expression + `)$`).MatchString(name)
-		if got := glob.Match(pattern, name); got != want {
-			t.Errorf("Match(%q, %q) = %v", pattern, name, got)
-		}
+		must.CheckEqual(t, glob.Match(pattern, name), want, pattern, name)
 	})
 }

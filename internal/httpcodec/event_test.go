@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // readEvents returns all events in the form name|data|id, and the last retry value.
@@ -89,9 +90,7 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 			"with the error": iotest.DataErrReader,
 		} {
 			got, retry, err := readEvents(wrap(strings.NewReader(tc.stream)), 1<<20)
-			if err != io.EOF {
-				t.Errorf("%s, %s: %v", tc.name, how, err)
-			}
+			must.CheckEqual(t, err, io.EOF, tc.name, how)
 			if diff := cmp.Diff(tc.want, got); diff != "" || retry != tc.retry {
 				t.Errorf("%s, %s: retry %v (-want +got):\n%s", tc.name, how, retry, diff)
 			}
@@ -120,9 +119,7 @@ func TestEventReaderTakesTheIDOfCompleteEventsOnly(t *testing.T) {
 				break
 			}
 		}
-		if e.ID != tc.want {
-			t.Errorf("%s: the stream resumes after %q, want %q", name, e.ID, tc.want)
-		}
+		must.CheckEqual(t, e.ID, tc.want, name)
 	}
 }
 
@@ -189,9 +186,7 @@ func TestEventReaderBoundsMemory(t *testing.T) {
 func TestEventReaderReturnsReadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	_, _, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
-	if !errors.Is(err, broken) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, err, broken)
 }
 
 // The reader returns the message that appendEvent encoded, also if it has line breaks.
@@ -348,9 +343,7 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 			} {
 				got, err := AppendBody(nil, wrap(bytes.NewReader(want)), length, limit, MaxInitialRead)
 				if size > limit {
-					if !errors.Is(err, ErrBodyTooLarge) {
-						t.Errorf("%d of %d bytes, %s: %v", size, length, how, err)
-					}
+					must.CheckIs(t, err, ErrBodyTooLarge, size, length, how)
 					continue
 				}
 				if err != nil || !bytes.Equal(got, want) {
@@ -410,9 +403,7 @@ func TestHeaderValuesAreEncodedIfNecessary(t *testing.T) {
 		"=?BASE64?literal?=": "=?BASE64?literal?=",
 		"literal?=":          "literal?=",
 	} {
-		if got := EncodeHeader(text); got != want {
-			t.Errorf("%q is encoded as %q, want %q", text, got, want)
-		}
+		must.CheckEqual(t, EncodeHeader(text), want, text)
 		if got, ok := DecodeHeader(want); !ok || got != text {
 			t.Errorf("%q is decoded as %q, %v; want %q", want, got, ok, text)
 		}
@@ -461,9 +452,7 @@ func FuzzHeaderValueCodec(f *testing.F) {
 				t.Fatalf("%q contains the byte %#x", value, c)
 			}
 		}
-		if strings.Trim(value, " \t") != value {
-			t.Errorf("%q has white space at its ends", value)
-		}
+		must.CheckEqual(t, strings.Trim(value, " \t"), value)
 		if decoded, ok := DecodeHeader(text); ok && utf8.ValidString(decoded) {
 			if again, ok := DecodeHeader(EncodeHeader(decoded)); !ok || again != decoded {
 				t.Errorf("%q decodes to %q, which does not round-trip: %q, %v", text, decoded, again, ok)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestLoopbackHosts(t *testing.T) {
@@ -16,9 +17,7 @@ func TestLoopbackHosts(t *testing.T) {
 		"0.0.0.0":     false, "::": false, "10.0.0.1": false, "128.0.0.1": false, "::1%eth0": false, "127.1": false,
 		"2130706433": false, "0x7f.0.0.1": false, "127.0.0.1:80": false, "[::1]": false,
 	} {
-		if got := httpurl.IsLoopback(host); got != want {
-			t.Errorf("IsLoopback(%q) = %v", host, got)
-		}
+		must.CheckEqual(t, httpurl.IsLoopback(host), want, host)
 	}
 }
 
@@ -52,9 +51,7 @@ func TestSameOrigin(t *testing.T) {
 	} {
 		a, _ := url.Parse(c.a)
 		b, _ := url.Parse(c.b)
-		if got := httpurl.SameOrigin(a, b); got != c.want {
-			t.Errorf("SameOrigin(%s, %s) = %v", c.a, c.b, got)
-		}
+		must.CheckEqual(t, httpurl.SameOrigin(a, b), c.want, c.a, c.b)
 	}
 }
 
@@ -85,8 +82,6 @@ func TestCharactersOfInternationalTemplates(t *testing.T) {
 		0xE1000: true,
 		0xF0000: true, 0x10FFFD: true, 0x10FFFE: false,
 	} {
-		if got := httpurl.IsInternational(r); got != want {
-			t.Errorf("IsInternational(%U) = %v", r, got)
-		}
+		must.CheckEqual(t, httpurl.IsInternational(r), want, r)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule R6: errors have no URLs with secrets.
@@ -41,9 +43,7 @@ func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 			t.Errorf("%v: the cause is not in %v", c.err, got)
 		}
 	}
-	if got := Redact(io.EOF); got != io.EOF {
-		t.Errorf("%v", got)
-	}
+	must.CheckEqual(t, Redact(io.EOF), io.EOF)
 	if got := Redact(nil); got != nil {
 		t.Errorf("%v", got)
 	}

@@ -65,9 +65,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 			})
 		}
 		taking.Wait()
-		if n := kv.puts.Load(); n != 1 {
-			t.Errorf("Take needs %d writes", n)
-		}
+		must.CheckEqual(t, kv.puts.Load(), 1)
 		time.Sleep(10 * TTL)
 		wantAlive(t, b, a.ID(), true)
 		for range 2 {
@@ -96,9 +94,7 @@ func TestALeaseThatCannotBeWrittenIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, a, b := newReplicas()
 		kv.down.Store(true)
-		if err := a.Take(t.Context()); !errors.Is(err, errDown) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, a.Take(t.Context()), errDown)
 		kv.down.Store(false)
 		must.Check(t, a.Take(t.Context()))
 		wantAlive(t, b, a.ID(), true)

@@ -1,13 +1,9 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,9 +37,7 @@ func want(t *testing.T, l *Ledger, violations ...string) Totals {
 	if !slices.EqualFunc(got, violations, matches) {
 		t.Errorf("violations %q, want %q", got, violations)
 	}
-	if totals.Violations() != len(violations) {
-		t.Errorf("%v; want %d violations", totals, len(violations))
-	}
+	must.CheckEqual(t, totals.Violations(), len(violations), totals)
 	return totals
 }
 
@@ -66,9 +60,7 @@ func TestCallsWithOneOutcomeViolateNothing(t *testing.T) {
 		l.Fault()
 		*now = start
 	}
-	if totals := want(t, l); totals != (Totals{Calls: 6, Results: 4, Errors: 2, Starts: 6, Faults: 2}) {
-		t.Errorf("%+v", totals)
-	}
+	must.CheckEqual(t, want(t, l), (Totals{Calls: 6, Results: 4, Errors: 2, Starts: 6, Faults: 2}))
 }
 
 // Each case is one violation.
@@ -207,40 +199,6 @@ func TestAGapIsAllowedAfterAReportThatEventsWerePurged(t *testing.T) {
 	want(t, l)
 }
 
-func TestJournalOfSeveralProcessesIsRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	l, _ := fixed()
-	const writers, each = 4, 50
-	var done sync.WaitGroup
-	calls := make([]Call, writers*each)
-	for i := range calls {
-		calls[i] = l.Issue("the owner\n1", start.Add(time.Minute))
-	}
-	for w := range writers {
-		j := must.Get(OpenJournal(path))(t)
-		done.Go(func() {
-			defer j.Close()
-			for _, c := range calls[w*each : (w+1)*each] {
-				must.Check(t, j.Started("the owner\n1", c.Nonce()))
-			}
-		})
-	}
-	done.Wait()
-	must.Do(t, l.ReadJournal(path))
-	for _, c := range calls {
-		c.Returned(c.Nonce())
-	}
-	want(t, l)
-
-	must.Do(t, os.WriteFile(path, []byte("nonsense\n"), 0o600))
-	if err := l.ReadJournal(path); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("ReadJournal = %v", err)
-	}
-	if err := l.ReadJournal(path + "2"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("ReadJournal = %v", err)
-	}
-}
-
 func TestViolationsBeyondTheLimitAreCounted(t *testing.T) {
 	l, _ := fixed()
 	for range maxViolations + 1 {
@@ -249,24 +207,5 @@ func TestViolationsBeyondTheLimitAreCounted(t *testing.T) {
 	totals, violations := l.Check()
 	if totals.Lost != maxViolations+1 || len(violations) != maxViolations {
 		t.Errorf("%v, %d violations", totals, len(violations))
-	}
-}
-
-func TestTotalsAreAppendedAsLines(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "totals.json")
-	totals := Totals{Calls: 3, Faults: 2, Lost: 1}
-	for range 2 {
-		must.Do(t, totals.Append(path, "TestIt", 1500*time.Millisecond))
-	}
-	text := must.Get(os.ReadFile(path))(t)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	var got struct {
-		Test    string
-		Seconds float64
-		Totals
-	}
-	must.Do(t, json.Unmarshal([]byte(lines[0]), &got))
-	if len(lines) != 2 || got.Test != "TestIt" || got.Seconds != 1.5 || got.Totals != totals {
-		t.Errorf("%s", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/loglimit"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Rule Y4: requests and messages that are rejected add a limited number of log lines per period.
@@ -24,9 +25,7 @@ func TestRejectionsDoNotFillTheLog(t *testing.T) {
 			f.Log(context.Background(), logger, slog.LevelWarn, "request rejected")
 			f.Log(context.Background(), logger, slog.LevelDebug, "not enabled") // does not count
 		}
-		if n := lines(); n != loglimit.Lines {
-			t.Errorf("%d lines, want %d", n, loglimit.Lines)
-		}
+		must.CheckEqual(t, lines(), loglimit.Lines)
 		time.Sleep(loglimit.Period)
 		f.Log(context.Background(), logger, slog.LevelWarn, "request rejected")
 		if n := lines(); n != loglimit.Lines+1 || !strings.Contains(out.String(), "not_logged=970") {

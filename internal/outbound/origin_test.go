@@ -144,9 +144,7 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 			if _, got := p.question(); got != caller {
 				t.Errorf("the question is for %s, want %s", got, caller)
 			}
-			if n := p.answer(1); n != 1 {
-				t.Errorf("%d calls are in flight", n)
-			}
+			must.CheckEqual(t, p.answer(1), 1)
 		}
 		for _, done := range []<-chan outcome{ada, bob, more, eve} {
 			if got := <-done; got.err != nil {
@@ -157,9 +155,7 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 		one := p.call("one", "user", true, "ask")
 		two := p.call("two", "user", true, "ask")
 		p.call("three", "user", true, "fast")
-		if n := len(p.wire.sent); n != 2 {
-			t.Errorf("%d calls are in flight, want that of the tool for which the peer asks, and the other", n)
-		}
+		must.CheckEqual(t, len(p.wire.sent), 2)
 		asked, _ := p.question()
 		p.AddQuestions(asked, 1)
 		synctest.Wait()
@@ -167,9 +163,7 @@ func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
 			t.Errorf("the second question is for %s", got)
 		}
 		p.call("left", "user", false, "ask")
-		if n := p.answer(3); n != 3 {
-			t.Errorf("%d calls are in flight", n)
-		}
+		must.CheckEqual(t, p.answer(3), 3)
 		<-one
 		<-two
 		if last := p.call("last", "user", true, "ask"); p.answer(2) != 2 {
@@ -192,9 +186,7 @@ func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
 			p.call("a", user, true, "ask")
 			for _, caller := range []string{"a ", "b ", "a "} {
 				origin, got := p.question()
-				if got != caller {
-					t.Errorf("the question is for %s, want %s", got, caller)
-				}
+				must.CheckEqual(t, got, caller)
 				p.AddQuestions(origin, 1)
 				if n := p.answer(1); n != 1 && user == nil {
 					t.Errorf("%d calls of several users are in flight", n)
@@ -213,9 +205,7 @@ func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
 			p.answer(3)
 			p.call("a", user, true, "slow")
 			p.call("b", user, true, "slow")
-			if n := p.answer(2); n != 2 {
-				t.Errorf("%d calls of a tool that does not ask are in flight", n)
-			}
+			must.CheckEqual(t, p.answer(2), 2)
 		})
 	}
 }
@@ -234,9 +224,7 @@ func TestTurnsAreTakenAfterManyTargets(t *testing.T) {
 			p.call("ada", nil, true, "ask")
 			p.call("bob", nil, true, "ask")
 			p.question()
-			if n := p.answer(sent); n != sent {
-				t.Errorf("%d calls are in flight, want %d", n, sent)
-			}
+			must.CheckEqual(t, p.answer(sent), sent)
 		}
 		p.answer(1)
 	})
@@ -251,9 +239,7 @@ func TestCallersWaitBrieflyForARequestWithoutACaller(t *testing.T) {
 		synctest.Wait()
 		p.call("ada", nil, true, "slow")
 		time.Sleep(3 * time.Second)
-		if n := p.answer(2); n != 2 {
-			t.Errorf("%d calls are in flight, want 2", n)
-		}
+		must.CheckEqual(t, p.answer(2), 2)
 	})
 }
 
@@ -275,9 +261,7 @@ func TestTheQueueForTurnsIsBounded(t *testing.T) {
 			!strings.Contains(got.err.Error(), `"sharing": "perCaller"`) {
 			t.Errorf("after %v: %v", time.Since(begun), got.err)
 		}
-		if n := p.answer(1); n != 1 {
-			t.Errorf("%d calls were sent", n)
-		}
+		must.CheckEqual(t, p.answer(1), 1)
 	})
 }
 
@@ -347,13 +331,9 @@ func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
 		var got any
 		sending := outbound.NewChain(after(func(result any) any { got = result; return result }))
 		req := &outbound.Request{Method: tt.method, AnyResultType: tt.extension}
-		raw, err := sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw))
-		if err != nil || string(raw) != tt.raw {
-			t.Errorf("%s: %s, %v", tt.method, raw, err)
-		}
-		if reflect.TypeOf(got) != reflect.TypeOf(tt.want) {
-			t.Errorf("%s: middleware received a %T, want a %T", tt.method, got, tt.want)
-		}
+		raw := must.Get(sending.Do(t.Context(), mcp.V20260728, req, answering(tt.raw)))(t)
+		must.CheckEqual(t, string(raw), tt.raw, tt.method)
+		must.CheckEqual(t, reflect.TypeOf(got), reflect.TypeOf(tt.want), tt.method, got, tt.want)
 	}
 }
 
@@ -361,9 +341,7 @@ func TestAnInvalidResponseIsAnErrorForOutgoingMiddleware(t *testing.T) {
 	sending := outbound.NewChain(after(func(result any) any { return result }))
 	_, err := sending.Do(t.Context(), mcp.V20260728, &outbound.Request{Method: mcp.MethodListTools},
 		answering(`{"tools":"none"}`))
-	if !errors.Is(err, call.ErrInvalidResponse) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, err, call.ErrInvalidResponse)
 }
 
 func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
@@ -408,9 +386,8 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		}))
 		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodListTools},
 			answering(raw))
-		if err != nil || (string(got) == raw) != (name == "nothing") {
-			t.Errorf("%s: %s, %v", name, got, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, (string(got) == raw), (name == "nothing"), name, got)
 	}
 }
 
@@ -438,9 +415,8 @@ func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 		}))
 		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool},
 			answering(raw))
-		if err != nil || (string(got) == raw) != (name == "nothing") {
-			t.Errorf("%s: %s, %v", name, got, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, (string(got) == raw), (name == "nothing"), name, got)
 	}
 }
 

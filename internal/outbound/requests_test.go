@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -134,9 +135,7 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 	}
 	answering.Wait()
 	wg.Wait()
-	if o.Pending() != 0 {
-		t.Errorf("%d requests are pending", o.Pending())
-	}
+	must.CheckEqual(t, o.Pending(), 0)
 }
 
 // Rule J3: a response with an unknown id, or with an id of another type, does not complete a request.
@@ -239,9 +238,7 @@ func TestSendErrorEndsTheRequest(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if o.Pending() != 0 {
-		t.Errorf("%d requests are pending", o.Pending())
-	}
+	must.CheckEqual(t, o.Pending(), 0)
 }
 
 func TestRequestsAreEncoded(t *testing.T) {
@@ -275,9 +272,7 @@ func TestRequestsAreEncoded(t *testing.T) {
 			o, req := &outbound.Requests{Wire: w, Meta: []byte(test.meta)}, test.req
 			req.Method = "m"
 			w.send = func(_ context.Context, out *outbound.Outgoing) error {
-				if string(out.Message) != test.want {
-					t.Errorf("got  %s\nwant %s", out.Message, test.want)
-				}
+				must.CheckEqual(t, string(out.Message), test.want)
 				o.Receive(result(t, out.ID, ""))
 				return nil
 			}
@@ -341,9 +336,7 @@ func TestLostConnectionEndsAllRequests(t *testing.T) {
 		for range all {
 			<-w.sent
 		}
-		if err := o.Failed(); err != nil {
-			t.Errorf("failed with %v", err)
-		}
+		must.Check(t, o.Failed())
 		o.Fail(fmt.Errorf("%w: broken pipe", call.ErrConnectionLost))
 		o.Fail(call.ErrClosed)
 		for _, got := range all {
@@ -352,9 +345,7 @@ func TestLostConnectionEndsAllRequests(t *testing.T) {
 			}
 		}
 		w.none() // the peer cannot receive a cancellation
-		if err := o.Failed(); !errors.Is(err, call.ErrConnectionLost) {
-			t.Errorf("failed with %v", err)
-		}
+		must.CheckIs(t, o.Failed(), call.ErrConnectionLost)
 		_, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
 		if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
 			t.Errorf("a later request: %v", err)
@@ -376,9 +367,7 @@ func TestFailEndsSend(t *testing.T) {
 			got := do(t.Context(), o, &outbound.Request{Method: "a", OnProgress: onProgress})
 			synctest.Wait()
 			o.Fail(call.ErrClosed)
-			if r := <-got; !errors.Is(r.err, call.ErrClosed) {
-				t.Errorf("got %v", r.err)
-			}
+			must.CheckIs(t, (<-got).err, call.ErrClosed)
 			o = &outbound.Requests{Wire: w}
 		}
 	})
@@ -431,9 +420,8 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 		reports = append(reports, p.Done)
 	}})
 	returned = true
-	if err != nil || fmt.Sprint(reports) != "[0 1 2]" {
-		t.Errorf("reports %v, %v", reports, err)
-	}
+	must.Do(t, err)
+	must.CheckEqual(t, fmt.Sprint(reports), "[0 1 2]", reports)
 }
 
 // Rule J17: progress for unknown tokens is ignored.
@@ -572,8 +560,6 @@ func TestOutboundIsSafeForConcurrentUse(t *testing.T) {
 		}
 		o.Fail(call.ErrConnectionLost)
 		wg.Wait()
-		if o.Pending() != 0 {
-			t.Errorf("%d requests are pending", o.Pending())
-		}
+		must.CheckEqual(t, o.Pending(), 0)
 	}
 }

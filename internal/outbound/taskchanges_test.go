@@ -35,9 +35,7 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	change("newest")
 	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": false, "other 1": true,
 		"twice": true, "newest": true} {
-		if got := changed(id); got != want {
-			t.Errorf("task %q: changed is %v, want %v", id, got, want)
-		}
+		must.CheckEqual(t, changed(id), want, id)
 	}
 	if changed("newest") {
 		t.Error("a change is reported to a second wait")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -38,9 +39,7 @@ func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
 // took fails the test unless d has passed since start.
 func took(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
-	if got := time.Since(start); got != d {
-		t.Errorf("took %v, want %v", got, d)
-	}
+	must.CheckEqual(t, time.Since(start), d)
 }
 
 // Rule J16: after the time-out the peer is notified, and a late response is ignored.
@@ -57,9 +56,7 @@ func TestRequestEndsAtItsTimeout(t *testing.T) {
 		if !errors.As(r.err, &timeout) || *timeout != (call.TimeoutError{Method: "tools/call", After: time.Second}) {
 			t.Errorf("got %v", r.err)
 		}
-		if !errors.Is(r.err, context.DeadlineExceeded) {
-			t.Errorf("%v is not context.DeadlineExceeded", r.err)
-		}
+		must.CheckIs(t, r.err, context.DeadlineExceeded)
 		about, reason := cancelled(t, w)
 		if about != id || reason != "no response in time" {
 			t.Errorf("cancelled %s: %q", about, reason)
@@ -107,9 +104,7 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 			r.err.Error() != want.Error() {
 			t.Errorf("got %v, want %v", r.err, &want)
 		}
-		if reports != 11 {
-			t.Errorf("%d reports", reports)
-		}
+		must.CheckEqual(t, reports, 11)
 		took(t, start, 13*900*time.Millisecond) // this test took longer than the request
 		cancelled(t, w)
 	})
@@ -200,9 +195,7 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 						MaxTimeout: test.maximum,
 						OnProgress: onProgress})
 					took(t, start, test.want)
-					if !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("got %v", err)
-					}
+					must.CheckIs(t, err, context.DeadlineExceeded)
 				})
 			})
 		}
@@ -235,9 +228,7 @@ func TestCancellationIsSentOnce(t *testing.T) {
 			why := errors.New("login with hunter2 failed")
 			cancel(why)
 			cancel(errors.New("second cancellation"))
-			if r := <-got; !errors.Is(r.err, why) {
-				t.Errorf("got %v", r.err)
-			}
+			must.CheckIs(t, (<-got).err, why)
 			about, reason := cancelled(t, w)
 			if about != id || strings.Contains(reason, "hunter2") || reason == "" {
 				t.Errorf("cancelled %s: %q", about, reason)
@@ -274,12 +265,8 @@ func TestRequestsThatMustNotBeCancelled(t *testing.T) {
 						OnProgress: onProgress})
 					synctest.Wait()
 					cancel()
-					if r := <-got; !errors.Is(r.err, context.Canceled) {
-						t.Errorf("got %v", r.err)
-					}
-					if sent != i+1 {
-						t.Errorf("%d messages were sent", sent)
-					}
+					must.CheckIs(t, (<-got).err, context.Canceled)
+					must.CheckEqual(t, sent, i+1)
 				}
 			})
 		})
@@ -367,12 +354,8 @@ func TestPauseStopsTheTimeoutButNotTheMaximum(t *testing.T) {
 			first.Resume()
 			time.Sleep(test.pause / 2)
 			second.Resume()
-			if err := <-got; !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-			if took != test.want {
-				t.Errorf("took %v, want %v", took, test.want)
-			}
+			must.CheckIs(t, <-got, context.DeadlineExceeded)
+			must.CheckEqual(t, took, test.want)
 		})
 	}
 }
@@ -400,9 +383,7 @@ func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 		time.Sleep(time.Minute)
 		idle := pause.Freeze()
 		after := begin()
-		if took := <-after; took != time.Minute+time.Second {
-			t.Errorf("a request after Freeze ended after %v", took)
-		}
+		must.CheckEqual(t, <-after, time.Minute+time.Second)
 		time.Sleep(time.Minute)
 		select {
 		case <-idle:
@@ -412,9 +393,7 @@ func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 		resumed := time.Since(start)
 		pause.Resume()
 		pause.Resume()
-		if took := <-during; took != resumed+time.Second {
-			t.Errorf("a request before Freeze ended after %v", took)
-		}
+		must.CheckEqual(t, <-during, resumed+time.Second)
 	})
 }
 
@@ -454,9 +433,7 @@ func TestTimeoutThatStartsDuringAPauseIsPaused(t *testing.T) {
 		close(started)
 		time.Sleep(10 * time.Minute)
 		pause.Resume()
-		if got := <-took; got != 10*time.Minute+time.Second {
-			t.Errorf("took %v", got)
-		}
+		must.CheckEqual(t, <-took, 10*time.Minute+time.Second)
 	})
 }
 

@@ -41,9 +41,7 @@ func TestRedirectPolicies(t *testing.T) {
 		req := must.Get(http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, http.NoBody))(t)
 		res := must.Get(client.Do(req))(t)
 		res.Body.Close()
-		if res.StatusCode != c.want {
-			t.Errorf("%s: %s %s: status %d, want %d", c.name, c.method, c.path, res.StatusCode, c.want)
-		}
+		must.CheckEqual(t, res.StatusCode, c.want, c.name, c.method, c.path)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
@@ -58,9 +56,7 @@ func TestTargetHasNoSecrets(t *testing.T) {
 	} {
 		resp := &http.Response{StatusCode: http.StatusPermanentRedirect, Header: http.Header{"Location": {location}},
 			Request: from}
-		if got := redirect.Target(resp); got != want {
-			t.Errorf("%q: %q, want %q", location, got, want)
-		}
+		must.CheckEqual(t, redirect.Target(resp), want, location)
 		if resp.StatusCode = http.StatusCreated; redirect.Target(resp) != "" {
 			t.Errorf("%q: status 201 is a redirect", location)
 		}

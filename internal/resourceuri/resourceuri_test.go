@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/resourceuri"
 )
 
@@ -60,9 +61,7 @@ func TestPatternsGrantAccessToNormalURIs(t *testing.T) {
 		{"", "", true},
 		{"", "a", false},
 	} {
-		if got := resourceuri.Grants(c.pattern, c.uri); got != c.want {
-			t.Errorf("Grants(%q, %q) = %v", c.pattern, c.uri, got)
-		}
+		must.CheckEqual(t, resourceuri.Grants(c.pattern, c.uri), c.want, c.pattern, c.uri)
 	}
 }
 
@@ -118,9 +117,7 @@ func TestWithinComparesPathsOfURIs(t *testing.T) {
 		if err != nil {
 			got = "error"
 		}
-		if got != c.want {
-			t.Errorf("Within(%q, %q): %s %v, want %s", c.uri, c.directory, got, err, c.want)
-		}
+		must.CheckEqual(t, got, c.want, c.uri, c.directory, err)
 	}
 }
 
@@ -130,9 +127,7 @@ func TestTemplatesAreExpandedWithoutEncoding(t *testing.T) {
 		"f:///{a}/{b}": "f:///../x/2", "f://{+a}{/b,c}{?a,b}{&b*}{#a:3}": "f://../x/2/?a=../x&b=2&b=2#../x",
 		"f://{a,b}{;a}{.b}": "f://../x,2;a=../x.2", "f://{": "f://{",
 	} {
-		if got := resourceuri.Expand(template, values); got != want {
-			t.Errorf("%s becomes %s, want %s", template, got, want)
-		}
+		must.CheckEqual(t, resourceuri.Expand(template, values), want, template)
 	}
 }
 

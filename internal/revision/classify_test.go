@@ -54,9 +54,7 @@ func check(t *testing.T, name, message string, in revision.Input, want revision.
 	}
 	got := revision.Classify(in)
 	got.Metadata = revision.Metadata{} // TestClassifyReadsMetadata
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s: %s (-want +got):\n%s", name, message, diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "", name, message)
 }
 
 func TestClassifyDecidesTheEraOverHTTP(t *testing.T) {
@@ -160,9 +158,7 @@ func TestClassifyReadsMetadata(t *testing.T) {
 		Version: []byte(`"2026-07-28"`), ClientInfo: []byte(`{"name": "n"}`), ClientCapabilities: []byte("{}"),
 		ProgressToken: []byte("7"), LogLevel: []byte(`"info"`),
 	}
-	if diff := cmp.Diff(want, revision.Classify(revision.Input{Message: &m}).Metadata); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, revision.Classify(revision.Input{Message: &m}).Metadata), "")
 }
 
 func TestFaultsOfModernMessagesHaveErrors(t *testing.T) {
@@ -211,9 +207,7 @@ func TestNegotiateAcceptsLegacyOffers(t *testing.T) {
 		"":            mcp.V20251125,
 		"v999.0.0":    mcp.V20251125,
 	} {
-		if got := revision.Negotiate(offered); got != want {
-			t.Errorf("the answer to %q is %q, want %q", offered, got, want)
-		}
+		must.CheckEqual(t, revision.Negotiate(offered), want, offered)
 	}
 }
 
@@ -241,9 +235,7 @@ func TestOnlyModernServersUseModernErrors(t *testing.T) {
 		-32000: false, -32001: false, -32002: false, -32023: false, -32042: false,
 		-32600: false, -32601: false, -32602: false, -32700: false, 0: false,
 	} {
-		if got := revision.IsModernError(code); got != want {
-			t.Errorf("%d: %v, want %v", code, got, want)
-		}
+		must.CheckEqual(t, revision.IsModernError(code), want, code)
 	}
 }
 
@@ -262,8 +254,6 @@ func TestCancelledIDIsZeroForMalformedMessages(t *testing.T) {
 		m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled"`+params+`}`),
 			jsonrpc.Limits{})
 		must.Do(t, err)
-		if got := revision.CancelledID(&m); got != want {
-			t.Errorf("%s: %s, want %s", params, got, want)
-		}
+		must.CheckEqual(t, revision.CancelledID(&m), want, params)
 	}
 }

@@ -65,13 +65,9 @@ func TestDowngradeConvertsContent(t *testing.T) {
 			`{"type":"text","text":"[audio, audio/wav, 2 bytes: this revision of the protocol cannot carry it]"},` +
 			`{"type":"resource","resource":{"uri":"file:///a","text":"x"}},{"type":"text","text":"The b: file:///b"}]}`,
 	} {
-		if diff := cmp.Diff(want, encodeFor(t, r, mcp.MethodCallTool, result)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", r, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, encodeFor(t, r, mcp.MethodCallTool, result)), "", r)
 	}
-	if after := marshal(t, result); after != before {
-		t.Errorf("the result was modified:\n%s\n%s", before, after)
-	}
+	must.CheckEqual(t, marshal(t, result), before)
 }
 
 // Until 2025-11-25 structured content was an object. Other values are removed together with the output schema that
@@ -97,16 +93,12 @@ func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 		for _, r := range mcp.Revisions() {
 			var got struct{ Content, StructuredContent json.RawMessage }
 			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, result)), &got))
-			if has := got.StructuredContent != nil; has != (r >= tc.since) {
-				t.Errorf("%s: %s is present: %v", r, tc.structured, has)
-			}
+			must.CheckEqual(t, got.StructuredContent != nil, (r >= tc.since), r, tc.structured)
 			want := tc.instead
 			if r >= tc.since {
 				want = tc.content
 			}
-			if string(got.Content) != want {
-				t.Errorf("%s: the content with %s is %s, want %s", r, tc.structured, got.Content, want)
-			}
+			must.CheckEqual(t, string(got.Content), want, r, tc.structured)
 		}
 	}
 }
@@ -153,13 +145,9 @@ func TestDowngradeConvertsTools(t *testing.T) {
 			(got.CacheScope != "") != r.Modern() {
 			t.Errorf("%s: %+v", r, got)
 		}
-		if diff := cmp.Diff(want, string(got.Tools[0])); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", r, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, string(got.Tools[0])), "", r)
 	}
-	if after := marshal(t, list); after != before {
-		t.Errorf("the list was modified:\n%s\n%s", before, after)
-	}
+	must.CheckEqual(t, marshal(t, list), before)
 }
 
 func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
@@ -181,9 +169,7 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 				Tools []struct{ OutputSchema json.RawMessage }
 			}
 			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got))
-			if has := got.Tools[0].OutputSchema != nil; has != (r >= since) {
-				t.Errorf("%s: the output schema %s is present: %v", r, schema, has)
-			}
+			must.CheckEqual(t, got.Tools[0].OutputSchema != nil, (r >= since), r, schema)
 		}
 	}
 }
@@ -218,14 +204,10 @@ func TestDowngradeConvertsInitializeResults(t *testing.T) {
 func TestDowngradeReturnsUnchangedResults(t *testing.T) {
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("t")}, StructuredContent: json.RawMessage(`{}`)}
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125, mcp.V20250618} {
-		if revision.Downgrade(r, result) != any(result) {
-			t.Errorf("%s: the result was copied", r)
-		}
+		must.CheckEqual(t, revision.Downgrade(r, result), any(result), r)
 	}
 	other := &mcp.EmptyResult{}
-	if revision.Downgrade(mcp.V20241105, other) != any(other) {
-		t.Error("a result that needs no change was copied")
-	}
+	must.CheckEqual(t, revision.Downgrade(mcp.V20241105, other), any(other))
 }
 
 func marshal(t *testing.T, v any) string {
@@ -358,9 +340,7 @@ func TestDowngradeConvertsResourcesAndPrompts(t *testing.T) {
 				t.Errorf("%s in %s (-want +got):\n%s", tc.method, r, diff)
 			}
 		}
-		if after := marshal(t, tc.result); after != before {
-			t.Errorf("%s: the result was modified:\n%s\n%s", tc.method, before, after)
-		}
+		must.CheckEqual(t, marshal(t, tc.result), before, tc.method)
 	}
 }
 
@@ -380,9 +360,7 @@ func TestDowngradeConvertsPromptsLikeToolResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, m := range messages.Messages {
-			if string(m.Content) != string(result.Content[i]) {
-				t.Errorf("%s: %s in a prompt, %s in a tool result", r, m.Content, result.Content[i])
-			}
+			must.CheckEqual(t, string(m.Content), string(result.Content[i]), r)
 		}
 	}
 }
@@ -418,28 +396,17 @@ func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 		}
 		result.Meta = meta().Draw(t, "_meta")
 		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
-		before, err := json.Marshal(result)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		got, err := revision.AppendResult(nil, r, result, nil)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		before := must.Get(json.Marshal(result))(t)
+		got := must.Get(revision.AppendResult(nil, r, result, nil))(t)
 		if after, _ := json.Marshal(result); string(before) != string(after) {
 			t.Fatalf("the result was modified:\n%s\n%s", before, after)
 		}
-		plain, err := json.Marshal(revision.Downgrade(r, result))
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		plain := must.Get(json.Marshal(revision.Downgrade(r, result)))(t)
 		want := members(t, plain)
 		if r.Modern() {
 			want["resultType"] = mcp.ResultTypeComplete
 		}
-		if diff := cmp.Diff(want, members(t, got)); diff != "" {
-			t.Fatalf("%s (-want +got):\n%s\n%s", r, diff, got)
-		}
+		must.Equal(t, cmp.Diff(want, members(t, got)), "", r, got)
 	})
 }
 

@@ -44,10 +44,7 @@ func rawValue() *rapid.Generator[json.RawMessage] {
 			rapid.Just[any](nil), rapid.Just[any](true),
 		).Draw(t, "value")
 		indent := rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "indent")
-		raw, err := json.MarshalIndent(v, "", indent)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		raw := must.Get(json.MarshalIndent(v, "", indent))(t)
 		if rapid.Bool().Draw(t, "crlf") {
 			raw = bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n"))
 		}
@@ -112,15 +109,9 @@ func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		result := toolResult().Draw(t, "result")
 		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
-		before, err := json.Marshal(result)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		before := must.Get(json.Marshal(result))(t)
 		dst := []byte("before ")
-		out, err := revision.AppendResult(dst, r, result, identity)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		out := must.Get(revision.AppendResult(dst, r, result, identity))(t)
 		after, _ := json.Marshal(result)
 		if !bytes.Equal(before, after) {
 			t.Fatalf("the result was modified:\n%s\n%s", before, after)
@@ -135,10 +126,7 @@ func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 		if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
 			t.Fatalf("%v: %q", err, got)
 		}
-		plain, err := json.Marshal(revision.Downgrade(r, result))
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		plain := must.Get(json.Marshal(revision.Downgrade(r, result)))(t)
 		want := members(t, plain)
 		if r.Modern() {
 			meta, _ := want["_meta"].(map[string]any)
@@ -151,9 +139,7 @@ func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 				want["resultType"] = mcp.ResultTypeComplete
 			}
 		}
-		if diff := cmp.Diff(want, members(t, got)); diff != "" {
-			t.Fatalf("%s (-want +got):\n%s\n%s", r, diff, got)
-		}
+		must.Equal(t, cmp.Diff(want, members(t, got)), "", r, got)
 	})
 }
 
@@ -187,10 +173,8 @@ func TestModernResultsCarryTypeAndServerInfo(t *testing.T) {
 		{"no content, with meta", &mcp.CallToolResult{ResultBase: withMeta(mcp.Meta{"a": json.RawMessage(`1`)})}, nil,
 			`{"resultType":"complete","_meta":{"a":1},"content":[]}`},
 	} {
-		got, err := revision.AppendResult(nil, mcp.V20260728, tc.result, tc.identity)
-		if err != nil || string(got) != tc.want {
-			t.Errorf("%s: %s, %v\nwant %s", tc.name, got, err, tc.want)
-		}
+		got := must.Get(revision.AppendResult(nil, mcp.V20260728, tc.result, tc.identity))(t)
+		must.CheckEqual(t, string(got), tc.want, tc.name)
 	}
 }
 
@@ -263,9 +247,7 @@ func TestInvalidUTF8InToolResultsIsReplaced(t *testing.T) {
 				t.Errorf("%s: %T: %s", r, c, got)
 			}
 		}
-		if result.Content[1] != c {
-			t.Errorf("%T: the shared result was modified", c)
-		}
+		must.CheckEqual(t, result.Content[1], c)
 	}
 }
 
@@ -294,9 +276,7 @@ func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: %#v is encoded as %s", r, result, got)
 			}
-			if string(got) != "kept" {
-				t.Errorf("%s: %#v: %q was appended", r, result, got)
-			}
+			must.CheckEqual(t, string(got), "kept", r, result)
 		}
 	}
 }

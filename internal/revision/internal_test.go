@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -54,9 +55,7 @@ func TestRelatedTaskIsAddedToTheMetadata(t *testing.T) {
 		if string(got) != want || jsonrpc.Check(got, jsonrpc.Limits{}) != nil {
 			t.Errorf("%s: %s, want %s", object, got, want)
 		}
-		if r := RelatedTask(got); string(r) != `{"taskId":"t\"1"}` {
-			t.Errorf("%s: related task %s", object, r)
-		}
+		must.CheckEqual(t, string(RelatedTask(got)), `{"taskId":"t\"1"}`, object)
 	}
 	for _, object := range []string{``, `{}`, `{"_meta":{}}`, `{"_meta":[]}`} {
 		if r := RelatedTask([]byte(object)); r != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/mcp"
@@ -33,9 +34,7 @@ func TestTableHasEveryMethodOfTheSchemas(t *testing.T) {
 				t.Errorf("%s: no row for %s", r, want.Name)
 				continue
 			}
-			if got.Notification != (want.Kind == spec.Notification) {
-				t.Errorf("%s: %s: notification %v, and is a %s", r, want.Name, got.Notification, want.Kind)
-			}
+			must.CheckEqual(t, got.Notification, (want.Kind == spec.Notification), r, want.Name, want.Kind)
 			var sender revision.Sender
 			if want.FromClient {
 				sender |= revision.Client
@@ -43,9 +42,7 @@ func TestTableHasEveryMethodOfTheSchemas(t *testing.T) {
 			if want.FromServer {
 				sender |= revision.Server
 			}
-			if got.From(r) != sender {
-				t.Errorf("%s: %s: sender %b, want %b", r, want.Name, got.From(r), sender)
-			}
+			must.CheckEqual(t, got.From(r), sender, r, want.Name)
 		}
 	}
 }
@@ -119,9 +116,7 @@ func TestTasksExtensionHasItsMethodsSince2026(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, r := range mcp.Revisions() {
-			if got := revision.LeavesToExtensions(name, r); got != r.Modern() {
-				t.Errorf("%s in %s: %v", name, r, got)
-			}
+			must.CheckEqual(t, revision.LeavesToExtensions(name, r), r.Modern(), name, r)
 		}
 	}
 	if err := revision.CheckExtensionMethod(mcp.MethodListTasks, mcp.ExtensionTasks); err == nil {

@@ -56,15 +56,9 @@ func TestNothingIsSentAfterTheCallHasEnded(t *testing.T) {
 		return done("")
 	})
 	e.Serve(t.Context(), c)
-	if err := late(); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("Notify: %v", err)
-	}
-	if err := c.Progress(t.Context(), 1, 2, ""); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("Progress: %v", err)
-	}
-	if s.String() != "" {
-		t.Errorf("sent: %s", s)
-	}
+	must.CheckIs(t, late(), call.ErrCallDone)
+	must.CheckIs(t, c.Progress(t.Context(), 1, 2, ""), call.ErrCallDone)
+	must.CheckEqual(t, s.String(), "", s)
 }
 
 // 2026-07-28, basic/transports/stdio, Cancellation: after the peer has cancelled a request,
@@ -73,17 +67,11 @@ func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	s := new(stream)
 	var inflight rpc.Inflight
 	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
-		if err := c.Progress(ctx, 1, 0, ""); err != nil {
-			t.Errorf("before the cancellation: %v", err)
-		}
+		must.Check(t, c.Progress(ctx, 1, 0, ""))
 		inflight.Cancel(c.ID(), call.ErrCancelled)
 		for _, ctx := range []context.Context{ctx, context.Background()} {
-			if err := c.Progress(ctx, 2, 0, ""); !errors.Is(err, call.ErrCallDone) {
-				t.Errorf("Progress: %v", err)
-			}
-			if err := c.Notify(ctx, "notifications/message", nil); !errors.Is(err, call.ErrCallDone) {
-				t.Errorf("Notify: %v", err)
-			}
+			must.CheckIs(t, c.Progress(ctx, 2, 0, ""), call.ErrCallDone)
+			must.CheckIs(t, c.Notify(ctx, "notifications/message", nil), call.ErrCallDone)
 		}
 		return done("")
 	})
@@ -118,9 +106,7 @@ func TestNotificationsHaveNoLineBreaks(t *testing.T) {
 	c.Stream = s
 	must.Do(t, c.Notify(t.Context(), "notifications/message", []byte("{\n\"data\": \"a\\nb\"\r\n}")))
 	want := `{"jsonrpc":"2.0","method":"notifications/message","params":{ "data": "a\nb"  }}`
-	if s.String() != want {
-		t.Errorf("got %s, want %s", s, want)
-	}
+	must.CheckEqual(t, s.String(), want, s)
 }
 
 // Rule J17: progress increases strictly, and is sent only to peers that asked for it.
@@ -169,9 +155,7 @@ func TestProgressIncreasesStrictly(t *testing.T) {
 					want = append(want, `{"jsonrpc":"2.0","method":"notifications/progress","params":`+params+`}`)
 				}
 			}
-			if s.String() != strings.Join(want, "\n") {
-				t.Errorf("got\n%s\nwant\n%s", s, strings.Join(want, "\n"))
-			}
+			must.CheckEqual(t, s.String(), strings.Join(want, "\n"), s)
 		})
 	}
 }
@@ -185,9 +169,7 @@ func TestProgressMustBeFinite(t *testing.T) {
 			t.Errorf("%v was sent", f)
 		}
 	}
-	if s.String() != "" {
-		t.Errorf("sent %s", s)
-	}
+	must.CheckEqual(t, s.String(), "", s)
 }
 
 func TestConcurrentProgressArrivesInOrder(t *testing.T) {
@@ -216,9 +198,7 @@ func TestConcurrentProgressArrivesInOrder(t *testing.T) {
 		}
 		last = n
 	}
-	if last != 16*49+15 {
-		t.Errorf("the last report is %d", last)
-	}
+	must.CheckEqual(t, last, 16*49+15)
 }
 
 // The response follows all notifications of the call (2026-07-28, basic/patterns/progress).
@@ -279,9 +259,7 @@ func TestNotifyReturnsWhenItsContextEnds(t *testing.T) {
 		synctest.Wait()
 		why := errors.New("no longer needed")
 		cancel(why)
-		if err := <-second; !errors.Is(err, why) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, <-second, why)
 		close(s.gate)
 		if err := <-first; err != nil {
 			t.Error(err)
@@ -322,9 +300,7 @@ func TestContextOfHandlerEndsWithTheHandler(t *testing.T) {
 			t.Errorf("%s: the context has lost its values", name)
 		}
 		rpc.From(ctx).Cancel(errors.New("late"))
-		if context.Cause(ctx) != context.Canceled {
-			t.Errorf("%s: the cause changes to %v", name, context.Cause(ctx))
-		}
+		must.CheckEqual(t, context.Cause(ctx), context.Canceled, name)
 	}
 }
 
@@ -371,9 +347,7 @@ func TestContextOfHandlerIsSafeForConcurrentUse(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					<-ctx.Done()
-					if context.Cause(ctx) != why {
-						t.Errorf("%v", context.Cause(ctx))
-					}
+					must.CheckEqual(t, context.Cause(ctx), why)
 				})
 			}
 			wg.Go(func() { c.Cancel(why) })
@@ -407,9 +381,7 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 			}
 		}
 		log(300)
-		if len(out.all) != 256 {
-			t.Fatalf("%d messages were sent in a second", len(out.all))
-		}
+		must.Equal(t, len(out.all), 256)
 		time.Sleep(time.Second)
 		log(1)
 		if len(out.all) != 258 || !strings.Contains(out.all[256], `"level":"warning"`) ||
@@ -439,9 +411,7 @@ func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 			!strings.Contains(out.all[256], `"count":1`) {
 			t.Errorf("%d messages, the last %s", len(out.all), out.all[len(out.all)-1])
 		}
-		if err := c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")); err != call.ErrCallDone {
-			t.Errorf("after the call: %v", err)
-		}
+		must.CheckEqual(t, c.Log(t.Context(), mcp.LevelAlert, "", []byte("1")), call.ErrCallDone)
 	})
 }
 

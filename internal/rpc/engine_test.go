@@ -107,9 +107,7 @@ func TestFirstMiddlewareIsOutermost(t *testing.T) {
 		}
 	}
 	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
-		if rpc.From(ctx) != c {
-			t.Error("the context does not carry the call")
-		}
+		must.CheckEqual(t, rpc.From(ctx), c)
 		order = append(order, "handler")
 		return done("")
 	}, layer("a"), layer("b"))
@@ -147,12 +145,8 @@ func TestPanicBecomesInternalError(t *testing.T) {
 			if string(reply) != want || reported == nil {
 				t.Errorf("got %s, want %s", reply, want)
 			}
-			if !strings.Contains(l.String(), "engine_test.go") {
-				t.Errorf("the log has no stack: %s", l)
-			}
-			if err := c.Notify(t.Context(), "notifications/late", nil); !errors.Is(err, call.ErrCallDone) {
-				t.Errorf("after the panic: %v", err)
-			}
+			must.CheckContains(t, l.String(), "engine_test.go", l)
+			must.CheckIs(t, c.Notify(t.Context(), "notifications/late", nil), call.ErrCallDone)
 		})
 	}
 }
@@ -163,12 +157,8 @@ func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
 		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
 	})
 	reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-	if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`; string(reply) != want {
-		t.Errorf("got %s, want %s", reply, want)
-	}
-	if !strings.Contains(l.String(), "hunter2") {
-		t.Errorf("the log does not have the error: %s", l)
-	}
+	must.CheckEqual(t, string(reply), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
+	must.CheckContains(t, l.String(), "hunter2", l)
 }
 
 // The store in memory does not log that it is full, so the call does. Other stores log their failures.
@@ -225,12 +215,8 @@ func TestErrorDataIsSanitized(t *testing.T) {
 		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })
 		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-		if string(reply) != test.want {
-			t.Errorf("%q: got %s, want %s", test.data, reply, test.want)
-		}
-		if string(shared.Data) != test.data {
-			t.Errorf("the handler's error was changed to %q", shared.Data)
-		}
+		must.CheckEqual(t, string(reply), test.want, test.data)
+		must.CheckEqual(t, string(shared.Data), test.data)
 	}
 }
 
@@ -307,12 +293,8 @@ func TestHandlerThatCallsGoexitIsNotInFlight(t *testing.T) {
 		t.Error("AppendReply returned")
 	}()
 	<-ended
-	if n := inflight.Len(); n != 0 {
-		t.Errorf("%d requests are in flight", n)
-	}
-	if err := c.Progress(t.Context(), 1, 0, ""); !errors.Is(err, call.ErrCallDone) {
-		t.Errorf("progress after the handler: %v", err)
-	}
+	must.CheckEqual(t, inflight.Len(), 0)
+	must.CheckIs(t, c.Progress(t.Context(), 1, 0, ""), call.ErrCallDone)
 }
 
 func TestMiddlewareMustPassOnItsCallAndContext(t *testing.T) {
@@ -338,9 +320,7 @@ func TestMiddlewareMustPassOnItsCallAndContext(t *testing.T) {
 
 func TestCallOfContextIsThePublicCall(t *testing.T) {
 	e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
-		if call.From(ctx) != &c.Call {
-			t.Error("call.From returns another call")
-		}
+		must.CheckEqual(t, call.From(ctx), &c.Call)
 		return done("")
 	})
 	if _, err := e.Serve(t.Context(), newCall(1)); err != nil {
@@ -504,10 +484,8 @@ func TestEachInputRequestOfAHandlerOfABatchHasItsOwnAnswer(t *testing.T) {
 	ctx, end := rpc.NewInputBatch(1).Handler(t.Context(), "key")
 	defer end()
 	for _, params := range []string{`{"n":1}`, `{"n":2}`} {
-		got, err := c.ForwardInput(ctx, rpc.InputRequest{Method: mcp.MethodElicit, Params: []byte(params)})
-		if err != nil || string(got) != params {
-			t.Errorf("the answer to %s is %s, %v", params, got, err)
-		}
+		got := must.Get(c.ForwardInput(ctx, rpc.InputRequest{Method: mcp.MethodElicit, Params: []byte(params)}))(t)
+		must.CheckEqual(t, string(got), params)
 	}
 }
 

@@ -25,9 +25,7 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 	e = serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 		served++
 		second := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
-		if !strings.Contains(second, `"id":1,"error":{"code":-32600`) {
-			t.Errorf("response to the second request: %s", second)
-		}
+		must.CheckContains(t, second, `"id":1,"error":{"code":-32600`)
 		if ctx.Err() != nil {
 			t.Error("the first request was cancelled")
 		}
@@ -54,9 +52,7 @@ func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 		}
 		defer inflight.End(id)
 	}
-	if n := inflight.Len(); n != 4 {
-		t.Errorf("%d in flight", n)
-	}
+	must.CheckEqual(t, inflight.Len(), 4)
 }
 
 func TestMaxLimitsRequestsInFlight(t *testing.T) {
@@ -92,9 +88,7 @@ func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	}
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(1), errors.New("twice"))
-	if cause := context.Cause(ctx); !errors.Is(cause, call.ErrCancelled) {
-		t.Errorf("the cause is %v", cause)
-	}
+	must.CheckIs(t, context.Cause(ctx), call.ErrCancelled)
 	if inflight.End(jsonrpc.IntID(1)) {
 		t.Error("End reports true for a cancelled request")
 	}
@@ -119,9 +113,7 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 			!strings.HasSuffix(string(reply), "}}")) {
 			t.Fatalf("incomplete response: %s", reply)
 		}
-		if n := inflight.Len(); n != 0 {
-			t.Fatalf("%d in flight", n)
-		}
+		must.Equal(t, inflight.Len(), 0)
 	}
 }
 
@@ -131,26 +123,20 @@ func TestCancelAllEndsEveryRequest(t *testing.T) {
 		lost := errors.New("connection lost")
 		e := serving(new(log), func(ctx context.Context, c *rpc.Call) (any, error) {
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), lost) {
-				t.Errorf("the cause is %v", context.Cause(ctx))
-			}
+			must.CheckIs(t, context.Cause(ctx), lost)
 			return done("late")
 		})
 		var wg sync.WaitGroup
 		for i := range int64(10) {
 			wg.Go(func() {
-				if reply := appendReply(t.Context(), []byte("x"), &inflight, e, newCall(i)); string(reply) != "x" {
-					t.Errorf("response to a cancelled request: %s", reply)
-				}
+				must.CheckEqual(t, string(appendReply(t.Context(), []byte("x"), &inflight, e, newCall(i))), "x")
 			})
 		}
 		synctest.Wait()
 		inflight.CancelAll(lost)
 		wg.Wait()
 		inflight.CancelAll(lost)
-		if n := inflight.Len(); n != 0 {
-			t.Errorf("%d in flight", n)
-		}
+		must.CheckEqual(t, inflight.Len(), 0)
 	})
 }
 
@@ -175,9 +161,7 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	for i := range rpc.MaxSubscriptions {
 		listen(i)
 	}
-	if n := f.Len(); n != 0 {
-		t.Errorf("%d requests are in flight, not counting subscriptions", n)
-	}
+	must.CheckEqual(t, f.Len(), 0)
 	if _, err := f.Begin(t.Context(), jsonrpc.StringID("call")); err != nil {
 		t.Errorf("the first request: %v", err)
 	}
@@ -209,10 +193,8 @@ func TestPeerCacheIsLimited(t *testing.T) {
 	for i := range 1000 {
 		info := fmt.Appendf(nil, `{"name":"n%d","version":"1"}`, i)
 		capabilities := fmt.Appendf(nil, `{"experimental":{"n%d":{}}}`, i)
-		p, err := peers.Decode(info, capabilities)
-		if err != nil || p.Info.Name != fmt.Sprintf("n%d", i) {
-			t.Fatalf("%+v, %v", p, err)
-		}
+		p := must.Get(peers.Decode(info, capabilities))(t)
+		must.Equal(t, p.Info.Name, fmt.Sprintf("n%d", i), p)
 		if infos, caps := peers.Cached(); infos > 128 || caps > 128 {
 			t.Fatalf("%d infos and %d capabilities are cached", infos, caps)
 		}
@@ -231,10 +213,8 @@ func TestPeerCacheDecodesEqualBytesOnce(t *testing.T) {
 	first := must.Get(peers.Decode(info, capabilities))(t)
 	info[9] = 'b' // the cache must not refer to the bytes of the caller
 	info[9] = 'a'
-	second, err := peers.Decode(info, capabilities)
-	if err != nil || first != second {
-		t.Errorf("%p and %p, %v", first.Info, second.Info, err)
-	}
+	second := must.Get(peers.Decode(info, capabilities))(t)
+	must.CheckEqual(t, first, second, first.Info, second.Info)
 	unnamed, err := peers.Decode(nil, []byte("{}"))
 	if err != nil || unnamed.Info == nil || unnamed.Info.Name != "" {
 		t.Errorf("without info: %+v, %v", unnamed, err)
@@ -302,9 +282,7 @@ func TestForwardedResultIsSentFromTheMemoryOfTheResponse(t *testing.T) {
 	} {
 		f, memory := received(t, result)
 		got := f.Append([]byte("head"), mcp.V20251125, nil)
-		if strings.ReplaceAll(string(got), " ", "") != want {
-			t.Errorf("%s is sent as %s, want %s", result, got, want)
-		}
+		must.CheckEqual(t, strings.ReplaceAll(string(got), " ", ""), want, result, got)
 		if jsonscan.Offset(memory, got) < 0 {
 			t.Errorf("%s is copied", result)
 		}
@@ -334,12 +312,8 @@ func TestOnlyTheFirstResponseIsReadIntoABuffer(t *testing.T) {
 	}
 	f.Result.Source = []byte("{" + forwardedText + "}") // of the second response
 	want := string(memory)
-	if got := f.Append(nil, mcp.V20251125, nil); string(got) != "{"+forwardedText+"}" {
-		t.Errorf("the second result is sent as %s", got)
-	}
-	if string(memory) != want {
-		t.Errorf("the first response is changed to %q", memory)
-	}
+	must.CheckEqual(t, string(f.Append(nil, mcp.V20251125, nil)), "{"+forwardedText+"}")
+	must.CheckEqual(t, string(memory), want)
 }
 
 func TestResponsesHaveMemoryOfTheirOwnUnlessTheyAreForwarded(t *testing.T) {

@@ -2,11 +2,9 @@ package spec_test
 
 import (
 	"path"
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -15,9 +13,7 @@ func TestEverySchemaHasDefinitions(t *testing.T) {
 	for rev, want := range map[mcp.Revision]int{
 		mcp.V20241105: 79, mcp.V20250326: 83, mcp.V20250618: 91, mcp.V20251125: 145, mcp.V20260728: 155, spec.Tasks: 76,
 	} {
-		if n := len(spec.Definitions(rev)); n != want {
-			t.Errorf("%s has %d definitions, want %d", rev, n, want)
-		}
+		must.CheckEqual(t, len(spec.Definitions(rev)), want, rev)
 	}
 }
 
@@ -31,12 +27,6 @@ func TestPublishedExamplesAreValid(t *testing.T) {
 	}
 	if n < 100 {
 		t.Errorf("found %d examples, want more than 100", n)
-	}
-}
-
-func TestRevisionsWithoutExamplesYieldNone(t *testing.T) {
-	for name := range spec.Examples(mcp.V20241105) {
-		t.Errorf("unexpected example %s", name)
 	}
 }
 
@@ -76,64 +66,11 @@ func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 			t.Errorf("%s: form content accepted null", rev)
 		}
 	}
-	if err := spec.Validate(mcp.V20260728, "JSONValue", []byte(`{"a":[1.5,null,true,"b"]}`)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, spec.Validate(mcp.V20260728, "JSONValue", []byte(`{"a":[1.5,null,true,"b"]}`)))
 }
 
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientCapabilities":{}}`
-
-func TestValidateMessageAccepts(t *testing.T) {
-	for _, c := range []struct {
-		what   string
-		rev    mcp.Revision
-		method string // of the request, for results
-		raw    string
-	}{
-		{"a request", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`},
-		{"a request of a server", mcp.V20241105, "", `{"jsonrpc":"2.0","id":"a","method":"roots/list"}`},
-		{"a notification", mcp.V20241105, "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
-		{"a result", mcp.V20241105, "tools/call",
-			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}]}}`},
-		{"an empty result", mcp.V20241105, "ping", `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		{"an error", mcp.V20241105, "", `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"a"}}`},
-		{"an error about an unreadable id", mcp.V20241105, "",
-			`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a"}}`},
-		{"an error without an id", mcp.V20250618, "", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a"}}`},
-		{"a batch", mcp.V20250326, "ping",
-			`[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"notifications/initialized"}]`},
-		{"a task", mcp.V20251125, "tools/call",
-			`{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"a","status":"working","createdAt":"a",` +
-				`"lastUpdatedAt":"a","ttl":null}}}`},
-		{"the result of a task", mcp.V20251125, "tasks/result", `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
-		{"an error that requires URLs", mcp.V20251125, "",
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"a","data":{"elicitations":[{"mode":"url",` +
-				`"message":"a","url":"https://example.com","elicitationId":"a"}]}}}`},
-		{"a modern request", mcp.V20260728, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta +
-			`}}`},
-		{"a modern result", mcp.V20260728, "tools/call",
-			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`},
-		{"an input request", mcp.V20260728, "tools/call",
-			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",` +
-				`"inputRequests":{"a":{"method":"roots/list"}}}}`},
-		{"a request of the extension", mcp.V20260728, "",
-			`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a",` + meta + `}}`},
-		{"a result of the extension", mcp.V20260728, "tasks/cancel",
-			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`},
-		{"a task of the extension", mcp.V20260728, "tools/call",
-			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"a","status":"working","createdAt":"a",` +
-				`"lastUpdatedAt":"a","ttlMs":null}}`},
-		{"a modern error", mcp.V20260728, "",
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a","data":{"supported":["2026-07-28"],` +
-				`"requested":"a"}}}`},
-		{"a modern error without an id", mcp.V20260728, "", `{"jsonrpc":"2.0","error":{"code":-32700,"message":"a"}}`},
-	} {
-		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err != nil {
-			t.Errorf("%s: %v", c.what, err)
-		}
-	}
-}
 
 func TestValidateMessageRejects(t *testing.T) {
 	for _, c := range []struct {
@@ -203,42 +140,6 @@ func TestValidateMessageRejects(t *testing.T) {
 	} {
 		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err == nil {
 			t.Errorf("%s: %s accepted %s", c.what, c.rev, c.raw)
-		}
-	}
-}
-
-func TestMethodsHaveSenders(t *testing.T) {
-	for _, c := range []struct {
-		rev  mcp.Revision
-		want spec.Method
-	}{
-		{mcp.V20241105, spec.Method{Name: "tools/call", Definition: "CallToolRequest", Kind: spec.Request,
-			FromClient: true}},
-		{mcp.V20241105, spec.Method{Name: "ping", Definition: "PingRequest", Kind: spec.Request, FromClient: true,
-			FromServer: true}},
-		{mcp.V20250618, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.Request,
-			FromServer: true}},
-		{mcp.V20251125, spec.Method{Name: "tasks/get", Definition: "GetTaskRequest", Kind: spec.Request,
-			FromClient: true, FromServer: true}},
-		{mcp.V20251125, spec.Method{Name: "notifications/tasks/status", Definition: "TaskStatusNotification",
-			Kind: spec.Notification, FromClient: true, FromServer: true}},
-		{mcp.V20260728, spec.Method{Name: "elicitation/create", Definition: "ElicitRequest", Kind: spec.InputRequest,
-			FromServer: true}},
-		{mcp.V20260728, spec.Method{Name: "notifications/cancelled", Definition: "CancelledNotification",
-			Kind: spec.Notification, FromClient: true, FromServer: true}},
-		{spec.Tasks, spec.Method{Name: "tasks/update", Definition: "UpdateTaskRequest", Kind: spec.Request,
-			FromClient: true}},
-		{spec.Tasks, spec.Method{Name: "notifications/tasks", Definition: "TaskStatusNotification",
-			Kind: spec.Notification, FromServer: true}},
-	} {
-		methods := spec.Methods(c.rev)
-		i := slices.IndexFunc(methods, func(m spec.Method) bool { return m.Name == c.want.Name })
-		if i < 0 {
-			t.Errorf("%s: method %s is missing", c.rev, c.want.Name)
-			continue
-		}
-		if diff := cmp.Diff(c.want, methods[i]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.rev, diff)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/mcp"
@@ -41,13 +42,8 @@ func TestTaskWhoseResultCannotBeStoredIsTakenOver(t *testing.T) {
 		kill(a)
 		b.Start()
 		time.Sleep(time.Minute)
-		task, err := b.Store.Get(t.Context(), ada, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if task.Status != mcp.TaskFailed {
-			t.Errorf("status %s, want %s", task.Status, mcp.TaskFailed)
-		}
+		task := must.Get(b.Store.Get(t.Context(), ada, "1"))(t)
+		must.CheckEqual(t, task.Status, mcp.TaskFailed)
 	})
 }
 
@@ -146,9 +142,7 @@ func TestAnOutageOfTheStoreEndsNoTask(t *testing.T) {
 				time.Sleep(time.Second / 2)
 			}
 			run.End(Outcome{Result: json.RawMessage(`{"n":1}`)})
-			if got := describe(get(t, b, "1")); got != `completed {"n":1}` {
-				t.Error(got)
-			}
+			must.CheckEqual(t, describe(get(t, b, "1")), `completed {"n":1}`)
 		})
 	}
 }
@@ -167,19 +161,14 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 			beginIdle(t, a, newTask(fmt.Sprint(i)))
 		}
 		put := func(s store.Store, id, value string) {
-			_, err := s.Put(t.Context(), key(ada, id), []byte(value), store.PutOptions{TTL: time.Hour})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Put(t.Context(), key(ada, id), []byte(value), store.PutOptions{TTL: time.Hour}))(t)
 		}
 		for id, value := range bad {
 			put(f.memory, id, value)
 		}
 		put(f.sealed, "3", `{"id":7}`)
 		add := func(set, member string) {
-			if err := f.memory.Add(t.Context(), set, member, time.Hour, 100); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.memory.Add(t.Context(), set, member, time.Hour, 100))
 		}
 		add(tasksSet(a.Lease.ID()), "another program")
 		add(replicasSet, strings.Repeat("0", storecheck.MaxKey)) // no key of a lease

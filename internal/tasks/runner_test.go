@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -40,10 +41,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T) *fleet {
-	seals, err := seal.New(make([]byte, seal.KeySize))
-	if err != nil {
-		t.Fatal(err)
-	}
+	seals := must.Get(seal.New(make([]byte, seal.KeySize)))(t)
 	memory := store.NewMemory()
 	return &fleet{t: t, memory: memory, sealed: seals.Store(memory, slog.New(slog.DiscardHandler))}
 }
@@ -62,9 +60,7 @@ func (f *fleet) replica(again func(*Run)) *Runner {
 		if err := r.Close(ctx, time.Second); err != nil && !errors.Is(err, context.Canceled) {
 			f.t.Error(err)
 		}
-		if err := r.Lease.Close(context.Background()); err != nil {
-			f.t.Error(err)
-		}
+		must.Check(f.t, r.Lease.Close(context.Background()))
 	})
 	return r
 }
@@ -81,9 +77,7 @@ func kill(r *Runner) {
 func (f *fleet) expire(r, other *Runner) {
 	other.Start()
 	time.Sleep(lease.TTL + time.Millisecond) // the other one has its lease for so long
-	if err := f.memory.Delete(f.t.Context(), lease.Key(r.Lease.ID())); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.memory.Delete(f.t.Context(), lease.Key(r.Lease.ID())))
 }
 
 func newTask(id string) *Task {
@@ -96,10 +90,7 @@ func newTask(id string) *Task {
 
 func begin(t *testing.T, r *Runner, task *Task) *Run {
 	t.Helper()
-	run, err := r.Begin(t.Context(), task, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(r.Begin(t.Context(), task, nil))(t)
 	return run
 }
 
@@ -116,9 +107,7 @@ func get(t *testing.T, r *Runner, id string) *Task {
 	if err == nil {
 		task, err = r.Check(context.Background(), task)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return task
 }
 
@@ -149,9 +138,7 @@ func answer(t *testing.T, r *Runner, id string, content string) {
 		}
 		return task.Answer(responses)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func TestOutcomeOfARunIsThatOfItsTask(t *testing.T) {
@@ -167,9 +154,7 @@ func TestOutcomeOfARunIsThatOfItsTask(t *testing.T) {
 			"large":  {Outcome{Result: large}, "completed " + string(large)},
 		} {
 			run := begin(t, r, newTask(name))
-			if got := describe(get(t, r, name)); got != "working " {
-				t.Errorf("%s: before the end: %s", name, got)
-			}
+			must.CheckEqual(t, describe(get(t, r, name)), "working ", name)
 			run.End(c.outcome)
 			task := get(t, r, name)
 			if task.Status == mcp.TaskCompleted {
@@ -178,9 +163,7 @@ func TestOutcomeOfARunIsThatOfItsTask(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if got := describe(task); got != c.want {
-				t.Errorf("%s: %.100s", name, got)
-			}
+			must.CheckEqual(t, describe(task), c.want, name)
 		}
 	})
 }
@@ -206,13 +189,9 @@ func TestATaskEndsWithItsCancellationOrTimeout(t *testing.T) {
 			c.end(r)
 			<-run.Call.Context().Done()
 			synctest.Wait()
-			if cause := context.Cause(run.Call.Context()); !errors.Is(cause, c.cause) {
-				t.Errorf("%s: the cause is %v", name, cause)
-			}
+			must.CheckIs(t, context.Cause(run.Call.Context()), c.cause, name)
 			run.End(Outcome{Result: json.RawMessage(`{}`)})
-			if got := describe(get(t, r, "1")); got != c.want {
-				t.Errorf("%s: %s", name, got)
-			}
+			must.CheckEqual(t, describe(get(t, r, "1")), c.want, name)
 		})
 	}
 }
@@ -232,9 +211,7 @@ func TestQuestionsAreAnsweredOnAnyReplica(t *testing.T) {
 			t.Fatalf("%+v", task)
 		}
 		answer(t, b, "1", `{"action":"accept"}`)
-		if got := <-answered; got != `{"action":"accept"}<nil>` {
-			t.Error(got)
-		}
+		must.CheckEqual(t, <-answered, `{"action":"accept"}<nil>`)
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
 	})
 }
@@ -246,16 +223,12 @@ func TestAnAnswerIsNotOverwrittenByAnOlderState(t *testing.T) {
 		run := begin(t, r, newTask("1"))
 		question := rpc.InputRequest{Key: "k", Method: mcp.MethodElicit, Params: json.RawMessage(`{}`)}
 		older, err := r.Store.Update(t.Context(), ada, "1", func(task *Task) error { return task.Ask("k", question) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer(t, r, "1", `{"n":1}`)
 		synctest.Wait()
 		run.journal.update(older)
-		answers, err := run.Call.RequestInput(run.Call.Context(), question)
-		if err != nil || string(answers[0]) != `{"n":1}` {
-			t.Errorf("%s %v", answers, err)
-		}
+		answers := must.Get(run.Call.RequestInput(run.Call.Context(), question))(t)
+		must.CheckEqual(t, string(answers[0]), `{"n":1}`, answers)
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
 	})
 }
@@ -269,9 +242,7 @@ func TestResultsThatAreTooLongFailTheTask(t *testing.T) {
 		}{"fits": {maxResult, mcp.TaskCompleted}, "too long": {maxResult + 1, mcp.TaskFailed}} {
 			run := begin(t, r, newTask(id))
 			run.End(Completed(json.RawMessage(`"`+strings.Repeat("x", c.length-2)+`"`), false))
-			if got := get(t, r, id); got.Status != c.want {
-				t.Errorf("%s: %s", id, got.Status)
-			}
+			must.CheckEqual(t, get(t, r, id).Status, c.want, id)
 		}
 	})
 }
@@ -357,9 +328,7 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 			t.Errorf("ended after %v: %v", took, context.Cause(run.Call.Context()))
 		}
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
-		if err := <-closed; !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		must.CheckIs(t, <-closed, context.DeadlineExceeded)
 		if _, err := r.Begin(t.Context(), newTask("2"), nil); err == nil {
 			t.Error("a closed runner accepts a task")
 		}
@@ -397,9 +366,7 @@ func TestCloseEndsRunsThatWaitForAnAnswerUnlessAnotherReplicaCanReceiveIt(t *tes
 			synctest.Wait()
 			select {
 			case err := <-closed:
-				if err != nil {
-					t.Error(err)
-				}
+				must.Check(t, err)
 			default:
 				t.Error("Close waits for runs that have ended")
 			}
@@ -433,9 +400,7 @@ func TestAKeyIsNotUsedAgainForAnotherQuestion(t *testing.T) {
 			t.Errorf("%s, %s", first, second)
 		}
 		for _, message := range []string{"first", "second"} { // known
-			if got := asked(message); got != `{"to":"`+message+`"}<nil>` {
-				t.Error(got)
-			}
+			must.CheckEqual(t, asked(message), `{"to":"`+message+`"}<nil>`)
 		}
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
 	})
@@ -456,26 +421,18 @@ func TestTheLastProgressBecomesTheStatusMessage(t *testing.T) {
 		run := begin(t, r, newTask("1"))
 		defer run.End(Outcome{Result: json.RawMessage(`{}`)})
 		report := func(done, total float64, text string) string {
-			if err := run.Progress(t.Context(), done, total, text); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, run.Progress(t.Context(), done, total, text))
 			return get(t, r, "1").Message
 		}
 		for i, want := range []string{"mixing", "mixing", "mixing"} { // the others follow too soon
-			if got := report(float64(i), 4, []string{"mixing", "kneading", "baking"}[i]); got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			must.CheckEqual(t, report(float64(i), 4, []string{"mixing", "kneading", "baking"}[i]), want)
 		}
 		time.Sleep(minProgress)
 		synctest.Wait()
-		if got := get(t, r, "1").Message; got != "baking" {
-			t.Errorf("%q, want the last text", got)
-		}
+		must.CheckEqual(t, get(t, r, "1").Message, "baking")
 		for want, total := range map[string]float64{"3 of 4": 4, "3": 0} {
 			time.Sleep(minProgress)
-			if got := report(3, total, ""); got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			must.CheckEqual(t, report(3, total, ""), want)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -63,9 +62,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			got, err := b.Store.Get(t.Context(), ada, "1") // without Check: the sweep has done it
 			must.Do(t, err)
 			if !replay {
-				if describe(got) != "failed the process that ran the task has ended" {
-					t.Error(describe(got))
-				}
+				must.CheckEqual(t, describe(got), "failed the process that ran the task has ended")
 				return
 			}
 			if got.Runs != 2 || len(got.Open()) != 1 {
@@ -73,9 +70,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 			}
 			answer(t, b, "1", `{"second":2}`)
 			synctest.Wait()
-			if got := describe(get(t, b, "1")); got != `completed {"first":1}` {
-				t.Error(got)
-			}
+			must.CheckEqual(t, describe(get(t, b, "1")), `completed {"first":1}`)
 		})
 	}
 }
@@ -145,9 +140,7 @@ func TestTaskWhoseEndIsUndoneEndsAgain(t *testing.T) {
 			run := begin(t, r, newTask("t"))
 			name := key(ada, "t")
 			before := must.Get(f.memory.Get(t.Context(), name))(t)
-			if got := describe(get(t, r, "t")); got != "working " {
-				t.Errorf("while it runs: %s", got)
-			}
+			must.CheckEqual(t, describe(get(t, r, "t")), "working ")
 			run.End(Outcome{Result: json.RawMessage(`"done"`)})
 			must.Get(f.memory.Put(t.Context(), name, before.Value, store.PutOptions{TTL: time.Hour}))(t)
 			if got := describe(get(t, other, "t")); got != "working " {
@@ -155,9 +148,7 @@ func TestTaskWhoseEndIsUndoneEndsAgain(t *testing.T) {
 			}
 			get(t, r, "t")
 			synctest.Wait()
-			if got := describe(get(t, other, "t")); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			must.CheckEqual(t, describe(get(t, other, "t")), want)
 		})
 	}
 }
@@ -171,14 +162,10 @@ func TestAReplicaThatLostATaskDoesNotEndIt(t *testing.T) {
 		f.expire(a, b)
 		get(t, b, "1")
 		synctest.Wait()
-		if cause := context.Cause(first.Call.Context()); !errors.Is(cause, ErrLost) {
-			t.Errorf("the cause is %v", cause)
-		}
+		must.CheckIs(t, context.Cause(first.Call.Context()), ErrLost)
 		first.End(Outcome{Result: json.RawMessage(`{"first":1}`)})
 		second.End(Outcome{Result: json.RawMessage(`{"second":2}`)})
-		if got := describe(get(t, b, "1")); got != `completed {"second":2}` {
-			t.Error(got)
-		}
+		must.CheckEqual(t, describe(get(t, b, "1")), `completed {"second":2}`)
 	})
 }
 
@@ -198,13 +185,9 @@ func TestOutcomeOfALostRunIsNotStored(t *testing.T) {
 			get(t, b, "1")
 			synctest.Wait()
 			first.End(Outcome{Result: result(1)})
-			if got := get(t, b, "1"); got.Status != mcp.TaskWorking {
-				t.Errorf("after the end of the first run: %s", got.Status)
-			}
+			must.CheckEqual(t, get(t, b, "1").Status, mcp.TaskWorking)
 			second.End(Outcome{Result: result(2)})
-			if raw, err := b.Store.Result(t.Context(), get(t, b, "1")); err != nil || string(raw) != string(result(2)) {
-				t.Errorf("%.40s %v", raw, err)
-			}
+			must.CheckEqual(t, string(must.Get(b.Store.Result(t.Context(), get(t, b, "1")))(t)), string(result(2)))
 		})
 	}
 }
@@ -307,9 +290,8 @@ func TestClocksThatAreSetLoseNoOutcome(t *testing.T) {
 						if err == nil {
 							_, err = r.Store.Result(t.Context(), task)
 						}
-						if err != nil || task.Status != mcp.TaskCompleted {
-							t.Errorf("%s %v: %+v %v", stepped, step, task, err)
-						}
+						must.Do(t, err)
+						must.CheckEqual(t, task.Status, mcp.TaskCompleted, stepped, step, task)
 					}
 					time.Sleep(59 * time.Minute) // of one hour
 				}

@@ -91,9 +91,7 @@ func TestTaskWorksAgainWhenAllQuestionsAreAnswered(t *testing.T) {
 			t.Errorf("%s: %v, open %s, status %s", step.responses, err, open, task.Status)
 		}
 	}
-	if got := string(task.Questions["a"].Answer) + string(task.Questions["b"].Answer); got != `{"n":1}{"n":3}` {
-		t.Errorf("answers %s", got)
-	}
+	must.CheckEqual(t, string(task.Questions["a"].Answer)+string(task.Questions["b"].Answer), `{"n":1}{"n":3}`)
 }
 
 func TestQuestionsOfATaskAreLimited(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -69,10 +70,7 @@ func newTaskModel(t *testing.T, encrypt bool) *taskModel {
 	m := &taskModel{t: t}
 	memory := store.NewMemory()
 	if encrypt {
-		seals, err := seal.New(bytes.Repeat([]byte{1}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		seals := must.Get(seal.New(bytes.Repeat([]byte{1}, 32)))(t)
 		memory = seals.Store(memory, slog.New(slog.DiscardHandler))
 	}
 	for i := range m.replicas {
@@ -254,7 +252,5 @@ func (m *taskModel) list(s *Store, owner principal.Principal, limit int) {
 			want = append(want, w.id)
 		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		m.t.Fatalf("%v has the tasks %v, want %v", owner, got, want)
-	}
+	must.Equal(m.t, fmt.Sprint(got), fmt.Sprint(want), owner, got, want)
 }

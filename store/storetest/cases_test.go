@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -92,9 +93,7 @@ func try(t *testing.T, c anyCase, fault func(m full, h *hooked)) string {
 
 func TestEveryCasePassesOnCorrectStore(t *testing.T) {
 	for _, c := range allCases() {
-		if failed := try(t, c, func(full, *hooked) {}); failed != "" {
-			t.Errorf("%s: %s", c.name, failed)
-		}
+		must.CheckEqual(t, try(t, c, func(full, *hooked) {}), "", c.name)
 	}
 }
 

@@ -49,9 +49,7 @@ func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 		"X":                    "",
 		"Mcp-Session-Id":       "",
 	} {
-		if got := strings.Join(r.Header.Values(name), "|"); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		must.CheckEqual(t, strings.Join(r.Header.Values(name), "|"), want, name)
 	}
 }
 
@@ -137,9 +135,7 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 		})
 		for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)),
 			"legacy": newLegacy(t, p.options(t))} {
-			if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
-				t.Errorf("%s, %s: %s, %v", name, era, got, err)
-			}
+			must.CheckEqual(t, must.Get(list(t.Context(), c))(t), `{"for":"tools/list"}`, name, era)
 		}
 	}
 }
@@ -339,9 +335,7 @@ func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 		t.Error(err)
 	}
 	close(release)
-	if got := <-first; got != `{"for":"tools/list"}<nil>` {
-		t.Errorf("%s", got)
-	}
+	must.CheckEqual(t, <-first, `{"for":"tools/list"}<nil>`)
 }
 
 func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
@@ -380,9 +374,7 @@ func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
 				<-left // a disconnect cancels a modern request
 				asked := p.asked()
 				last := asked[len(asked)-1]
-				if (last == "POST /mcp notifications/cancelled") != cancelled {
-					t.Errorf("%q", asked)
-				}
+				must.CheckEqual(t, (last == "POST /mcp notifications/cancelled"), cancelled, asked)
 			})
 		})
 	}
@@ -442,9 +434,7 @@ func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
 		Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}
 	err := sendError(t.Context(), failed)
 	for _, want := range []error{call.ErrNotSent, call.ErrConnectionLost, syscall.ECONNREFUSED} {
-		if !errors.Is(err, want) {
-			t.Errorf("%v is not %v", err, want)
-		}
+		must.CheckIs(t, err, want)
 	}
 	if got := err.Error(); !strings.HasPrefix(got, "request not sent: ") || strings.Contains(got, "connection lost") ||
 		!strings.Contains(got, "connection refused") {

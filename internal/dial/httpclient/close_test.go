@@ -92,9 +92,7 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 		closing.Go(func() { c.Close() })
 	}
 	for range 8 {
-		if err := <-failed; !errors.Is(err, call.ErrClosed) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, <-failed, call.ErrClosed)
 	}
 	closing.Wait()
 	c.Close()
@@ -111,9 +109,7 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 			t.Errorf("%s: the end of the session cancels", line)
 		}
 	}
-	if deleted != 1 {
-		t.Errorf("%d times DELETE", deleted)
-	}
+	must.CheckEqual(t, deleted, 1)
 }
 
 // Close returns within a bounded time, whatever the server does.
@@ -158,9 +154,7 @@ func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
 		begun := time.Now()
 		c.Close()
 		for range 2 {
-			if err := <-ended; !errors.Is(err, call.ErrClosed) {
-				t.Errorf("%v", err)
-			}
+			must.CheckIs(t, <-ended, call.ErrClosed)
 		}
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("%v", took)
@@ -257,9 +251,7 @@ func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 		o.Header = http.Header{"Authorization": {"Bearer t"}}
 		c, err := DialPair(t.Context(), 0, o, ignoring{})
 		if want == "" {
-			if !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("%q: %v", endpoint, err)
-			}
+			must.CheckIs(t, err, call.ErrInvalidResponse, endpoint)
 			if got := p.asked(); len(got) != 1 {
 				t.Errorf("%q: %q", endpoint, got)
 			}
@@ -274,9 +266,7 @@ func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 		}
 		c.Close()
 		r, _ := p.request(1)
-		if got := r.Method + " " + r.URL.EscapedPath(); got != want {
-			t.Errorf("%q: %s, want %s", endpoint, got, want)
-		}
+		must.CheckEqual(t, r.Method+" "+r.URL.EscapedPath(), want, endpoint)
 	}
 }
 
@@ -380,20 +370,14 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	}
 	c.Close()
 	c.Close()
-	if err := <-to.why; !errors.Is(err, call.ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrNotSent) {
-		t.Errorf("after Close: %v", err)
-	}
+	must.CheckIs(t, <-to.why, call.ErrClosed)
+	must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), call.ErrNotSent)
 
 	o.URL += "?cut=1"
 	if c, err = DialPair(t.Context(), 0, o, to); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-to.why; !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("cut: %v", err)
-	}
+	must.CheckIs(t, <-to.why, call.ErrConnectionLost)
 	c.Close()
 }
 

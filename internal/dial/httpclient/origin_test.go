@@ -223,9 +223,7 @@ func TestRejectedRequestIsSentAgain(t *testing.T) {
 		if sent != tc.sent || resp.StatusCode != tc.status {
 			t.Errorf("%s wants %s: sent %d times, status %d", tc.method, tc.wants, sent, resp.StatusCode)
 		}
-		if req.Header.Get("Authorization") != "" {
-			t.Error("the caller's request was changed")
-		}
+		must.CheckEqual(t, req.Header.Get("Authorization"), "")
 	}
 }
 
@@ -449,9 +447,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 			req.URL.Path = "/changed" // an authorizer may do so: the next request has its own URL
 			req.Header.Set("X-Fixed", "changed")
 		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
+		must.CheckEqual(t, got, c.want, name)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

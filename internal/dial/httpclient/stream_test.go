@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/legacy"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -57,13 +58,9 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 		})
 		c := newLegacy(t, p.options(t))
 		synctest.Wait()
-		if got := fmt.Sprint(c.received.all()); got != "[notifications/tools/list_changed ping]" {
-			t.Errorf("%s", got)
-		}
+		must.CheckEqual(t, fmt.Sprint(c.received.all()), "[notifications/tools/list_changed ping]")
 		_, reply := p.request(len(p.asked()) - 1)
-		if reply != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-			t.Errorf("the ping was answered with %s", reply)
-		}
+		must.CheckEqual(t, reply, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	})
 }
 
@@ -96,9 +93,7 @@ func TestStandaloneStreamHasBatchesIn20250326Only(t *testing.T) {
 			if r == mcp.V20250326 {
 				want = "[notifications/one notifications/two notifications/three]"
 			}
-			if got := fmt.Sprint(c.received.all()); got != want {
-				t.Errorf("%s: received %s, want %s", r, got, want)
-			}
+			must.CheckEqual(t, fmt.Sprint(c.received.all()), want, r)
 		})
 	}
 }
@@ -126,9 +121,7 @@ func TestResponsesOnTheStandaloneStreamAreDropped(t *testing.T) {
 			}
 		})
 		c := newLegacy(t, p.options(t))
-		if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
-			t.Errorf("%s, %v", got, err)
-		}
+		must.CheckEqual(t, must.Get(list(t.Context(), c))(t), `{"for":"tools/list"}`)
 	})
 }
 
@@ -156,9 +149,7 @@ func TestClientAsksOnceForStandaloneStream(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			c.Close()
-			if got := strings.Count(fmt.Sprint(p.asked()), "GET"); got != 1 {
-				t.Errorf("%s: asked %d times", name, got)
-			}
+			must.CheckEqual(t, strings.Count(fmt.Sprint(p.asked()), "GET"), 1, name)
 		})
 	}
 }
@@ -187,9 +178,7 @@ func TestStandaloneStreamIsResumedAfterTheRetryDelay(t *testing.T) {
 		c := newLegacy(t, p.options(t))
 		time.Sleep(time.Hour)
 		c.Close()
-		if got := g.String(); got != "[0s 2.5s 1m32.5s 3m2.5s] ,a,b,b" {
-			t.Errorf("%s", got)
-		}
+		must.CheckEqual(t, g.String(), "[0s 2.5s 1m32.5s 3m2.5s] ,a,b,b")
 	})
 }
 
@@ -206,9 +195,7 @@ func TestClientLimitsTheRateOfReconnects(t *testing.T) {
 		c := newLegacy(t, p.options(t))
 		time.Sleep(10*time.Second + minRetry/2)
 		c.Close()
-		if n := len(g.at); n != 101 {
-			t.Errorf("%d times in ten seconds", n)
-		}
+		must.CheckEqual(t, len(g.at), 101)
 	})
 }
 
@@ -224,9 +211,7 @@ func TestClientGivesUpStandaloneStreamWithoutMessages(t *testing.T) {
 		c := newLegacy(t, p.options(t))
 		time.Sleep(time.Hour)
 		c.Close()
-		if got := g.String(); got != "[0s 1s 2s 3s 4s] ,,,," {
-			t.Errorf("%s", got)
-		}
+		must.CheckEqual(t, g.String(), "[0s 1s 2s 3s 4s] ,,,,")
 	})
 }
 
@@ -251,9 +236,7 @@ func TestStandaloneStreamThatCannotBeResumedIsReplaced(t *testing.T) {
 			c := newLegacy(t, p.options(t))
 			time.Sleep(time.Hour)
 			c.Close()
-			if got := g.String(); got != "[0s 1s 1s] ,7," {
-				t.Errorf("%d: %s", status, got)
-			}
+			must.CheckEqual(t, g.String(), "[0s 1s 1s] ,7,", status)
 		})
 	}
 }
@@ -298,9 +281,7 @@ func listResumed(t *testing.T, begun string,
 		}
 	})
 	c := newLegacy(t, p.options(t))
-	if got, err := list(t.Context(), c); err != nil || got != `{"for":"tools/list"}` {
-		t.Errorf("%s, %v", got, err)
-	}
+	must.CheckEqual(t, must.Get(list(t.Context(), c))(t), `{"for":"tools/list"}`)
 	return c
 }
 
@@ -325,12 +306,8 @@ func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
 					writeEvents(w, "id: p/2\ndata: "+<-response+"\n\n")
 				}
 			})
-		if got := g.String(); got != "[500ms 1s 1.5s] p/0,p/1,p/1" {
-			t.Errorf("%s", got)
-		}
-		if got := fmt.Sprint(c.received.all()); got != "[notifications/x]" {
-			t.Errorf("received %s", got)
-		}
+		must.CheckEqual(t, g.String(), "[500ms 1s 1.5s] p/0,p/1,p/1")
+		must.CheckEqual(t, fmt.Sprint(c.received.all()), "[notifications/x]")
 	})
 }
 
@@ -379,9 +356,7 @@ func TestBrokenModernResponseIsNotResumed(t *testing.T) {
 	if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
 		t.Errorf("%v", err)
 	}
-	if got := fmt.Sprint(p.asked()); got != "[POST /mcp tools/list]" {
-		t.Errorf("%s", got)
-	}
+	must.CheckEqual(t, fmt.Sprint(p.asked()), "[POST /mcp tools/list]")
 }
 
 // A stream that breaks in an event is resumed before that event, which the client has not received.
@@ -434,9 +409,7 @@ func TestEventIDAndRetryAreLimited(t *testing.T) {
 		c := newLegacy(t, p.options(t))
 		time.Sleep(2 * time.Hour)
 		c.Close()
-		if got := g.String(); got != "[0s 1h0m0s] ,1" {
-			t.Errorf("%.100s", got)
-		}
+		must.CheckEqual(t, g.String(), "[0s 1h0m0s] ,1")
 	})
 }
 
@@ -509,8 +482,6 @@ func TestHandshakeEndsAfterTheReceiverKnowsOfTheStandaloneStream(t *testing.T) {
 			mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
 			t.Fatal(err)
 		}
-		if n := observer.opened.Load(); n != 1 {
-			t.Errorf("StreamOpened was called %d times before the end of the handshake", n)
-		}
+		must.CheckEqual(t, observer.opened.Load(), 1)
 	})
 }

@@ -78,9 +78,7 @@ func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 		if !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("%q: %v", version, err)
 		}
-		if initialize := <-w.sent; !strings.Contains(initialize, `"protocolVersion":"2025-11-25"`) {
-			t.Errorf("%s", initialize)
-		}
+		must.CheckContains(t, <-w.sent, `"protocolVersion":"2025-11-25"`)
 		if err == nil {
 			if initialized := <-w.sent; initialized != `{"jsonrpc":"2.0","method":"notifications/initialized"}` ||
 				w.agreed != mcp.Revision(version) {
@@ -154,9 +152,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 	} {
 		c, w := newClient(t, tc.answerer, nil)
 		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,`+tc.request+`}`))
-		if got := <-w.sent; got != tc.want {
-			t.Errorf("%s: %s\nwant %s", tc.request, got, tc.want)
-		}
+		must.CheckEqual(t, <-w.sent, tc.want, tc.request)
 	}
 }
 
@@ -183,9 +179,7 @@ func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`))
 	<-begun
 	close(release)
-	if got := <-w.sent; got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
-		t.Errorf("%s", got)
-	}
+	must.CheckEqual(t, <-w.sent, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
 func TestCloseWaitsForReplies(t *testing.T) {
@@ -203,9 +197,7 @@ func TestCloseWaitsForReplies(t *testing.T) {
 		c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	}
 	c.Close()
-	if len(w.sent) != 0 {
-		t.Errorf("%d replies after Close", len(w.sent))
-	}
+	must.CheckEqual(t, len(w.sent), 0)
 }
 
 // A server that accepts no replies does not make them accumulate.
@@ -219,9 +211,7 @@ func TestRepliesTimeOut(t *testing.T) {
 		for range maxReplies + 1 {
 			c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 		}
-		if waited := time.Since(begun); waited != replyTimeout {
-			t.Errorf("the last reply was sent after %v", waited)
-		}
+		must.CheckEqual(t, time.Since(begun), replyTimeout)
 		c.Close()
 		if len(w.sent) > maxReplies+1 {
 			t.Errorf("%d replies sent", len(w.sent))
@@ -296,14 +286,10 @@ func TestRepliesAreSentUntilTheyAreAccepted(t *testing.T) {
 		}
 		_, w := replying(t, failures...)
 		for range len(failures) + 1 {
-			if got := <-w.sent; got != `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}` {
-				t.Errorf("%s", got)
-			}
+			must.CheckEqual(t, <-w.sent, `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`)
 		}
 		time.Sleep(2 * replyTimeout)
-		if n := len(w.sent); n != 0 {
-			t.Errorf("%d more replies", n)
-		}
+		must.CheckEqual(t, len(w.sent), 0)
 	})
 }
 
@@ -315,9 +301,7 @@ func TestRepliesAreNotRepeatedForPermanentErrors(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, w := replying(t, failure)
 			time.Sleep(2 * replyTimeout)
-			if n := len(w.sent); n != 1 {
-				t.Errorf("%s: %d replies, want 1", name, n)
-			}
+			must.CheckEqual(t, len(w.sent), 1, name)
 		})
 	}
 }
@@ -333,9 +317,7 @@ func TestRepliesHaveATimeout(t *testing.T) {
 		if n := len(w.sent); n < 5 || n > 20 {
 			t.Errorf("%d replies in %v", n, replyTimeout)
 		}
-		if n := len(c.replies); n != 0 {
-			t.Errorf("%d replies are in progress", n)
-		}
+		must.CheckEqual(t, len(c.replies), 0)
 	})
 }
 
@@ -349,9 +331,7 @@ func TestRepliesEndWithTheConnection(t *testing.T) {
 		c.Lost(call.ErrConnectionLost)
 		c.reply([]byte("{}"))
 		time.Sleep(2 * replyTimeout)
-		if n := len(w.sent); n != 1 {
-			t.Errorf("%d replies, want 1", n)
-		}
+		must.CheckEqual(t, len(w.sent), 1)
 	})
 }
 

@@ -113,9 +113,7 @@ func about(id string) string { return fmt.Sprintf(`"taskId":%q`, id) }
 func (r *taskReceiver) want(response string, words ...string) {
 	r.t.Helper()
 	for _, w := range words {
-		if !strings.Contains(response, w) {
-			r.t.Errorf("%s, want %s", response, w)
-		}
+		must.CheckContains(r.t, response, w)
 	}
 }
 
@@ -172,10 +170,7 @@ func TestClientIgnoresRequestsForTasksThatItHasNotDeclared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newTaskReceiver(t, tc.declared, tc.revision)
 			r.answers <- accept
-			if response := r.ask(1, mcp.MethodElicit, formParams+`,"task":{"ttl":1000}`); !strings.Contains(response,
-				`"result":`+accept) {
-				t.Errorf("%s", response)
-			}
+			must.CheckContains(t, r.ask(1, mcp.MethodElicit, formParams+`,"task":{"ttl":1000}`), `"result":`+accept)
 		})
 	}
 }
@@ -225,9 +220,7 @@ func TestOutcomeOfAClientTaskIsThatOfTheRequest(t *testing.T) {
 					t.Errorf("%s: lastUpdatedAt must be that of the end", ended)
 				}
 				again := r.ask(5, mcp.MethodTaskResult, about(id))
-				if strings.Replace(again, `"id":5`, `"id":3`, 1) != outcome {
-					t.Errorf("the second time %s, the first time %s", again, outcome)
-				}
+				must.CheckEqual(t, strings.Replace(again, `"id":5`, `"id":3`, 1), outcome, again)
 				// Task Cancellation: a task that has ended MUST be rejected, and does not change.
 				r.want(r.ask(6, mcp.MethodCancelTask, about(id)), `"code":-32602`, "cannot cancel the task")
 				list := r.ask(7, mcp.MethodListTasks, "")
@@ -333,9 +326,7 @@ func TestTasksOfAClientAreListedAndLimited(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		list := r.ask(203, mcp.MethodListTasks, "")
-		if strings.Count(list, `"taskId"`) != 1 {
-			t.Errorf("after the ttl: %s", list)
-		}
+		must.CheckEqual(t, strings.Count(list, `"taskId"`), 1, list)
 	})
 }
 
@@ -353,9 +344,7 @@ func TestTaskOfAClientExpires(t *testing.T) {
 		r.want(r.ask(3, mcp.MethodGetTask, about(id)), `"status":"working"`)
 		time.Sleep(2 * time.Millisecond)
 		r.want(r.receive(mcp.MethodTaskResult), `"id":2`, `"code":-32602`)
-		if context.Cause(ctx) != errTaskExpired {
-			t.Errorf("the handler ends with %v", context.Cause(ctx))
-		}
+		must.CheckEqual(t, context.Cause(ctx), errTaskExpired)
 		r.want(r.ask(4, mcp.MethodGetTask, about(id)), `"code":-32602`)
 	})
 }
@@ -440,9 +429,7 @@ func TestLateURLElicitationsAreBounded(t *testing.T) {
 		for i := range maxURLElicitations + 1 {
 			keep(fmt.Sprint(i))
 		}
-		if len(e.open) != maxURLElicitations {
-			t.Errorf("%d elicitations are tracked, the limit is %d", len(e.open), maxURLElicitations)
-		}
+		must.CheckEqual(t, len(e.open), maxURLElicitations)
 		newest := fmt.Sprint(maxURLElicitations)
 		if o := e.done(newest); o == nil {
 			t.Error("the newest elicitation is not tracked")
@@ -451,9 +438,7 @@ func TestLateURLElicitationsAreBounded(t *testing.T) {
 		}
 		time.Sleep(lateTime + time.Second)
 		synctest.Wait()
-		if len(e.open) != 0 {
-			t.Errorf("%d elicitations are tracked after the time limit", len(e.open))
-		}
+		must.CheckEqual(t, len(e.open), 0)
 		e.close()
 		o := e.add("after the end")
 		o.accepted = true

@@ -76,9 +76,7 @@ func TestResultTypeDecidesHowAResultIsRead(t *testing.T) {
 	} {
 		c, _ := newClient(t, result(members))
 		raw, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
-		if (err == nil) != valid {
-			t.Errorf("%s: %s, %v", members, raw, err)
-		}
+		must.CheckEqual(t, err == nil, valid, members, raw, err)
 		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: error %v, want ErrInvalidResponse", members, err)
 		}
@@ -114,9 +112,7 @@ func TestRequestsCarryMetadata(t *testing.T) {
 		mcp.MetaClientInfo:         `{"name":"c","version":"1"}`,
 		mcp.MetaClientCapabilities: `{}`,
 	} {
-		if string(got.Params.Meta[key]) != want {
-			t.Errorf("%s is %s", key, got.Params.Meta[key])
-		}
+		must.CheckEqual(t, string(got.Params.Meta[key]), want, key)
 	}
 }
 
@@ -158,9 +154,7 @@ func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 		{errors.New("dial"), false},
 		{nil, false},
 	} {
-		if got := IsModernError(tc.err); got != tc.recognised {
-			t.Errorf("%v: %v", tc.err, got)
-		}
+		must.CheckEqual(t, IsModernError(tc.err), tc.recognised, tc.err)
 	}
 	if supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion,
 		Data: json.RawMessage(`7`)}); !ok || supported != nil {

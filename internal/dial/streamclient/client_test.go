@@ -67,9 +67,7 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 			must.Do(t, far.Write(t.Context(), []byte(line)))
 		}
 		synctest.Wait()
-		if got := strings.Join(r.messages, "; "); got != "hello ; 8 {}" {
-			t.Errorf("received %s", got)
-		}
+		must.CheckEqual(t, strings.Join(r.messages, "; "), "hello ; 8 {}")
 		if len(r.invalid) != 3 || !strings.HasPrefix(r.invalid[1], "true 7:") {
 			t.Errorf("invalid: %q", r.invalid)
 		}
@@ -168,9 +166,7 @@ func TestSendReportsUnsentMessages(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		c.Close()
-		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
+		must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), call.ErrClosed)
 	})
 }
 
@@ -207,9 +203,7 @@ func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 					break
 				}
 			}
-			if strings.Join(got, " ") != want {
-				t.Errorf("received %q, want %q", got, want)
-			}
+			must.CheckEqual(t, strings.Join(got, " "), want, got)
 			must.Check(t, c.Close())
 		})
 	}
