@@ -21,12 +21,14 @@ import (
 // ErrCannotAsk is returned by [Approve] if it cannot ask the client.
 var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it does not support elicitation by form")
 
-// Approve asks the user of the client whose request is being served, with a form. It is for
-// [host.Host.Approve]. An approval is used once: in 2026-07-28, a repetition of the client's last request is
-// not approved again. The user can allow the tool for the session, where that is possible; see
-// [host.Approval.AllowSession]. Approve returns false if the user declines or dismisses the form. The errors are
-// [ErrCannotAsk] if there is no client or it does not support forms, one that wraps context.DeadlineExceeded if the
-// answer takes longer than the time between the call of Approve and the deadline of ctx, and the errors of server.Ask.
+// Approve asks the user of the client whose request is being served, with a form. It is for [host.Host.Approve]. An
+// approval is used once: in 2026-07-28, a repetition of the client's last request is not approved again. The user can
+// allow the tool for its session, with any arguments, or, if the client has none, for 15 minutes. The policy decides
+// about each of these calls; they need no further approval if the same rule asks, and if neither the definition of the
+// tool nor the version of the policy has changed. Approve returns false if the user declines or dismisses the form. The
+// errors are [ErrCannotAsk] if there is no client or it does not support forms, one that wraps context.DeadlineExceeded
+// if the answer takes longer than the time between the call of Approve and the deadline of ctx, and the errors of
+// server.Ask.
 //
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
 // have been sent, and the user has approved it once.
@@ -59,7 +61,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	switch answer, _ := jsonrpc.Get(content, approvalField); string(answer) {
 	case `"` + allowOnce + `"`:
 	case `"` + allowSession + `"`:
-		a.AllowSession()
+		approvals.AllowSession(a)
 	default:
 		return false, nil
 	}
@@ -109,7 +111,7 @@ const (
 
 // approvalForm returns the form for an approval: a choice of its answers, first to decline.
 func approvalForm(a *host.Approval) json.RawMessage {
-	once, session, decline := a.Answers()
+	once, session, decline := approvals.Answers(a)
 	options := []mcp.EnumOption{{Const: declineAll, Title: decline}, {Const: allowOnce, Title: once}}
 	if session != "" {
 		options = append(options, mcp.EnumOption{Const: allowSession, Title: session})

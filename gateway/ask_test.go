@@ -111,7 +111,7 @@ func TestServersLearnThatTheClientCannotAnswer(t *testing.T) {
 		return "", err
 	})
 	config := httpConfig(t, "up", up)
-	config.Sharing = host.Shared // so that the session declares all capabilities
+	config.PerCaller = new(false) // so that the session declares all capabilities
 	s := &server.Server{Name: "gateway", Version: "1"}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20250618}},
 		s)

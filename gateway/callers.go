@@ -127,7 +127,7 @@ func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
 	}
 	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
-		return strings.HasPrefix(c.Name(), configs.Prefix(s.status.Config)) || g.isDiscovery(c.Name())
+		return strings.HasPrefix(c.Name(), configs.Prefix(configOf(&s.status))) || g.isDiscovery(c.Name())
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
 		return strings.HasPrefix(c.Name(), prefixOf(s.status.Name))
 	}
@@ -144,7 +144,7 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	status, err := upstream.CallerStatus(g.host, ctx, s.status.Name, maxAge)
 	switch {
 	case err == nil:
-		if g.show(ctx, s.status.Name, status.Version, listing); listing {
+		if g.show(ctx, s.status.Name, detailsOf(&status).Version, listing); listing {
 			return []*callerView{g.viewOf(status)}
 		}
 		return []*callerView{g.viewOf(status), s.login}
@@ -194,7 +194,7 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64, l
 // viewOf returns a catalog with the lists of a status. Callers with the same lists share it.
 func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	status = g.Toolset.filter(status)
-	key := viewKey{status.Version, len(status.Tools), len(status.Prompts)}
+	key := viewKey{detailsOf(&status).Version, len(status.Tools), len(status.Prompts)}
 	p := &g.callers
 	p.mu.Lock()
 	known := p.views[key]
@@ -232,7 +232,7 @@ func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *ca
 func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 	before, now := g.callers.all(), []callerServer(nil)
 	i := slices.IndexFunc(before, func(s callerServer) bool { return s.status.Name == status.Name })
-	isPresent := status.Config.CallerAuth != nil && status.State != host.Removed
+	isPresent := configOf(&status).CallerAuth != nil && status.State != host.Removed
 	if i < 0 && !isPresent {
 		return
 	}
@@ -258,7 +258,7 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 }
 
 func sameLists(a, b *host.ServerStatus) bool {
-	return configs.Prefix(a.Config) == configs.Prefix(b.Config) &&
+	return configs.Prefix(configOf(a)) == configs.Prefix(configOf(b)) &&
 		reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) &&
 		reflect.DeepEqual(a.Tools, b.Tools) &&
 		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) &&
@@ -274,7 +274,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	if !g.Toolset.mayHave(&status) {
 		return login
 	}
-	prefix := configs.Prefix(status.Config)
+	prefix := configs.Prefix(configOf(&status))
 	if prefix == "" {
 		prefix = status.Name + "__"
 	}
@@ -289,7 +289,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		if err != nil {
 			return nil, g.toolError(ctx, name, err)
 		}
-		g.show(ctx, name, now.Version, true)
+		g.show(ctx, name, detailsOf(&now).Version, true)
 		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have "+
 			"what it offers to the user: %d tools.", name, len(now.Tools))
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil

@@ -352,7 +352,7 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 	h := &host.Host{
 		Servers: []host.ServerConfig{inMemory(t, "bank", up.Server)},
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
-			asked = append(asked, r.String())
+			asked = append(asked, fmt.Sprintf("%s %s of server %q", r.Method, r.Name, r.Server))
 			if strings.Contains(string(r.Arguments), "1000") {
 				return host.Decision{Action: host.Deny, Reason: "too much"}, nil
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -25,8 +26,8 @@ const notifyTimeout = 5 * time.Second
 
 // extensions are what a Gateway forwards of the extensions of its servers. Only New and Run change it.
 type extensions struct {
-	byServer   map[string][]host.Extension
-	registered map[string]host.Extension           // by ID: those of all servers together
+	byServer   map[string][]link.Extension
+	registered map[string]link.Extension           // by ID: those of all servers together
 	owners     atomic.Pointer[map[string][]string] // the servers by method
 }
 
@@ -36,7 +37,7 @@ type extensions struct {
 func (g *Gateway) registerExtensions(order []string) error {
 	x := &g.extensions
 	owners := make(map[string][]string)
-	wanted := make(map[string]host.Extension)
+	wanted := make(map[string]link.Extension)
 	for _, name := range order {
 		for _, e := range x.byServer[name] {
 			merged := wanted[e.ID]
@@ -82,14 +83,16 @@ func (g *Gateway) addExtensions() error {
 	all := g.host.Status()
 	if len(all) == 0 { // it has not been started
 		for _, config := range g.host.Servers {
-			all = append(all, host.ServerStatus{Name: config.Name, Config: &config})
+			status := host.ServerStatus{Name: config.Name}
+			detailsOf(&status).Config = &config
+			all = append(all, status)
 		}
 	}
-	g.extensions.byServer, g.extensions.registered = make(map[string][]host.Extension), make(map[string]host.Extension)
+	g.extensions.byServer, g.extensions.registered = make(map[string][]link.Extension), make(map[string]link.Extension)
 	var order []string
 	for _, status := range all {
 		order = append(order, status.Name)
-		g.extensions.byServer[status.Name] = status.Config.Extensions
+		g.extensions.byServer[status.Name] = extensionsOf(&status)
 	}
 	return g.registerExtensions(order)
 }
@@ -97,8 +100,9 @@ func (g *Gateway) addExtensions() error {
 // updateExtensions makes the registered extensions match the status of a server.
 func (g *Gateway) updateExtensions(status host.ServerStatus) {
 	x := &g.extensions
-	same := reflect.DeepEqual(x.byServer[status.Name], status.Config.Extensions)
-	if x.byServer[status.Name] = status.Config.Extensions; status.State == host.Removed {
+	now := extensionsOf(&status)
+	same := reflect.DeepEqual(x.byServer[status.Name], now)
+	if x.byServer[status.Name] = now; status.State == host.Removed {
 		delete(x.byServer, status.Name)
 	}
 	if same {
@@ -109,8 +113,12 @@ func (g *Gateway) updateExtensions(status host.ServerStatus) {
 	}
 }
 
+func extensionsOf(status *host.ServerStatus) []link.Extension {
+	return configs.Settings(configOf(status)).Extensions
+}
+
 // forwardedExtension returns an extension whose methods are forwarded.
-func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
+func (g *Gateway) forwardedExtension(e link.Extension) server.Extension {
 	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]func(context.Context,
 		json.RawMessage) (any, error)),
 		Notifications: make(map[string]func(context.Context, json.RawMessage))}

@@ -131,7 +131,7 @@ func (g *Gateway) timeout() time.Duration {
 // registerResults registers the template of large results when a server has a limit; see
 // host.ServerConfig.MaxResult.
 func (g *Gateway) registerResults(status host.ServerStatus) {
-	if status.Config.MaxResult <= 0 || g.results {
+	if configOf(&status).MaxResult <= 0 || g.results {
 		return
 	}
 	err := g.server.RegisterTemplate(mcp.ResourceTemplate{
@@ -151,7 +151,7 @@ func (g *Gateway) registerResults(status host.ServerStatus) {
 func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 	serverName, _, _ := strings.Cut(strings.TrimPrefix(uri, link.ResultURI), "/")
 	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool {
-		return s.Name == serverName && s.Config.MaxResult > 0
+		return s.Name == serverName && configOf(&s).MaxResult > 0
 	}) {
 		return nil, call.ErrResourceNotFound
 	}

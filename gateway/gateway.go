@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 // Gateway registers the tools, prompts and resources of a host's servers with one
@@ -82,7 +83,10 @@ var (
 	extending = link.Get[link.Extensions[host.Host, client.CallOption]]()
 	approvals = link.Get[link.Approval[host.Approval]]()
 	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
+	detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
 )
+
+func configOf(s *host.ServerStatus) *host.ServerConfig { return detailsOf(s).Config }
 
 // downstream has the functions of a server that only gateways need.
 var downstream = link.Get[link.Server[
@@ -97,12 +101,14 @@ const defaultTimeout = 10 * time.Minute
 //
 // New returns an error if s.Catalogs is set, for example by another Gateway,
 // or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
-// clients of the gateway.
+// clients of the gateway. The Store of the first server has the large results of tools, encrypted with its Keys; see
+// host.ServerConfig.MaxResult.
 func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	if s.Catalogs != nil {
 		return nil, errors.New("gateway: Server.Catalogs must be nil")
 	}
-	if err := upstream.Forward(h); err != nil {
+	storage := func() (store.KV, [][]byte) { return s.Store, s.Keys }
+	if err := upstream.Forward(h, storage); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	g := &Gateway{
@@ -168,7 +174,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		defer g.forget(status.Name)
 	}
 	defer g.setCallerServer(g.servers, status)
-	if status.Config.CallerAuth != nil { // each caller has lists of its own
+	if configOf(&status).CallerAuth != nil { // each caller has lists of its own
 		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
 		g.prefixed[status.Name] = true
 	} else {
@@ -244,7 +250,7 @@ func (t *Toolset) mayHave(s *host.ServerStatus) bool {
 		if i := strings.IndexAny(pattern, "*?"); i >= 0 {
 			literal = pattern[:i]
 		}
-		prefix := configs.Prefix(s.Config)
+		prefix := configs.Prefix(configOf(s))
 		return strings.HasPrefix(literal, prefix) || literal != pattern && strings.HasPrefix(prefix, literal)
 	})
 }

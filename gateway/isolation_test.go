@@ -166,7 +166,7 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 		}))
 		t.Cleanup(up.Close)
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.URL(up.URL),
-			Sharing: []host.Sharing{host.ShareAutomatically, host.Shared}[i/2%2]})
+			PerCaller: []*bool{nil, new(false)}[i/2%2]})
 	}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
 	gatewaytest.Run(t, h, s)

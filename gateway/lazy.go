@@ -35,7 +35,7 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 		now = make(map[string]string)
 	}
 	if delete(now, status.Name); waits {
-		now[status.Name] = configs.Prefix(status.Config)
+		now[status.Name] = configs.Prefix(configOf(&status))
 	}
 	g.lazy.Store(&now)
 }

@@ -95,7 +95,7 @@ func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Serve
 		<-done
 	})
 	for _, status := range h.Status() {
-		if status.State == host.Ready || status.State == host.Degraded {
+		if status.State == host.Ready {
 			if err := g.Await(t.Context(), status); err != nil {
 				t.Fatal(err)
 			}

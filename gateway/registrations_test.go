@@ -149,9 +149,17 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 	return tools
 }
 
+// removed returns the status of a server that was removed.
+func removed(name string) host.ServerStatus {
+	status := statusOf(name)
+	status.State = host.Removed
+	return status
+}
+
 // statusOf returns the status of a server with these tools.
 func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
-	status := host.ServerStatus{Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name}}
+	status := host.ServerStatus{Name: name, State: host.Ready}
+	detailsOf(&status).Config = &host.ServerConfig{Name: name}
 	for _, d := range definitions {
 		status.Tools = append(status.Tools, host.Merged[mcp.Tool]{Name: name + "__" + d.Name, Server: name, Definition: d})
 	}
@@ -196,12 +204,11 @@ func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
 func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	lists := func(name string) host.ServerStatus {
-		return host.ServerStatus{
-			Name: name, State: host.Ready, Config: &host.ServerConfig{Name: name},
-			Resources: []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}},
-			Templates: []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name},
-				{URITemplate: "own://" + name + "/{x}", Name: name}},
-		}
+		status := statusOf(name)
+		status.Resources = []mcp.Resource{{URI: "lib://shared", Name: name}, {URI: "tree://" + name, Name: name}}
+		status.Templates = []mcp.ResourceTemplate{{URITemplate: "tree://{x}", Name: name},
+			{URITemplate: "own://" + name + "/{x}", Name: name}}
+		return status
 	}
 	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c", "b", "a"}} {
 		s := &server.Server{Logger: quiet}
@@ -238,8 +245,9 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 
 func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	status := func(name, text string) host.ServerStatus {
-		return host.ServerStatus{Name: name, State: host.Ready, Revision: mcp.V20251125, Config: &host.ServerConfig{Name: name},
-			Server: client.ServerDetails{Instructions: text}}
+		status := statusOf(name)
+		status.Revision, status.Server.Instructions = mcp.V20251125, text
+		return status
 	}
 	servers := []host.ServerStatus{status("a", "Text of a."), status("b", strings.Repeat("x", maxInstructions)),
 		status("c", "Text of c."), status("d", "")}
@@ -253,9 +261,10 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 // A gateway in front of one server, under its own names, has its instructions as they are.
 func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	status := func(name string) host.ServerStatus {
-		return host.ServerStatus{Name: name, State: host.Ready, Revision: mcp.V20251125,
-			Config: &host.ServerConfig{Name: name, Prefix: new("")},
-			Server: client.ServerDetails{Instructions: "Text of " + name + "."}}
+		status := statusOf(name)
+		status.Revision, status.Server.Instructions = mcp.V20251125, "Text of "+name+"."
+		configOf(&status).Prefix = new("")
+		return status
 	}
 	for want, servers := range map[string][]host.ServerStatus{
 		"Text of a.": {status("a")},
@@ -290,11 +299,11 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 		case 2:
 			g.update(servers, lists("a"))
 		case 3:
-			g.update(servers, host.ServerStatus{Name: "b", State: host.Removed, Config: &host.ServerConfig{Name: "b"}})
+			g.update(servers, removed("b"))
 		case 4:
 			g.update(servers, lists("e"))
 		case 5:
-			g.update(servers, host.ServerStatus{Name: "f", State: host.Removed, Config: &host.ServerConfig{Name: "f"}})
+			g.update(servers, removed("f"))
 		}
 	}
 	seen := make(map[string]int)
@@ -307,7 +316,7 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	}
 	step = 1
 	for _, name := range []string{"a", "e"} {
-		g.update(servers, host.ServerStatus{Name: name, State: host.Removed, Config: &host.ServerConfig{Name: name}})
+		g.update(servers, removed(name))
 	}
 	g.update(servers, lists("b"))
 	g.update(servers, lists("f"))

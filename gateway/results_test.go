@@ -51,9 +51,8 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 	for range 2 { // replicas
 		config := httpConfig(t, "up", large())
 		config.MaxResult = 200
-		s := &server.Server{Name: "gateway", Version: "1"}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: shared,
-			Keys: [][]byte{make([]byte, 32)}}, s)
+		s := &server.Server{Name: "gateway", Version: "1", Store: shared, Keys: [][]byte{make([]byte, 32)}}
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
 		urls = append(urls, protect(t, s))
 	}
 	dial := func(r mcp.Revision, replica int, user string) *client.Client {
@@ -146,17 +145,17 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	}
 }
 
-// fullKV has no space for results.
-type fullKV struct{ store.KV }
+// fullStore has no space for results.
+type fullStore struct{ store.Store }
 
-func (fullKV) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
+func (fullStore) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
 
 // The beginning of a large result reaches the client if the rest cannot be stored.
 func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
 	config := httpConfig(t, "up", large())
 	config.MaxResult = 200
-	s := &server.Server{Name: "gateway", Version: "1"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, KV: fullKV{store.NewMemory()}}, s)
+	s := &server.Server{Name: "gateway", Version: "1", Store: fullStore{store.NewMemory()}}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
 		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {

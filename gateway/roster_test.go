@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -248,14 +249,16 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	}
 
 	status := h.Status()[0]
-	later := status
-	later.Version++
+	later, other := status, host.ServerStatus{Name: "other", State: host.Ready}
+	detailsOf := link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
+	detailsOf(&later).Version++
+	detailsOf(&other).Version = 1
 	awaited := make(chan error, 1)
 	go func() { awaited <- g.Await(t.Context(), later) }()
 	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Removed}); err != nil {
 		t.Errorf("a server that the host does not have: %v", err)
 	}
-	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Ready, Version: 1}); err != nil {
+	if err := g.Await(t.Context(), other); err != nil {
 		t.Errorf("a server that the host no longer has: %v", err)
 	}
 	select {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,10 +31,10 @@ var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded
 const defaultApprovalTimeout = 5 * time.Minute
 
 // Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and
-// is used once, unless the user chooses to allow more; see [Approval.AllowSession].
+// is used once, unless the user of a gateway allows a tool for the session.
 type Approval struct {
 	Request *Request // must not be modified
-	Reason  string   // the reason of the policy
+	reason  string   // of the policy
 
 	// digest identifies the server, the tool, prompt or resource with its definition, the arguments, the version of the
 	// policy and the caller. Equal requests of a server in one call have different digests. An answer for one digest
@@ -61,7 +62,7 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session 
 	if r.ofServer() {
 		sum = inputsOf(ctx).distinguish(sum)
 	}
-	return &Approval{Request: r, Reason: d.Reason, digest: sum, caller: describeCaller(ctx, r.Caller),
+	return &Approval{Request: r, reason: d.Reason, digest: sum, caller: describeCaller(ctx, r.Caller),
 		session: session}, nil
 }
 
@@ -92,8 +93,8 @@ func (a *Approval) Question() string {
 	if a.caller != "" {
 		text += "\n\nCaller: " + a.caller
 	}
-	if a.Reason != "" {
-		text += "\nReason for the question: " + plain(a.Reason)
+	if a.reason != "" {
+		text += "\nReason for the question: " + plain(a.reason)
 	}
 	return text
 }
@@ -182,11 +183,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 	if len(a.Question()) > maxQuestion {
 		return notAsked, r.denied("it needs an approval, and its arguments are too many to be shown", nil)
 	}
-	timeout := h.ApprovalTimeout
-	if timeout <= 0 {
-		timeout = defaultApprovalTimeout
-	}
-	asking, cancel := context.WithTimeoutCause(ctx, timeout, errUnanswered)
+	asking, cancel := context.WithTimeoutCause(ctx, cmp.Or(h.approval, defaultApprovalTimeout), errUnanswered)
 	defer cancel()
 	var approves bool
 	err = h.contain("Approve", func() (err error) {
@@ -258,19 +255,15 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 		stateless: !caller.Session}
 }
 
-// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
-// session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same
-// rule asks, and if neither the definition of the tool nor the version of the policy has changed. It has an effect if
-// Answers offers it, and if [Host.Approve] then returns true.
-func (a *Approval) AllowSession() {
+// allowSession lets the caller call the tool again; see link.Approval.
+func (a *Approval) allowSession() {
 	if a.session != nil {
 		a.session.chosen = true
 	}
 }
 
-// Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is
-// empty if the request can only be allowed once.
-func (a *Approval) Answers() (once, session, decline string) {
+// answers returns the texts of the answers that a user can choose from; see link.Approval.
+func (a *Approval) answers() (once, session, decline string) {
 	if a.session != nil {
 		session = "Allow for this session, with any arguments"
 		if a.session.stateless {

@@ -111,8 +111,8 @@ func (config *ServerConfig) checkCallerAuth() error {
 	if _, isHTTP := config.Target.(*client.HTTPTarget); !isHTTP {
 		return errors.New("CallerAuth requires a Target with a URL")
 	}
-	if config.Sharing == Shared {
-		return errors.New("CallerAuth requires that Sharing is not Shared")
+	if config.PerCaller != nil && !*config.PerCaller {
+		return errors.New("CallerAuth requires that PerCaller is not false")
 	}
 	return nil
 }

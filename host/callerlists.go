@@ -29,7 +29,7 @@ const (
 // callerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server without
 // [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
 // of the caller if they are not known, or older than maxAge; one request for a caller is in flight at a time, and
-// callers with the same lists share the Version of the status. The lists of 256 callers of a server are kept.
+// callers with the same lists share the version of the status. The lists of 256 callers of a server are kept.
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
@@ -284,7 +284,8 @@ func (o *callerOffer) incomplete() error {
 // callerStatus returns the status for callers with an offer. Names that other servers have, too, are left out.
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
-	status.State, status.Err, status.Version, status.Config = Ready, nil, o.version, o.offered.naming.config
+	status.State, status.Err = Ready, nil
+	status.details.Version, status.details.Config = o.version, o.offered.naming.config
 	status.Revision, status.Server = o.revision, o.details
 	o.offered.about.set(&status.Server)
 	c := &s.host.names
@@ -299,9 +300,6 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 		outdated = &outdatedError{outdated}
 	}
 	status.Incomplete = errors.Join(o.incomplete(), outdated, errors.Join(sameTools...), errors.Join(samePrompts...))
-	if status.Incomplete != nil {
-		status.State = Degraded
-	}
 	return status
 }
 
@@ -452,7 +450,7 @@ func (s *supervisor) watchForCaller(ctx context.Context, who principal.Principal
 // watchOnce watches resources with the client of a caller until changed is closed or the watch fails.
 func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, subs *subscriptions, uris []string,
 	changed <-chan struct{}) error {
-	if !s.snapshot().State.Usable() {
+	if !s.snapshot().State.isUsable() {
 		return errNotConnected
 	}
 	// The authorizer may have a token that was issued for the last request of the caller.

@@ -121,7 +121,7 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 	switch {
 	case s.config.CallerAuth == nil:
 		return errListsUnreported
-	case !s.snapshot().State.Usable():
+	case !s.snapshot().State.isUsable():
 		return errNotConnected
 	}
 	select {

@@ -88,7 +88,7 @@ func newListing(t *testing.T, h *Host) *listing {
 	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
 	must.Do(t, h.WaitReady(t.Context(), "up"))
-	if status := h.Status()[0]; status.State != CallersOnly || !status.State.Usable() ||
+	if status := h.Status()[0]; status.State != CallersOnly || !status.State.isUsable() ||
 		status.State.String() != "callers only" || len(status.Tools) != 0 {
 		t.Fatalf("the server is %v: %v", status.State, status.Tools)
 	}
@@ -111,6 +111,9 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 		for _, tool := range status.Tools {
 			text += " " + tool.Name
 		}
+		if status.Incomplete != nil {
+			text += " incomplete"
+		}
 		return text
 	}
 	want := func(what, got, want string) {
@@ -126,13 +129,13 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
 	if a, _ := l.host.callerStatus(ada, "up", time.Hour); true {
-		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version ||
+		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.details.Version != b.details.Version ||
 			len(l.host.find("up").callerLists.offers) != 1 {
-			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
+			t.Errorf("the same lists have the versions %d and %d", a.details.Version, b.details.Version)
 		}
 	}
 	l.broken.Store(true)
-	want("broken", get(ada, 0), "degraded 4 up__two")
+	want("broken", get(ada, 0), "ready 4 up__two incomplete")
 	l.broken.Store(false)
 	if _, err := l.host.callerStatus(t.Context(), "up", 0); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)

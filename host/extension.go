@@ -9,32 +9,17 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Extension is an extension of the protocol that a Host uses with a server (2026-07-28, basic/versioning, Extension
-// Negotiation).
-type Extension struct {
-	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. The Host itself uses the
-	// extension of tasks.
-	ID string
-	// Settings is a JSON object that is declared to the server and, by a gateway, to its clients. Nil means {}.
-	Settings json.RawMessage
-	// Requests are the methods of the requests of clients.
-	Requests []string
-	// Notifications are the methods of the notifications of clients and of the server. With a gateway, those of
-	// the server are sent to the client whose call they belong to if it declares the extension, or, after its call, on
-	// its session. Others are dropped.
-	Notifications []string
-}
-
 // callExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
-// result, a JSON object. The method must be one of [ServerConfig.Extensions]. Params is a JSON object without _meta, or
-// nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind extension. callExtension
-// waits for the server as [Host.CallTool] does, and has its errors.
+// result, a JSON object. The method must be one of link.ServerSettings.Extensions. Params is a JSON object without
+// _meta, or nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind extension.
+// callExtension waits for the server as [Host.CallTool] does, and has its errors.
 func (h *Host) callExtension(ctx context.Context, server, method string, params json.RawMessage,
 	options ...client.CallOption) (json.RawMessage, error) {
 	result, err := extend(ctx, h, server, method, params, false,
@@ -88,7 +73,7 @@ func (s *supervisor) extensionOf(method string, notification bool) (id string, o
 	case mcp.MethodListSkills, mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		return mcp.ExtensionSkills, true
 	}
-	for _, e := range s.config.Extensions {
+	for _, e := range s.config.settings.Extensions {
 		methods := e.Requests
 		if notification {
 			methods = e.Notifications
@@ -101,7 +86,7 @@ func (s *supervisor) extensionOf(method string, notification bool) (id string, o
 }
 
 // checkExtensions returns an error for the first extension that is invalid.
-func checkExtensions(all []Extension) error {
+func checkExtensions(all []link.Extension) error {
 	ids, methods := make(map[string]bool), make(map[string]bool)
 	for _, e := range all {
 		if err := mcp.CheckExtensionID(e.ID); err != nil {
@@ -139,7 +124,7 @@ func checkExtensions(all []Extension) error {
 // setExtensions makes the clients of the server declare its extensions and forward its notifications.
 func (s *supervisor) setExtensions() {
 	d := &s.dialer
-	for _, e := range s.config.Extensions {
+	for _, e := range s.config.settings.Extensions {
 		supported := client.Extension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
 		if e.Settings != nil {
 			supported.Settings = e.Settings

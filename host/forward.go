@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/store"
 )
 
 // errNoCall is the response to a request of a server that belongs to no call of a client.
@@ -185,6 +187,7 @@ var clients = link.Get[link.Client[client.Client, client.CallOption]]()
 func init() {
 	link.Set(link.Host[Host, ServerStatus, Request]{
 		Forward:            (*Host).setForwarding,
+		ApprovalTimeout:    func(h *Host) *time.Duration { return &h.approval },
 		CallerStatus:       (*Host).callerStatus,
 		WatchCaller:        (*Host).watchCaller,
 		OutdateCallers:     (*Host).outdateCallers,
@@ -195,22 +198,31 @@ func init() {
 		Attribute:          (*Host).attribute,
 	})
 	link.Set(link.Extensions[Host, client.CallOption]{Call: (*Host).callExtension, Notify: (*Host).notifyExtension})
-	link.Set(link.Approval[Approval]{Digest: func(a *Approval) string { return a.digest }})
-	link.Set(link.ServerConfig[ServerConfig]{Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix})
+	link.Set(link.Approval[Approval]{
+		Digest: func(a *Approval) string { return a.digest }, Answers: (*Approval).answers,
+		AllowSession: (*Approval).allowSession,
+	})
+	link.Set(link.ServerConfig[ServerConfig]{
+		Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix,
+		Settings: func(config *ServerConfig) *link.ServerSettings { return &config.settings },
+	})
+	link.Set(link.Status[ServerStatus, ServerConfig]{
+		Details: func(s *ServerStatus) *link.StatusDetails[ServerConfig] { return &s.details },
+	})
 }
 
 // setForwarding makes the Host send the requests of servers for which the dialer has no function to the client whose
 // request a handler of a server.Server serves, if it supports them, and log messages at the level that it has chosen. A
 // server receives an error if the client does not support its request, or if no call of a client is known to be its
-// cause. A request for roots without a call is sent on the session of the client, if that is known; see [Sharing].
-// Messages to users name the server; see attribute.
-func (h *Host) setForwarding() error {
+// cause. A request for roots without a call is sent on the session of the client, if that is known; see
+// [ServerConfig.PerCaller]. Messages to users name the server; see attribute.
+func (h *Host) setForwarding(storage func() (store.KV, [][]byte)) error {
 	switch {
 	case h.forwards: // for another gateway
 		return nil
 	case h.ctx != nil:
 		return errors.New("the host must not be started before its first gateway is made")
 	}
-	h.forwards = true
+	h.forwards, h.storage = true, storage
 	return nil
 }

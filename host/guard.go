@@ -77,7 +77,7 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 	if r.Arguments == nil && r.Kind != kindResource {
 		var err error
 		if r.Arguments, err = argumentsOf(arguments); err != nil {
-			return nil, fmt.Errorf("%s: %w", r, err)
+			return nil, fmt.Errorf("%s: %w", r.text(), err)
 		}
 	}
 	p := h.newPassage(ctx, r)

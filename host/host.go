@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -25,9 +26,9 @@ type Host struct {
 
 	// Dialer dials each server. The Host ignores its OnConnectionLost. Elicit, ElicitURL, Sample and Roots receive the
 	// requests that the policy allows, in a context with the values of the context of the call, read or prompt that the
-	// server serves; see client.Dialer.Elicit and [ServerConfig.Sharing]. If one of them is nil, the server receives an
-	// error, except with a gateway, which sends the request to the client whose request the server serves. OnLog is nil
-	// in the same way.
+	// server serves; see client.Dialer.Elicit and [ServerConfig.PerCaller]. If one of them is nil, the server receives
+	// an error, except with a gateway, which sends the request to the client whose request the server serves. OnLog is
+	// nil in the same way.
 	Dialer client.Dialer
 	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set
 	// other functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
@@ -46,11 +47,9 @@ type Host struct {
 	Policy Policy
 
 	// Approve asks a user about a request for which the policy decides [Ask], and reports whether the user approves
-	// it. It returns an error if the user cannot be asked. An answer after the end of ctx does not count. If Approve
-	// is nil, such requests are rejected. See gateway.Approve.
+	// it. It returns an error if the user cannot be asked. An answer after the end of ctx, which is after 5 minutes
+	// or earlier, does not count. If Approve is nil, such requests are rejected. See gateway.Approve.
 	Approve func(ctx context.Context, a *Approval) (approved bool, err error)
-	// ApprovalTimeout limits the time for an answer. 0 means 5 minutes.
-	ApprovalTimeout time.Duration
 
 	// OnRequest, if set, is called with each tool call, prompt, read of a resource, completion, subscription and
 	// request of an extension, before the policy decides about it. It can set r.Arguments to another JSON object;
@@ -104,24 +103,19 @@ type Host struct {
 	Audit       slog.Handler
 	AuditValues bool
 
-	// KV has the large results of tools; see [ServerConfig.MaxResult]. Hosts with the same KV, such as those of
-	// replicas, can read each other's. Nil keeps them in memory.
-	KV store.KV
-	// Keys encrypt what is in KV, as Server.Keys of package server do: the first encrypts, all decrypt. Each has
-	// at least 32 random bytes. Without keys, results are not encrypted.
-	Keys [][]byte
-
-	versions atomic.Uint64 // the last ServerStatus.Version
+	versions atomic.Uint64 // the last version of a ServerStatus
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
 	once     sync.Once
-	setting  sync.Mutex             // orders calls of SetServers; locked before mu
-	mu       sync.Mutex             // excludes changes of roster and Close
-	roster   atomic.Pointer[roster] // nil before Start
-	results  *results               // set by Start
-	forwards bool                   // see setForwarding
-	policies broadcast              // that the policy has changed
-	changed  broadcast              // that the status of a server, or the servers, have changed
+	setting  sync.Mutex                          // orders calls of SetServers; locked before mu
+	mu       sync.Mutex                          // excludes changes of roster and Close
+	roster   atomic.Pointer[roster]              // nil before Start
+	results  *results                            // set by Start
+	forwards bool                                // see setForwarding
+	storage  func() (kv store.KV, keys [][]byte) // of results; may be nil
+	approval time.Duration                       // see link.Host.ApprovalTimeout
+	policies broadcast                           // that the policy has changed
+	changed  broadcast                           // that the status of a server, or the servers, have changed
 	names    nameTable
 
 	cataloging sync.Mutex // orders the making of catalogs
@@ -158,8 +152,29 @@ type ServerConfig struct {
 	// Revision is the only revision to use with the server, in place of Dialer.Revision, unless it is empty.
 	Revision mcp.Revision
 
-	// Sharing says which callers share a client of the server. See [Sharing].
-	Sharing Sharing
+	// PerCaller, if it is not nil, says whether each caller has a client of its own. A caller is a session of a client
+	// or, in 2026-07-28, an authenticated principal, if the Host is that of a gateway; otherwise what client.WithCaller
+	// sets. Other requests use the shared client, as do lists, watches and subscriptions.
+	//
+	// A client of one caller keeps the state of the server's session apart from that of other callers, and nothing else
+	// can cause the requests of the server. It is dialled with the first request of the caller; a program is started
+	// for each. It is closed when it was idle for 30 minutes, or when a server has more than 256 of them: the least
+	// recently used one of the principal that has the most. If none can be closed because all are in use, requests of
+	// further callers fail with a *call.OverloadError. Callers of 2026-07-28 without authentication cannot be told
+	// apart, because that revision has no sessions and connections must not be used in their place (2026-07-28, basic,
+	// Statelessness), so they share one client; see docs/program/sharing.md.
+	//
+	// If callers share a client over byte streams or HTTP+SSE, the calls for which the server sends requests wait for
+	// those of other users: at most 64, and at most a minute. A request is rejected if requests of several users are in
+	// flight nevertheless. Requests and log messages for several calls of one user are for one whose client is
+	// connected, and the newest of these. A log message that the server sends after its call has ended belongs to no
+	// call, and reaches the user whose requests alone are in flight then. A request for roots without a call is for the
+	// session that has used the server, and is rejected if several of these sessions are connected.
+	//
+	// Nil means true for a server with sessions over HTTP, and false for others: in 2026-07-28 there are no sessions,
+	// and a program is not started twice unless asked for. With a gateway, a program of an older revision is started
+	// for each authenticated user, whose callers share it, because its requests do not say whose call they belong to.
+	PerCaller *bool
 
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
@@ -168,19 +183,13 @@ type ServerConfig struct {
 	// must be a URL.
 	CallerAuth *CallerAuth
 
-	// InputLimits limit the requests of the server for elicitation, sampling and roots.
-	InputLimits InputLimits
-
-	// Extensions are the extensions of the protocol that the Host uses with the server, in addition to those of Dialer.
-	// A gateway forwards their messages.
-	Extensions []Extension
-
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
 	// tool with a larger result receives the first MaxResult bytes of its text and a mcp.ResourceLink.
 	// [Host.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
 	// if the result has anything but text, its JSON. Policy decides about each read as about the call, with the
 	// arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results of 64 MiB
-	// together; the oldest are removed. The tools have no output schema, because a part of a result need not match it.
+	// together; the oldest are removed. They are in memory or, with a gateway, in the Store of its server. The tools
+	// have no output schema, because a part of a result need not match it.
 	MaxResult int
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
@@ -194,6 +203,8 @@ type ServerConfig struct {
 	Prefix *string
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection
+
+	settings link.ServerSettings
 }
 
 // ErrUnknown is in the errors of requests for a server that the Host does not have, and for a tool or prompt that its
@@ -221,8 +232,13 @@ func (h *Host) start() error {
 	if err := h.check(h.Servers); err != nil {
 		return err
 	}
+	var kv store.KV
+	var keys [][]byte
+	if h.storage != nil {
+		kv, keys = h.storage()
+	}
 	var err error
-	if h.results, err = h.newResults(); err != nil {
+	if h.results, err = newResults(kv, keys, h.logger()); err != nil {
 		return err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

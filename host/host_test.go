@@ -54,7 +54,7 @@ func await(t *testing.T, h *host.Host, name string, condition func(host.ServerSt
 	return last
 }
 
-func isReady(s host.ServerStatus) bool { return s.State.Usable() }
+func isReady(s host.ServerStatus) bool { return s.State == host.Ready }
 func isDown(s host.ServerStatus) bool  { return s.State == host.Down }
 
 // who calls the tool who of a server.
@@ -322,7 +322,7 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 }
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {
-	for want, extensions := range map[string][]host.Extension{
+	for want, extensions := range map[string][]link.Extension{
 		"jobs":                           {{ID: "jobs"}},
 		"tasks are forwarded without it": {{ID: "io.modelcontextprotocol/tasks"}},
 		"Settings must be a JSON object": {{ID: "com.example/a", Settings: json.RawMessage(`[]`)}},
@@ -334,7 +334,7 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 		"of no requests, must begin with notif": {{ID: "com.example/a", Requests: []string{"notifications/a"}}},
 	} {
 		config := inMemory(t, "s")
-		config.Extensions = extensions
+		configs.Settings(&config).Extensions = extensions
 		if err := configs.Check(&config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", extensions, err, want)
 		}
@@ -350,7 +350,7 @@ var (
 // A host sends only the methods that its configuration names.
 func TestMethodsMustBeConfigured(t *testing.T) {
 	config := inMemory(t, "s")
-	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
+	configs.Settings(&config).Extensions = []link.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
 		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
 	if _, err := extending.Call(h, t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknown) {

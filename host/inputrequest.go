@@ -56,7 +56,7 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 	answer func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 		error)) (*mcp.CreateMessageResult, error) {
 	limited := *params
-	if most := s.config.InputLimits.maxTokens(); most > 0 {
+	if most := cmp.Or(s.config.settings.InputLimits.MaxTokens, defaultMaxTokens); most > 0 {
 		limited.MaxTokens = min(limited.MaxTokens, most)
 	}
 	described := limited
@@ -303,28 +303,12 @@ func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
 	return attributed
 }
 
-// InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
-// number means no limit. A request beyond a limit is answered with an error.
-type InputLimits struct {
-	// PerCall limits the requests while the server serves one tool call, prompt or read. 0 means 64.
-	PerCall int
-	// PerMinute limits the requests on behalf of one caller in a minute, on average. That many can come at once.
-	// Callers are distinguished as in call.LimitRate. 0 means 600.
-	PerMinute int
-	// MaxTokens limits the tokens of one sampling request. A request for more is for MaxTokens then. 0
-	// means 16,384.
-	MaxTokens int64
-}
-
+// The defaults of link.InputLimits.
 const (
 	defaultInputsPerCall   = 64
 	defaultInputsPerMinute = 600
 	defaultMaxTokens       = 16 << 10
 )
-
-func (l InputLimits) perCall() int     { return cmp.Or(l.PerCall, defaultInputsPerCall) }
-func (l InputLimits) perMinute() int   { return cmp.Or(l.PerMinute, defaultInputsPerMinute) }
-func (l InputLimits) maxTokens() int64 { return cmp.Or(l.MaxTokens, defaultMaxTokens) }
 
 // inputLimiter applies the limits of one server. It is safe for concurrent use.
 type inputLimiter struct {
@@ -333,9 +317,9 @@ type inputLimiter struct {
 	log     loglimit.Limiter // of requests that are denied
 }
 
-func (l *inputLimiter) init(limits InputLimits) {
-	l.perCall = limits.perCall()
-	perMinute := limits.perMinute()
+func (l *inputLimiter) init(limits link.InputLimits) {
+	l.perCall = cmp.Or(limits.PerCall, defaultInputsPerCall)
+	perMinute := cmp.Or(limits.PerMinute, defaultInputsPerMinute)
 	limit := call.LimitRate(call.RateLimit{
 		PerSecond: float64(perMinute) / 60, Burst: perMinute, Name: "requests of the server",
 		Methods: []string{mcp.MethodElicit, mcp.MethodCreateMessage, mcp.MethodListRoots},

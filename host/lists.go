@@ -123,11 +123,6 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 //
 // In patterns, * matches any number of characters and ? matches one character. Patterns
 // match whole names, and letters are case-sensitive.
-//
-// ReadOnly, NonDestructive, Idempotent and ClosedWorld select tools by the annotations that
-// the server declares. A server may declare what is not true, so do not rely on them for a
-// server that you do not trust. A tool without the annotation is not selected. Prompts have
-// no annotations.
 type Selection struct {
 	// Only has patterns of the names to select. Nil means all names.
 	Only []string
@@ -138,10 +133,11 @@ type Selection struct {
 	// prefix of the server is added to it.
 	Rename map[string]string
 
-	ReadOnly       bool // select tools with readOnlyHint true
-	NonDestructive bool // select tools with destructiveHint false, or readOnlyHint true
-	Idempotent     bool // select tools with idempotentHint true, or readOnlyHint true
-	ClosedWorld    bool // select tools with openWorldHint false
+	// Annotations selects the tools that declare these annotations: ReadOnlyHint and IdempotentHint if they are true,
+	// DestructiveHint and OpenWorldHint if they are not nil. A tool that declares ReadOnlyHint is not destructive, and
+	// idempotent. A server may declare what is not true, so do not rely on it for a server that you do not trust.
+	// Prompts have no annotations.
+	Annotations mcp.ToolAnnotations
 }
 
 // names reports whether a name is selected.
@@ -150,24 +146,24 @@ func (s *Selection) names(name string) bool {
 }
 
 // byAnnotation reports whether the definition of a tool decides, not only its name.
-func (s *Selection) byAnnotation() bool {
-	return s.ReadOnly || s.NonDestructive || s.Idempotent || s.ClosedWorld
-}
+func (s *Selection) byAnnotation() bool { return s.Annotations != (mcp.ToolAnnotations{}) }
 
 // tool reports whether a tool is selected.
 func (s *Selection) tool(t *mcp.Tool) bool {
 	if !s.names(t.Name) {
 		return false
 	}
-	a := t.Annotations
+	want, a := &s.Annotations, t.Annotations
 	if a == nil {
 		return !s.byAnnotation()
 	}
-	isFalse := func(hint *bool) bool { return hint != nil && !*hint }
-	return (!s.ReadOnly || a.ReadOnlyHint) &&
-		(!s.NonDestructive || a.ReadOnlyHint || isFalse(a.DestructiveHint)) &&
-		(!s.Idempotent || a.ReadOnlyHint || a.IdempotentHint) &&
-		(!s.ClosedWorld || isFalse(a.OpenWorldHint))
+	declares := func(want, hint *bool) bool { return want == nil || hint != nil && *hint == *want }
+	destructive := a.DestructiveHint
+	if a.ReadOnlyHint {
+		destructive = new(false)
+	}
+	return (!want.ReadOnlyHint || a.ReadOnlyHint) && (!want.IdempotentHint || a.ReadOnlyHint || a.IdempotentHint) &&
+		declares(want.DestructiveHint, destructive) && declares(want.OpenWorldHint, a.OpenWorldHint)
 }
 
 // renamed returns the name that replaces a name of the server in the merged lists.

@@ -213,7 +213,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 func (s *supervisor) show(status *ServerStatus) bool {
 	c := &s.host.names
 	var sameTools, samePrompts []error
-	status.Config = s.offered.naming.config
+	status.details.Config = s.offered.naming.config
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts,
 		func(p *Merged[mcp.Prompt]) string { return p.Name })
@@ -225,12 +225,6 @@ func (s *supervisor) show(status *ServerStatus) bool {
 		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], errors.Join(samePrompts...),
 		s.offered.withheld.error(),
 	)
-	if status.State.Usable() && status.State != CallersOnly {
-		status.State = Ready
-		if status.Incomplete != nil {
-			status.State = Degraded
-		}
-	}
 	return true
 }
 

@@ -107,8 +107,8 @@ func (r *Request) ofServer() bool {
 	return r.Kind == kindElicitation || r.Kind == kindSampling || r.Kind == kindRoots
 }
 
-// String names the request without its arguments, such as `tools/call read_file of server "files"`.
-func (r *Request) String() string {
+// text names the request without its arguments, such as `tools/call read_file of server "files"`.
+func (r *Request) text() string {
 	if r.Name == "" {
 		return fmt.Sprintf("%s of server %q", r.Method, r.Server)
 	}
@@ -118,26 +118,26 @@ func (r *Request) String() string {
 // DeniedError reports that a [Host] did not send a request, or did not return its result: the policy
 // denies it, it was not approved, a hook rejects it, or it cannot be recorded.
 type DeniedError struct {
-	Request *Request // must not be modified
 	Reason  string
-	Err     error // the cause; may be nil
+	request *Request
+	err     error // the cause; may be nil
 }
 
 // Error names the request and the reason.
 func (e *DeniedError) Error() string {
-	text := e.Request.String() + " is denied: " + e.Reason
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
+	text := e.request.text() + " is denied: " + e.Reason
+	if e.err != nil {
+		text += ": " + e.err.Error()
 	}
 	return text
 }
 
 // Unwrap returns the cause, or nil.
-func (e *DeniedError) Unwrap() error { return e.Err }
+func (e *DeniedError) Unwrap() error { return e.err }
 
 // denied returns the error for a request.
 func (r *Request) denied(reason string, err error) *DeniedError {
-	return &DeniedError{Request: r, Reason: reason, Err: err}
+	return &DeniedError{request: r, Reason: reason, err: err}
 }
 
 // decide asks the policy. An error is a denial.

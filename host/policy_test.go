@@ -445,7 +445,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
 			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil ||
 				!strings.Contains(string(r.Arguments), "begin") {
-				t.Errorf("the policy is asked about %s with %s", r, r.Arguments)
+				t.Errorf("the policy is asked about %s with %s", r.Name, r.Arguments)
 			}
 			return host.Decision{Action: host.Action(now.Load()), Version: "1"}, nil
 		}),

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -35,19 +36,19 @@ type results struct {
 	kv store.KV // encrypts them if the host has keys
 }
 
-// newResults returns where a Host stores results: in its KV, or in memory.
-func (h *Host) newResults() (*results, error) {
+// newResults returns where a Host stores results: in a KV, which keys encrypt, or in memory.
+func newResults(kv store.KV, keys [][]byte, logger *slog.Logger) (*results, error) {
 	r := &results{kv: store.NewMemory()}
-	if h.KV != nil {
-		guard := &rpc.StoreGuard{Logger: h.logger()}
-		r.kv = guard.KV(h.KV)
+	if kv != nil {
+		guard := &rpc.StoreGuard{Logger: logger}
+		r.kv = guard.KV(kv)
 	}
-	if len(h.Keys) > 0 {
-		keys, err := seal.New(h.Keys...)
+	if len(keys) > 0 {
+		ring, err := seal.New(keys...)
 		if err != nil {
-			return nil, fmt.Errorf("host: Keys: %w", err)
+			return nil, fmt.Errorf("host: keys of the server: %w", err)
 		}
-		r.kv = keys.KV(r.kv, h.logger())
+		r.kv = ring.KV(r.kv, logger)
 	}
 	return r, nil
 }

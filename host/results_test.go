@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -18,9 +19,9 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-func newResults(t *testing.T, keys ...[]byte) *results {
+func resultsIn(t *testing.T, kv store.KV, log io.Writer, keys ...[]byte) *results {
 	t.Helper()
-	r := must.Get((&Host{Keys: keys}).newResults())(t)
+	r := must.Get(newResults(kv, keys, slog.New(slog.NewTextHandler(log, nil))))(t)
 	return r
 }
 
@@ -42,7 +43,7 @@ func TestStoredResultsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newResults(t)
+				r := resultsIn(t, nil, io.Discard)
 				other, err := r.put(t.Context(), "s", "bob/", &storedResult{Contents: &mcp.ResourceContents{Text: "x"}})
 				must.Do(t, err)
 				var uris []string
@@ -67,7 +68,7 @@ func TestStoredResultsAreBounded(t *testing.T) {
 func TestStoredResultsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := store.NewMemory()
-		r := must.Get((&Host{KV: memory, Keys: [][]byte{make([]byte, 32)}}).newResults())(t)
+		r := resultsIn(t, memory, io.Discard, make([]byte, 32))
 		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
 		must.Do(t, err)
 		plain := &results{kv: memory}
@@ -94,7 +95,7 @@ func TestStoredResultsExpire(t *testing.T) {
 func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := &Host{}
-		h.results = newResults(t)
+		h.results = resultsIn(t, nil, io.Discard)
 		if broken {
 			h.results.kv = fullKV{store.NewMemory()}
 		}
@@ -125,7 +126,7 @@ func (brokenKV) Get(context.Context, string) (store.Item, error) {
 // A caller receives the error, and must not learn where the store is. The log has it.
 func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	var log bytes.Buffer
-	r := must.Get((&Host{KV: brokenKV{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).newResults())(t)
+	r := resultsIn(t, brokenKV{}, &log)
 	_, err := r.get(t.Context(), "s", "ada", link.ResultURI+"s/1")
 	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
 		t.Errorf("%v; log: %s", err, log.String())

@@ -87,7 +87,7 @@ func TestServerThatHasNeverBeenReadyIsRetriedForever(t *testing.T) {
 						continue
 					}
 					at = append(at, time.Since(begin))
-					if wait := time.Until(status.Retry); status.Err == nil || wait <= 0 || wait > time.Minute {
+					if wait := time.Until(detailsOf(&status).Retry); status.Err == nil || wait <= 0 || wait > time.Minute {
 						t.Fatalf("the status has the error %v and the next attempt in %v", status.Err, wait)
 					}
 				}
@@ -235,7 +235,7 @@ func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
 	})
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "flaky", Target: client.URL("http://flaky.example/mcp"),
-			Sharing: host.Shared}},
+			PerCaller: new(false)}},
 		Dialer: client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: f},
 			Logger: slog.New(slog.DiscardHandler)},
 		Logger: slog.New(slog.DiscardHandler),
@@ -368,7 +368,7 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 		for range 5 { // also if it restarts often
 			f.interrupt(unreachableHost)
 			time.Sleep(40 * time.Second)
-			if s := h.Status()[0]; s.State.Usable() || s.Err == nil || len(s.Tools) == 0 {
+			if s := h.Status()[0]; s.State == host.Ready || s.Err == nil || len(s.Tools) == 0 {
 				t.Errorf("the server is away and %s with %d tools: %v", s.State, len(s.Tools), s.Err)
 			}
 			time.Sleep(5 * time.Minute)

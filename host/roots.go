@@ -48,7 +48,7 @@ func (s *supervisor) notifyRootsOf(ctx context.Context, c *rpc.Call) {
 	if shared == nil || !caller.Session {
 		return
 	}
-	if s.config.CallerAuth == nil && s.sharing(shared) != PerCaller {
+	if !s.perCaller(shared) {
 		all := &s.common
 		if user, ok := s.userOf(caller, shared); ok {
 			shared, all = nil, nil
@@ -84,7 +84,7 @@ func (s *supervisor) notifyRootsOf(ctx context.Context, c *rpc.Call) {
 func (s *supervisor) usable() *client.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.status.State.Usable() {
+	if !s.status.State.isUsable() {
 		return nil
 	}
 	return s.client
@@ -171,7 +171,7 @@ func (s *supervisor) withOnlySession(ctx context.Context) context.Context {
 // shares records that a session uses a client with others. If the server has requested the roots before there was a
 // session, it is notified that there are other roots now.
 func (all *common) shares(ctx context.Context, s *supervisor, caller rpc.Caller, c *client.Client) {
-	if !caller.Session || !s.forwardsRoots() && s.config.Extensions == nil {
+	if !caller.Session || !s.forwardsRoots() && s.config.settings.Extensions == nil {
 		return
 	}
 	if added := all.sessions.add(ctx, caller); added && all.rootless.Swap(false) {

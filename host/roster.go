@@ -67,7 +67,7 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 	var added []*supervisor
 	for _, config := range servers {
 		s := before.byName[config.Name]
-		if s == nil || !sameConfig(&s.config, &config) {
+		if s == nil || !sameConfig(s.config, config) {
 			s = newSupervisor(h, config)
 			added = append(added, s)
 		} else if s.setNaming(newNaming(&config, h.maxName())) {
@@ -96,12 +96,13 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 }
 
 // sameConfig reports whether a server can continue with another configuration.
-func sameConfig(a, b *ServerConfig) bool {
-	return sameTarget(a.Target, b.Target) && a.Lazy == b.Lazy && a.Idle == b.Idle && a.Trusted == b.Trusted &&
-		a.Sharing == b.Sharing && a.MaxResult == b.MaxResult && a.Revision == b.Revision &&
-		a.CallerAuth == b.CallerAuth &&
-		a.InputLimits == b.InputLimits && reflect.DeepEqual(a.Extensions, b.Extensions) &&
-		reflect.DeepEqual(a.Roots, b.Roots)
+func sameConfig(a, b ServerConfig) bool {
+	if !sameTarget(a.Target, b.Target) {
+		return false
+	}
+	a.Target, a.Prefix, a.Tools, a.Prompts = nil, nil, Selection{}, Selection{}
+	b.Target, b.Prefix, b.Tools, b.Prompts = nil, nil, Selection{}, Selection{}
+	return reflect.DeepEqual(a, b)
 }
 
 // sameTarget reports whether two targets are one, or are configured in the same way.
@@ -137,9 +138,6 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Idle < 0:
 			return fmt.Errorf("host: server %q must not have a negative Idle time", config.Name)
-		case config.Sharing < ShareAutomatically || config.Sharing > PerCaller:
-			return fmt.Errorf("host: server %q must have a Sharing of this package, not %d", config.Name,
-				config.Sharing)
 		}
 		if err := config.checkCallerAuth(); err != nil {
 			return fmt.Errorf("host: server %q: %w", config.Name, err)
@@ -169,7 +167,7 @@ func (config *ServerConfig) check() error {
 	if err := config.Prompts.check(false); err != nil {
 		return fmt.Errorf("prompts of server %q: %w", config.Name, err)
 	}
-	if err := checkExtensions(config.Extensions); err != nil {
+	if err := checkExtensions(config.settings.Extensions); err != nil {
 		return fmt.Errorf("extensions of server %q: %w", config.Name, err)
 	}
 	return nil

@@ -177,7 +177,7 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 }
 
 // newIdle returns a host with a lazy server that ends when it was idle for a minute. The tool sleep takes five minutes.
-func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
+func newIdle(t *testing.T, perCaller bool) *host.Host {
 	s := &server.Server{Name: "idle", AllowedHosts: []string{"idle.example"}}
 	server.AddTool(s, mcp.Tool{Name: "done"}, func(context.Context, none) (string, error) { return "done", nil })
 	server.AddTool(s, mcp.Tool{Name: "sleep"}, func(context.Context, none) (string, error) {
@@ -188,7 +188,7 @@ func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "idle", Target: client.URL("http://idle.example/mcp"), Lazy: true,
-			Idle: time.Minute, Sharing: sharing}},
+			Idle: time.Minute, PerCaller: &perCaller}},
 		Dialer: client.Dialer{Revision: mcp.V20251125, HTTPClient: &http.Client{Transport: &flaky{server: s}},
 			Logger: quiet},
 		Logger: quiet,
@@ -198,15 +198,15 @@ func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 }
 
 func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
-	for _, sharing := range []host.Sharing{host.Shared, host.PerCaller} {
+	for _, perCaller := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newIdle(t, sharing)
+			h := newIdle(t, perCaller)
 			defer h.Close()
 			want := func(after time.Duration, state host.State) {
 				t.Helper()
 				time.Sleep(after)
 				synctest.Wait()
-				must.CheckEqual(t, h.Status()[0].State, state, sharing)
+				must.CheckEqual(t, h.Status()[0].State, state, perCaller)
 			}
 			call := func(tool string) {
 				t.Helper()
@@ -291,7 +291,7 @@ func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 			startReady(t, h)
 			must.Get(who(t, h, "eager"))(t)
 			if s := h.Status()[0]; s.State != host.NotStarted || s.State.String() != "not started" ||
-				s.State.Usable() || len(h.Tools()) != 2 {
+				s.State == host.Ready || len(h.Tools()) != 2 {
 				t.Errorf("the server is %v before it is needed", s.State)
 			}
 			must.Do(t, use(t.Context(), h))

@@ -69,7 +69,7 @@ func TestSelectionOfUnknownNamesIsReported(t *testing.T) {
 		h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read", "delete"), "a",
 			c.selection)}})
 		s := await(t, h, "a", func(s host.ServerStatus) bool {
-			return s.State == host.Ready || s.State == host.Degraded
+			return s.State == host.Ready
 		})
 		if got := fmt.Sprint(s.Incomplete); c.want == "" && s.Incomplete != nil || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -144,12 +144,14 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 		selection host.Selection
 		want      []string
 	}{
-		"read-only":       {host.Selection{ReadOnly: true}, []string{"reads"}},
-		"non-destructive": {host.Selection{NonDestructive: true}, []string{"adds", "reads"}},
-		"idempotent":      {host.Selection{Idempotent: true}, []string{"reads", "sets"}},
-		"closed world":    {host.Selection{ClosedWorld: true}, []string{"local"}},
-		"two":             {host.Selection{ReadOnly: true, ClosedWorld: true}, nil},
-		"and a pattern":   {host.Selection{NonDestructive: true, Hide: []string{"a*"}}, []string{"reads"}},
+		"read-only":       {host.Selection{Annotations: mcp.ToolAnnotations{ReadOnlyHint: true}}, []string{"reads"}},
+		"non-destructive": {host.Selection{Annotations: mcp.ToolAnnotations{DestructiveHint: &no}}, []string{"adds", "reads"}},
+		"idempotent":      {host.Selection{Annotations: mcp.ToolAnnotations{IdempotentHint: true}}, []string{"reads", "sets"}},
+		"closed world":    {host.Selection{Annotations: mcp.ToolAnnotations{OpenWorldHint: &no}}, []string{"local"}},
+		"two":             {host.Selection{Annotations: mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}}, nil},
+		"and a pattern": {host.Selection{Annotations: mcp.ToolAnnotations{DestructiveHint: &no},
+			Hide: []string{"a*"}}, []string{"reads"}},
+		"destructive": {host.Selection{Annotations: mcp.ToolAnnotations{DestructiveHint: &yes}}, []string{"deletes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server.Server{Name: "a", Version: "1"}
@@ -187,8 +189,10 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 		`prompts of server "a": new name "a b" of`: func(c *host.ServerConfig) {
 			c.Prompts.Rename = map[string]string{"x": "a b"}
 		},
-		"prompts must not be selected by annotations": func(c *host.ServerConfig) { c.Prompts.ReadOnly = true },
-		`server "a": server name "a__b" must not`:     func(c *host.ServerConfig) { c.Prefix = new("a__b") },
+		"prompts must not be selected by annotations": func(c *host.ServerConfig) {
+			c.Prompts.Annotations.ReadOnlyHint = true
+		},
+		`server "a": server name "a__b" must not`: func(c *host.ServerConfig) { c.Prefix = new("a__b") },
 		"must have at most 21 characters": func(c *host.ServerConfig) {
 			c.Prefix = new(strings.Repeat("p", 22))
 		},
@@ -225,8 +229,8 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 	if got, want := mergedNames(h), []string{"gh__read", "__", "write"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if s := h.Status(); configs.Prefix(s[0].Config) != "gh__" || configs.Prefix(s[1].Config) != "" {
-		t.Errorf("prefixes %q, %q", configs.Prefix(s[0].Config), configs.Prefix(s[1].Config))
+	if s := h.Status(); configs.Prefix(detailsOf(&s[0]).Config) != "gh__" || configs.Prefix(detailsOf(&s[1]).Config) != "" {
+		t.Errorf("prefixes %q, %q", configs.Prefix(detailsOf(&s[0]).Config), configs.Prefix(detailsOf(&s[1]).Config))
 	}
 }
 
@@ -244,7 +248,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 	for i, conflict := range []string{`the servers ["a" "c"]`, `tool shared is withheld: the servers ["a" "b"] have it`,
 		"prompt c__y is withheld"} {
 		status := h.Status()[i]
-		if status.State != host.Degraded || status.Incomplete == nil ||
+		if status.State != host.Ready || status.Incomplete == nil ||
 			!strings.Contains(status.Incomplete.Error(), conflict) {
 			t.Errorf("server %s is %v: %v, want %s", status.Name, status.State, status.Incomplete, conflict)
 		}

@@ -12,59 +12,17 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Sharing says which callers share a client of a server. A caller is a session of a client or, in
-// 2026-07-28, an authenticated principal, if the Host is that of a gateway; otherwise what client.WithCaller sets.
-// Other requests use the shared client, as do lists, watches and subscriptions.
-//
-// A client of one caller keeps the state of the server's session apart from that of other callers, and
-// nothing else can cause the requests of the server. It is dialled with the first request of the caller.
-// It is closed when it was idle for 30 minutes, or when a server has more than 256 of them: the least recently used
-// one of the principal that has the most. If none can be closed because all are in use, requests of further
-// callers fail with a *call.OverloadError.
-type Sharing int
-
-const (
-	// ShareAutomatically is PerCaller for a server with sessions over HTTP, and Shared for others: in
-	// 2026-07-28 there are no sessions, and a program is not started twice unless asked for. With
-	// a gateway, a program of an older revision is started for each authenticated user, whose callers
-	// share it, because its requests do not say whose call they belong to.
-	ShareAutomatically Sharing = iota
-	// Shared means that all callers share one client. Over byte streams and HTTP+SSE, the calls for which
-	// the server sends requests wait for those of other users: at most 64, and at most a minute. A request
-	// is rejected if requests of several users are in flight nevertheless. Requests and log
-	// messages for several calls of one user are for one whose client is connected, and the newest of
-	// these. A log message that the server sends after its call has ended belongs to no call, and reaches
-	// the user whose requests alone are in flight then. A request for roots without a call is for the
-	// session that has used the server, and is rejected if several of these sessions are connected.
-	Shared
-	// PerCaller means that each caller has a client of its own. A program is started for each. Callers of 2026-07-28
-	// without authentication cannot be told apart, because that revision has no sessions and connections must not be
-	// used in their place (2026-07-28, basic, Statelessness), so they share one client; see docs/program/sharing.md.
-	PerCaller
-)
-
-// String returns "automatic", "shared" or "per caller".
-func (s Sharing) String() string {
-	switch s {
-	case Shared:
-		return "shared"
-	case PerCaller:
-		return "per caller"
-	}
-	return "automatic"
-}
-
-// sharing returns what is in effect for a server.
-func (s *supervisor) sharing(c *client.Client) Sharing {
-	switch _, isHTTP := s.config.Target.(*client.HTTPTarget); {
+// perCaller reports whether each caller has a client of its own.
+func (s *supervisor) perCaller(c *client.Client) bool {
+	_, isHTTP := s.config.Target.(*client.HTTPTarget)
+	switch own := s.config.PerCaller; {
 	case s.config.CallerAuth != nil:
-		return PerCaller
-	case s.config.Sharing != ShareAutomatically:
-		return s.config.Sharing
-	case isHTTP && clients.KeepsSession(c):
-		return PerCaller
+		return true
+	case own != nil:
+		return *own
+	default:
+		return isHTTP && clients.KeepsSession(c)
 	}
-	return Shared
 }
 
 // clientFor returns the client for the caller of ctx, and a function that ends its use.
@@ -75,7 +33,7 @@ func (s *supervisor) clientFor(ctx context.Context, shared *client.Client) (c *c
 		if caller, err = authenticated(ctx, caller); err != nil {
 			return nil, nil, err
 		}
-	} else if !caller.Returns || s.sharing(shared) != PerCaller {
+	} else if !caller.Returns || !s.perCaller(shared) {
 		user, ok := s.userOf(caller, shared)
 		if !ok {
 			s.shares(ctx, s, caller, shared)
@@ -102,7 +60,7 @@ type userKey principal.Principal
 // share a program only if that is asked for, or if it can send no requests that one of them would have to answer.
 func (s *supervisor) userOf(caller rpc.Caller, shared *client.Client) (user rpc.Caller, ok bool) {
 	_, isCommand := s.config.Target.(*client.CommandTarget)
-	if !isCommand || s.config.Sharing != ShareAutomatically || !s.host.forwards || shared.Revision().Modern() ||
+	if !isCommand || s.config.PerCaller != nil || !s.host.forwards || shared.Revision().Modern() ||
 		caller.Owner == principal.Anonymous || caller.Owner == principal.Local {
 		return rpc.Caller{}, false
 	}

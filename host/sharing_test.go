@@ -58,12 +58,12 @@ func (s *sessionCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // start returns a host with the server at a URL.
-func (s *sessionCounter) start(t *testing.T, r mcp.Revision, sharing host.Sharing) *host.Host {
+func (s *sessionCounter) start(t *testing.T, r mcp.Revision, perCaller *bool) *host.Host {
 	t.Helper()
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(endpoint.Close)
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "s", Target: client.URL(endpoint.URL), Sharing: sharing}},
+		Servers: []host.ServerConfig{{Name: "s", Target: client.URL(endpoint.URL), PerCaller: perCaller}},
 		Dialer:  client.Dialer{Revision: r},
 	}
 	startReady(t, h)
@@ -94,24 +94,24 @@ func sessionOf(t *testing.T, h *host.Host, caller string) string {
 func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 	for _, c := range []struct {
 		revision mcp.Revision
-		sharing  host.Sharing
-		want     host.Sharing
+		set      *bool
+		want     bool
 	}{
-		{mcp.V20251125, host.ShareAutomatically, host.PerCaller},
-		{mcp.V20250326, host.ShareAutomatically, host.PerCaller},
-		{mcp.V20251125, host.Shared, host.Shared},
-		{mcp.V20251125, host.PerCaller, host.PerCaller},
-		{mcp.V20260728, host.ShareAutomatically, host.Shared},
+		{mcp.V20251125, nil, true},
+		{mcp.V20250326, nil, true},
+		{mcp.V20251125, new(false), false},
+		{mcp.V20251125, new(true), true},
+		{mcp.V20260728, nil, false},
 	} {
 		s := newSessionCounter()
-		h := s.start(t, c.revision, c.sharing)
+		h := s.start(t, c.revision, c.set)
 		program, ada, bob := sessionOf(t, h, ""), sessionOf(t, h, "ada"), sessionOf(t, h, "bob")
 		must.CheckEqual(t, sessionOf(t, h, "ada"), ada, c)
 		distinct := program != ada && program != bob && ada != bob
-		if distinct != (c.want == host.PerCaller) || c.revision.Modern() != (program == "") {
+		if distinct != c.want || c.revision.Modern() != (program == "") {
 			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
 		}
-		must.CheckEqual(t, h.Status()[0].Sharing, c.want, c)
+		must.CheckEqual(t, detailsOf(&h.Status()[0]).PerCaller, c.want, c)
 		h.Close()
 		must.CheckEqual(t, s.begun.Load(), s.ended.Load(), c)
 	}
@@ -119,7 +119,7 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 
 func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 	s := newSessionCounter()
-	h := s.start(t, mcp.V20251125, host.ShareAutomatically)
+	h := s.start(t, mcp.V20251125, nil)
 	before := s.begun.Load()
 	var calls sync.WaitGroup
 	for i := range 60 {
@@ -142,9 +142,9 @@ func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 }
 
 func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
-	for sharing, want := range map[host.Sharing]int{host.ShareAutomatically: 1, host.PerCaller: 3} {
+	for perCaller, want := range map[*bool]int{nil: 1, new(true): 3} {
 		config := inProcess("s")
-		config.Sharing = sharing
+		config.PerCaller = perCaller
 		h := &host.Host{Servers: []host.ServerConfig{config}}
 		startReady(t, h)
 		pids := make(map[string]bool)
@@ -153,7 +153,7 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 			result := must.Get(h.CallTool(ctx, "s", "who", nil))(t)
 			pids[string(result.StructuredContent)] = true
 		}
-		must.CheckEqual(t, len(pids), want, sharing, pids)
+		must.CheckEqual(t, len(pids), want, pids)
 		h.Close()
 	}
 }
@@ -161,17 +161,17 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 // Each user has a program whose questions could be for another one, unless the users are to share it.
 func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 	for _, c := range []struct {
-		revision mcp.Revision
-		sharing  host.Sharing
-		want     int // processes for two users and two callers who are not authenticated
+		revision  mcp.Revision
+		perCaller *bool
+		want      int // processes for two users and two callers who are not authenticated
 	}{
-		{mcp.V20251125, host.ShareAutomatically, 3}, {mcp.V20251125, host.Shared, 1},
-		{mcp.V20260728, host.ShareAutomatically, 1},
+		{mcp.V20251125, nil, 3}, {mcp.V20251125, new(false), 1},
+		{mcp.V20260728, nil, 1},
 	} {
 		config := inProcess("s")
-		config.Sharing = c.sharing
+		config.PerCaller = c.perCaller
 		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}}
-		must.Do(t, linked.Forward(h))
+		must.Do(t, linked.Forward(h, nil))
 		startReady(t, h)
 		pids := make(map[string]string)
 		for _, name := range []string{"ada", "bob", "", "", "ada"} {
@@ -198,14 +198,6 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 			distinct[pid] = true
 		}
 		must.CheckEqual(t, len(distinct), c.want, c, pids)
-		h.Close()
-	}
-}
-
-func TestSharingMustBeKnown(t *testing.T) {
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "s", Target: client.URL("http://127.0.0.1"), Sharing: 7}}}
-	if err := h.Start(); err == nil {
-		t.Error("no error")
 		h.Close()
 	}
 }
@@ -270,7 +262,7 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 	auth := host.NewCallerAuth(noCredentials)
 	for want, config := range map[string]host.ServerConfig{
 		"requires a Target with a URL": {Name: "up", Target: client.Command("program"), CallerAuth: auth},
-		"not Shared": {Name: "up", Target: client.URL("https://mcp.example"), Sharing: host.Shared,
+		"not false": {Name: "up", Target: client.URL("https://mcp.example"), PerCaller: new(false),
 			CallerAuth: auth},
 	} {
 		h := &host.Host{Servers: []host.ServerConfig{config}}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -24,11 +25,9 @@ const (
 	// Starting means that the Host is starting or dialling the server, for the first
 	// time or again.
 	Starting State = iota
-	// Ready means that the server is connected and its lists are known.
+	// Ready means that the server is connected and its lists are known. If some are not complete, or could not be
+	// updated, ServerStatus.Incomplete says so.
 	Ready
-	// Degraded means that the server can be used as one that is ready, but that some of its
-	// lists are not complete, or could not be updated. See ServerStatus.Incomplete.
-	Degraded
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
@@ -52,8 +51,6 @@ func (s State) String() string {
 		return "starting"
 	case Ready:
 		return "ready"
-	case Degraded:
-		return "degraded"
 	case NeedsLogin:
 		return "needs login"
 	case NotStarted:
@@ -66,8 +63,8 @@ func (s State) String() string {
 	return "down"
 }
 
-// Usable reports whether calls of the server are sent at once: the state is Ready, Degraded or CallersOnly.
-func (s State) Usable() bool { return s == Ready || s == Degraded || s == CallersOnly }
+// isUsable reports whether calls of the server are sent at once.
+func (s State) isUsable() bool { return s == Ready || s == CallersOnly }
 
 // isDown reports whether the server is not connected, and is not being connected.
 func (s State) isDown() bool { return s == Down || s == NeedsLogin }
@@ -78,28 +75,15 @@ type ServerStatus struct {
 	Name  string
 	State State
 
-	// Version increases with each change of the status. No other status of the Host has the same.
-	// It is 0 if State is Removed.
-	Version uint64
-
 	// Err is the reason why the server is down, or why it was down before it is started
-	// again. It is nil if the server is ready or degraded, or is started for the first time.
+	// again. It is nil if the server is ready, or is started for the first time.
 	Err error
-	// Retry is the time of the next attempt to start a server that is down.
-	Retry time.Time
-
-	// Config is the configuration of the server. Its selections decide which tools and prompts are in the lists below,
-	// and their names. With CallerAuth the lists of a caller can differ. Config must not be modified. If State is
-	// Removed, it has a Name only.
-	Config *ServerConfig
 
 	// The following fields have their values of the last time the server was ready.
 	// They are zero before. They are shared and must not be modified.
 
 	// Revision is the revision of the protocol in use.
 	Revision mcp.Revision
-	// Sharing is [Shared] or [PerCaller], what is in effect.
-	Sharing Sharing
 	// Server is the description that the server gives of itself.
 	Server client.ServerDetails
 	// Incomplete is the reason why some of the following lists are not complete, for
@@ -114,33 +98,36 @@ type ServerStatus struct {
 	Resources []mcp.Resource
 	// Templates are the resource templates of the server.
 	Templates []mcp.ResourceTemplate
+
+	details details
 }
+
+type details = link.StatusDetails[ServerConfig]
 
 // DownError reports that a server is down. Unwrap returns the reason.
 type DownError struct {
-	Server string    // the name of the server in Host.Servers
-	Retry  time.Time // the earliest time of the next attempt to start it
-	Err    error     // the reason why it is down
+	Server string // the name of the server in Host.Servers
+	retry  time.Time
+	err    error
 }
 
 // Error names the server, the reason, and the time until the next attempt.
 func (e *DownError) Error() string {
-	text := fmt.Sprintf("server %q is down: %v", e.Server, e.Err)
-	if wait := time.Until(e.Retry).Round(time.Second); wait > 0 {
+	text := fmt.Sprintf("server %q is down: %v", e.Server, e.err)
+	if wait := time.Until(e.retry).Round(time.Second); wait > 0 {
 		text += fmt.Sprintf("; try again in %v", wait)
 	}
 	return text
 }
 
 // Unwrap returns the reason why the server is down.
-func (e *DownError) Unwrap() error { return e.Err }
+func (e *DownError) Unwrap() error { return e.err }
 
 // WaitReady waits until none of the named servers is starting, or without names, no server. It starts the lazy
 // servers that it names, and does not wait for others that have not started. It returns nil
-// if they are ready or degraded. Otherwise it returns a *DownError for each of them that is down, joined; the
-// servers that are ready can be used. The Host starts a server again that has never been ready, see
-// [ServerStatus.Retry]; WaitReady does not wait for that. It returns ErrUnknown for a name that is
-// not in Host.Servers.
+// if they are ready. Otherwise it returns a *DownError for each of them that is down, joined; the
+// servers that are ready can be used. The Host starts a server again that has never been ready;
+// WaitReady does not wait for that. It returns ErrUnknown for a name that is not in Host.Servers.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
 // are still starting. WaitReady returns call.ErrClosed if the Host is closed or not started.
@@ -187,7 +174,7 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 }
 
 func (s *ServerStatus) downError() *DownError {
-	return &DownError{Server: s.Name, Retry: s.Retry, Err: s.Err}
+	return &DownError{Server: s.Name, retry: s.details.Retry, err: s.Err}
 }
 
 // Status returns the status of each server at one moment, in the order of the servers. The
@@ -236,15 +223,16 @@ func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	present := make(map[string]bool)
 	for _, status := range h.Status() {
 		present[status.Name] = true
-		if seen[status.Name] != status.Version {
-			seen[status.Name] = status.Version
+		if seen[status.Name] != status.details.Version {
+			seen[status.Name] = status.details.Version
 			news = append(news, status)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		if !present[name] {
 			delete(seen, name)
-			news = append(news, ServerStatus{Name: name, State: Removed, Config: &ServerConfig{Name: name}})
+			news = append(news, ServerStatus{Name: name, State: Removed,
+				details: details{Config: &ServerConfig{Name: name}}})
 		}
 	}
 	return news
@@ -348,9 +336,9 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		again := time.Until(s.attempted.Add(firstBackoff))
 		mayReturn := c != nil && s.isHTTP() && s.attempted.Before(began)
 		s.mu.Unlock()
-		wait := time.Until(status.Retry)
+		wait := time.Until(status.details.Retry)
 		switch {
-		case status.State.Usable():
+		case status.State.isUsable():
 			return c, nil
 		case status.State == NotStarted:
 			s.want()
@@ -362,12 +350,12 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		case wait <= 0:
 			s.want()
 			wait = forever
-		case status.State == Down && status.Retry.After(until) && mayReturn:
+		case status.State == Down && status.details.Retry.After(until) && mayReturn:
 			if wait = again; wait <= 0 {
 				s.want()
 				wait = forever
 			}
-		case status.State == NeedsLogin || status.Retry.After(until):
+		case status.State == NeedsLogin || status.details.Retry.After(until):
 			return nil, status.downError()
 		}
 		if !sleep(ctx, wait, changed) {

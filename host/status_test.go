@@ -42,7 +42,7 @@ func TestStatusesAreOfOneMoment(t *testing.T) {
 	for {
 		all := h.Status()
 		first := slices.ContainsFunc(all[0].Tools, func(tool host.Merged[mcp.Tool]) bool { return tool.Name == "who" })
-		if withPrefix := *all[1].Config.Prefix != ""; first != withPrefix {
+		if withPrefix := *detailsOf(&all[1]).Config.Prefix != ""; first != withPrefix {
 			t.Errorf("the server a has the name: %t, the server b has another: %t", first, withPrefix)
 			<-done
 			return
@@ -68,7 +68,7 @@ func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
 	t.Cleanup(web.Close)
 	h := start(t, &host.Host{Servers: []host.ServerConfig{{Name: "private", Target: client.URL(web.URL)}}})
 	status := await(t, h, "private", func(s host.ServerStatus) bool { return s.State != host.Starting })
-	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State.Usable() ||
+	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State == host.Ready ||
 		status.Err == nil {
 		t.Errorf("%v: %v", status.State, status.Err)
 	}
@@ -79,7 +79,7 @@ func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
 	await(t, h, "private", isReady) // without a call
 }
 
-func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
+func TestServerIsReadyWhileAListCannotBeUpdated(t *testing.T) {
 	var broken atomic.Bool
 	s := newServer("flaky")
 	s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -97,8 +97,8 @@ func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
 	}
 	broken.Store(true)
 	add("late")
-	status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Degraded })
-	if len(status.Tools) != 2 || !status.State.Usable() ||
+	status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Ready && s.Incomplete != nil })
+	if len(status.Tools) != 2 || status.State != host.Ready ||
 		!strings.Contains(status.Incomplete.Error(), "cannot update a list") {
 		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
 	}
@@ -110,7 +110,7 @@ func TestServerIsDegradedWhileAListCannotBeUpdated(t *testing.T) {
 	add("later")
 	if status := await(t, h, "flaky",
 		func(s host.ServerStatus) bool {
-			return s.State == host.Ready
+			return s.State == host.Ready && s.Incomplete == nil
 		}); len(status.Tools) != 4 || status.Incomplete != nil {
 		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
 	}
@@ -201,7 +201,7 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		defer h.Close()
 		must.Do(t, h.WaitReady(t.Context()))
 		s.tool.Store(new("after"))
-		versions := map[uint64]bool{h.Status()[0].Version: true}
+		versions := map[uint64]bool{detailsOf(&h.Status()[0]).Version: true}
 		time.Sleep(150 * time.Second)
 		if got := mergedNames(h); !slices.Equal(got, []string{"s__before"}) || s.lists.Load() != 1 {
 			t.Errorf("while the list is fresh: %q after %d requests", got, s.lists.Load())
@@ -210,16 +210,16 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		if got := mergedNames(h); !slices.Equal(got, []string{"s__after"}) || s.lists.Load() != 2 {
 			t.Errorf("after that: %q after %d requests", got, s.lists.Load())
 		}
-		versions[h.Status()[0].Version] = true
+		versions[detailsOf(&h.Status()[0]).Version] = true
 		time.Sleep(time.Hour)
-		versions[h.Status()[0].Version] = true
+		versions[detailsOf(&h.Status()[0]).Version] = true
 		if n := s.lists.Load(); n < 15 || n > 25 {
 			t.Errorf("%d requests in an hour, want one in three minutes", n)
 		}
 		must.CheckEqual(t, len(versions), 2, versions)
 		s.broken.Store(true)
 		time.Sleep(5 * time.Minute)
-		if status := h.Status()[0]; status.State != host.Degraded || len(status.Tools) != 1 {
+		if status := h.Status()[0]; status.State != host.Ready || status.Incomplete == nil || len(status.Tools) != 1 {
 			t.Errorf("the list cannot be updated: %v, %d tools", status.State, len(status.Tools))
 		}
 		s.broken.Store(false)

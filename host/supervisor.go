@@ -96,7 +96,8 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 		listWatches: make(chan struct{}, maxListWatches),
 	}
 	s.naming = newNaming(&s.config, h.maxName())
-	s.status = ServerStatus{Name: config.Name, State: Starting, Version: h.versions.Add(1), Config: &s.config}
+	s.status = ServerStatus{Name: config.Name, State: Starting,
+		details: details{Version: h.versions.Add(1), Config: &s.config}}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}
@@ -111,7 +112,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
-	s.inputs.init(config.InputLimits)
+	s.inputs.init(config.settings.InputLimits)
 	s.setHandlers()
 	s.setExtensions()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
@@ -192,7 +193,7 @@ func (s *supervisor) retryTimer() <-chan time.Time {
 	if !failed || s.client != nil && !s.canRestart() {
 		return nil
 	}
-	return time.After(time.Until(s.status.Retry))
+	return time.After(time.Until(s.status.details.Retry))
 }
 
 // connect dials the server, or makes the existing client reconnect, and lists what the
@@ -230,7 +231,8 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		s.client, s.since, s.lostAt = c, time.Now(), time.Time{}
 		s.answered.Store(false)
 		*status = ServerStatus{
-			Name: s.name, State: Ready, Revision: c.Revision(), Sharing: s.sharing(c), Server: c.Server(),
+			Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
+			details: details{PerCaller: s.perCaller(c)},
 		}
 		return true
 	})
@@ -259,7 +261,7 @@ func (s *supervisor) want() {
 // the current client.
 func (s *supervisor) lost(c *client.Client, err error) {
 	changed := s.set(func(status *ServerStatus) bool {
-		if !status.State.Usable() || c != nil && c != s.client {
+		if !status.State.isUsable() || c != nil && c != s.client {
 			return false
 		}
 		if time.Since(s.since) >= stable || s.answered.Load() {
@@ -299,7 +301,7 @@ func (s *supervisor) down(err error) {
 			level = slog.LevelDebug
 		}
 		s.fail(status, err)
-		if retry = status.Retry; status.State == CallersOnly {
+		if retry = status.details.Retry; status.State == CallersOnly {
 			text = "the server has no lists without a login, so it is for callers who log in"
 		}
 		return true
@@ -327,7 +329,7 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 		wait = min(wait, loginBackoff)
 		status.State = NeedsLogin
 	}
-	status.Retry = time.Now().Add(jitter(wait))
+	status.details.Retry = time.Now().Add(jitter(wait))
 }
 
 // isUnauthorized reports whether a server requires credentials, or others than it received.
@@ -366,7 +368,7 @@ func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	s.mu.Lock()
 	changed = change(&s.status)
 	if changed {
-		s.status.Version = s.host.versions.Add(1)
+		s.status.details.Version = s.host.versions.Add(1)
 	}
 	s.mu.Unlock()
 	if changed {
@@ -383,7 +385,7 @@ func (s *supervisor) idleTimer() <-chan time.Time {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.status.State.Usable() || s.client == nil {
+	if !s.status.State.isUsable() || s.client == nil {
 		return nil
 	}
 	wait := s.config.Idle
@@ -411,7 +413,7 @@ func (s *supervisor) endIdle() {
 	}
 	unused := s.current()
 	ended := s.set(func(status *ServerStatus) bool {
-		if s.calls > 0 || !status.State.Usable() || time.Since(s.lastUsed()) < s.config.Idle {
+		if s.calls > 0 || !status.State.isUsable() || time.Since(s.lastUsed()) < s.config.Idle {
 			return false
 		}
 		status.State, status.Err = NotStarted, nil

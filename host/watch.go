@@ -276,7 +276,7 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind, options ..
 		same = reflect.DeepEqual(now, *all)
 		*all = now
 		return kind
-	}, func(status *ServerStatus) bool { return s.client == w.client && status.State.Usable() && !same })
+	}, func(status *ServerStatus) bool { return s.client == w.client && status.State.isUsable() && !same })
 	sleep(ctx, relistInterval, nil)
 }
 
@@ -286,7 +286,7 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	for {
 		changed := s.changed.wait()
 		s.mu.Lock()
-		ready, state := s.client == c && s.status.State.Usable(), s.status.State
+		ready, state := s.client == c && s.status.State.isUsable(), s.status.State
 		s.mu.Unlock()
 		if ready || state.isDown() {
 			return ready

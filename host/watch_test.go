@@ -125,7 +125,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)
-	retry.Store(&down.Retry)
+	retry.Store(&detailsOf(&down).Retry)
 	updated := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	subscribed := make(chan error, 1)
@@ -137,7 +137,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 			}
 		})
 	}()
-	timer := time.NewTimer(time.Until(down.Retry))
+	timer := time.NewTimer(time.Until(detailsOf(&down).Retry))
 	defer timer.Stop()
 	<-timer.C
 	must.CheckEqual(t, early.Load(), 0)

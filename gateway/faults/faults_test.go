@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -186,11 +187,11 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 // fails, and one new token is requested for each that expires.
 func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		for _, sharing := range []host.Sharing{host.PerCaller, host.Shared} {
-			t.Run(fmt.Sprint(r, " ", sharing), func(t *testing.T) {
+		for _, perCaller := range []bool{true, false} {
+			t.Run(fmt.Sprint(r, " ", perCaller), func(t *testing.T) {
 				f := newFixture(t)
 				u := f.expiring("expiring")
-				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), Sharing: sharing}},
+				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), PerCaller: &perCaller}},
 					client.Dialer{Revision: r, Auth: u.login(t)})
 				f.dial(mcp.V20251125).awaitTools(u.name)
 				l := f.startLoad(40, []string{u.name})
@@ -368,7 +369,7 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 					l.fail(name)
 					f.signal(name, syscall.SIGKILL)
 					faulttest.Wait(t, "the host knows that "+name+" has ended", func() error {
-						if f.status(name).Version == before.Version {
+						if reflect.DeepEqual(f.status(name), before) {
 							return errors.New("it does not")
 						}
 						return nil

@@ -22,7 +22,7 @@ var apiBudgets = map[string]int{
 	"call":    93, // 90
 	"client":  150,
 	"gateway": 21,
-	"host":    166, // 130
+	"host":    130,
 	"server":  150, // 130
 	"store":   50,
 }

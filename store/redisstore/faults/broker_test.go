@@ -83,7 +83,7 @@ func (b *brokered) addReplica(i int, redis string) {
 	// Without credentials of the operator, so that each caller has lists of its own.
 	config := host.ServerConfig{Name: "up", Target: client.URL(b.up), MaxResult: 1000,
 		CallerAuth: host.NewCallerAuth(broker.Authorizer("up"))}
-	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{config}, KV: db, Keys: keys}, s)
+	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{config}}, s)
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
 	mux.Handle("/login/", broker)

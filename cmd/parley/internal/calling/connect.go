@@ -21,7 +21,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -143,7 +142,7 @@ func serveConnection(cmd *cobra.Command, flags *connectFlags, dir *connection.Di
 		Started: time.Now().UTC().Truncate(time.Second), Idle: flags.idle.String()}
 	names := &connection.Server{Info: info, Idle: flags.idle}
 	defer names.Close() // after the server has ended
-	h, err := connection.OpenHost(cmd.Context(), d, target, host.Shared)
+	h, err := connection.OpenHost(cmd.Context(), d, target, new(false))
 	if err != nil {
 		return failure.Unreachable(err)
 	}

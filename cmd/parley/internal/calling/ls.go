@@ -391,7 +391,10 @@ func addStatus(cmd *cobra.Command, files *dialing.ConfigFlags, loaded *config.Co
 			l.Status.Error = failure.Explain(s.Err)
 		case s.Incomplete != nil:
 			l.Status.Error = failure.Explain(s.Incomplete)
-		case !s.State.Usable():
+			if s.State == host.Ready {
+				l.Status.State = "degraded"
+			}
+		case s.State != host.Ready:
 			l.Status.Error = fmt.Sprintf("not ready within %v", timeout)
 		}
 	}
@@ -453,11 +456,11 @@ func search(cmd *cobra.Command, files *dialing.ConfigFlags, query string, limit 
 	}
 	reached := false
 	for _, s := range h.Status() {
-		reached = reached || s.State.Usable()
+		reached = reached || s.State == host.Ready
 		switch {
 		case s.Err != nil:
 			failed[s.Name] = s.Err
-		case !s.State.Usable():
+		case s.State != host.Ready:
 			failed[s.Name] = fmt.Errorf("not ready within %v", timeout)
 		}
 	}

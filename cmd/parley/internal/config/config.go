@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -77,11 +78,11 @@ type Server struct {
 	Credentials *Credentials // of the callers; nil: the operator's for all
 
 	Prefix         *string // see host.ServerConfig, also for the following
-	Sharing        host.Sharing
-	InputLimits    host.InputLimits
-	Extensions     []host.Extension
+	PerCaller      *bool
 	MaxResult      int
 	Tools, Prompts host.Selection
+
+	link.ServerSettings
 
 	foreign bool              // the file is one of another program
 	folder  string            // the directory of the file
@@ -91,10 +92,10 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	return &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision,
-		Sharing: s.Sharing, InputLimits: s.InputLimits, Extensions: s.Extensions, MaxResult: s.MaxResult,
-		Prefix: s.Prefix,
-		Tools:  s.Tools, Prompts: s.Prompts}
+	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision,
+		PerCaller: s.PerCaller, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
+	*configs.Settings(c) = s.ServerSettings
+	return c
 }
 
 // Pair is a name and a value.

@@ -49,8 +49,8 @@ var serverFields = fields[entry]{
 	{"revision", func(e *entry) any { return &e.Revision }},
 	{"trusted", func(e *entry) any { return &e.Trusted }},
 	{"roots", func(e *entry) any { return list{&e.Roots} }},
-	{"sharing", func(e *entry) any { return &e.Sharing }},
-	{"inputLimits", func(e *entry) any { return object[host.InputLimits]{&e.InputLimits, inputLimitFields} }},
+	{"sharing", func(e *entry) any { return sharing{&e.PerCaller} }},
+	{"inputLimits", func(e *entry) any { return object[link.InputLimits]{&e.InputLimits, inputLimitFields} }},
 	{"extensions", func(e *entry) any { return extensions{&e.Extensions} }},
 	{"credentials", func(e *entry) any {
 		return reader(func(d *document, v *hujson.Value, name string) error {
@@ -190,7 +190,7 @@ func (s *Server) check(kind string) error {
 		if s.URL == "" {
 			return errors.New("credentials require a url")
 		}
-		if s.Sharing == host.Shared {
+		if s.PerCaller != nil && !*s.PerCaller {
 			return errors.New("credentials of callers require that sharing is not \"shared\"")
 		}
 		if err := s.Credentials.check(); err != nil {
@@ -224,10 +224,10 @@ var (
 		{"rename", func(s *host.Selection) any { return &s.Rename }},
 	}
 	toolFields = append(slices.Clone(promptFields), fields[host.Selection]{
-		{"readOnly", func(s *host.Selection) any { return &s.ReadOnly }},
-		{"nonDestructive", func(s *host.Selection) any { return &s.NonDestructive }},
-		{"idempotent", func(s *host.Selection) any { return &s.Idempotent }},
-		{"closedWorld", func(s *host.Selection) any { return &s.ClosedWorld }},
+		{"readOnly", func(s *host.Selection) any { return &s.Annotations.ReadOnlyHint }},
+		{"nonDestructive", func(s *host.Selection) any { return absent{&s.Annotations.DestructiveHint} }},
+		{"idempotent", func(s *host.Selection) any { return &s.Annotations.IdempotentHint }},
+		{"closedWorld", func(s *host.Selection) any { return absent{&s.Annotations.OpenWorldHint} }},
 	}...)
 )
 
@@ -242,19 +242,19 @@ func selection(of *host.Selection, by fields[host.Selection]) special {
 	}, whole}
 }
 
-var inputLimitFields = fields[host.InputLimits]{
-	{"perCall", func(l *host.InputLimits) any { return &l.PerCall }},
-	{"perMinute", func(l *host.InputLimits) any { return &l.PerMinute }},
-	{"maxTokens", func(l *host.InputLimits) any { return &l.MaxTokens }},
+var inputLimitFields = fields[link.InputLimits]{
+	{"perCall", func(l *link.InputLimits) any { return &l.PerCall }},
+	{"perMinute", func(l *link.InputLimits) any { return &l.PerMinute }},
+	{"maxTokens", func(l *link.InputLimits) any { return &l.MaxTokens }},
 }
 
 // extensions is the place of the extensions of a server, by ID.
-type extensions struct{ of *[]host.Extension }
+type extensions struct{ of *[]link.Extension }
 
-var extensionFields = fields[host.Extension]{
-	{"settings", func(e *host.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
-	{"requests", func(e *host.Extension) any { return &e.Requests }},
-	{"notifications", func(e *host.Extension) any { return &e.Notifications }},
+var extensionFields = fields[link.Extension]{
+	{"settings", func(e *link.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
+	{"requests", func(e *link.Extension) any { return &e.Requests }},
+	{"notifications", func(e *link.Extension) any { return &e.Notifications }},
 }
 
 func (x extensions) read(d *document, v *hujson.Value, what string) error {
@@ -263,7 +263,7 @@ func (x extensions) read(d *document, v *hujson.Value, what string) error {
 		return err
 	}
 	for _, m := range members {
-		e := host.Extension{ID: m.name}
+		e := link.Extension{ID: m.name}
 		if err := readOwn(d, &e, extensionFields, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
 			return err
 		}

@@ -107,10 +107,6 @@ func (d *document) value(at any, v *hujson.Value, what string) (err error) {
 		i, err := d.oneOf(v, what, "allow", "ask", "deny")
 		*at = []host.Action{host.Allow, host.Ask, host.Deny}[i]
 		return err
-	case *host.Sharing:
-		i, err := d.oneOf(v, what, sharings...)
-		*at = host.Sharing(i)
-		return err
 	case *mcp.Revision:
 		var text string
 		if text, err = d.text(v, what); err == nil && !mcp.Revision(text).Known() {
@@ -124,9 +120,6 @@ func (d *document) value(at any, v *hujson.Value, what string) (err error) {
 	}
 	return err
 }
-
-// sharings are the values of sharing, by their numbers.
-var sharings = []string{host.ShareAutomatically: "automatic", host.Shared: "shared", host.PerCaller: "perCaller"}
 
 // written is the opposite of value: it returns what encoding/json writes, or nil for a zero value.
 func written(at any) any {
@@ -142,11 +135,46 @@ func written(at any) any {
 		return Strings(value)
 	case time.Duration:
 		return value.String()
-	case host.Sharing:
-		return sharings[value]
 	default:
 		return value
 	}
+}
+
+// sharing is the place of host.ServerConfig.PerCaller.
+type sharing struct{ to **bool }
+
+func (s sharing) read(d *document, v *hujson.Value, what string) error {
+	i, err := d.oneOf(v, what, "automatic", "shared", "perCaller")
+	*s.to = []*bool{nil, new(false), new(true)}[i]
+	return err
+}
+
+func (s sharing) written() any {
+	switch {
+	case *s.to == nil:
+		return nil
+	case **s.to:
+		return "perCaller"
+	}
+	return "shared"
+}
+
+// absent is the place of a hint that is false if the member is true.
+type absent struct{ hint **bool }
+
+func (a absent) read(d *document, v *hujson.Value, what string) error {
+	is, err := d.boolean(v, what)
+	if *a.hint = nil; is {
+		*a.hint = new(false)
+	}
+	return err
+}
+
+func (a absent) written() any {
+	if *a.hint == nil {
+		return nil
+	}
+	return true
 }
 
 // reader is a place of a member that is not written, such as one of another program.

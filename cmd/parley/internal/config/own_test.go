@@ -16,6 +16,8 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -207,20 +209,25 @@ func TestOwnFormIsRead(t *testing.T) {
 		Name: "files", Trusted: true, Prefix: new("fs"),
 		Tools: host.Selection{
 			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"},
-			Rename:   map[string]string{"read_text_file": "read"},
-			ReadOnly: true, NonDestructive: true, Idempotent: true, ClosedWorld: true,
+			Rename: map[string]string{"read_text_file": "read"},
+			Annotations: mcp.ToolAnnotations{
+				ReadOnlyHint: true, DestructiveHint: new(false), IdempotentHint: true, OpenWorldHint: new(false),
+			},
 		},
 		Prompts: host.Selection{Only: []string{"a*"}, Hide: []string{"b*"}, Rename: map[string]string{"a1": "a"}},
-	}, files.Settings()); diff != "" {
+	}, files.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, Sharing: host.PerCaller,
-		InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096}, MaxResult: 100_000,
-		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
-			Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
+	want := &host.ServerConfig{
+		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, PerCaller: new(true), MaxResult: 100_000,
 		Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
-	}, search.Settings()); diff != "" {
+	}
+	*configs.Settings(want) = link.ServerSettings{
+		InputLimits: link.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096},
+		Extensions: []link.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
+			Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
+	}
+	if diff := cmp.Diff(want, search.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]Toolset{{

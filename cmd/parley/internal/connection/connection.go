@@ -298,13 +298,13 @@ func Target(ctx context.Context, name string) (client.Target, error) {
 		nil
 }
 
-// OpenHost returns a host of one server, which is ready.
-func OpenHost(ctx context.Context, d *client.Dialer, target client.Target, sharing host.Sharing) (*host.Host, error) {
+// OpenHost returns a host of one server, which is ready. perCaller is that of its host.ServerConfig.
+func OpenHost(ctx context.Context, d *client.Dialer, target client.Target, perCaller *bool) (*host.Host, error) {
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
 	h := &host.Host{Dialer: *d, Logger: d.Logger,
-		Servers: []host.ServerConfig{{Name: "server", Target: target, Sharing: sharing, Prefix: new("")}}}
+		Servers: []host.ServerConfig{{Name: "server", Target: target, PerCaller: perCaller, Prefix: new("")}}}
 	// the gateway is made later
-	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h); err != nil {
+	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h, nil); err != nil {
 		return nil, err
 	}
 	if err := h.Start(); err != nil {

@@ -36,13 +36,19 @@ import (
 const storeCheckTimeout = 2 * time.Second
 
 // serverStates are the states of a server for the operator.
-var serverStates = []string{host.Starting.String(), host.Ready.String(), host.Degraded.String(), host.Down.String(),
+var serverStates = []string{host.Starting.String(), host.Ready.String(), degraded, host.Down.String(),
 	host.NeedsLogin.String(), host.NotStarted.String(), host.CallersOnly.String()}
 
-// stateOf returns the state of a server for the operator. A server that is started again after a failure is down.
-func stateOf(s *host.ServerStatus) string {
-	if s.State == host.Starting && s.Err != nil {
+// degraded is the state of a server that can be used, but whose lists are not complete or could not be updated.
+const degraded = "degraded"
+
+// StateOf returns the state of a server for the operator. A server that is started again after a failure is down.
+func StateOf(s *host.ServerStatus) string {
+	switch {
+	case s.State == host.Starting && s.Err != nil:
 		return host.Down.String()
+	case s.State == host.Ready && s.Incomplete != nil:
+		return degraded
 	}
 	return s.State.String()
 }
@@ -238,11 +244,11 @@ func (r *readiness) report(ctx context.Context) ReadinessReport {
 	missing := slices.DeleteFunc(slices.Clone(r.require), func(name string) bool { return name == "all" })
 	if r.host != nil {
 		for _, status := range r.host.Status() {
-			s := serverReady{Name: status.Name, State: stateOf(&status)}
+			s := serverReady{Name: status.Name, State: StateOf(&status)}
 			s.Required = slices.Contains(r.require, s.Name) || slices.Contains(r.require, "all")
 			missing = slices.DeleteFunc(missing, func(name string) bool { return name == s.Name })
-			if s.State == host.Starting.String() || s.Required && !status.State.Usable() &&
-				status.State != host.NotStarted {
+			if s.State == host.Starting.String() || s.Required &&
+				status.State != host.Ready && status.State != host.CallersOnly && status.State != host.NotStarted {
 				report.Ready = false
 			}
 			report.Servers = append(report.Servers, s)

@@ -121,10 +121,11 @@ func TestTraceDoesNotDelayEvents(t *testing.T) {
 
 func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
 	p := NewStatus(io.Discard)
-	for sharing, want := range map[host.Sharing]bool{host.Shared: false, host.PerCaller: true} {
-		if text := p.summary(host.ServerStatus{State: host.Ready, Sharing: sharing}); strings.Contains(text,
-			"one client per caller") != want {
-			t.Errorf("%v: %s", sharing, text)
+	for _, want := range []bool{false, true} {
+		status := host.ServerStatus{State: host.Ready}
+		detailsOf(&status).PerCaller = want
+		if text := p.summary(status); strings.Contains(text, "one client per caller") != want {
+			t.Errorf("%v: %s", want, text)
 		}
 	}
 }

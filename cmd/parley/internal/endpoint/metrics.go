@@ -37,6 +37,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
 )
@@ -160,7 +161,7 @@ func (m *metrics) observeHost(h *host.Host) error {
 	}
 	_, err = m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, status := range h.Status() {
-			now := stateOf(&status)
+			now := StateOf(&status)
 			for _, state := range serverStates {
 				value := int64(0)
 				if state == now {
@@ -316,7 +317,7 @@ func (p *Status) Watch(changes iter.Seq[host.ServerStatus]) {
 	printed := make(map[string]string)
 	for s := range changes {
 		switch s.State {
-		case host.Ready, host.Degraded:
+		case host.Ready:
 			if text := p.summary(s); text != printed[s.Name] { // the status also changes with each list
 				printed[s.Name] = text
 				p.line(p.green.Render("✓"), s.Name, text)
@@ -346,12 +347,15 @@ func (p *Status) Watch(changes iter.Seq[host.ServerStatus]) {
 	}
 }
 
+// detailsOf returns what a status has for this program and gateways.
+var detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
+
 // summary describes a server that is ready.
 func (p *Status) summary(s host.ServerStatus) string {
 	info := s.Server.Info
 	text := fmt.Sprintf("%-9s %s", terminal.Count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
-	if s.Sharing == host.PerCaller {
+	if detailsOf(&s).PerCaller {
 		text += " " + p.dim.Render("· one client per caller")
 	}
 	if s.Incomplete != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -66,12 +65,12 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 	if flags.http.Admin.Metrics != nil {
 		d.Middleware = append(d.Middleware, flags.http.Admin.Metrics.Client("server"))
 	}
-	h, err := connection.OpenHost(cmd.Context(), d, target, host.ShareAutomatically)
+	h, err := connection.OpenHost(cmd.Context(), d, target, nil)
 	if needed := new(credstore.LoginError); flags.login && errors.As(err, &needed) {
 		if err := login(cmd, needed.Server); err != nil {
 			return err
 		}
-		h, err = connection.OpenHost(cmd.Context(), d, target, host.ShareAutomatically)
+		h, err = connection.OpenHost(cmd.Context(), d, target, nil)
 	}
 	if err != nil {
 		return failure.Unreachable(err)

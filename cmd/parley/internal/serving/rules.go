@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/webhook"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -177,9 +178,16 @@ func (s *ruleSet) timeoutFor(server string) time.Duration {
 	return cmp.Or(timeout, defaultApprovalTimeout)
 }
 
+// hosts and approvals have the functions of a host that only this program and gateways need.
+var (
+	hosts     = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
+	approvals = link.Get[link.Approval[host.Approval]]()
+)
+
 // apply sets the fields of a host.
 func (r *rules) apply(h *host.Host) {
-	h.Policy, h.Approve, h.ApprovalTimeout = r, r.approve, policy.MaxApprovalTimeout
+	h.Policy, h.Approve = r, r.approve
+	*hosts.ApprovalTimeout(h) = policy.MaxApprovalTimeout
 	h.OnRequest, h.OnResult = r.request, r.response
 }
 
@@ -270,7 +278,7 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) (bool, err
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	once, session, decline := a.Answers()
+	once, session, decline := approvals.Answers(a)
 	question, details, _ := strings.Cut(a.Question(), "\n\n")
 	answers := slices.DeleteFunc([]string{decline, once, session}, func(text string) bool { return text == "" })
 	fmt.Fprintf(u.screen.Out, "\n%s\n\n", terminal.Block(details))
@@ -279,7 +287,7 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) (bool, err
 	case err != nil && !errors.Is(err, form.ErrInterrupted):
 		return false, err
 	case err == nil && chosen == session:
-		a.AllowSession()
+		approvals.AllowSession(a)
 		return true, nil
 	}
 	return err == nil && chosen == once, nil

@@ -318,7 +318,7 @@ func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
 func TestLockNamesTheReasonOfMissingDefinitions(t *testing.T) {
 	flags := &lockFlags{timeout: time.Second}
 	for want, status := range map[string]host.ServerStatus{
-		`server "files": tools: too many entries`: {Name: "files", State: host.Degraded,
+		`server "files": tools: too many entries`: {Name: "files", State: host.Ready,
 			Incomplete: errors.New("tools: too many entries")},
 		`server "files": exit status 1`: {Name: "files", State: host.Down, Err: errors.New("exit status 1")},
 		"has not started within 1s":     {Name: "files", State: host.Starting},

@@ -153,7 +153,6 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 		return err
 	}
 	defer closeStore()
-	u.host.KV, u.host.Keys = s.Store, s.Keys
 	for i, name := range flags.Admin.Require {
 		if s, err := loaded.Find(name); err == nil {
 			flags.Admin.Require[i] = s.Name
