@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -183,9 +184,7 @@ func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
 	for _, path := range [][]string{{"ls"}, {"call"}, {"read"}, {"prompt"}, {"complete"}, {"watch"}, {"ping"},
 		{"task", "get"}, {"task", "wait"}, {"task", "ls"}} {
 		cmd, _, err := root.Find(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
 			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--images", "--answer",
 				"--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {

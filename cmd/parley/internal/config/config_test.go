@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -35,10 +36,7 @@ const sample = `{
 
 func parse(t *testing.T, path, text string) *Config {
 	t.Helper()
-	c, err := Parse("", path, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Parse("", path, []byte(text)))(t)
 	return c
 }
 
@@ -76,25 +74,19 @@ func environment(pairs ...string) func(string) (string, bool) {
 func TestTargetExpandsReferences(t *testing.T) {
 	file := parse(t, "dir/mcp.json", sample)
 	env := &Values{Env: environment("TOKEN=s3cret", "TENANT=acme")}
-	files, err := file.Servers[0].Target(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(file.Servers[0].Target(env))(t)
 	if diff := cmp.Diff(&client.CommandTarget{CommandOptions: transport.CommandOptions{
 		Path: "npx", Args: []string{"-y", "server-filesystem", "."}, Env: []string{"TOKEN=s3cret", "PLAIN=$5 {x}"},
 		Dir: filepath.Join("dir", "work"),
 	}}, files); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
-	search, err := file.Servers[1].Target(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	search := must.Get(file.Servers[1].Target(env))(t)
 	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme",
 		Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
-	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme")})
+	_, err := file.Servers[1].Target(&Values{Env: environment("TENANT=acme")})
 	if want := "header Authorization: environment variable TOKEN is not set; set it, or write " +
 		"${TOKEN:-default}"; err == nil || err.Error() != want {
 		t.Errorf("without the variable: error %v, want %s", err, want)
@@ -110,10 +102,7 @@ func TestEnvFileSetsVariables(t *testing.T) {
 		return &parse(t, "testdata/f", `{"mcpServers": {"a": {"command": "x", "env": {"TWO": "2"}, "envFile": "`+path+
 			`"}}}`).Servers[0]
 	}
-	target, err := server("${workspaceFolder}/.env").Target(&Values{Workspace: "."})
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(server("${workspaceFolder}/.env").Target(&Values{Workspace: "."}))(t)
 	if diff := cmp.Diff([]string{"ONE=1", "TWO=two words", "TWO=2"}, target.(*client.CommandTarget).Env); diff != "" {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
@@ -121,9 +110,7 @@ func TestEnvFileSetsVariables(t *testing.T) {
 		t.Error(err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, []byte("SECRET value\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(bad, []byte("SECRET value\n"), 0o600))
 	if _, err := server(filepath.ToSlash(bad)).Target(&Values{}); err == nil ||
 		strings.Contains(err.Error(), "SECRET") {
 		t.Error(err)
@@ -132,9 +119,7 @@ func TestEnvFileSetsVariables(t *testing.T) {
 
 func TestInputsAreAskedFor(t *testing.T) {
 	c, err := (&Files{Workspace: "testdata", Paths: []string{"testdata/vscode-mcp.json"}, Foreign: true}).Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	asked := make(map[string]*Input)
 	values := &Values{Workspace: "testdata", Input: func(in *Input,
 		_ string) (string, error) {
@@ -143,9 +128,7 @@ func TestInputsAreAskedFor(t *testing.T) {
 	}}
 	values.Workspace, _ = filepath.Abs("testdata")
 	for i := range c.Servers {
-		if _, err := c.Servers[i].Target(values); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Servers[i].Target(values))(t)
 	}
 	want := map[string]*Input{
 		"token":  {ID: "token", Description: "Token", Secret: true},

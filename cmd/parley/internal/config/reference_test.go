@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -28,18 +29,13 @@ type memberSchema struct {
 func readReference(t *testing.T) *memberSchema {
 	t.Helper()
 	root := new(memberSchema)
-	if err := json.Unmarshal(Schema, root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(Schema, root))
 	return root
 }
 
 // The appendix has the texts, the defaults and the examples of the schema.
 func TestReferenceOfTheConfigurationHasTheTextsOfTheSchema(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/program/appendix-configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../../docs/program/appendix-configuration.md"))(t)
 	plain := func(text string) string { return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ") }
 	root := readReference(t)
 	sections := map[string]string{}
@@ -91,9 +87,7 @@ func TestEachMemberOfTheConfigurationIsDescribed(t *testing.T) {
 		Definitions json.RawMessage `json:"$defs"`
 		Properties  json.RawMessage `json:"properties"`
 	}
-	if err := json.Unmarshal(Schema, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(Schema, &whole))
 	check := func(object string, s *memberSchema, pointer string) {
 		for member, m := range s.Properties {
 			name := object + "." + member
@@ -113,9 +107,7 @@ func TestEachMemberOfTheConfigurationIsDescribed(t *testing.T) {
 			}
 			compiled, err := schema.Compile(fmt.Appendf(nil, `{"$ref":"#%s/properties/%s","$defs":%s,"properties":%s}`,
 				pointer, member, whole.Definitions, whole.Properties))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for _, value := range append(m.Examples, m.Default) {
 				if err := compiled.Validate(value); value != nil && err != nil {
 					t.Errorf("%s: %s: %v", name, value, err)

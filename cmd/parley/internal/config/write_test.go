@@ -12,23 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Every server of the files of all programs is the same after it was written to parley's own file.
 func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.json"))(t)
 	for _, path := range files {
-		read, err := (&Files{Workspace: "/home/user/work", Paths: []string{path}, Foreign: true}).Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := jsonedit.Open(filepath.Join(t.TempDir(), "config.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		read := must.Get((&Files{Workspace: "/home/user/work", Paths: []string{path}, Foreign: true}).Load())(t)
+		own := must.Get(jsonedit.Open(filepath.Join(t.TempDir(), "config.json")))(t)
 		for i := range read.Servers {
 			_, err := Set(own, &read.Servers[i])
 			if err := errors.Join(err, AddInputs(own, &read.Servers[i])); err != nil {
@@ -60,10 +52,7 @@ func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
 }
 
 func TestSetReportsAnEntryThatCannotBeUsed(t *testing.T) {
-	own, err := jsonedit.Open(filepath.Join(t.TempDir(), "config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(jsonedit.Open(filepath.Join(t.TempDir(), "config.json")))(t)
 	if _, err := Set(own, &Server{Name: "a", URL: "example.com"}); err == nil ||
 		!strings.Contains(err.Error(), "must begin with http:// or https://") {
 		t.Error(err)
@@ -74,13 +63,9 @@ func TestDetachedServersHaveAbsolutePaths(t *testing.T) {
 	c, err := Parse("", "/srv/files/mcp.json",
 		[]byte(`{"mcpServers": {"a": {"command": "a", "cwd": "work", "envFile": ".env", "roots": [".", "${userHome}"],
 		"env": {"KEY": "<${file:key.txt}${NAME}${file:/etc/key}>"}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &c.Servers[0]
-	if err := s.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Detach())
 	got := strings.Join(append([]string{s.Dir, s.EnvFile, s.Env[0].Value}, s.Roots...), " ")
 	if want := "/srv/files/work /srv/files/.env <${file:/srv/files/key.txt}${NAME}${file:/etc/key}> /srv/files " +
 		"${userHome}"; got != want {
@@ -95,16 +80,11 @@ func TestAnInputWithAnotherMeaningIsNotAdded(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	own, err := jsonedit.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(jsonedit.Open(path))(t)
 	c, err := Parse("", "f",
 		[]byte(`{"servers": {"a": {"url": "https://example.com/${input:token}"}}, "inputs": [{"id": "token", `+
 			`"description": "Mine"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := AddInputs(own, &c.Servers[0]); err == nil || !strings.Contains(err.Error(), `has another input "token"`) {
 		t.Error(err)
 	}
@@ -119,9 +99,7 @@ func loaded(t *testing.T, contents ...string) (*Config, string) {
 	for _, content := range contents {
 		name, text, isNew := strings.Cut(content, " ")
 		if isNew {
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		f.Paths = append(f.Paths, name)
 		if strings.HasPrefix(name, "deciding") {
@@ -129,9 +107,7 @@ func loaded(t *testing.T, contents ...string) (*Config, string) {
 		}
 	}
 	c, err := f.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err = c.Check(); err != nil {
 		return c, err.Error()
 	}
@@ -262,10 +238,7 @@ func TestNamesThatDoNotExistAreErrors(t *testing.T) {
 		`"toolsets": {"t": {"servers": ["my server"]}}`: "",
 		`"toolsets": {}, "defaultToolset": "t"`:         `f: defaultToolset "t" is not one of the toolsets`,
 	} {
-		c, err := Parse("", "f", []byte(`{`+servers+`, `+member+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Parse("", "f", []byte(`{`+servers+`, `+member+`}`)))(t)
 		got := ""
 		if err := c.Check(); err != nil {
 			got = err.Error()

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,10 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newDir returns a directory with a path that is short enough for sockets.
 func newDir(t *testing.T) *Dir {
 	t.Helper()
-	path, err := os.MkdirTemp("", "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(os.MkdirTemp("", "p"))(t)
 	t.Cleanup(func() { os.RemoveAll(path) })
 	return New(filepath.Join(path, "run"))
 }
@@ -38,10 +37,7 @@ func echo(ctx context.Context, conn net.Conn) {
 // run starts to serve a name. ended receives the result of Run.
 func run(t *testing.T, d *Dir, s *Server) (ended chan error) {
 	t.Helper()
-	listener, err := d.Listen(t.Context(), s.Info.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(d.Listen(t.Context(), s.Info.Name))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
 	finished := make(chan struct{})
@@ -63,15 +59,10 @@ func TestAProcessServesClientsAndCommands(t *testing.T) {
 		t.Errorf("error %v without a process, want ErrNotConnected", err)
 	}
 	ended := run(t, d, &Server{Info: Info{Name: "a", Target: "example", PID: 7}, Idle: time.Hour, Serve: echo})
-	conn, err := d.Dial(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.Dial(t.Context(), "a"))(t)
 	defer conn.Close()
 	message := []byte("{\"a\": 1}\n")
-	if _, err := conn.Write(message); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(message))(t)
 	answer := make([]byte, len(message))
 	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != string(message) {
 		t.Errorf("answer %q, %v", answer, err)
@@ -80,9 +71,7 @@ func TestAProcessServesClientsAndCommands(t *testing.T) {
 	if len(info) != 1 || info[0].Target != "example" || info[0].PID != 7 || info[0].Clients != 1 {
 		t.Errorf("list %+v", info)
 	}
-	if err := d.Stop(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, d.Stop(t.Context(), "a"))
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -97,10 +86,7 @@ func TestAProcessServesClientsAndCommands(t *testing.T) {
 // leave creates a socket whose process has ended without removing it.
 func leave(t *testing.T, d *Dir, name string) {
 	t.Helper()
-	listener, err := d.Listen(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(d.Listen(t.Context(), name))(t)
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
 }
@@ -150,9 +136,7 @@ func TestOnlyTheUserCanUseTheDirectoryAndTheSockets(t *testing.T) {
 			t.Errorf("%s: mode %v, %v, want %v", path, info.Mode(), err, want)
 		}
 	}
-	if err := os.Chmod(d.path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(d.path, 0o755))
 	if _, err := d.Dial(t.Context(), "a"); err == nil ||
 		!strings.Contains(err.Error(), "must be accessible by you only") {
 		t.Errorf("dial: %v", err)
@@ -170,10 +154,7 @@ func TestAClientOfAnotherUserIsNotServed(t *testing.T) {
 		Serve: func(context.Context, net.Conn) { t.Error("the client is served") },
 		check: func(net.Conn) error { return errors.New("another user") },
 	})
-	conn, err := d.Dial(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.Dial(t.Context(), "a"))(t)
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "{}\n")
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -237,12 +218,8 @@ func TestAProcessEndsAfterItsIdleTime(t *testing.T) {
 		clients, ended := served()
 		time.Sleep(30 * time.Second)
 		conn := clients.dial()
-		if _, err := io.WriteString(conn, "{}\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(conn, make([]byte, 3)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, "{}\n"))(t)
+		must.Get(io.ReadFull(conn, make([]byte, 3)))(t)
 		time.Sleep(time.Hour) // the client stays
 		conn.Close()
 		if err := <-ended; err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,9 +60,7 @@ func (r *ring) Set(name, secret string) error {
 
 func save(t *testing.T, s *Store, value string) {
 	t.Helper()
-	if err := s.Save(t.Context(), "server x", []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Save(t.Context(), "server x", []byte(value)))
 }
 
 func load(t *testing.T, s *Store, want string) {
@@ -109,9 +108,7 @@ func TestKeyIsStoredInAFileWithoutAKeyring(t *testing.T) {
 			if runtime.GOOS == "windows" {
 				return
 			}
-			if err := os.Chmod(filepath.Join(dir, keyFile), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chmod(filepath.Join(dir, keyFile), 0o644))
 			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil ||
 				!strings.Contains(err.Error(), "chmod 600") {
 				t.Errorf("error for a key file that others can read: %v", err)
@@ -123,19 +120,10 @@ func TestKeyIsStoredInAFileWithoutAKeyring(t *testing.T) {
 // checkPrivate checks that the files are readable by the user only, and encrypted.
 func checkPrivate(t *testing.T, dir string) {
 	t.Helper()
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(dir))(t)
 	for _, f := range files {
-		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(f.Info())(t)
+		text := must.Get(os.ReadFile(filepath.Join(dir, f.Name())))(t)
 		if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 || bytes.Contains(text, []byte("planted")) {
 			t.Errorf("%s has mode %v and content %q", f.Name(), info.Mode(), text)
 		}
@@ -149,14 +137,9 @@ func TestEmptyStoreCreatesNoFilesAndNoKey(t *testing.T) {
 	if keys, err := s.Keys(t.Context()); keys != nil || err != nil {
 		t.Errorf("Keys() = %q, %v, want none", keys, err)
 	}
-	unlock, err := s.Lock(t.Context(), "server x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(s.Lock(t.Context(), "server x"))(t)
 	unlock()
-	if err := s.Save(t.Context(), "server x", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Save(t.Context(), "server x", nil))
 	if _, err := os.Stat(dir); err == nil || r.sets > 0 {
 		t.Error("a directory or a key was created")
 	}
@@ -170,9 +153,7 @@ func TestConcurrentFirstSavesCreateOneKey(t *testing.T) {
 		var group sync.WaitGroup
 		for n := range 8 {
 			group.Go(func() {
-				if err := New(dir, r).Save(t.Context(), strings.Repeat("k", n+1), []byte("x")); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, New(dir, r).Save(t.Context(), strings.Repeat("k", n+1), []byte("x")))
 			})
 		}
 		group.Wait()
@@ -184,9 +165,7 @@ func TestConcurrentFirstSavesCreateOneKey(t *testing.T) {
 
 func TestKeyringIsUsedOnlyWithinASession(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "bus"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "bus"), nil, 0o600))
 	for _, test := range []struct {
 		goos string
 		env  map[string]string
@@ -214,9 +193,7 @@ func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
 	if secret, err := (system{}).Get("x"); !errors.Is(err, keyring.ErrNotFound) || secret != "" {
 		t.Errorf("Get() = %q, %v", secret, err)
 	}
-	if err := (system{}).Set("x", "planted"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (system{}).Set("x", "planted"))
 	if secret, err := (system{}).Get("x"); err != nil || secret != "planted" {
 		t.Errorf("Get() = %q, %v", secret, err)
 	}
@@ -270,9 +247,7 @@ func TestServersAtOneURLKeepTheirOwnHeaders(t *testing.T) {
 	for _, h := range targets {
 		all = append(all, &client.HTTPTarget{URL: url, Header: h})
 	}
-	if err := a.SetTargets(t.Context(), all...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.SetTargets(t.Context(), all...))
 	for i, sent := range []http.Header{
 		header("Authorization", "Bearer one", "Accept", "*/*"), // a client can move another header, such as Host
 		header("X-Api-Key", "k", "Authorization", "Bearer stored"), header("Authorization", "Bearer stored"),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -28,15 +29,10 @@ func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 	c, err := config.Parse("/", dir+"/mcp.json",
 		[]byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},`+
 			`"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got [][]mcp.Root
 	for i := range c.Servers[:3] {
-		roots, err := RootsOf(&c.Servers[i], &config.Values{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		roots := must.Get(RootsOf(&c.Servers[i], &config.Values{}))(t)
 		got = append(got, roots)
 	}
 	if len(got[0]) != 1 || got[0][0].URI != "file://"+dir || got[1] == nil || len(got[1]) != 0 || got[2] != nil ||

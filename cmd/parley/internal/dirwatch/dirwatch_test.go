@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,13 +37,9 @@ func watch(t *testing.T, maxDirectories int, files ...string) *watched {
 			w.changes <- c
 		}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: maxDirectories,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
-		if err := watcher.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, watcher.Close())
 	})
 	return w
 }
@@ -51,19 +48,13 @@ func (w *watched) path(name string) string { return filepath.Join(w.dir, filepat
 
 func (w *watched) write(name, text string) {
 	w.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(w.path(name)), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.MkdirAll(filepath.Dir(w.path(name)), 0o700))
+	must.Do(w.t, os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
 func (w *watched) check(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 // until collects changes until all names are reported, and also a change of the list if
@@ -183,15 +174,10 @@ func TestChangeIsReportedInABusyDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("mcp.json", "{}")
-	changed, err := dirwatch.Files(t.Context(), []string{filepath.Join(dir, "mcp.json")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := must.Get(dirwatch.Files(t.Context(), []string{filepath.Join(dir, "mcp.json")}))(t)
 	write("mcp.json", "{ }")
 	limit := time.After(20 * time.Second)
 	for n := 0; ; n++ {

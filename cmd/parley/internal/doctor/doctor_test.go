@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -137,9 +138,7 @@ func TestFaultsOfAnEndpointAreFound(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(badEndpoint))
 	defer web.Close()
 	findings, err := examine(t, client.URL(web.URL))
-	if err != nil {
-		t.Error(err)
-	}
+	must.Check(t, err)
 	for _, want := range []string{
 		"warning connect: the server has no name or no version",
 		"problem origin: does not do this: rejects requests of web pages",
@@ -235,10 +234,7 @@ func TestServersBehindAProxyAreExamined(t *testing.T) {
 	} {
 		proxy := httptest.NewServer(test.proxy)
 		defer proxy.Close()
-		u, err := url.Parse(proxy.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(proxy.URL))(t)
 		transport := &http.Transport{Proxy: http.ProxyURL(u), DisableKeepAlives: true}
 		findings, _ := examine(t, client.URL(test.address), func(e *Examination) {
 			e.proxy, e.Dialer.HTTPClient = http.ProxyURL(u), &http.Client{Transport: transport}
@@ -269,9 +265,7 @@ func TestFaultsOfACommandAreFound(t *testing.T) {
 	target := testServer("bad")
 	target.ExitGrace, target.TermGrace = 100*time.Millisecond, 100*time.Millisecond
 	findings, err := examine(t, target, func(e *Examination) { e.grace = 300 * time.Millisecond })
-	if err != nil {
-		t.Error(err)
-	}
+	must.Check(t, err)
 	all := strings.Join(findings, "\n")
 	for _, want := range []string{
 		`problem process: writes a line to standard output that is not a message: "Listening for requests"`,

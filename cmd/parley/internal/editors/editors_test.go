@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func place(system string, env map[string]string) *Place {
@@ -142,16 +143,9 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 				continue
 			}
 			path := filepath.Join(t.TempDir(), "f.json")
-			f, err := jsonedit.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := client.Set(f, "a", entry, s); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Save(); err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(jsonedit.Open(path))(t)
+			must.Do(t, client.Set(f, "a", entry, s))
+			must.Do(t, f.Save())
 			plan, err := Plan(new(config.Config), "", []Source{{Path: path, Title: client.Title}})
 			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) ||
 				plan[0].Server.Origin != client.Title+" ("+path+")" {
@@ -168,14 +162,8 @@ func TestInputsAreAddedToTheFileOfAClientThatHasThem(t *testing.T) {
 	s := parse(t,
 		`{"servers": {"a": {"url": "https://example.com/${input:key}"}}, "inputs": [{"id": "key", "type": `+
 			`"promptString", "password": true}]}`)
-	f, err := jsonedit.Open(filepath.Join(t.TempDir(), "f.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry, err := Find("vscode").Entry(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(jsonedit.Open(filepath.Join(t.TempDir(), "f.json")))(t)
+	entry := must.Get(Find("vscode").Entry(s))(t)
 	if err := Find("vscode").Set(f, "a", entry, s); err != nil ||
 		!strings.Contains(string(f.Get("inputs")), `"id": "key"`) {
 		t.Errorf("%v: %s", err, f.Bytes())
@@ -186,17 +174,13 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	own, err := config.Load(dir,
 		write("own.json",
 			`{"mcpServers": {"same": {"command": "a", "origin": "elsewhere"}, "taken": {"command": "a"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plan, err := Plan(own, dir, []Source{
 		{write("one.json",
 			`{"mcpServers": {"same": {"type": "stdio", "command": "a"}, "taken": {"command": "b"}, "new": `+

@@ -17,28 +17,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // writeCertificate writes a certificate for 127.0.0.1 with a serial number and its key, as PEM.
 func writeCertificate(t *testing.T, serial int64, certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
 		keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		if file != "" {
@@ -56,9 +49,7 @@ func replaceFile(t *testing.T, path string, text []byte) {
 	}
 	for _, err := range []error{os.WriteFile(path+".new", text, 0o600), os.Chtimes(path+".new", time, time),
 		os.Rename(path+".new", path)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 }
 
@@ -68,15 +59,9 @@ func (s *served) serial(t *testing.T) (serial int64, version int, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(),
 		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+Path, strings.NewReader(initialize))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, "POST", s.url+Path, strings.NewReader(initialize)))(t)
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	resp, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.client.Do(r))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("status %s", resp.Status)
@@ -88,10 +73,7 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, 1, cert, key)
-	s, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key))(t)
 	if !strings.HasPrefix(s.url, "https://") {
 		t.Fatalf("printed %s", s.output)
 	}
@@ -136,9 +118,7 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	if serial := renewed(); serial != 4 {
 		t.Errorf("certificate %d after a correct renewal", serial)
 	}
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(key))
 	if serial := renewed(); serial != 4 || !strings.Contains(s.output.String(), "cannot read the key") {
 		t.Errorf("certificate %d without its key: %s", serial, s.output)
 	}
@@ -149,10 +129,7 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, 1, cert, key)
-	s, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key))(t)
 	address := strings.TrimPrefix(s.url, "https://")
 	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true,
 		tls.VersionTLS13: true} {

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -37,9 +38,7 @@ func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 		cmd := new(cobra.Command)
 		var flags Flags
 		flags.Add(cmd)
-		if err := cmd.ParseFlags(args[:]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.ParseFlags(args[:]))
 		s := &server.Server{}
 		flags.Limit(s)
 		if s.Limits != want {
@@ -77,17 +76,13 @@ func TestTraceDoesNotDelayEvents(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"n\":\ndata: 1}\n\ndata: {\"n\"")
-		if err := http.NewResponseController(w).Flush(); err != nil {
-			t.Errorf("flush: %v", err)
-		}
+		must.Check(t, http.NewResponseController(w).Flush())
 		<-release
 		_, _ = io.WriteString(w, ": 2}\n\n: a comment\n\n")
 	})))
 	defer s.Close()
 	resp, err := http.Post(s.URL, "application/json", strings.NewReader("{\n \"method\": \"\\u001b[31m\"\n}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer resp.Body.Close()
 	arrived := make(chan error, 1)
 	go func() {
@@ -96,16 +91,12 @@ func TestTraceDoesNotDelayEvents(t *testing.T) {
 	}()
 	select {
 	case err := <-arrived:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	case <-time.After(20 * time.Second):
 		t.Fatal("the first event is delayed")
 	}
 	close(release)
-	if _, err := io.ReadAll(resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadAll(resp.Body))(t)
 	s.Close() // waits for the handler, which writes the trace
 	var lines []string
 	for line := range strings.Lines(traced.String()) {
@@ -137,9 +128,7 @@ func applyStore(t *testing.T, args ...string) (*server.Server, error) {
 	cmd := new(cobra.Command)
 	cmd.SetContext(t.Context())
 	flags.add(cmd)
-	if err := cmd.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.ParseFlags(args))
 	s := new(server.Server)
 	closeStore, err := flags.Apply(cmd, s)
 	if err == nil {
@@ -165,9 +154,7 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 		{key(32) + "\n" + key(31) + "\n", 0, "line 2: a key must have at least 32 bytes, got 31"},
 		{"secret!\n", 0, "line 1 must be a key in base64"},
 	} {
-		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(c.text), 0o600))
 		s, err := applyStore(t, "--key-file", file)
 		if len(s.Keys) != c.keys || s.Store != nil || (err == nil) != (c.want == "") {
 			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.Store, err)
@@ -181,9 +168,7 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 func TestStoreFlagsExplainErrors(t *testing.T) {
 	t.Setenv("STORE_PASSWORD", "s3cr3t")
 	file := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte(key(32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(key(32)), 0o600))
 	for _, c := range []struct {
 		url, keyFile string
 		code         int

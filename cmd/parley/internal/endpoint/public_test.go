@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/server"
@@ -36,9 +37,7 @@ func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error
 	cmd.SetErr(output)
 	cmd.SetContext(ctx)
 	flags.Add(cmd)
-	if err := cmd.ParseFlags(append([]string{"--addr", "127.0.0.1:0"}, args...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.ParseFlags(append([]string{"--addr", "127.0.0.1:0"}, args...)))
 	s := &server.Server{Name: "served", Logger: program.NewLogger(output, 8)}
 	go func() {
 		ended <- flags.ServeAlone(cmd, s, func(*Status, string, bool) { close(showed) })
@@ -68,20 +67,14 @@ const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pro
 // request sends a request with headers, which are names and values, and returns the response with its body.
 func (s *served) request(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	for i := 0; i < len(header); i += 2 {
 		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			r.Host = header[i+1]
 		}
 	}
-	resp, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.client.Do(r))(t)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	return resp, string(text)
@@ -104,10 +97,7 @@ func TestRequestsMustNameAnAllowedHost(t *testing.T) {
 			"401"},
 		{"--auth issuer=https://login.example.com --auth resource=https://mcp.example.com/mcp", "evil.example", advice},
 	} {
-		s, err := serveWith(t, new(Flags), strings.Fields(tc.flags)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(serveWith(t, new(Flags), strings.Fields(tc.flags)...))(t)
 		resp, body := s.request(t, "POST", s.url+Path, initialize, "Host", tc.host)
 		if got := resp.Status + body; !strings.Contains(got, tc.want) || tc.want == advice &&
 			resp.StatusCode != http.StatusForbidden {
@@ -120,9 +110,7 @@ func TestRequestsMustNameAnAllowedHost(t *testing.T) {
 func TestABrowserUsesTheEndpointBehindAProxy(t *testing.T) {
 	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base", "--allow-origin",
 		"https://app.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	to, _ := url.Parse(s.url)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: s.client.Transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -160,9 +148,7 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 	const resource = `"resource":"https://mcp.example.com/base"`
 	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base/", "--auth",
 		"issuer=https://login.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out := s.output.String(); !strings.Contains(out,
 		"  https://mcp.example.com/base\n\n  Listening on http://127.0.0.1:") {
 		t.Errorf("printed %s", out)
@@ -189,10 +175,7 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 
 // A slash at the end makes no other resource, whose tokens would differ.
 func TestMetadataOfAnEndpointWithASlashIsThatOfTheEndpoint(t *testing.T) {
-	s, err := serveWith(t, new(Flags), "--auth", "issuer=https://login.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(serveWith(t, new(Flags), "--auth", "issuer=https://login.example.com"))(t)
 	resp, _ := s.request(t, "POST", s.url+"/mcp/", initialize)
 	for _, at := range []string{regexp.MustCompile(`resource_metadata="(.*?)"`).FindStringSubmatch(resp.Header.Get("WWW-Authenticate"))[1],
 		s.url + "/.well-known/oauth-protected-resource/mcp/"} {
@@ -246,10 +229,7 @@ func TestOnlyEndpointsOfThisMachineAreForItsUser(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}}
-		s, err := serveWith(t, f, strings.Fields(flags)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(serveWith(t, f, strings.Fields(flags)...))(t)
 		s.request(t, "POST", s.url+Path, initialize)
 		warned := strings.Contains(s.output.String(), "without authorization")
 		if got := user != nil; got != want || warned == want {

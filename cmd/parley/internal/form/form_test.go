@@ -12,6 +12,7 @@ import (
 	"charm.land/huh/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -207,9 +208,7 @@ const everyKind = `{"type":"object","properties":{` + `"name":{"type":"string","
 func parseForm(t *testing.T, raw string) (all []*question, by map[string]*question) {
 	t.Helper()
 	form, err := mcp.ParseElicitSchema([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if all, err = questionsOf(form); err != nil {
 		t.Fatal(err)
 	}
@@ -259,13 +258,8 @@ func TestAnswersAreValidContent(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("content is\n%s, want\n%s", got, want)
 	}
-	compiled, err := schema.Compile([]byte(everyKind))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiled.Validate(got); err != nil {
-		t.Error(err)
-	}
+	compiled := must.Get(schema.Compile([]byte(everyKind)))(t)
+	must.Check(t, compiled.Validate(got))
 }
 
 func TestInvalidAnswersAreRejected(t *testing.T) {
@@ -327,9 +321,7 @@ func TestOptionalQuestionsNeedNoAnswer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := by["extras"].checkMultiple(nil); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, by["extras"].checkMultiple(nil))
 }
 
 // The server replaces an omitted answer by the default, so an empty answer is sent.

@@ -7,19 +7,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // open writes content to a file and opens it.
 func open(t *testing.T, content string) *File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.json")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
+	f := must.Get(Open(path))(t)
 	return f
 }
 
@@ -100,9 +97,7 @@ func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
 func TestAppendKeepsComments(t *testing.T) {
 	f := open(t, "{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n  ]\n}\n")
 	for range 2 {
-		if err := f.Append(1, "inputs"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Append(1, "inputs"))
 	}
 	if got, want := string(f.Bytes()),
 		"{\n  \"inputs\": [\n    // The first.\n    {\"id\": \"a\"}, // about a\n    1,\n    1,\n  "+
@@ -179,9 +174,7 @@ func TestSetAndOpenReportWhatIsNoObject(t *testing.T) {
 	}
 	for _, content := range []string{"[]", "{", `{"a" 1}`} {
 		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", content, err)
 		}
@@ -191,19 +184,10 @@ func TestSetAndOpenReportWhatIsNoObject(t *testing.T) {
 func TestSaveReplacesTheFileBehindALinkAndKeepsItsMode(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "link.json")
-	if err := os.WriteFile(path, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(link)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.Set(true, "a"), f.Save()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("{}"), 0o644))
+	must.Do(t, os.Symlink(path, link))
+	f := must.Get(Open(link))(t)
+	must.Do(t, errors.Join(f.Set(true, "a"), f.Save()))
 	if target, err := os.Readlink(link); err != nil || target != path {
 		t.Errorf("the link is %q, %v", target, err)
 	}
@@ -221,9 +205,7 @@ func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
 	if err != nil || f.Exists() {
 		t.Fatal(f.Exists(), err)
 	}
-	if err := errors.Join(f.Set(true, "a"), f.Save()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(f.Set(true, "a"), f.Save()))
 	for _, path := range []string{path, filepath.Dir(path)} {
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
@@ -233,12 +215,8 @@ func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
 
 func TestSaveDoesNotOverwriteAChangeOfAnotherProgram(t *testing.T) {
 	f := open(t, `{}`)
-	if err := f.Set(true, "a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(f.Path(), []byte(`{"b": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Set(true, "a"))
+	must.Do(t, os.WriteFile(f.Path(), []byte(`{"b": 1}`), 0o600))
 	if err := f.Save(); !errors.Is(err, errChanged) {
 		t.Errorf("error %v, want errChanged", err)
 	}
@@ -264,9 +242,7 @@ func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 	if f.Diff() != "" {
 		t.Errorf("a difference without a change: %s", f.Diff())
 	}
-	if err := f.Set("new", "servers", "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Set("new", "servers", "b"))
 	want := "--- PATH\n+++ PATH\n@@ -6,6 +6,7 @@\n       ],\n       \"key\": \"…\"\n     },\n-    \"c\": {\"key\": " +
 		"\"…\"}\n+    \"c\": {\"key\": \"…\"},\n+    \"b\": \"new\"\n   }\n }\n"
 	if got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH"); got != want {
@@ -306,19 +282,10 @@ func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
 		"\ufeff{\r\n  \"a\": 1\r\n}\r\n": "\ufeff{\r\n  \"a\": 1,\r\n  \"b\": 2\r\n}\r\n",
 		"\ufeff":                         "\ufeff{\n  \"b\": 2\n}\n",
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Set(2, "b"); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Save(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
+		f := must.Get(Open(path))(t)
+		must.Do(t, f.Set(2, "b"))
+		must.Do(t, f.Save())
 		if got, _ := os.ReadFile(path); string(got) != want {
 			t.Errorf("%q becomes %q, want %q", content, got, want)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func tools(names ...string) *Names {
@@ -28,9 +30,7 @@ func TestNamesReplaceThoseThatAreKnown(t *testing.T) {
 	want := tools("z")
 	want.Completes = true
 	for _, names := range []*Names{tools("x", "y"), want} {
-		if err := c.Update("key", c.SetNames("http://a", names)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Update("key", c.SetNames("http://a", names)))
 	}
 	if got := c.Get("key"); got == nil || !reflect.DeepEqual(&got.Names, want) || c.Age(got.Time) > time.Hour {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -42,9 +42,7 @@ func TestNamesReplaceThoseThatAreKnown(t *testing.T) {
 
 func TestOnlyTheUserCanReadTheCache(t *testing.T) {
 	c := NewCache(filepath.Join(t.TempDir(), "cache"))
-	if err := c.Update("secret", c.SetFailed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Update("secret", c.SetFailed))
 	for _, path := range []string{c.dir, c.path("secret")} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 || strings.Contains(path, "secret") {
 			t.Errorf("%s: %v %v", path, info, err)
@@ -56,13 +54,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 	c := NewCache(t.TempDir())
 	for i := range maxServers + 10 {
 		key := fmt.Sprint(i)
-		if err := c.Update(key, c.SetNames("http://"+key, tools())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Update(key, c.SetNames("http://"+key, tools())))
 		at := time.Unix(int64(i), 0)
-		if err := os.Chtimes(c.path(key), at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(c.path(key), at, at))
 	}
 	if n := len(c.files()); n != maxServers || c.Get("9") != nil || c.Get("10") == nil {
 		t.Errorf("the cache has %d files", n)
@@ -85,9 +79,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 func TestInvalidFilesAreIgnored(t *testing.T) {
 	c := NewCache(t.TempDir())
 	for _, content := range []string{"", "{", `{"version":1}`, `{"version":2,"lists":3}`, `{"version":2,"version":2}`} {
-		if err := os.WriteFile(c.path("key"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(c.path("key"), []byte(content), 0o600))
 		if s := c.Get("key"); s != nil {
 			t.Errorf("%s: %+v", content, s)
 		}
@@ -99,9 +91,7 @@ func TestInvalidFilesAreIgnored(t *testing.T) {
 
 func TestReadersSeeWholeFiles(t *testing.T) {
 	c := NewCache(t.TempDir())
-	if err := c.Update("key", c.SetFailed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Update("key", c.SetFailed))
 	var writers sync.WaitGroup
 	for i := range 4 {
 		writers.Go(func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/lock"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func tool(name, rest string) host.Definition {
@@ -38,13 +39,8 @@ func instructions(text string) host.Definition {
 func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), lock.Name)
-	if err := f.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Save(path))
+	text := must.Get(os.ReadFile(path))(t)
 	again, err := lock.Load(path)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -191,9 +187,7 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 		"must have the format 1, not 0":     `{}`,
 	} {
 		path := filepath.Join(t.TempDir(), lock.Name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		if _, err := lock.Load(path); err == nil || !strings.Contains(err.Error(), name) ||
 			!strings.Contains(err.Error(), path) {
 			t.Errorf("%v, want %s", err, name)

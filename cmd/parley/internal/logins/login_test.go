@@ -4,23 +4,16 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
 	t.Setenv("PARLEY_NO_KEYRING", "1")
-	stored, err := credstore.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := must.Get(credstore.Open())(t)
 	flags := &loginFlags{clientID: "b", port: 4000}
-	now, err := flags.registration("https://new.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stored.SaveRegistration(t.Context(), *now); err != nil {
-		t.Fatal(err)
-	}
+	now := must.Get(flags.registration("https://new.example/"))(t)
+	must.Do(t, stored.SaveRegistration(t.Context(), *now))
 	for server, want := range map[string]string{
 		"https://new.example/":   "http://127.0.0.1:4000/callback",
 		"https://other.example/": "",

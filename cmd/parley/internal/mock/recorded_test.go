@@ -20,6 +20,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -146,9 +147,7 @@ func use(t *testing.T, c *client.Client) []string {
 		note("prompt", prompt, err)
 	}
 	prompt, err := c.GetPrompt(ctx, "review", map[string]string{"code": "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	note("review", prompt.Messages, err)
 	return seen
 }
@@ -168,32 +167,22 @@ func record(t *testing.T, s *server.Server, revision mcp.Revision) (recorded []b
 	t.Helper()
 	httpServer := httptest.NewServer(s)
 	var file bytes.Buffer
-	w, err := traffic.NewWriter(&file, traffic.WriterOptions{Program: "test", Target: httpServer.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(traffic.NewWriter(&file, traffic.WriterOptions{Program: "test", Target: httpServer.URL}))(t)
 	base := &http.Transport{}
 	var mu sync.Mutex
 	d := client.Dialer{Revision: revision, HTTPClient: &http.Client{Transport: &traffic.Transport{Base: base,
 		Report: func(e traffic.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err := w.Write(e); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, w.Write(e))
 		}}}}
 	answering(&d)
-	c, err := d.Dial(t.Context(), client.URL(httpServer.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(httpServer.URL)))(t)
 	seen = use(t, c)
 	c.Close()
 	httpServer.Close()
 	base.CloseIdleConnections()
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, s.Shutdown(t.Context()))
 	mu.Lock()
 	defer mu.Unlock()
 	return bytes.Clone(file.Bytes()), seen
@@ -206,13 +195,8 @@ func recordedMock(t testing.TB, recorded []byte, logger *slog.Logger) *Mock {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	h, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := fromRecording(h, entries, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	m := must.Get(fromRecording(h, entries, logger))(t)
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/transport"
@@ -32,14 +33,9 @@ func exchange(t *testing.T, m *Mock, requests ...string) []string {
 	}()
 	var got []string
 	for i, request := range requests {
-		if err := here.Write(t.Context(), []byte(strings.ReplaceAll(request, "META", modernMeta))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, here.Write(t.Context(), []byte(strings.ReplaceAll(request, "META", modernMeta))))
 		for {
-			message, err := here.Read(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			message := must.Get(here.Read(t.Context()))(t)
 			got = append(got, string(message))
 			if bytes.HasPrefix(message, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,`, i+1)) {
 				break
@@ -168,9 +164,7 @@ func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
 			t.Fatal(err)
 		case change.Resync:
 			if resyncs++; resyncs == 2 { // the server reports both from now on
-				if _, err := c.CallTool(t.Context(), "change", nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.CallTool(t.Context(), "change", nil))(t)
 			}
 		case change.Kind == client.PromptsChanged:
 			changed["prompts"] = true
@@ -187,13 +181,8 @@ func TestNotificationsOfAnotherStreamFollowTheCallBeforeThem(t *testing.T) {
 func stepsOf(t *testing.T, recorded []byte) string {
 	t.Helper()
 	_, entries, err := traffic.ReadAll(bytes.NewReader(recorded))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := read(entries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	r := must.Get(read(entries))(t)
 	var kinds []string
 	for _, s := range r.calls[0].response.Steps {
 		switch {
@@ -262,10 +251,7 @@ func TestATaskAsksAndEndsAsRecorded(t *testing.T) {
 		0 C 4 "message":{"jsonrpc":"2.0","id":4,"method":"tasks/get","params":{"taskId":"T"}}
 		0 S 4 "message":{"jsonrpc":"2.0","id":4,"result":{"taskId":"T","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}}
 	`), nil).Server(), mcptest.WithRevision(mcp.V20260728), answering)
-	task, err := c.StartTool(t.Context(), "a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 	if result, err := task.Wait(t.Context()); err != nil || textIn(result.Content) != "done" {
 		t.Errorf("got %+v, %v", result, err)
 	}

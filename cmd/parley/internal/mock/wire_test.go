@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/transport"
@@ -56,10 +57,7 @@ func post(t *testing.T, url string, revision mcp.Revision, how, accept string) (
 	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fail",`+
 		`"arguments":{"how":%q}%s}}`, how, params)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body)))(t)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Mcp-Protocol-Version", string(revision))
@@ -124,10 +122,7 @@ func TestFaultsOfHTTPResponses(t *testing.T) {
 func TestFaultsOfSessionsOverHTTP(t *testing.T) {
 	url := serve(t, yamlMock(t, faulty))
 	for _, revision := range []mcp.Revision{mcp.V20250326, mcp.V20251125} {
-		c, err := (&client.Dialer{Revision: revision}).Dial(t.Context(), client.URL(url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get((&client.Dialer{Revision: revision}).Dial(t.Context(), client.URL(url)))(t)
 		defer c.Close()
 		for how, check := range map[string]func(error) bool{
 			"disconnect": func(err error) bool { return errors.Is(err, call.ErrConnectionLost) },
@@ -166,9 +161,7 @@ func TestFaultsOverByteStreams(t *testing.T) {
 			`"arguments":{"how":%q},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 			`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
 			`"io.modelcontextprotocol/clientCapabilities":{}}}}`, how)
-		if err := here.Write(t.Context(), []byte(request)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, here.Write(t.Context(), []byte(request)))
 		message, err := here.Read(t.Context())
 		if want == "" && !errors.Is(err, io.EOF) || want != "" && !strings.Contains(string(message), want) {
 			t.Errorf("%s: got %s, %v", how, message, err)
@@ -224,10 +217,7 @@ func TestATaskWithoutAResponseContinuesUntilItIsCancelled(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		synctest.Test(t, func(t *testing.T) {
 			c := mcptest.Dial(t, yamlMock(t, jobs).Server(), mcptest.WithRevision(revision))
-			task, err := c.StartTool(t.Context(), "job", map[string]any{"how": "silence"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			task := must.Get(c.StartTool(t.Context(), "job", map[string]any{"how": "silence"}))(t)
 			time.Sleep(maxSilence - time.Second)
 			if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskWorking {
 				t.Errorf("%s: got %+v, %v", revision, state, err)
@@ -254,10 +244,7 @@ func TestATaskCannotEndWithAFaultOfTheConnection(t *testing.T) {
 
 func TestRulesOfRequestsComeFirst(t *testing.T) {
 	url := serve(t, yamlMock(t, faulty+"prompts: [{name: p, text: x}]\n"))
-	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
 	defer c.Close()
 	prompts := func() (n int, err error) {
 		for _, err := range c.Prompts(t.Context()) {
@@ -350,9 +337,7 @@ func TestNotificationsAreSentBeforeAFault(t *testing.T) {
 			if n, err := io.WriteString(w, text); n != len(text) || err != nil {
 				t.Errorf("got %d, %v", n, err)
 			}
-			if err := w.FlushError(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, w.FlushError())
 		}
 		broken := w.end()
 		if client.Code != test.status || client.Body.String() != test.body || broken != test.broken {

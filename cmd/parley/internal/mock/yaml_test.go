@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/yamldoc"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -21,14 +22,8 @@ import (
 // yamlMock returns the mock of a YAML text.
 func yamlMock(t testing.TB, text string) *Mock {
 	t.Helper()
-	d, err := yamldoc.Parse("mock.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := fromYAML(d, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(yamldoc.Parse("mock.yaml", []byte(text)))(t)
+	m := must.Get(fromYAML(d, slog.New(slog.DiscardHandler)))(t)
 	return m
 }
 
@@ -157,9 +152,7 @@ func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
 		t.Fatalf("got %+v", result)
 	}
 	result, err = c.CallTool(t.Context(), "forecast", map[string]any{"city": "Rome", "days": 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, want := string(result.StructuredContent),
 		`{"city":"Rome","days":3,"literal":"${city} ${unknown}"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -168,16 +161,10 @@ func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
 
 func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
 	var log strings.Builder
-	d, err := yamldoc.Parse("mock.yaml", []byte(weather))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := fromYAML(d, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(yamldoc.Parse("mock.yaml", []byte(weather)))(t)
+	m := must.Get(fromYAML(d, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	c := mcptest.Dial(t, m.Server())
-	_, err = c.CallTool(t.Context(), "forecast", map[string]any{"city": "Oslo"})
+	_, err := c.CallTool(t.Context(), "forecast", map[string]any{"city": "Oslo"})
 	wire := new(jsonrpc.Error)
 	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams ||
 		!strings.Contains(wire.Message,

@@ -27,6 +27,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -118,10 +120,7 @@ func TestTracesAndMetricsReachTheCollector(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/base/", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b, X-Tenant = one",
 		"OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "gzip",
 	})
-	e, err := Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Start(o))(t)
 	tracer := e.Traces.Tracer("scope")
 	ctx, parent := tracer.Start(t.Context(), "tools/call", trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.Int("n", 7)))
@@ -138,9 +137,7 @@ func TestTracesAndMetricsReachTheCollector(t *testing.T) {
 	took.Record(ctx, 0.5)
 	took.Record(ctx, 5)
 	for _, err := range []error{e.Traces.Shutdown(t.Context()), provider.Shutdown(t.Context())} {
-		if err != nil {
-			t.Error(err)
-		}
+		must.Check(t, err)
 	}
 
 	if len(log.all()) > 0 || len(c.traces) != 1 || len(c.metrics) != 1 {
@@ -241,9 +238,7 @@ func TestVariablesSayWhatIsExportedAndWhere(t *testing.T) {
 func TestWhatIsNotSupportedIsReportedWithoutSecrets(t *testing.T) {
 	const at = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	invalid := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(invalid, []byte("none"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(invalid, []byte("none"), 0o600))
 	for variable, tc := range map[string]struct {
 		value, want string
 		exports     bool
@@ -422,10 +417,7 @@ func TestACollectorThatHangsBlocksNothing(t *testing.T) {
 		o, log := options(map[string]string{"OTEL_METRICS_EXPORTER": "none"})
 		o.URL = "http://collector:4318"
 		o.transport = respond
-		e, err := Start(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Start(o))(t)
 		tracer, begin := e.Traces.Tracer("scope"), time.Now()
 		for range 10_000 { // more than the queue has room for
 			_, span := tracer.Start(t.Context(), "tools/call")

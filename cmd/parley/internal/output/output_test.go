@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func written(t *testing.T, f Format, v any) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, f, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, f, v))
 	return b.String()
 }
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestTerminalsAreDetectedByTheirEnvironment(t *testing.T) {
@@ -63,9 +65,7 @@ func noise(width, height int) image.Image {
 func encodePNG(t *testing.T, m image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&b, m))
 	return b.Bytes()
 }
 
@@ -94,10 +94,7 @@ func fromKitty(t *testing.T, text string) (data []byte, options string) {
 	if whole != text || len(all) == 0 {
 		t.Fatalf("the text is %.200q", text)
 	}
-	data, err := base64.StdEncoding.DecodeString(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data = must.Get(base64.StdEncoding.DecodeString(payload))(t)
 	return data, all[0][1]
 }
 
@@ -120,9 +117,7 @@ func TestKittyReceivesAPNGFile(t *testing.T) {
 		}
 	}
 	var photo bytes.Buffer
-	if err := jpeg.Encode(&photo, noise(16, 8), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, jpeg.Encode(&photo, noise(16, 8), nil))
 	data, _ = fromKitty(t, encoded(t, Kitty, photo.Bytes()))
 	if m, err := png.Decode(bytes.NewReader(data)); err != nil || m.Bounds().Size() != image.Pt(16, 8) {
 		t.Errorf("a JPEG image becomes %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/policy"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -26,10 +27,7 @@ func compile(t *testing.T, text string) (host.Rules, error) {
 
 // request returns a call of a tool by ada.
 func request(t *testing.T, arguments string) *host.Request {
-	ada, err := principal.New("https://as.example", "ada", "editor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", "editor"))(t)
 	return &host.Request{
 		Method: mcp.MethodCallTool, Server: "files", Kind: "tool", Name: "write_file",
 		Arguments: json.RawMessage(arguments),
@@ -94,9 +92,7 @@ func TestConditionWithoutAResultIsAnError(t *testing.T) {
 			`10].all(d,[1,2,3,4,5,6,7,8,9,10].all(e,a+b+c+d+e<99)))))`: "cost",
 	} {
 		rules, err := compile(t, `{"policy":{"default":"allow","rules":[{"when":"`+when+`","action":"allow"}]}}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if d, err := rules.Decide(t.Context(), request(t, `{"path":"x"}`)); err == nil || d.Action != host.Deny ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %+v, %v", when, d, err)
@@ -105,9 +101,7 @@ func TestConditionWithoutAResultIsAnError(t *testing.T) {
 	rules, err := compile(t,
 		`{"policy":{"default":"allow","rules":[{"when":"[1,2,3,4,5,6,7,8,9,10].all(a,[1,2,3,4,5,6,7,8,9,10].all(b,[1,`+
 			`2,3,4,5,6,7,8,9,10].all(c,a+b+c<99)))","action":"allow"}]}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := rules.Decide(ended, request(t, `{}`)); err == nil {
@@ -148,10 +142,7 @@ func TestErrorsOfAPolicyNameLineAndRule(t *testing.T) {
 
 func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 	version := func(text string) string {
-		rules, err := compile(t, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rules := must.Get(compile(t, text))(t)
 		return rules.Version
 	}
 	if v := version(`{"policy":{"version":"7","default":"deny"}}`); v != "7" {
@@ -192,9 +183,7 @@ func TestRulesMatchRequestsOfServers(t *testing.T) {
 		{"method":"sampling/createMessage","server":"fi*","when":"args.maxTokens <= 1000 && !has(args.tools)","action":"ask"},
 		{"method":"elicitation/*","when":"args.mode == 'form' || args.url.startsWith('https://example.com/')","action":"allow"},
 		{"when":"kind == 'roots'","action":"allow"}]}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, c := range []struct {
 		method, kind, arguments string
 		want                    host.Action

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestLinesForTheUserAreLogRecords(t *testing.T) {
 	var log strings.Builder
 	cmd := new(cobra.Command)
 	cmd.SetErr(&log)
-	if err := (&LogFlag{Format: "json"}).Apply(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&LogFlag{Format: "json"}).Apply(cmd))
 	cmd.PrintErr("parley: warning: a \x1b[31mred\nlight\n\nparley: one")
 	cmd.PrintErr(" line\nhalf")
 	NewLogger(cmd.ErrOrStderr(), 8).Info("a record", "n", 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -23,9 +24,7 @@ import (
 func entries(t *testing.T, lines ...string) []traffic.Entry {
 	t.Helper()
 	_, out, err := traffic.ReadAll(strings.NewReader(`{"parleyRecording":1}` + "\n" + strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return out
 }
 
@@ -36,10 +35,7 @@ func replayed(t *testing.T, handler http.HandlerFunc, o Options, lines ...string
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	report, err := ToURL(ctx, "http://recorded/mcp", entries(t, lines...), s.URL, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(ToURL(ctx, "http://recorded/mcp", entries(t, lines...), s.URL, o))(t)
 	return report
 }
 
@@ -240,10 +236,7 @@ func TestChangesAreFound(t *testing.T) {
 		{`{"result":{"nextCursor":"a","requestState":"b"}}`, `{"result":{"nextCursor":"c","requestState":"d"}}`, nil},
 		{`{"result":{"nextCursor":"a"}}`, `{"result":{}}`, []Change{{"/result/nextCursor", `"a"`, ""}}},
 	} {
-		ignore, err := ParsePaths([]string{"/skip", "/list/*/t"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ignore := must.Get(ParsePaths([]string{"/skip", "/list/*/t"}))(t)
 		got := compare([]byte(test.recorded), []byte(test.replayed), ignore, func(string, string) {})
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s and %s:\n%s", test.recorded, test.replayed, diff)

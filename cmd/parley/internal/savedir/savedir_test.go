@@ -5,14 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func open(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(path))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -69,9 +68,7 @@ func TestSaveOverwritesNothing(t *testing.T) {
 
 func TestSaveDoesNotFollowLinks(t *testing.T) {
 	path, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside.png")
-	if err := os.Symlink(outside, filepath.Join(path, "a.png")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(outside, filepath.Join(path, "a.png")))
 	got, err := open(t, path).Save("a", "image/png", nil)
 	if err != nil || filepath.Base(got) != "a-2.png" {
 		t.Errorf("Save() = %q, %v", got, err)
@@ -83,9 +80,7 @@ func TestSaveDoesNotFollowLinks(t *testing.T) {
 
 func TestOpenRejectsFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o600))
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("Open() = %v", err)
 	}

@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // check returns the findings of a file as text.
 func check(t *testing.T, file string) []string {
 	t.Helper()
-	findings, err := Check([]byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	findings := must.Get(Check([]byte(file)))(t)
 	var all []string
 	for _, f := range findings {
 		all = append(all, fmt.Sprintf("%d %s %s: %s", f.Line, f.Level, f.Path, f.Text))
@@ -28,10 +27,7 @@ func check(t *testing.T, file string) []string {
 
 func valid(t *testing.T) string {
 	t.Helper()
-	file, err := os.ReadFile("testdata/server.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.ReadFile("testdata/server.json"))(t)
 	return string(file)
 }
 

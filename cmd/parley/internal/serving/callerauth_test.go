@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
@@ -36,10 +37,7 @@ func newTestCallerAuths(t *testing.T) (*callerAuths, *bytes.Buffer) {
 func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 	a, printed := newTestCallerAuths(t)
 	of := func(name, url string, c *config.Credentials) *host.CallerAuth {
-		got, err := a.of(name, url, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(a.of(name, url, c))(t)
 		return got
 	}
 	login, exchange := &config.Credentials{Type: config.CallerLogin},
@@ -128,10 +126,7 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 
 func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	a, printed := newTestCallerAuths(t)
-	ada, err := principal.New("https://as.example", "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
 	for _, err := range []error{oauth.ErrInteraction, oauth.ErrInteraction,
 		&oauth.ServerError{Endpoint: "token", Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
 		a.reportLogin(ada, "one", err)

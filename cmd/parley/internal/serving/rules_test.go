@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -31,10 +32,7 @@ import (
 // parsed returns the configuration with the given JSON.
 func parsed(t *testing.T, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("/srv", "/srv/mcp.json", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(config.Parse("/srv", "/srv/mcp.json", []byte(text)))(t)
 	return c
 }
 
@@ -63,9 +61,7 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 			received = append(received, string(arguments))
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("done")}}, nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	upstream := httptest.NewServer(s)
 	defer upstream.Close()
 
@@ -78,31 +74,22 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	values := &config.Values{Env: func(string) (string, bool) { return "k3y", true }}
 	text := `{"mcpServers":{"up":{"command":"a"}},"hooks":[{"url":"` + hook.URL +
 		`","headers":{"Authorization":"Bearer ${KEY}"},"server":"up","tool":"e*","timeout":"10s"}]}`
-	set, err := r.load(parsed(t, text), values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(r.load(parsed(t, text), values))(t)
 	r.set(set)
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(upstream.URL)},
 		{Name: "other", Target: client.URL(upstream.URL)}}, Logger: slog.New(slog.DiscardHandler)}
 	r.apply(h)
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	defer h.Close()
 	call := func(server, text string) error {
 		_, err := h.CallTool(t.Context(), server, "echo", map[string]string{"text": text})
 		return err
 	}
-	if err := call("up", "good"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, call("up", "good"))
 	if err := call("up", "bad"); err == nil || !strings.Contains(err.Error(), "not this one") {
 		t.Errorf("rejected call: %v", err)
 	}
-	if err := call("other", "bad"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, call("other", "bad"))
 	if want := []string{`{"text":"changed"}`, `{"text":"bad"}`}; !slices.Equal(received, want) || calls.Load() != 3 {
 		t.Errorf("the servers have received %q, want %q; the hook was called %d times", received, want, calls.Load())
 	}
@@ -115,9 +102,7 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 		t.Errorf("the log has no reason: %s", text)
 	}
 	r.set(&ruleSet{})
-	if err := call("up", "good"); err != nil {
-		t.Errorf("call after the hook was removed: %v", err)
-	}
+	must.Check(t, call("up", "good"))
 }
 
 func TestRulesThatCannotBeUsedAreErrors(t *testing.T) {
@@ -159,10 +144,7 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 			loaded := parsed(t, `{"mcpServers":{"`+name+`":{"command":"a"},"plain":{"command":"b"}},
 				"policy":{"default":"allow","rules":[{`+rule+`,"action":"deny"}]},"hooks":[{"url":"`+hook.URL+
 				`","server":"`+name+`"}]}`)
-			set, err := r.load(loaded, &config.Values{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := must.Get(r.load(loaded, &config.Values{}))(t)
 			r.set(set)
 			return &host.Request{Server: loaded.Servers[0].Name, Method: mcp.MethodCallTool, Kind: "tool",
 				Name:   "t",
@@ -192,10 +174,7 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 				t.Errorf("%s: the webhook has received %q: %v %v", rule, seen, err, responseErr)
 			}
 			path := filepath.Join(t.TempDir(), "audit.log")
-			log, err := (&auditFlags{path: path}).open(cmd)
-			if err != nil {
-				t.Fatal(err)
-			}
+			log := must.Get((&auditFlags{path: path}).open(cmd))(t)
 			log.written = r.current.Load().written
 			log.record(t.Context(), "denied", principal.Anonymous, "server", request.Server)
 			_ = log.Close()
@@ -219,25 +198,17 @@ func TestStrictestPolicyDecides(t *testing.T) {
 				`"approvalTimeout":"5s","rules":[{"tool":"allowed","action":"deny"}]}}`},
 	} {
 		path := filepath.Join(dir, file[0])
-		if err := os.WriteFile(path, []byte(file[1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(file[1]), 0o600))
 		files.Paths = append(files.Paths, path)
 	}
 	for range 2 { // the order does not matter
 		slices.Reverse(files.Paths)
-		loaded, err := files.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		loaded := must.Get(files.Load())(t)
 		cmd := &cobra.Command{}
 		cmd.SetIn(strings.NewReader(""))
 		r := newRules(cmd)
 		defer r.client.Close()
-		set, err := r.load(loaded, &config.Values{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := must.Get(r.load(loaded, &config.Values{}))(t)
 		r.set(set)
 		for _, c := range []struct {
 			server, tool string
@@ -327,9 +298,7 @@ func TestLockNamesTheReasonOfMissingDefinitions(t *testing.T) {
 			t.Errorf("%v: %v, want %q", status.State, err, want)
 		}
 	}
-	if err := flags.missing(&host.ServerStatus{Name: "files", State: host.Ready}); err != nil {
-		t.Errorf("a server that is ready: %v", err)
-	}
+	must.Check(t, flags.missing(&host.ServerStatus{Name: "files", State: host.Ready}))
 }
 
 func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
@@ -338,14 +307,9 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		var printed strings.Builder
 		cmd := &cobra.Command{}
 		cmd.SetErr(&printed)
-		a, err := (&auditFlags{path: path, required: required}).open(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get((&auditFlags{path: path, required: required}).open(cmd))(t)
 		record := slog.NewRecord(time.Now(), slog.LevelInfo, "allowed", 0)
-		if err := a.Handle(t.Context(), record); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Handle(t.Context(), record))
 		if err := a.Close(); err != nil { // later writes fail
 			t.Fatal(err)
 		}
@@ -357,18 +321,12 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		if strings.Count(printed.String(), "parley: warning: cannot write the audit log: ") != 1 {
 			t.Errorf("printed %q, want one warning", printed.String())
 		}
-		if err := os.Rename(path, path+".1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(path, path+".1"))
 		if err := a.reopen(); err == nil || !strings.Contains(err.Error(), "closed") { // that of the old file
 			t.Errorf("reopen: %v", err)
 		}
-		if err := a.Handle(t.Context(), record); err != nil {
-			t.Errorf("record after reopen: %v", err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, a.Handle(t.Context(), record))
+		must.Check(t, a.Close())
 		for _, name := range []string{path, path + ".1"} {
 			if text, err := os.ReadFile(name); err != nil || strings.Count(string(text), "\n") != 1 {
 				t.Errorf("%s: %q, %v", name, text, err)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestLinesAreSplitAsAShellDoes(t *testing.T) {
@@ -80,10 +82,7 @@ func hasToken(line string) bool { return strings.Contains(line, "token=") }
 
 func TestHistoryIsKeptWithoutSecretsForTheUserOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "history")
-	h, err := OpenHistory(path, hasToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(OpenHistory(path, hasToken))(t)
 	for _, line := range []string{"ls", "ls", "", "call a token=b", " call b", "ping"} {
 		h.Add(line)
 	}
@@ -105,10 +104,7 @@ func TestHistoryIsKeptWithoutSecretsForTheUserOnly(t *testing.T) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
-	h, err := OpenHistory(path, hasToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(OpenHistory(path, hasToken))(t)
 	for i := range 3 * maxHistory {
 		h.Add(fmt.Sprintf("call %d", i))
 	}

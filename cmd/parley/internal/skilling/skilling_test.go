@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/skills"
@@ -74,9 +75,7 @@ func filesIn(t *testing.T, dir string) (all []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return all
 }
 
@@ -155,9 +154,7 @@ func TestInstallFollowsNoLink(t *testing.T) {
 		if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if err := os.Remove(link); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, os.Remove(link))
 	}
 	if left := filesIn(t, outside); len(left) > 0 {
 		t.Errorf("%q", left)

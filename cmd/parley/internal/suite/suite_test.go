@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -35,9 +36,7 @@ func env(name string) (string, bool) {
 func read(t *testing.T, text string) (*File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return Read(path, env)
 }
 
@@ -58,23 +57,14 @@ func lines(results []*Result) string {
 // run runs the tests of a text with a client of a server, in one revision.
 func run(t *testing.T, s *server.Server, r mcp.Revision, text string, o Options) string {
 	t.Helper()
-	f, err := read(t, "tests:\n"+text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(read(t, "tests:\n"+text))(t)
 	c := mcptest.Dial(t, s, mcptest.WithRevision(r), f.Configure)
-	results, err := f.Run(t.Context(), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(f.Run(t.Context(), c, o))(t)
 	return lines(results)
 }
 
 func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
-	f, err := Read(docs+"demo.test.yaml", env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Read(docs+"demo.test.yaml", env))(t)
 	if len(f.Revisions) != 5 || len(f.Command) != 3 {
 		t.Errorf("revisions %v, command %v", f.Revisions, f.Command)
 	}
@@ -89,9 +79,7 @@ func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
 				t.Error(lines([]*Result{r}))
 			}
 		}
-		if _, err := f.Run(t.Context(), c, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Run(t.Context(), c, o))(t)
 		want := 8
 		if c.Revision() >= mcp.V20250618 {
 			want = 12
@@ -329,9 +317,7 @@ func TestOutputThatDoesNotMatchItsSchemaFailsTheTest(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	f, err := read(t,
 		"tests: [{call: greet, arguments: {name: Ada}}, {call: count, arguments: {to: 1000}}, {call: greet}]")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := mcptest.Dial(t, demo.New("1"))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
@@ -388,10 +374,7 @@ func TestCompletionSendsTheOtherArguments(t *testing.T) {
 }
 
 func TestResultsAreComparedWithExpectations(t *testing.T) {
-	f, err := read(t, "tests:\n  - call: x\n    expect: {text: one, within: 1s}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(read(t, "tests:\n  - call: x\n    expect: {text: one, within: 1s}"))(t)
 	check := func(o *outcome) string {
 		all := &failures{test: f.tests[0], file: f}
 		f.tests[0].Expect.check(o, all)
@@ -445,9 +428,7 @@ func TestReferencesWorkInRequestsAndLinesAreThoseOfTheMembers(t *testing.T) {
 func junit(t *testing.T, reports []*Report) (decoded junitSuites, text string) {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteJUnit(&b, reports); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteJUnit(&b, reports))
 	decoder := xml.NewDecoder(strings.NewReader(b.String()))
 	if err := decoder.Decode(&decoded); err != nil {
 		t.Fatalf("%v:\n%s", err, b.String())

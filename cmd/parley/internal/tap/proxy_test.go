@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -27,10 +28,7 @@ func through(t *testing.T, handler http.HandlerFunc) (server, proxy *httptest.Se
 	t.Helper()
 	server = httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	target, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(server.URL))(t)
 	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport,
 		Report: func(traffic.Event) {}}
 	proxy = httptest.NewServer(p.Handler())
@@ -47,17 +45,12 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 			r.Header.Get("Origin"), r.Header.Get("X-Added"), r.UserAgent(), string(body)}, "|"))
 	})
 	req, err := http.NewRequest(http.MethodPost, proxy.URL+"/a%2Fb/c?x=1;y=%zz", strings.NewReader("\x00{\"a\" :1}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	req.Header.Set("Origin", proxy.URL)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("X-Forwarded-For", "client")
 	req.Header.Set("User-Agent", "test")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
 	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL +
@@ -84,17 +77,11 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 		{http.MethodGet, "Sec-Fetch-Site", "cross-site", http.StatusForbidden},
 		{http.MethodGet, "Host", "rebound.example.com", http.StatusForbidden},
 	} {
-		req, err := http.NewRequest(test.method, proxy.URL, strings.NewReader(`{"jsonrpc":"2.0"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest(test.method, proxy.URL, strings.NewReader(`{"jsonrpc":"2.0"}`)))(t)
 		if req.Header.Set(test.header, test.value); test.header == "Host" {
 			req.Host = test.value
 		}
-		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(server.Client().Do(req))(t)
 		resp.Body.Close()
 		if resp.StatusCode != test.status {
 			t.Errorf("%s with %s %s: status %d, want %d", test.method, test.header, test.value, resp.StatusCode,
@@ -144,10 +131,7 @@ func TestEventsAreForwardedAtOnceAndEndWithTheServer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	next <- ": opened\n"
-	resp, err := http.Get(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(proxy.URL))(t)
 	defer resp.Body.Close()
 	r := bufio.NewReader(resp.Body)
 	for _, text := range []string{": opened\n", "data: 1\r\n", "\r\n", "x\n"} {
@@ -179,18 +163,10 @@ func TestABodyIsForwardedAtOnce(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil))(t)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	if _, err := io.ReadFull(resp.Body, make([]byte, 2)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(resp.Body, make([]byte, 2)))(t)
 	close(first)
 	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 2 {
 		t.Errorf("%q, %v", rest, err)
@@ -205,14 +181,8 @@ func TestTheServerSeesThatTheClientHasGone(t *testing.T) {
 		close(gone)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL, nil))(t)
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	cancel()
 	<-gone
 	resp.Body.Close()
@@ -245,10 +215,7 @@ func TestTheEndpointNamesTheProxy(t *testing.T) {
 		"id: " + strings.Repeat("1", maxEndpoint) + "\ndata: SERVER/m\n\n": "id: " + strings.Repeat("1", maxEndpoint) +
 			"\ndata: SERVER/m\n\n",
 	} {
-		resp, err := http.Get(proxy.URL + "/?stream=" + url.QueryEscape(stream))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(proxy.URL + "/?stream=" + url.QueryEscape(stream)))(t)
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		want = strings.NewReplacer("SERVER", server.URL, "PROXY", proxy.URL).Replace(want)
@@ -257,10 +224,7 @@ func TestTheEndpointNamesTheProxy(t *testing.T) {
 		}
 	}
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := c.Get(proxy.URL + "/old")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(c.Get(proxy.URL + "/old"))(t)
 	resp.Body.Close()
 	if got := resp.Header.Get("Location"); got != proxy.URL+"/new?a=b" {
 		t.Errorf("redirected to %s", got)
@@ -270,10 +234,7 @@ func TestTheEndpointNamesTheProxy(t *testing.T) {
 func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
 	server, proxy := through(t, func(http.ResponseWriter, *http.Request) {})
 	server.Close()
-	resp, err := http.Get(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(proxy.URL))(t)
 	defer resp.Body.Close()
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadGateway ||
 		!strings.Contains(string(body), "connection refused") {
@@ -306,21 +267,13 @@ func (e *earlyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {
 	early := &earlyTransport{received: make(chan struct{}), body: make(chan string, 1)}
-	target, err := url.Parse("http://server.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse("http://server.example"))(t)
 	p := &Proxy{Target: target, Transport: early, Report: func(traffic.Event) {}}
 	proxy := httptest.NewServer(p.Handler())
 	defer proxy.Close()
-	resp, err := http.Post(proxy.URL, "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Post(proxy.URL, "application/json", strings.NewReader("{}")))(t)
 	defer resp.Body.Close()
-	if _, err := io.ReadFull(resp.Body, make([]byte, len("early"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(resp.Body, make([]byte, len("early"))))(t)
 	close(early.received)
 	if body := <-early.body; body != "{}" {
 		t.Errorf("the server receives %q", body)
@@ -401,9 +354,7 @@ func TestEachLineIsForwardedAtOnceAndUnchanged(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		code, err := c.Run()
-		if err != nil {
-			t.Error(err)
-		}
+		must.Check(t, err)
 		ended <- code
 	}()
 	long := strings.Repeat("x", 200_000)

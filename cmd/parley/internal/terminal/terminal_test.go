@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestLineAndBlockSanitiseText(t *testing.T) {
@@ -40,9 +42,7 @@ func TestJSONSanitisesWithoutChangingTheValue(t *testing.T) {
 	in, _ := json.Marshal("\x1b[31m \u009b \u202e \u2028 \ufe0f \u3164 \U000e0041 é 👩‍🚀 \x7f")
 	out := JSON(string(in))
 	var before, after string
-	if err := json.Unmarshal(in, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(in, &before))
 	if err := json.Unmarshal([]byte(out), &after); err != nil || before != after {
 		t.Errorf("the value changed from %q to %q (%v)", before, after, err)
 	}
@@ -93,9 +93,7 @@ x
 `,
 	} {
 		var b bytes.Buffer
-		if err := Table(&b, width, head, rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Table(&b, width, head, rows))
 		if diff := cmp.Diff(want, b.String()); diff != "" {
 			t.Errorf("width %d (- want, + got)\n%s", width, diff)
 		}
@@ -110,9 +108,7 @@ files   command  npx -y a-server
 x                y
 `
 	var b bytes.Buffer
-	if err := WrappedTable(&b, 34, []string{"SERVER", "KIND", "TARGET"}, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WrappedTable(&b, 34, []string{"SERVER", "KIND", "TARGET"}, rows))
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("- want, + got\n%s", diff)
 	}

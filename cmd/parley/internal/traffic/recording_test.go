@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -21,14 +23,9 @@ func write(t *testing.T, o WriterOptions, events ...Event) string {
 	t.Helper()
 	o.Now = func() time.Time { return start }
 	var b bytes.Buffer
-	w, err := NewWriter(&b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&b, o))(t)
 	for _, e := range events {
-		if err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Write(e))
 	}
 	return b.String()
 }
@@ -77,9 +74,7 @@ func TestHTTPEventsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 	h, entries, err := ReadAll(strings.NewReader(write(t,
 		WriterOptions{Program: "parley 1", Target: "http://127.0.0.1/mcp"}, events...)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if diff := cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp",
 		Redacted: true}, h); diff != "" {
 		t.Error(diff)
@@ -149,17 +144,12 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 
 func TestEachEventIsOneWrite(t *testing.T) {
 	f := new(failingWriter)
-	w, err := NewWriter(f, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(f, WriterOptions{}))(t)
 	var writing sync.WaitGroup
 	for range 8 {
 		writing.Go(func() {
 			for range 50 {
-				if err := w.Write(Event{From: Server, Wire: Stdio, Message: []byte(`{"a":1}`)}); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, w.Write(Event{From: Server, Wire: Stdio, Message: []byte(`{"a":1}`)}))
 			}
 		})
 	}
@@ -174,10 +164,7 @@ func TestEachEventIsOneWrite(t *testing.T) {
 
 func TestNothingIsWrittenAfterAnError(t *testing.T) {
 	f := &failingWriter{failAt: 2}
-	w, err := NewWriter(f, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(f, WriterOptions{}))(t)
 	for range 2 {
 		if err := w.Write(Event{From: Server, Wire: Stdio}); err != os.ErrClosed {
 			t.Error(err)
@@ -190,16 +177,9 @@ func TestNothingIsWrittenAfterAnError(t *testing.T) {
 
 func TestCreateKeepsAnExistingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
-	w, err := Create(path, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(Event{From: Client, Wire: Stdio}); err != nil {
-		t.Error(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
+	w := must.Get(Create(path, WriterOptions{}))(t)
+	must.Check(t, w.Write(Event{From: Client, Wire: Stdio}))
+	must.Check(t, w.Close())
 	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
 		t.Error(entries, err)
 	}
@@ -256,18 +236,12 @@ func TestHARHasEachExchange(t *testing.T) {
 		Event{Time: at(9), From: Server, Wire: HTTP, Exchange: 1, End: true},
 	)
 	h, entries, err := ReadAll(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b bytes.Buffer
-	if err := WriteHAR(&b, h, entries); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteHAR(&b, h, entries))
 	var got, want any
 	for text, into := range map[string]*any{b.String(): &got, archive: &want} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), into))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -281,9 +255,7 @@ func TestHARHasEachExchange(t *testing.T) {
 func recorded(t *testing.T, o WriterOptions, e Event) Event {
 	t.Helper()
 	_, entries, err := ReadAll(strings.NewReader(write(t, o, e)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return entries[0].Event
 }
 

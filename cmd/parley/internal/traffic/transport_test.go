@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -68,19 +69,10 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 	got := new(reports)
 	c := &http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}
 	send := func(body io.Reader) string {
-		req, err := http.NewRequest(http.MethodPost, s.URL, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest(http.MethodPost, s.URL, body))(t)
+		resp := must.Get(c.Do(req))(t)
 		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(io.ReadAll(resp.Body))(t)
 		return string(text)
 	}
 	if text := send(strings.NewReader("one")); text != "answer to one" {
@@ -113,14 +105,10 @@ func TestTransportReportsAResponseBeforeItsLastByteIsRead(t *testing.T) {
 		}))
 		got := new(reports)
 		resp, err := (&http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}).Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		// Read one byte at a time, without the io.EOF after the last one.
 		for range text {
-			if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.ReadFull(resp.Body, make([]byte, 1)))(t)
 		}
 		if want := []string{"1 client GET", want}; !slices.Equal(got.lines, want) {
 			t.Errorf("got %q, want %q", got.lines, want)
@@ -147,9 +135,7 @@ func TestTransportReportsWhoEndsAStream(t *testing.T) {
 	got := new(reports)
 	c := &http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}
 	resp, err := c.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
 		t.Error(err)
 	}
@@ -207,15 +193,11 @@ func TestObserverReportsRequestsAndResponses(t *testing.T) {
 			return
 		}
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		must.Check(t, err)
 		if r.URL.Path == "/stream" {
 			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 			_, _ = io.WriteString(w, "data: 1\n\nid: 2\nda")
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, http.NewResponseController(w).Flush())
 			_, _ = io.WriteString(w, "ta: 2\n\n")
 			return
 		}
@@ -231,10 +213,7 @@ func TestObserverReportsRequestsAndResponses(t *testing.T) {
 		{"/stream", "two", "data: 1\n\nid: 2\ndata: 2\n\n"},
 		{"/unread", strings.Repeat("3", 9000), "no\n"},
 	} {
-		resp, err := http.Post(s.URL+request.path, "text/plain", strings.NewReader(request.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Post(s.URL+request.path, "text/plain", strings.NewReader(request.body)))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(body) != request.want {
@@ -262,9 +241,7 @@ func TestObserverReportsWhoEndsAStream(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	resp, err := http.Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
 		t.Error(err)
 	}
@@ -291,15 +268,11 @@ func TestServerConnReportsBothDirections(t *testing.T) {
 		got := new(reports)
 		conn := ServerConn(far, got.add)
 		ctx := context.Background()
-		if err := near.Write(ctx, []byte(`{"id":1}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, near.Write(ctx, []byte(`{"id":1}`)))
 		if msg, err := conn.Read(ctx); err != nil || string(msg) != `{"id":1}` {
 			t.Fatalf("%s, %v", msg, err)
 		}
-		if err := conn.Write(ctx, []byte(`{"id":2}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Write(ctx, []byte(`{"id":2}`)))
 		if msg, err := near.Read(ctx); err != nil || string(msg) != `{"id":2}` {
 			t.Fatalf("%s, %v", msg, err)
 		}

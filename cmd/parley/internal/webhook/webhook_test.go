@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/webhook"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -29,10 +30,7 @@ func serve(t *testing.T, f http.HandlerFunc) (*webhook.Client, *webhook.Hook) {
 }
 
 func newRequest(t *testing.T) *host.Request {
-	ada, err := principal.New("https://as.example", "ada", "editor")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New("https://as.example", "ada", "editor"))(t)
 	return &host.Request{Method: "tools/call", Server: "files", Kind: "tool", Name: "write",
 		Arguments: json.RawMessage(`{"a":1}`), Caller: &auth.Info{Principal: ada, Scopes: []string{"x"}}}
 }
@@ -159,7 +157,5 @@ func TestURLOfAHookIsChecked(t *testing.T) {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	if err := (&webhook.Hook{URL: "https://x/y"}).Check(); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, (&webhook.Hook{URL: "https://x/y"}).Check())
 }

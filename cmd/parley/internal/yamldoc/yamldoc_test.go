@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -76,13 +77,8 @@ func TestAliasesCannotMultiplyADocumentWithoutBound(t *testing.T) {
 func TestMistakesHaveTheirPosition(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"type": "object", "additionalProperties": false, "required": ["tests"], "properties": {
 		"tests": {"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": {"call": {"type": "string"}, "with": {"required": ["a"]}}}}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := Parse("f", []byte("tests:\n  - call: 1\n  - cal: x\n  - {call: x,\n     with: {b: 1}}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	d := must.Get(Parse("f", []byte("tests:\n  - call: 1\n  - cal: x\n  - {call: x,\n     with: {b: 1}}\n")))(t)
 	want := `f:2:5: tests/0/call: expected string, got number 1
 f:3:5: tests/1/cal: expected one of the members "call", "with", got unknown member "cal"
 f:5:6: tests/2/with/a: expected a value, got nothing; it is required`
@@ -93,9 +89,7 @@ f:5:6: tests/2/with/a: expected a value, got nothing; it is required`
 		t.Errorf("line %d", got)
 	}
 	d, err = Parse("f", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if err := d.Decode(s, new(any)); err == nil ||
 		err.Error() != "f:1:1: tests: expected array, got nothing; it is required" {
 		t.Errorf("got %v", err)
