@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -193,10 +194,16 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// get STATUS URL [HOST] waits until a request has the status, and stores the body in the file body.
+// get STATUS URL [HOST] [~PATTERN...] waits until a request has the status and a body that matches the patterns, and
+// stores the body in the file body.
 func get(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 || len(args) > 3 {
-		ts.Fatalf("usage: get STATUS URL [HOST]")
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: get STATUS URL [HOST] [~PATTERN...]")
+	}
+	var patterns []*regexp.Regexp
+	for len(args) > 2 && strings.HasPrefix(args[len(args)-1], "~") {
+		patterns = append(patterns, regexp.MustCompile("(?m)"+args[len(args)-1][1:]))
+		args = args[:len(args)-1]
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
@@ -213,14 +220,15 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		ts.Check(err)
-		if strconv.Itoa(resp.StatusCode) == args[0] {
+		matches := !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return !p.Match(body) })
+		if strconv.Itoa(resp.StatusCode) == args[0] && matches {
 			ts.Check(os.WriteFile(ts.MkAbs("body"), body, 0o600))
 			return
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			ts.Fatalf("status %d within %v, want %s: %s", resp.StatusCode, waitLimit, args[0], body)
+			ts.Fatalf("status %d within %v, want %s and %v: %s", resp.StatusCode, waitLimit, args[0], patterns, body)
 		}
 	}
 }
