@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -165,9 +166,7 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 					t.Errorf("audit log: %s", got)
 				}
 			}
-			if p.paid.Load() != 1 {
-				t.Errorf("paid %d times", p.paid.Load())
-			}
+			must.CheckEqual(t, p.paid.Load(), 1)
 		})
 	}
 }
@@ -176,9 +175,7 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		p, log := newPayments(), &events{}
 		c := mcptest.Dial(t, asking(t, p, log), mcptest.WithRevision(r))
-		if text := failure(t, c, "bank__pay", nil); !strings.Contains(text, gateway.ErrCannotAsk.Error()) {
-			t.Errorf("%s: %s", r, text)
-		}
+		must.CheckContains(t, failure(t, c, "bank__pay", nil), gateway.ErrCannotAsk.Error(), r)
 		if got := log.take(); got != "denied not asked" || p.paid.Load() != 0 {
 			t.Errorf("%s: audit log: %s; paid %d times", r, got, p.paid.Load())
 		}
@@ -238,9 +235,7 @@ func TestApprovalOfAnotherPolicyVersionDoesNotFit(t *testing.T) {
 	version.Store("2")
 	got := post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+
 		`:{"action":"accept","content":{"approve":"once"}}}`)
-	if p.paid.Load() != 0 {
-		t.Errorf("the approval of another version was used: %s", got)
-	}
+	must.CheckEqual(t, p.paid.Load(), 0, got)
 }
 
 func TestLateApprovalDoesNotCount(t *testing.T) {
@@ -289,9 +284,7 @@ func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
 			t.Errorf("%s: the resource returns %v", r, err)
 		}
 	}
-	if up.paid.Load() != 0 {
-		t.Error("a denied request reached the server")
-	}
+	must.CheckEqual(t, up.paid.Load(), 0)
 }
 
 // policyFunc is a function that serves as host.Policy.
@@ -357,9 +350,7 @@ func newAskingPayments(t *testing.T) *payments {
 		p.paid.Add(1)
 		return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser, Content: mcp.Text("paid")}}}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p
 }
 
@@ -390,9 +381,7 @@ func TestApprovalIsUsedOnceInEachRound(t *testing.T) {
 	key, first := post(`{}`, "").question(t)
 	_, unanswered := post(`{}`, `,"requestState":`+first).question(t)
 	account, second := post(`{}`, answered(key, first)).question(t)
-	if got := post(`{}`, answered(account, second)); !strings.Contains(string(got), `"paid"`) {
-		t.Fatalf("the approved request: %s", got)
-	}
+	must.Contains(t, string(post(`{}`, answered(account, second))), `"paid"`)
 	for name, more := range map[string]string{
 		"the first round again":                   answered(key, first),
 		"the second round again":                  answered(account, second),
@@ -410,9 +399,7 @@ func TestApprovalOfAnotherRequestCannotBeRepeated(t *testing.T) {
 		post := poster(t, asking(t, p, &events{}), method)
 		key, state := post(`{}`, "").question(t)
 		got := post(`{}`, `,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"once"}}}`)
-		if p.paid.Load() != 0 {
-			t.Fatalf("%s: the answer to the question of another request was used: %s", method, got)
-		}
+		must.Equal(t, p.paid.Load(), 0, method, got)
 		other, otherState := got.question(t)
 		for key, state := range map[string]string{key: state, other: otherState} { // ends the calls
 			post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"decline"}}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -80,9 +81,7 @@ func (c *customer) pays(amount, questions int, what string) {
 		map[string]any{"amount": amount}); err != nil || got != "paid" {
 		c.Fatalf("%s: %q, %v", what, got, err)
 	}
-	if len(c.asked) != questions {
-		c.Errorf("%s: the user is asked %d times, want %d", what, len(c.asked), questions)
-	}
+	must.CheckEqual(c, len(c.asked), questions, what)
 }
 
 func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
@@ -97,10 +96,7 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 		}
 		c.pays(100, 1, "arguments for which another rule with the same reason asks")
 		c.pays(200, 0, "that rule again")
-		if text := failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}); !strings.Contains(text,
-			"too much") {
-			t.Errorf("%s: arguments that the policy denies: %s", r, text)
-		}
+		must.CheckContains(t, failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}), "too much", r)
 		if _, err := c.client.GetPrompt(t.Context(), "bank__pay", nil); err == nil {
 			t.Errorf("%s: the approval is used for a prompt, which can be allowed once only", r)
 		}
@@ -187,9 +183,7 @@ func TestACallerThatIsUnknownIsAllowedOnceOnly(t *testing.T) {
 		key, state := question.question(t)
 		question = post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+
 			`:{"action":"accept","content":{"approve":"`+answer+`"}}}`)
-		if b.paid.Load() != 0 {
-			t.Errorf("the answer %q: %s", answer, question)
-		}
+		must.CheckEqual(t, b.paid.Load(), 0, answer, question)
 	}
 }
 

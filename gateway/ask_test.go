@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -174,9 +175,7 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 			}
 		}
 	})
-	if got, err := client.CallTool[string](t.Context(), c, "up__open", nil); err != nil || got != "done" {
-		t.Fatal(got, err)
-	}
+	must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "up__open", nil))(t), "done")
 	select {
 	case <-complete:
 	case <-time.After(20 * time.Second):
@@ -213,9 +212,7 @@ func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 		nonce := string(rune('a' + i))
 		want := map[string]string{"form": "form ", "sample": "sampled ", "url": "opened ", "roots": "file:///"}[tool] +
 			nonce
-		if err := c.Wants(ctx, tool, nonce, want); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, c.Wants(ctx, tool, nonce, want))
 	}
 }
 
@@ -253,10 +250,7 @@ func leaveAtQuestion(t *testing.T, url string) {
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		return resp
 	}
 	begun := post(`"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
@@ -302,10 +296,7 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return answer(form.Message)
 		}
-		c, err := d.Dial(t.Context(), client.URL(url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -360,10 +351,7 @@ func TestUsersWhoShareAServerTakeTurns(t *testing.T) {
 		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(form.Message, asksOf("up"))})
 		}
-		c, err := d.Dial(t.Context(), as(fmt.Sprint("u", i), url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), as(fmt.Sprint("u", i), url)))(t)
 		t.Cleanup(func() { c.Close() })
 		for range 3 {
 			calls.Go(func() {
@@ -411,19 +399,13 @@ func TestInputRequestsOfOneResultAreForwardedTogether(t *testing.T) {
 			}
 		}
 	})
-	text, err := client.CallTool[string](t.Context(), c, "up__ask", nil)
-	if err != nil || text != "first, second, third, file:///work" {
-		t.Errorf("%q, %v", text, err)
-	}
+	text := must.Get(client.CallTool[string](t.Context(), c, "up__ask", nil))(t)
+	must.CheckEqual(t, text, "first, second, third, file:///work")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(rounds) != 2 {
-		t.Fatalf("%d results with input requests, want 2: %q", len(rounds), rounds)
-	}
+	must.Equal(t, len(rounds), 2, rounds)
 	for _, key := range []string{`"first":{`, `"second":{`, `"roots":{`} {
-		if !strings.Contains(rounds[0], key) {
-			t.Errorf("the key %s is not in %s", key, rounds[0])
-		}
+		must.CheckContains(t, rounds[0], key)
 	}
 }
 
@@ -446,10 +428,7 @@ func (m *models) dial(t *testing.T, url string, r mcp.Revision, u *user) *client
 		m.asked.Add(1)
 		return nil, nil
 	}
-	c, err := d.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -578,10 +557,7 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 			opened.Add(1)
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 		}
-		c, err := d.Dial(t.Context(), client.URL(serveHTTP(t, s)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), client.URL(serveHTTP(t, s))))(t)
 		t.Cleanup(func() { c.Close() })
 		result, err := c.CallTool(t.Context(), "up__t", nil)
 		if err != nil || !result.IsError || !strings.Contains(text(result.Content),

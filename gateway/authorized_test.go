@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -163,15 +164,10 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 				dial := func(name string) *client.Client {
 					d := client.Dialer{Revision: r, Logger: quiet, Auth: u.logins[name]}
 					d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-						if name != "ada" {
-							t.Errorf("%s is asked", name)
-						}
+						must.CheckEqual(t, name, "ada")
 						return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{}`)}, nil
 					}
-					c, err := d.Dial(t.Context(), client.URL(u.url()))
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := must.Get(d.Dial(t.Context(), client.URL(u.url())))(t)
 					t.Cleanup(func() { c.Close() })
 					return c
 				}

@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -47,10 +48,7 @@ type users struct {
 }
 
 func newUsers(t *testing.T, names ...string) *users {
-	issuer, err := devissuer.Start(devissuer.Config{Users: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(devissuer.Config{Users: names}))(t)
 	t.Cleanup(func() { issuer.Close() })
 	u := &users{t: t, issuer: issuer, server: &server.Server{Name: "gateway", Version: "1"},
 		logins: make(map[string]*oauth.Client)}
@@ -92,10 +90,7 @@ func (u *users) dial(name string, r mcp.Revision) *client.Client {
 	if login := u.logins[name]; login != nil {
 		d.Auth = login
 	}
-	c, err := d.Dial(u.t.Context(), client.URL(u.url()))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	c := must.Get(d.Dial(u.t.Context(), client.URL(u.url())))(u.t)
 	u.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -277,9 +272,7 @@ func testExchange(t *testing.T, theirs mcp.Revision) {
 	}
 	calls.Wait()
 	for where, p := range x.up {
-		if n := x.requests(where); n != len(u.logins) {
-			t.Errorf("%d exchanges for %d callers", n, len(u.logins))
-		}
+		must.CheckEqual(t, x.requests(where), len(u.logins))
 		for header := range p.headers() {
 			if header != "Bearer "+operatorToken && !strings.HasPrefix(header, "Bearer exchanged-") {
 				t.Errorf("the server receives %q", header)
@@ -320,19 +313,14 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	x.up[p.url] = p
 	h := &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}}
 	u.start(h)
-	ada, err := principal.New(u.issuer.URL(), "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ada := must.Get(principal.New(u.issuer.URL(), "ada", ""))(t)
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
-	_, err = h.CallTool(ctx, "up", "whoami", nil)
+	_, err := h.CallTool(ctx, "up", "whoami", nil)
 	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(),
 		"if another process has taken over a task, call its tool again") {
 		t.Errorf("the error is %v", err)
 	}
-	if x.requests(p.url) != 0 {
-		t.Error("a token was requested")
-	}
+	must.CheckEqual(t, x.requests(p.url), 0)
 }
 
 // brokered are the users of a gateway with two replicas, who log in to a server with an issuer of its own. Each
@@ -397,9 +385,7 @@ func (b *brokered) addReplica() {
 			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", err == nil))
 		},
 	}
-	if err := broker.Check(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, broker.Check())
 	gatewaytest.Run(b.t, &host.Host{
 		Servers: []host.ServerConfig{b.config(host.NewCallerAuth(broker.Authorizer("up")))},
 		Dialer:  client.Dialer{Revision: b.theirs},
@@ -451,10 +437,7 @@ func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.Wait
 		})
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
-	c, err := d.Dial(b.t.Context(), client.URL(b.url()))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	c := must.Get(d.Dial(b.t.Context(), client.URL(b.url())))(b.t)
 	b.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -553,12 +536,8 @@ func TestMessagesOfAPairAtAnotherReplicaUseTheTokenOfTheStream(t *testing.T) {
 	for _, name := range []string{"ada", "bob"} {
 		c := u.dial(name, mcp.V20241105)
 		for range 3 {
-			if who, err := client.CallTool[string](t.Context(), c, "up__whoami", nil); err != nil || who != name {
-				t.Errorf("%s: %q, %v", name, who, err)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "up__whoami", nil))(t), name)
 		}
 	}
-	if n := x.requests(p.url); n != 2 {
-		t.Errorf("%d exchanges for two callers", n)
-	}
+	must.CheckEqual(t, x.requests(p.url), 2)
 }

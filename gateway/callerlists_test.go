@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -51,9 +52,7 @@ func ownTool(s *server.Server, user, name string) {
 func toolNames(t *testing.T, c *client.Client) (names []string) {
 	t.Helper()
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
 	return names
@@ -196,12 +195,8 @@ func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
 		}()
 		<-open
 	}
-	if err := b.browser("ada").logIn(ctx, b.origin()+"/login/start/up"); err != nil {
-		t.Fatal(err)
-	}
-	if who, err := client.CallTool[string](ctx, clients["ada"], "up__whoami", nil); err != nil || who != "ada@up" {
-		t.Errorf("%q, %v", who, err)
-	}
+	must.Do(t, b.browser("ada").logIn(ctx, b.origin()+"/login/start/up"))
+	must.CheckEqual(t, must.Get(client.CallTool[string](ctx, clients["ada"], "up__whoami", nil))(t), "ada@up")
 	select {
 	case <-changes["ada"]:
 	case <-ctx.Done():
@@ -238,9 +233,7 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	if got, want := toolNames(t, c), []string{"up__ada_only", "up__more", "up__whoami"}; !slices.Equal(got, want) {
 		t.Errorf("tools %v, want %v", got, want)
 	}
-	if got, err := client.CallTool[string](t.Context(), c, "up__ada_only", nil); err != nil || got != "of the other" {
-		t.Errorf("%q, %v", got, err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "up__ada_only", nil))(t), "of the other")
 }
 
 // When a server with CallerAuth reports that its lists have changed for a caller, the clients of that caller alone are
@@ -346,18 +339,14 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	pause.Store(true)
 	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })
 	<-paused
-	if err := h.SetServers([]host.ServerConfig{otherConfig}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{otherConfig}))
 	<-unwatched
 	for stacks := make([]byte, 1<<20); bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("WatchCaller(")); {
 		if runtime.Gosched(); ctx.Err() != nil {
 			t.Fatal("the watch does not end")
 		}
 	}
-	if err := h.SetServers([]host.ServerConfig{otherConfig, up}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{otherConfig, up}))
 	close(goOn)
 	for !slices.Contains(toolNames(t, ada.Client), "up__before0") {
 		if ctx.Err() != nil {
@@ -450,9 +439,7 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 						p.ResourceUpdated("lib://" + name)
 						select {
 						case change := <-updates[name]:
-							if change.URI != "server:up/lib://"+name {
-								t.Errorf("%s has received an update of %s", name, change.URI)
-							}
+							must.CheckEqual(t, change.URI, "server:up/lib://"+name, name)
 							received = true
 						case change := <-updates[other]:
 							if change.URI != "server:up/lib://"+other { // a late one of the first round may follow
@@ -502,12 +489,8 @@ func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			ada, bob := u.dial("ada", r), u.dial("bob", r)
-			if got := allListed(t, ada); got != every {
-				t.Errorf("Ada finds %s", got)
-			}
-			if got := allListed(t, bob); got != hidden {
-				t.Errorf("Bob finds %s", got)
-			}
+			must.CheckEqual(t, allListed(t, ada), every)
+			must.CheckEqual(t, allListed(t, bob), hidden)
 			if _, err := client.CallTool[string](t.Context(), ada, "up__secret", nil); err != nil {
 				t.Error(err)
 			}

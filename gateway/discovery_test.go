@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -67,14 +68,9 @@ func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-c
 	h.Logger = quiet
 	s := &server.Server{Name: "gateway", Logger: quiet}
 	changes := make(chan gateway.Catalog, 100)
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
 	g.Logger, g.ListBudget, g.OnCatalog = quiet, budget, func(c gateway.Catalog) { changes <- c }
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -154,15 +150,9 @@ func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
 	s, _, changes := runDiscovery(t, -1, config)
 	awaitCatalog(t, changes, 1)
 	c := mcptest.Dial(t, s)
-	if got := namesListed(t, c); got != "call_tool describe_tool search_tools" {
-		t.Errorf("listed: %s", got)
-	}
-	if got := textOfCall(t, c, "search_tools", nil); !strings.Contains(got, `"servers"`) {
-		t.Errorf("search_tools returns %s", got)
-	}
-	if got := textOfCall(t, c, "other", nil); got != "of the server" {
-		t.Errorf("other returns %s", got)
-	}
+	must.CheckEqual(t, namesListed(t, c), "call_tool describe_tool search_tools")
+	must.CheckContains(t, textOfCall(t, c, "search_tools", nil), `"servers"`)
+	must.CheckEqual(t, textOfCall(t, c, "other", nil), "of the server")
 }
 
 func TestLargeCataloguesAreDiscovered(t *testing.T) {
@@ -173,9 +163,7 @@ func TestLargeCataloguesAreDiscovered(t *testing.T) {
 		awaitCatalog(t, changes, 4)
 		return s
 	}, func(t *testing.T, c *client.Client) {
-		if got := namesListed(t, c); got != "call_tool describe_tool search_tools" {
-			t.Fatalf("listed: %s", got)
-		}
+		must.Equal(t, namesListed(t, c), "call_tool describe_tool search_tools")
 		found := search(t, c, `{"query":"read a file","limit":1}`)
 		if len(found.Tools) != 1 ||
 			string(found.Tools[0]) != `{"name":"files__read","server":"files","description":"Read a text file."}` ||
@@ -188,15 +176,9 @@ func TestLargeCataloguesAreDiscovered(t *testing.T) {
 			t.Errorf("the definition is %s", definition)
 		}
 		arguments := map[string]any{"name": "files__read", "arguments": path{"notes"}}
-		if got := textOfCall(t, c, "call_tool", arguments); got != "text of notes" {
-			t.Errorf("called: %s", got)
-		}
-		if got := textOfCall(t, c, "files__read", path{"notes"}); got != "text of notes" {
-			t.Errorf("called by its name: %s", got)
-		}
-		if got := textOfCall(t, c, "call_tool", map[string]any{"name": "weather__forecast"}); got != "rain" {
-			t.Errorf("called without arguments: %s", got)
-		}
+		must.CheckEqual(t, textOfCall(t, c, "call_tool", arguments), "text of notes")
+		must.CheckEqual(t, textOfCall(t, c, "files__read", path{"notes"}), "text of notes")
+		must.CheckEqual(t, textOfCall(t, c, "call_tool", map[string]any{"name": "weather__forecast"}), "rain")
 	})
 }
 
@@ -232,9 +214,7 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 		"describe_tool": {`{"name":"delete_files"}`, `unknown tool: "delete_files"; did you mean files__delete`},
 		"call_tool":     {`{"name":"files__nothing"}`, `unknown tool: "files__nothing"`},
 	} {
-		if got := textOfCall(t, c, tool, json.RawMessage(test[0])); !strings.Contains(got, test[1]) {
-			t.Errorf("%s: %s, want %s", tool, got, test[1])
-		}
+		must.CheckContains(t, textOfCall(t, c, tool, json.RawMessage(test[0])), test[1], tool)
 	}
 	for tool, arguments := range map[string]string{"search_tools": `{"limit":51}`, "describe_tool": `{}`,
 		"call_tool": `{"name":"files__read","arguments":{}}`} {
@@ -258,9 +238,7 @@ func TestDiscoveryDependsOnTheBudget(t *testing.T) {
 		}
 		c := mcptest.Dial(t, s)
 		for _, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if namesListed(t, c) == want { // the test ends by its time-out otherwise
 				break
 			}
@@ -382,9 +360,7 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 		t.Errorf("the result is %s after %d questions", got, questions)
 	}
 	for _, r := range asked {
-		if r != `tools/call pay of server "bank"` {
-			t.Errorf("the policy decided about %s", r)
-		}
+		must.CheckEqual(t, r, `tools/call pay of server "bank"`)
 	}
 }
 
@@ -431,9 +407,7 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			ada, bob := u.dial("ada", r), u.dial("bob", r)
 			for name, c := range map[string]*client.Client{"ada": ada, "bob": bob} {
-				if got := namesListed(t, c); got != "call_tool describe_tool search_tools" {
-					t.Errorf("%s lists %s", name, got)
-				}
+				must.CheckEqual(t, namesListed(t, c), "call_tool describe_tool search_tools", name)
 			}
 			for arguments, want := range map[string][2]string{
 				`{"query":"whoami only forecast","detail":"name"}`: {"up__ada_only up__whoami weather__forecast",
@@ -443,9 +417,7 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 					"up__bob_only"},
 				`{"server":"weather","query":"tomorrow","detail":"name"}`: {"weather__forecast", "weather__forecast"},
 			} {
-				if got := [2]string{found(t, ada, arguments), found(t, bob, arguments)}; got != want {
-					t.Errorf("%s: %q, want %q", arguments, got, want)
-				}
+				must.CheckEqual(t, [2]string{found(t, ada, arguments), found(t, bob, arguments)}, want, arguments)
 			}
 			all := search(t, ada, `{}`)
 			if got := fmt.Sprintf("%d %s", all.Total,
@@ -459,9 +431,7 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 				map[string]string{"name": "up__paint_07"}); !strings.Contains(got, "brush 7") {
 				t.Errorf("described: %s", got)
 			}
-			if got := textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}); got != "painted" {
-				t.Errorf("called: %s", got)
-			}
+			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for tool, want := range map[string]string{"describe_tool": "unknown tool", "call_tool": "unknown tool"} {
 				if got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"}); !strings.Contains(got,
 					want) || strings.Contains(got, "mean up__ada") {
@@ -482,20 +452,14 @@ func TestBudgetCountsTheToolsOfTheCaller(t *testing.T) {
 	for _, r := range everyRevision {
 		t.Run(string(r), func(t *testing.T) {
 			ada, bob := u.dial("ada", r), u.dial("bob", r)
-			if got := namesListed(t, ada); got != "call_tool describe_tool search_tools weather__forecast" {
-				t.Errorf("Ada lists %s", got)
-			}
-			if got := namesListed(t, bob); got != "up__bob_only up__whoami weather__forecast" {
-				t.Errorf("Bob lists %s", got)
-			}
+			must.CheckEqual(t, namesListed(t, ada), "call_tool describe_tool search_tools weather__forecast")
+			must.CheckEqual(t, namesListed(t, bob), "up__bob_only up__whoami weather__forecast")
 			if got := found(t, ada,
 				`{"query":"brush fence 7 forecast","detail":"name","limit":1}`); got != "up__paint_07" &&
 				got != "weather__forecast" {
 				t.Errorf("found %s", got)
 			}
-			if got := textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}); got != "painted" {
-				t.Errorf("called: %s", got)
-			}
+			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for _, name := range []string{"up__login", "up__whoami"} { // can be called although they are not listed
 				if got := textOfCall(t, ada, name, nil); strings.HasPrefix(got, "error") {
 					t.Errorf("%s: %s", name, got)

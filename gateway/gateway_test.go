@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -61,9 +62,7 @@ func listed(t *testing.T, c *client.Client) []*mcp.Tool {
 	t.Helper()
 	var tools []*mcp.Tool
 	for tool, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tools = append(tools, tool)
 	}
 	return tools
@@ -94,9 +93,7 @@ func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 			t.Errorf("tools are %v, want %v", names, want)
 		}
 		for name, want := range map[string]string{"first__answer": "one", "second__answer": "two"} {
-			if got, err := client.CallTool[string](t.Context(), c, name, nil); err != nil || got != want {
-				t.Errorf("%s returns %q, %v, want %q", name, got, err, want)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, name, nil))(t), want, name)
 		}
 	})
 }
@@ -110,10 +107,7 @@ func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
 		return "baked", err
 	}, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", up)))
-	task, err := c.StartTool(t.Context(), "up__bake", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	task := must.Get(c.StartTool(t.Context(), "up__bake", nil))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	poll := time.NewTicker(100 * time.Millisecond)
@@ -256,9 +250,7 @@ func TestLogMessagesAfterACallReachTheSessionOfTheCaller(t *testing.T) {
 	for _, u := range users {
 		select {
 		case got := <-u.logged:
-			if want := fmt.Sprintf("up %q", u.session); got != want {
-				t.Errorf("received %s, want %s", got, want)
-			}
+			must.CheckEqual(t, got, fmt.Sprintf("up %q", u.session))
 		case <-time.After(20 * time.Second):
 			t.Error("no log message")
 		}
@@ -307,14 +299,9 @@ func coalesced(t *testing.T, r mcp.Revision) {
 		}},
 	}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
 	g.Logger = quiet
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	ran := make(chan struct{})
 	go func() {
 		defer close(ran)
@@ -325,10 +312,7 @@ func coalesced(t *testing.T, r mcp.Revision) {
 			notifications.Add(1)
 		}
 	}}
-	c, err := dialer.Dial(ctx, client.Conn(serve(s)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(dialer.Dial(ctx, client.Conn(serve(s))))(t)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -344,19 +328,13 @@ func coalesced(t *testing.T, r mcp.Revision) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(10 * time.Second)
-	if n := len(h.Tools()); n != 2001 {
-		t.Errorf("the host has %d tools", n)
-	}
+	must.CheckEqual(t, len(h.Tools()), 2001)
 	n := 0
 	for _, err := range c.Tools(ctx, client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		n++
 	}
-	if n != 2001 {
-		t.Errorf("the gateway lists %d tools", n)
-	}
+	must.CheckEqual(t, n, 2001)
 	// A list of more than 1,000 tools needs one request for each page.
 	if sent, limit := requests.Load(), int32(3*10); sent == 0 || sent > limit {
 		t.Errorf("%d requests for 2,000 changes in two seconds, want at most %d", sent, limit)

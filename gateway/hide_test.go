@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -97,9 +98,7 @@ func (g *hiding) dial(t *testing.T, r mcp.Revision, token string) *client.Client
 	d := client.Dialer{Revision: r, Logger: quiet}
 	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: g.url,
 		Header: http.Header{"Authorization": {"Bearer " + token}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -109,27 +108,19 @@ func allListed(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var all []string
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, tool.Name)
 	}
 	for prompt, err := range c.Prompts(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, prompt.Name)
 	}
 	for resource, err := range c.Resources(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, resource.URI)
 	}
 	for template, err := range c.ResourceTemplates(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, template.URITemplate)
 	}
 	slices.Sort(all)
@@ -164,12 +155,8 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			g.set(rules...)
 			ada, bob := g.dial(t, r, "ada-x"), g.dial(t, r, "bob-x")
-			if got := allListed(t, ada); got != every {
-				t.Errorf("Ada finds %s", got)
-			}
-			if got := allListed(t, bob); got != open {
-				t.Errorf("Bob finds %s", got)
-			}
+			must.CheckEqual(t, allListed(t, ada), every)
+			must.CheckEqual(t, allListed(t, bob), open)
 			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil ||
 				!strings.Contains(err.Error(), "is denied") {
 				t.Errorf("the call of the hidden tool ends with %v", err)
@@ -179,9 +166,7 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 			defer cancel()
 			changed := false
 			for change, err := range bob.Watch(ctx, client.WatchFilter{Tools: true}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if !changed && change.Resync {
 					changed = true
 					g.set()
@@ -328,9 +313,7 @@ func (w *watching) dial(t *testing.T, r mcp.Revision, token string) *client.Clie
 	d := client.Dialer{Revision: r, Logger: quiet}
 	c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: w.url,
 		Header: http.Header{"Authorization": {"Bearer " + token}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -350,9 +333,7 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 			accepted := make(map[string]bool)
 			for range 2 {
 				change, err, _ := next()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				accepted[change.URI] = true
 			}
 			if accepted["lib://closed"] {
@@ -422,19 +403,14 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}}, Logger: quiet,
 		Policy: host.Rules{Default: host.Allow}}
 	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
 	g.Logger = quiet
 	catalogs, once := s.Catalogs, sync.Once{}
 	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) { // is called when the server does not have the URI
 		once.Do(func() { close(asked) })
 		return catalogs(ctx)
 	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	var running sync.WaitGroup
 	running.Go(func() { g.Run(t.Context()) })
 	t.Cleanup(func() {
@@ -447,9 +423,8 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 		close(started)
 	})
 	for change, err := range c.Watch(t.Context(), client.WatchFilter{URIs: []string{"lib://a"}}) {
-		if err != nil || change.URI != "lib://a" {
-			t.Errorf("%+v, %v", change, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, change.URI, "lib://a", change)
 		break
 	}
 }

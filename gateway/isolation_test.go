@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -212,9 +213,7 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 		}
 	}
 	totals, violations := record.Check()
-	if want := uint64(2 * *callersOfEach * len(mcp.Revisions())); uint64(totals.Results) != want {
-		t.Errorf("%d results, want %d", totals.Results, want)
-	}
+	must.CheckEqual(t, uint64(totals.Results), uint64(2**callersOfEach*len(mcp.Revisions())), totals.Results)
 	for _, violation := range violations {
 		t.Error(violation)
 	}
@@ -223,19 +222,14 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 // checkPrompts checks that each prompt is that of its server, when all servers have reported their last one.
 func checkPrompts(t *testing.T, url string) {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfCalls)
 	defer cancel()
 	for {
 		n := 0
 		for prompt, err := range c.Prompts(ctx, client.WithRefresh()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if name, _, _ := strings.Cut(prompt.Name, "__"); prompt.Description != name {
 				t.Errorf("prompt %s is that of %s", prompt.Name, prompt.Description)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -29,10 +30,7 @@ func TestEveryRevisionReachesEveryRevision(t *testing.T) {
 // matrixServer returns the config of a server with all features.
 func matrixServer(t *testing.T, r mcp.Revision, bus store.Bus) host.ServerConfig {
 	up := gatewaytest.NewServer(r, bus)
-	stop, err := up.Start(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stop := must.Get(up.Start(context.Background()))(t)
 	t.Cleanup(stop)
 	return httpConfig(t, "up", &up.Server)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -111,9 +112,7 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 			e.want = "name"
 		}
 		r.apply(servers)
-		if registered["name"] != step.owner {
-			t.Errorf("after %+v: %v", step, registered)
-		}
+		must.CheckEqual(t, registered["name"], step.owner, step, registered)
 	}
 }
 
@@ -141,9 +140,7 @@ func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool
 	}
 	tools := make(map[string]*mcp.Tool)
 	for tool, err := range mcptest.Dial(t, s).Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tools[tool.Name] = tool
 	}
 	return tools
@@ -180,9 +177,7 @@ func TestUpdateReplacesChangedTools(t *testing.T) {
 	if want := []string{"a__added", "a__changed", "a__same", "b__same"}; !slices.Equal(sortedNames(got), want) {
 		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
-	if d := got["a__changed"].Description; d != "after" {
-		t.Errorf("the description of the changed tool is %q, want %q", d, "after")
-	}
+	must.CheckEqual(t, got["a__changed"].Description, "after")
 }
 
 func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
@@ -195,9 +190,7 @@ func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
 	if want := []string{"a__fine", "a__maybe", "a__task"}; !slices.Equal(sortedNames(got), want) {
 		t.Fatalf("tools are %v, want %v", sortedNames(got), want)
 	}
-	if got["a__fine"].Description != "" {
-		t.Errorf("tools are %+v", got)
-	}
+	must.CheckEqual(t, got["a__fine"].Description, "", got)
 }
 
 // No server has the plain URI that several servers claim, whichever is ready first.
@@ -220,15 +213,11 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 		c := mcptest.Dial(t, s)
 		got := make(map[string]string) // from URI to the server
 		for r, err := range c.Resources(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got[r.URI] = r.Name
 		}
 		for r, err := range c.ResourceTemplates(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got[r.URITemplate] = r.Name
 		}
 		want := map[string]string{
@@ -308,9 +297,7 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	}
 	seen := make(map[string]int)
 	for tool, err := range c.Tools(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		seen[tool.Name]++
 		change()
 	}
@@ -321,16 +308,12 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	g.update(servers, lists("b"))
 	g.update(servers, lists("f"))
 	for resource, err := range c.Resources(t.Context(), client.WithRefresh()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		seen[resource.URI]++
 		change()
 	}
 	for name, n := range seen {
-		if n != 1 {
-			t.Errorf("%s is listed %d times", name, n)
-		}
+		must.CheckEqual(t, n, 1, name)
 	}
 	for _, name := range []string{"d__1", "d__2", "d__3", "d__4", "d://1", "d://2"} {
 		if seen[name] != 1 {
@@ -338,9 +321,7 @@ func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"e__1", "e://1"} {
-		if seen[name] != 1 {
-			t.Errorf("%s, which is added after the current page, is listed %d times", name, seen[name])
-		}
+		must.CheckEqual(t, seen[name], 1, name)
 	}
 }
 
@@ -372,9 +353,7 @@ func TestPrefixesAreFound(t *testing.T) {
 		for _, one := range all {
 			// Two templates of one server with the same beginning overlap with those of others alike.
 			want := slices.ContainsFunc(all, func(other template) bool { return overlaps(one, other) })
-			if got := index.overlap(one.literal); got != want {
-				t.Fatalf("overlap(%q) = %v, want %v; templates %v", one.literal, got, want, all)
-			}
+			must.Equal(t, index.overlap(one.literal), want, one.literal, all)
 		}
 		for range 20 {
 			uri := word()

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -74,9 +75,7 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 			}
 		}
 		_, err := c.ReadResource(t.Context(), "lib://one/lost")
-		if !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("reading a missing resource: %v, want ErrResourceNotFound", err)
-		}
+		must.CheckIs(t, err, call.ErrResourceNotFound)
 	})
 }
 
@@ -84,9 +83,7 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("one")), inMemory(t, "second", library("two"))))
 	var uris []string
 	for r, err := range c.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		uris = append(uris, r.URI)
 	}
 	slices.Sort(uris)
@@ -136,9 +133,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 		c := mcptest.Dial(t, s)
 		var uris []string
 		for r, err := range c.Resources(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			uris = append(uris, r.URI)
 		}
 		slices.Sort(uris)
@@ -173,9 +168,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 			case !errors.Is(err, call.ErrResourceNotFound):
 				got = err.Error()
 			}
-			if got != want {
-				t.Errorf("%s: %q, want %q", uri, got, want)
-			}
+			must.CheckEqual(t, got, want, uri)
 		}
 	}
 }
@@ -221,9 +214,8 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"Report 2026.pdf"}}) {
-		if err != nil || change.URI != "Report 2026.pdf" {
-			t.Errorf("%+v, %v", change, err)
-		}
+		must.Do(t, err)
+		must.CheckEqual(t, change.URI, "Report 2026.pdf", change)
 		break
 	}
 }
@@ -235,9 +227,7 @@ func TestPromptsAreForwarded(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		var names []string
 		for p, err := range c.Prompts(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			names = append(names, p.Name)
 			if len(p.Arguments) != 1 || !p.Arguments[0].Required {
 				t.Errorf("the arguments of %s are %+v", p.Name, p.Arguments)
@@ -246,10 +236,8 @@ func TestPromptsAreForwarded(t *testing.T) {
 		if want := []string{"first__review", "second__review"}; !slices.Equal(names, want) {
 			t.Errorf("prompts are %v, want %v", names, want)
 		}
-		result, err := c.GetPrompt(t.Context(), "second__review", map[string]string{"title": "Emma"})
-		if err != nil || len(result.Messages) != 1 {
-			t.Fatalf("the prompt is %+v, %v", result, err)
-		}
+		result := must.Get(c.GetPrompt(t.Context(), "second__review", map[string]string{"title": "Emma"}))(t)
+		must.Equal(t, len(result.Messages), 1, result)
 		if text, ok := result.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "review Emma for two" {
 			t.Errorf("the prompt contains %+v", result.Messages[0].Content)
 		}
@@ -303,12 +291,8 @@ func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if got, err := client.CallTool[string](t.Context(), c, "other__answer", nil); err != nil || got != "other" {
-		t.Errorf("the other server: %q, %v", got, err)
-	}
-	if n := len(listed(t, c)); n != 2 {
-		t.Errorf("%d tools are listed, want 2", n)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "other__answer", nil))(t), "other")
+	must.CheckEqual(t, len(listed(t, c)), 2)
 }
 
 // The client also receives updates of a resource that only a template lists.
@@ -354,9 +338,7 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 			return "made", nil
 		})
 		until(client.Change{Kind: client.ToolsChanged})
-		if text, err := client.CallTool[string](ctx, c, "second__new", nil); err != nil || text != "made" {
-			t.Errorf("%q, %v", text, err)
-		}
+		must.CheckEqual(t, must.Get(client.CallTool[string](ctx, c, "second__new", nil))(t), "made")
 	})
 }
 
@@ -369,9 +351,7 @@ func TestTheTemplatesOfAServerAreBounded(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", s), inMemory(t, "second", library("two"))))
 	count, other := 0, false
 	for r, err := range c.ResourceTemplates(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		count++
 		other = other || r.URITemplate == "lib://two/{title}"
 	}

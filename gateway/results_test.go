@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -56,10 +57,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 		urls = append(urls, protect(t, s))
 	}
 	dial := func(r mcp.Revision, replica int, user string) *client.Client {
-		c, err := (&client.Dialer{Revision: r, Logger: quiet}).Dial(t.Context(), as(user, urls[replica]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get((&client.Dialer{Revision: r, Logger: quiet}).Dial(t.Context(), as(user, urls[replica])))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -72,10 +70,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 		}
 		for tool, want := range map[string]string{"text": "text/plain", "structured": "text/plain",
 			"image": "application/json", "fails": "text/plain"} {
-			result, err := ada.CallTool(t.Context(), "up__"+tool, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(ada.CallTool(t.Context(), "up__"+tool, nil))(t)
 			uri, texts := "", ""
 			for _, block := range result.Content {
 				switch b := block.(type) {
@@ -126,15 +121,9 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 		inner = &server.Server{Name: name, Version: "1"}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, inner)
 	}
-	c, err := client.Dial(t.Context(), httpConfig(t, "", inner).Target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), httpConfig(t, "", inner).Target))(t)
 	defer c.Close()
-	result, err := c.CallTool(t.Context(), "outer__inner__text", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(c.CallTool(t.Context(), "outer__inner__text", nil))(t)
 	link, ok := result.Content[len(result.Content)-1].(*mcp.ResourceLink)
 	if !ok {
 		t.Fatalf("%+v", result.Content)
@@ -199,16 +188,11 @@ func TestResultsOfConcurrentCallsDoNotMix(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		d := client.Dialer{Revision: r}
 		for caller := range 4 {
-			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 			defer c.Close()
 			callers.Go(func() {
 				for i, count := range []int{1, 20_000, 3, 200, 8_000, 1, 20_000} {
-					if err := repeat(t.Context(), c, fmt.Sprintf("%s-%d-%d", r, caller, i), count); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, repeat(t.Context(), c, fmt.Sprintf("%s-%d-%d", r, caller, i), count))
 				}
 			})
 		}
@@ -229,15 +213,10 @@ func TestResultsThatHooksKeepDoNotChange(t *testing.T) {
 	gatewaytest.Run(t, h, s)
 	endpoint := httptest.NewServer(s)
 	defer endpoint.Close()
-	c, err := client.Dial(t.Context(), client.URL(endpoint.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 	defer c.Close()
 	for i := range 20 {
-		if err := repeat(t.Context(), c, fmt.Sprint(i), 1000); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, repeat(t.Context(), c, fmt.Sprint(i), 1000))
 	}
 	if !slices.EqualFunc(kept, copies, func(a, b json.RawMessage) bool {
 		return bytes.Equal(a, b)
@@ -275,14 +254,10 @@ func first[E any](t *testing.T, list iter.Seq2[*E, error], source func(*E) json.
 	t.Helper()
 	var all []string
 	for e, err := range list {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, string(source(e)))
 	}
-	if len(all) != 1 {
-		t.Fatalf("the list is %s, want one element", all)
-	}
+	must.Equal(t, len(all), 1, all)
 	return all[0]
 }
 
@@ -303,9 +278,7 @@ func TestDefinitionsAreForwardedUnchanged(t *testing.T) {
 				func(r *mcp.ResourceTemplate) json.RawMessage { return r.Source }): `{"uriTemplate":"lib://b/{x}",` +
 				strings.Replace(oddResource, `"size":3,`, "", 1),
 		} {
-			if got != compact(want) {
-				t.Errorf("%s: the definition is\n%s\nwant\n%s", revision, got, compact(want))
-			}
+			must.CheckEqual(t, got, compact(want), revision)
 		}
 	}
 }
@@ -314,9 +287,7 @@ func TestDefinitionsAreForwardedUnchanged(t *testing.T) {
 func TestForwardedDefinitionsAreDowngraded(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, oddUpstream().start(t, "up")), mcptest.WithRevision(mcp.V20241105))
 	got := first(t, c.Tools(t.Context(), client.WithSource()), func(t *mcp.Tool) json.RawMessage { return t.Source })
-	if want := `{"name":"up__t",` + odd + `,"inputSchema":{"type":"object","x-order":[2,1]}}`; got != want {
-		t.Errorf("the tool is\n%s\nwant\n%s", got, want)
-	}
+	must.CheckEqual(t, got, `{"name":"up__t",`+odd+`,"inputSchema":{"type":"object","x-order":[2,1]}}`)
 }
 
 func TestResultsAreForwardedUnchanged(t *testing.T) {
@@ -362,14 +333,9 @@ func TestResultsAreForwardedUnchanged(t *testing.T) {
 			check("tools/call", result.Source, nil, `{`+called+`}`)
 		}
 		prompt, err := c.GetPrompt(t.Context(), "up__p", nil, client.WithSource())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		check("prompts/get", prompt.Source, err, `{`+got+`}`)
-		contents, err := c.ReadResource(t.Context(), "lib://a", client.WithSource())
-		if err != nil {
-			t.Fatal(err)
-		}
+		contents := must.Get(c.ReadResource(t.Context(), "lib://a", client.WithSource()))(t)
 		source := string(contents.Source)
 		for _, hint := range []string{`,"ttlMs":0`, `,"cacheScope":"private"`} {
 			source = strings.Replace(source, hint, "", 1)
@@ -465,11 +431,7 @@ func TestMetaOfRequestsIsForwarded(t *testing.T) {
 		return gatewayTo(t, inMemory(t, "up", upstream))
 	}, func(t *testing.T, c *client.Client) {
 		meta := mcp.Meta{"example.com/k": json.RawMessage(`{"a":1.50}`), mcp.MetaTraceParent: json.RawMessage(parent)}
-		if _, err := c.CallTool(t.Context(), "up__t", nil, client.WithMeta(meta)); err != nil {
-			t.Fatal(err)
-		}
-		if text := <-got; text != `{"a":1.50} `+parent {
-			t.Errorf("the server received %s", text)
-		}
+		must.Get(c.CallTool(t.Context(), "up__t", nil, client.WithMeta(meta)))(t)
+		must.CheckEqual(t, <-got, `{"a":1.50} `+parent)
 	})
 }

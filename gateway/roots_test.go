@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -92,9 +93,7 @@ func (u *rootsServer) ask() {
 // expect fails the test unless the next answer has a text.
 func (u *rootsServer) expect(t *testing.T, text string) {
 	t.Helper()
-	if got := u.answer(t); !strings.Contains(got, text) {
-		t.Errorf("the server received %s, want %s", got, text)
-	}
+	must.CheckContains(t, u.answer(t), text)
 }
 
 func (u *rootsServer) answer(t *testing.T) string {
@@ -136,22 +135,13 @@ func TestChangesOfRootsReachTheServer(t *testing.T) {
 						error) {
 						return []mcp.Root{{URI: root}}, nil
 					}}
-					c, err := d.Dial(t.Context(), client.URL(url))
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 					t.Cleanup(func() { c.Close() })
-					if _, err := c.CallTool(t.Context(), "up__t", nil); err != nil {
-						t.Fatal(err)
-					}
-					if err := c.NotifyRootsChanged(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(c.CallTool(t.Context(), "up__t", nil))(t)
+					must.Do(t, c.NotifyRootsChanged(t.Context()))
 					select {
 					case got := <-received:
-						if !strings.Contains(got, root) {
-							t.Errorf("the server received %s, want %s", got, root)
-						}
+						must.CheckContains(t, got, root)
 					case <-time.After(20 * time.Second):
 						t.Fatal("the server received nothing")
 					}
@@ -198,15 +188,11 @@ func TestSharedServerReceivesTheRootsOfTheOnlySession(t *testing.T) {
 			mu.Lock()
 			root = to
 			mu.Unlock()
-			if err := c.NotifyRootsChanged(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.NotifyRootsChanged(t.Context()))
 		}
 	}
 	use := func(c *client.Client) {
-		if _, err := c.CallTool(t.Context(), "up__t", nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.CallTool(t.Context(), "up__t", nil))(t)
 	}
 	ada, moveAda := dial("ada", mcptest.DialHTTP)
 	use(ada) // the server, which had no roots, is notified
@@ -227,9 +213,7 @@ func TestSharedServerReceivesTheRootsOfTheOnlySession(t *testing.T) {
 		if strings.Contains(got, "file:///ada/again") {
 			break
 		}
-		if !strings.Contains(got, "it belongs to no call") {
-			t.Fatalf("the server received %s", got)
-		}
+		must.Contains(t, got, "it belongs to no call")
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -260,9 +244,7 @@ func TestRootsThatAreRequestedDuringACallOutliveIt(t *testing.T) {
 					}
 				})
 				u.eager.Store(true)
-				if _, err := c.CallTool(t.Context(), "up__t", nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.CallTool(t.Context(), "up__t", nil))(t)
 				close(ended)
 				u.expect(t, "file:///ada")
 			})
@@ -302,19 +284,12 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 			t.Cleanup(front.Close)
 			d := client.Dialer{Revision: r, Logger: quiet,
 				Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///ada"}}, nil }}
-			c, err := d.Dial(t.Context(), client.URL(front.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.URL(front.URL)))(t)
 			t.Cleanup(func() { c.Close() })
 			for range 4 { // at both replicas
-				if _, err := c.CallTool(t.Context(), "up__t", nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.CallTool(t.Context(), "up__t", nil))(t)
 			}
-			if err := c.NotifyRootsChanged(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.NotifyRootsChanged(t.Context()))
 			notified := make(map[rpc.SessionNotifier]bool)
 			for range 2 {
 				select {
@@ -325,9 +300,7 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 				}
 				expectMessage(t, received, "file:///ada")
 			}
-			if len(notified) != 2 {
-				t.Errorf("the server is notified on %d sessions, want that of each replica", len(notified))
-			}
+			must.CheckEqual(t, len(notified), 2)
 		})
 	}
 }
@@ -368,18 +341,13 @@ func TestSessionServersSeeTheCapabilitiesOfTheProgramsOfAPrincipal(t *testing.T)
 	for range 2 {
 		for want, d := range programs {
 			d.Revision, d.Logger = mcp.V20260728, quiet
-			c, err := d.Dial(t.Context(), as("ada", url))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), as("ada", url)))(t)
 			got, err := client.CallTool[string](t.Context(), c, "up__declared", nil)
 			if got = strings.Replace(got, `"elicitation":{}`, `"elicitation":{"form":{}}`, 1); err != nil ||
 				!sameJSON(got, want) {
 				t.Errorf("%s, %v, want %s", got, err, want)
 			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, c.Close())
 		}
 	}
 }
@@ -442,10 +410,7 @@ func dialAsked(t *testing.T, s *server.Server, r mcp.Revision) (*client.Client, 
 			Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
-	c, err := d.Dial(t.Context(), client.URL(serveHTTP(t, s)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(serveHTTP(t, s))))(t)
 	t.Cleanup(func() { c.Close() })
 	return c, func() asked {
 		select {

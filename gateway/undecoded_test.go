@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -56,9 +57,7 @@ func expect(t *testing.T, what string, r mcp.Revision, result *mcp.CallToolResul
 	} else {
 		members = append([]string{meta}, members...)
 	}
-	if got, want := string(result.Source), object(members...); got != want {
-		t.Errorf("%s: the result is\n%s\nwant\n%s", what, got, want)
-	}
+	must.CheckEqual(t, string(result.Source), object(members...), what)
 }
 
 // The sender and the receiver of a result may have any two revisions.
@@ -111,10 +110,7 @@ func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 		for _, members := range []string{plain, content} {
 			s := gatewayTo(t, textUpstream(object(members, sentMeta)).at(from).start(t, "up"))
 			for _, to := range mcp.Revisions() {
-				result, err := calledAt(t, s, to)
-				if err != nil {
-					t.Fatal(err)
-				}
+				result := must.Get(calledAt(t, s, to))(t)
 				what := fmt.Sprintf("%s to %s", from, to)
 				switch {
 				case to.Modern():
@@ -144,10 +140,7 @@ func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
 			`"io.modelcontextprotocol/subscriptionId":1}`} {
 		s := gatewayTo(t, textUpstream(`{`+textBlocks+meta+`,"resultType":"complete"}`).start(t, "up"))
 		for _, to := range mcp.Revisions() {
-			result, err := calledAt(t, s, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := must.Get(calledAt(t, s, to))(t)
 			expect(t, string(to)+meta, to, result, "", textBlocks)
 		}
 	}
@@ -279,10 +272,8 @@ func TestMiddlewareOfTheGatewayReceivesForwardedText(t *testing.T) {
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}}, s)
 		for _, to := range mcp.Revisions() {
 			seen = 0
-			result, err := calledAt(t, s, to)
-			if err != nil || seen != 1 {
-				t.Fatalf("%s, %s: %v; the middleware ran %d times", name, to, err, seen)
-			}
+			result := must.Get(calledAt(t, s, to))(t)
+			must.Equal(t, seen, 1, name, to)
 			got, structured := string(result.Source), to >= mcp.V20250618
 			ok := map[string]bool{
 				"a field": result.IsError && strings.Contains(got, `"x-unknown":1.50`),
@@ -397,10 +388,7 @@ func TestLinksNextToTextAreRewritten(t *testing.T) {
 	second[mcp.MethodCallTool] = `{"content":[{"type":"text","text":"\u0061"},` + link + `]}`
 	s := gatewayTo(t, first.start(t, "first"), second.start(t, "up"))
 	for _, to := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
-		result, err := calledAt(t, s, to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(calledAt(t, s, to))(t)
 		content, _ := jsonrpc.Get(result.Source, "content")
 		if want := `[{"type":"text","text":"\u0061"},` + strings.Replace(link, "lib://a", "server:up/lib://a", 1) +
 			`]`; string(content) != want {
@@ -469,9 +457,7 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 				case tool == nil:
 					t.Errorf("%s is not listed", name)
 				case revision.Modern() || hasType && revision >= mcp.V20250618:
-					if string(tool.OutputSchema) != want {
-						t.Errorf("%s has the output schema %.100s, want %.100s", name, tool.OutputSchema, want)
-					}
+					must.CheckEqual(t, string(tool.OutputSchema), want, name)
 				case tool.OutputSchema != nil:
 					t.Errorf("%s has the output schema %.100s, want none", name, tool.OutputSchema)
 				}

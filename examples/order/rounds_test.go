@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -139,10 +140,7 @@ func (ids *requestIDs) send(ctx context.Context, url string, after *reply) (*rep
 
 func (ids *requestIDs) mustSend(t *testing.T, url string, after *reply) *reply {
 	t.Helper()
-	r, err := ids.send(t.Context(), url, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(ids.send(t.Context(), url, after))(t)
 	return r
 }
 
@@ -154,14 +152,9 @@ func TestOrderSurvivesARestartOfTheClient(t *testing.T) {
 	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, shop, after).asks(t, question)
 		// The restarted client has only the stored reply.
-		stored, err := json.Marshal(after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := must.Get(json.Marshal(after))(t)
 		after = new(reply)
-		if err := json.Unmarshal(stored, after); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(stored, after))
 	}
 	ids.mustSend(t, shop, after).completes(t, delivered)
 	paid.checkCharges(t, 1)
@@ -327,9 +320,7 @@ func TestAFailedChargeIsRepeated(t *testing.T) {
 	}
 	ids.mustSend(t, shop, ids.mustSend(t, shop, second)).completes(t, delivered)
 	paid.checkCharges(t, 1)
-	if paid.keys[0] != failed[0] {
-		t.Errorf("the idempotency keys are %q and %q, want the same key", failed[0], paid.keys[0])
-	}
+	must.CheckEqual(t, paid.keys[0], failed[0])
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -379,10 +370,8 @@ func TestOrderChargesOnceInEveryRevision(t *testing.T) {
 		return newServer(&server.Server{}, paid.charge)
 	}
 	mcptest.Everywhere(t, newOrder, func(t *testing.T, c *client.Client) {
-		text, err := client.CallTool[string](t.Context(), c, "order", nil)
-		if err != nil || text != delivered {
-			t.Errorf("order = %q, %v", text, err)
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "order", nil))(t)
+		must.CheckEqual(t, text, delivered)
 		paid.checkCharges(t, 1)
 	}, answerQuestions)
 }

@@ -5,17 +5,14 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcptest"
 )
 
 func TestLastReturnsTheLastNote(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		if text, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil || text != "added" {
-			t.Fatalf("add: %q, %v", text, err)
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
-			t.Errorf("last: %q, %v", text, err)
-		}
+		must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "add", note{"milk"}))(t), "added")
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "last", nil))(t), "milk")
 	})
 }
 
@@ -35,9 +32,7 @@ func TestWatchersAreNotifiedOfNewTools(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case change.Resync: // the watch has started
-			if _, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(client.CallTool[string](t.Context(), c, "add", note{"milk"}))(t)
 		default:
 			return // the tool last was added
 		}

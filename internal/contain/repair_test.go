@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -29,9 +30,7 @@ func TestBinaryDataIsDecodedInEveryNotationOfBase64(t *testing.T) {
 			data = called.Content[0].(*mcp.ImageContent).Data
 		}
 		for _, got := range [][]byte{blob, data} {
-			if got := base64.StdEncoding.EncodeToString(got); got != want {
-				t.Errorf("%s: %q, want %q", text, got, want)
-			}
+			must.CheckEqual(t, base64.StdEncoding.EncodeToString(got), want, text)
 		}
 	}
 }

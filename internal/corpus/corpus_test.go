@@ -84,9 +84,7 @@ func TestCasesOfAFile(t *testing.T) {
 				"\"e\",\"m\":1,\"arguments\":{\"text\":\"a\xc0\xafb\"}") {
 				t.Errorf("the input is %q", text)
 			}
-			if want := c.Want("legacy", "stream"); want != "-32700" {
-				t.Errorf("the outcome is %q", want)
-			}
+			must.CheckEqual(t, c.Want("legacy", "stream"), "-32700")
 			return
 		}
 	}

@@ -41,12 +41,8 @@ func TestServersAnswerBadHTTPRequests(t *testing.T) {
 					if want == "" {
 						continue
 					}
-					if got, err := w.send(string(c.Bytes(t, w.fragments()))); err != nil || got != want {
-						t.Errorf("%s: %s: %s (%v), want %s", c.Place, c.Name, got, err, want)
-					}
-					if got, err := w.send(""); err != nil || got != w.good {
-						t.Errorf("%s: %s: the next request: %s, %v", c.Place, c.Name, got, err)
-					}
+					must.CheckEqual(t, must.Get(w.send(string(c.Bytes(t, w.fragments()))))(t), want, c.Place, c.Name)
+					must.CheckEqual(t, must.Get(w.send(""))(t), w.good, c.Place, c.Name)
 				}
 			}
 		})
@@ -100,9 +96,7 @@ func (w *web) openSession(t *testing.T) {
 	resp.Body.Close()
 	w.session = resp.Header.Get("Mcp-Session-Id")
 	w.header = append(w.header, "MCP-Protocol-Version: "+string(w.revision), "Mcp-Session-Id: "+w.session)
-	if got, err := w.send("\n" + wiretest.Initialized); err != nil || got != "202" {
-		t.Fatalf("%s, %v", got, err)
-	}
+	must.Equal(t, must.Get(w.send("\n"+wiretest.Initialized))(t), "202")
 }
 
 // openPair opens an event stream, which the server closes at the end of the test.
@@ -125,9 +119,7 @@ func (w *web) openPair(t *testing.T) {
 	})
 	w.path = must.Get(nextOf(events))(t)
 	for _, message := range []string{string(handshake(w.revision)), wiretest.Initialized} {
-		if got, err := w.send("\n" + message); err != nil || got != "202" {
-			t.Fatalf("%s, %v", got, err)
-		}
+		must.Equal(t, must.Get(w.send("\n"+message))(t), "202")
 	}
 	go func() { // the responses are not a part of the outcomes
 		for range events {

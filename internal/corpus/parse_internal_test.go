@@ -3,6 +3,8 @@ package corpus
 import (
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMalformedFilesAreRejected(t *testing.T) {
@@ -25,9 +27,8 @@ func TestMalformedFilesAreRejected(t *testing.T) {
 func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
 	cases, err := parse("f",
 		"== a\n{\nv: 1\nv: 2\n=> result <<v>>\n=> modern http: none\n=> 2024-11-05: other\n\n== b\nx\n=> legacy: y")
-	if err != nil || len(cases) != 3 {
-		t.Fatal(cases, err)
-	}
+	must.Do(t, err)
+	must.Equal(t, len(cases), 3, cases)
 	for _, tc := range []struct {
 		c    Case
 		tags string
@@ -37,13 +38,9 @@ func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
 		{cases[1], "legacy http 2024-11-05", "other"},
 		{cases[2], "legacy", "y"}, {cases[2], "modern", ""},
 	} {
-		if got := tc.c.Want(strings.Fields(tc.tags)...); got != tc.want {
-			t.Errorf("%s in %s: %q, want %q", tc.c.Name, tc.tags, got, tc.want)
-		}
+		must.CheckEqual(t, tc.c.Want(strings.Fields(tc.tags)...), tc.want, tc.c.Name, tc.tags)
 	}
-	if got := cases[1].Text(t); got != "{2" {
-		t.Errorf("the input is %q", got)
-	}
+	must.CheckEqual(t, cases[1].Text(t), "{2")
 }
 
 func TestUnknownExpressionsAreErrors(t *testing.T) {
