@@ -53,7 +53,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 		config := httpConfig(t, "up", large())
 		config.MaxResult = 200
 		s := &server.Server{Name: "gateway", Version: "1", Store: shared, Keys: [][]byte{make([]byte, 32)}}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
+		runWithStore(t, config, s)
 		urls = append(urls, protect(t, s))
 	}
 	dial := func(r mcp.Revision, replica int, user string) *client.Client {
@@ -134,6 +134,16 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	}
 }
 
+// runWithStore presents a server as s, which ends with the test.
+func runWithStore(t *testing.T, config host.ServerConfig, s *server.Server) {
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+	})
+}
+
 // fullStore has no space for results.
 type fullStore struct{ store.Store }
 
@@ -144,7 +154,7 @@ func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
 	config := httpConfig(t, "up", large())
 	config.MaxResult = 200
 	s := &server.Server{Name: "gateway", Version: "1", Store: fullStore{store.NewMemory()}}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
+	runWithStore(t, config, s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
 		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {
