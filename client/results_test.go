@@ -196,7 +196,7 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 		icons = append(icons, mcp.Icon{Src: src})
 	}
 	type none struct{}
-	s.Icons = icons
+	s.Info.Icons = icons
 	link := &mcp.ResourceLink{URI: "note://a", Name: "a", Icons: icons}
 	server.AddTool(s, mcp.Tool{Name: "a", Icons: icons},
 		func(context.Context, none) ([]mcp.Content, error) { return []mcp.Content{link}, nil })

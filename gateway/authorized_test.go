@@ -94,35 +94,31 @@ func subscribes(ctx context.Context, c *client.Client, uri string) error {
 
 // addIt adds an entry of each kind with the name "it". Each handler sends to ran.
 func addIt(s *server.Server, ran chan<- struct{}, options ...server.Option) {
-	var tool []server.ToolOption
-	var prompt []server.PromptOption
 	var followed sync.Map // a connection that subscribes to another resource, too, subscribes again
-	resource := []server.ResourceOption{server.WhileSubscribed(func(_ context.Context, uri string) {
+	resource := append([]server.Option{server.WhileSubscribed(func(_ context.Context, uri string) {
 		if _, again := followed.LoadOrStore(uri, true); !again {
 			ran <- struct{}{}
 		}
-	})}
-	for _, o := range options {
-		tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
-	}
+	})}, options...)
 	type input struct {
 		X string `json:"x,omitempty"`
 	}
 	done := func(context.Context, input) (string, error) { ran <- struct{}{}; return "done", nil }
-	complete := func(context.Context, string, map[string]string) ([]string, error) { ran <- struct{}{}; return nil, nil }
+	complete := server.Complete("x", func(context.Context, string, map[string]string) ([]string, error) {
+		ran <- struct{}{}
+		return nil, nil
+	})
 	server.AddTool(s, mcp.Tool{Name: "it"}, func(ctx context.Context, _ none) (string, error) {
 		_, err := server.Elicit[input](ctx, "Which?")
 		if err == nil {
 			ran <- struct{}{}
 		}
 		return "done", err
-	}, tool...)
-	server.AddPrompt(s, mcp.Prompt{Name: "it"}, done, prompt...)
-	server.CompletePrompt(s, "it", "x", complete)
+	}, options...)
+	server.AddPrompt(s, mcp.Prompt{Name: "it"}, done, append(options, complete)...)
 	server.AddResource(s, mcp.Resource{URI: "lib://it", Name: "it"},
 		func(context.Context) (string, error) { ran <- struct{}{}; return "done", nil }, resource...)
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "it://{x}", Name: "it"}, done, resource...)
-	server.CompleteTemplate(s, "it://{x}", "x", complete)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "it://{x}", Name: "it"}, done, append(resource, complete)...)
 }
 
 // Each request for an entry reaches its server for the callers who have the entry, and for no others: neither if the

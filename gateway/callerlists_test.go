@@ -298,7 +298,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	ownEntries(p.Server, "ada")
 	x.up[p.url] = p
 	unwatched := make(chan struct{}, 100)
-	link.Get[link.Server[server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]().
+	link.Get[link.Server[server.Server, server.Catalog, server.Option]]().
 		Hooks(p.Server).Listening = func(ctx context.Context) {
 		<-ctx.Done()
 		unwatched <- struct{}{}

@@ -301,7 +301,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 }
 
 // afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in meanwhile.
-func (g *Gateway) afterLogin(call server.ToolHandler) server.ToolHandler {
+func (g *Gateway) afterLogin(call link.ToolHandler) link.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		result, err := call(ctx, arguments)
 		if err == nil {

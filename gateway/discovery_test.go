@@ -28,7 +28,8 @@ type path struct {
 // filesServer returns a server with the tools read and delete, and slow, which reports progress and waits for the end
 // of its context.
 func filesServer(ended chan<- struct{}) *server.Server {
-	s := &server.Server{Name: "files", Title: "Files", Description: "Files of a project\nand more"}
+	s := &server.Server{Name: "files", Info: mcp.Implementation{Title: "Files",
+		Description: "Files of a project\nand more"}}
 	server.AddTool(s, mcp.Tool{Name: "read", Description: "Read a text file.\nThe second line."},
 		func(_ context.Context, in path) (string, error) {
 			return "text of " + in.Path, nil

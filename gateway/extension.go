@@ -56,7 +56,7 @@ func (g *Gateway) registerExtensions(order []string) error {
 	x.owners.Store(&owners)
 	for id, e := range x.registered {
 		if !reflect.DeepEqual(wanted[id], e) {
-			g.server.RemoveExtension(id)
+			downstream.RemoveExtension(&g.server.Catalog, id)
 			delete(x.registered, id)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // forward returns a handler that calls a tool of a server.
-func (g *Gateway) forward(serverName, tool string) server.ToolHandler {
+func (g *Gateway) forward(serverName, tool string) link.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		sending := ctx
 		var isTask *atomic.Bool // nil unless the call can become a task

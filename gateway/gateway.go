@@ -89,15 +89,14 @@ var (
 func configOf(s *host.ServerStatus) *host.ServerConfig { return detailsOf(s).Config }
 
 // downstream has the functions of a server that only gateways need.
-var downstream = link.Get[link.Server[
-	server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]()
+var downstream = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
 const defaultTimeout = 10 * time.Minute
 
 // New returns a Gateway from h to s. It registers what all callers have with s, and sets s.Catalogs to what a caller
 // has of servers with CallerAuth; the program may register other entries with s. From now on s declares the
-// capabilities for tools, resources and prompts, even while it has none. New sets s.RootsChanged if it is nil, and
-// registers the extensions of the servers; Run updates them.
+// capabilities for tools, resources and prompts, even while it has none. New registers the extensions of the servers;
+// Run updates them.
 //
 // New returns an error if s.Catalogs is set, for example by another Gateway,
 // or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
@@ -117,16 +116,12 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	g.shared = g.newView(&s.Catalog)
 	g.routes.Store(new(routes))
 	g.skills.Store(new([]skillServer))
-	//lint:ignore SA1019 roots are deprecated, but still supported
-	if s.RootsChanged == nil {
-		//lint:ignore SA1019 as above
-		s.RootsChanged = h.NotifyRootsChanged
-	}
 	s.Catalogs = g.catalogsOf
-	downstream.Declare(&s.Catalog, true, true, true)
+	downstream.Declare(&s.Catalog, mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource)
 	*downstream.Hooks(s) = link.Hooks{
 		Hide: g.hide, HideUpdate: g.hideUpdate, Uniform: true, Instructions: g.instructions,
-		Closed: func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
+		RootsChanged: h.NotifyRootsChanged, //lint:ignore SA1019 roots are deprecated, but still supported
+		Closed:       func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
 	}
 	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New
 		timeout := client.WithTimeout(g.timeout())

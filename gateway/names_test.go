@@ -257,11 +257,10 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 		err := up.RegisterPrompt(mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: "to"}}},
 			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
 				return &mcp.GetPromptResult{Description: name}, nil
-			})
+			}, server.CompleteFrom("to", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.CompletePrompt(up, name, "to", server.CompleteFrom(name))
 	}
 	endpoint := httptest.NewServer(gatewayTo(t, inMemory(t, "up", up)))
 	t.Cleanup(endpoint.Close)

@@ -116,18 +116,6 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 	}
 }
 
-func TestVariablesReturnsNamesOfTemplate(t *testing.T) {
-	for template, want := range map[string][]string{
-		"a:{b}/{+c}{?d,e*}{/f:3}": {"b", "c", "d", "e", "f"},
-		"a:b":                     nil,
-		"a:{b":                    nil,
-	} {
-		if got := variables(template); !slices.Equal(got, want) {
-			t.Errorf("variables(%q) = %v, want %v", template, got, want)
-		}
-	}
-}
-
 // toolsAfter returns the tools that a gateway lists after a sequence of updates.
 func toolsAfter(t *testing.T, updates ...host.ServerStatus) map[string]*mcp.Tool {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 
 // read returns a handler that reads resources from a server. The URIs at the gateway
 // have the prefix.
-func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
+func (g *Gateway) read(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix),
 			callOptions(ctx, g.options().content)...)
@@ -37,7 +37,7 @@ func (g *Gateway) read(serverName, prefix string) server.ResourceHandler {
 
 // readUnlisted is read for a template, which does not have the URIs of other servers, also if the caller
 // cannot see these.
-func (g *Gateway) readUnlisted(serverName, prefix string) server.ResourceHandler {
+func (g *Gateway) readUnlisted(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	read := g.read(serverName, prefix)
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		if !g.routes.Load().has(serverName, prefix, uri) {
@@ -49,7 +49,7 @@ func (g *Gateway) readUnlisted(serverName, prefix string) server.ResourceHandler
 
 // forwardUpdates forwards updates of resources while clients are subscribed to them. The
 // URIs at the gateway have the prefix.
-func (v *view) forwardUpdates(serverName, prefix string) server.ResourceOption {
+func (v *view) forwardUpdates(serverName, prefix string) server.Option {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
 		who := server.PrincipalOf(ctx)
 		updated := func() { v.server.ResourceUpdated(uri) }
@@ -62,21 +62,4 @@ func (v *view) forwardUpdates(serverName, prefix string) server.ResourceOption {
 			v.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}
 	})
-}
-
-// variables returns the names of a template's variables (RFC 6570, section 2.3).
-func variables(template string) []string {
-	var names []string
-	for {
-		_, rest, found := strings.Cut(template, "{")
-		expression, after, closed := strings.Cut(rest, "}")
-		if !found || !closed {
-			return names
-		}
-		for _, name := range strings.Split(strings.TrimLeft(expression, "+#./;?&"), ",") {
-			name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
-			names = append(names, name)
-		}
-		template = after
-	}
 }

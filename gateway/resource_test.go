@@ -31,22 +31,19 @@ func library(name string) *server.Server {
 	type book struct {
 		Title string `json:"title"`
 	}
-	template := "lib://" + name + "/{title}"
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: template, Name: "books"},
+	titles := server.Complete("title", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		return []string{value + "-" + name}, nil
+	})
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "lib://" + name + "/{title}", Name: "books"},
 		func(_ context.Context, in book) (string, error) {
 			if in.Title == "lost" {
 				return "", call.ErrResourceNotFound
 			}
 			return in.Title + " in " + name, nil
-		})
-	titles := func(_ context.Context, value string, _ map[string]string) ([]string, error) {
-		return []string{value + "-" + name}, nil
-	}
-	server.CompleteTemplate(s, template, "title", titles)
+		}, titles)
 	server.AddPrompt(s, mcp.Prompt{Name: "review"}, func(_ context.Context, in book) (string, error) {
 		return "review " + in.Title + " for " + name, nil
-	})
-	server.CompletePrompt(s, "review", "title", titles)
+	}, titles)
 	return s
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -112,7 +113,7 @@ func (u *rootsServer) answer(t *testing.T) string {
 func TestChangesOfRootsReachTheServer(t *testing.T) {
 	for _, theirs := range sessionRevisions() {
 		received := make(chan string, 10)
-		up := &server.Server{Name: "up", RootsChanged: func(ctx context.Context) {
+		up := &server.Server{Name: "up", Middleware: wiretest.OnRootsChanged(func(ctx context.Context) {
 			session := rpc.From(ctx).SessionNotifier
 			go func() { // the handler of a notification must not wait for the client
 				raw, err := session.RequestInput(t.Context(), rpc.InputRequest{Method: mcp.MethodListRoots})
@@ -121,7 +122,7 @@ func TestChangesOfRootsReachTheServer(t *testing.T) {
 				}
 				received <- string(raw)
 			}()
-		}}
+		})}
 		server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
 		s := &server.Server{Name: "gateway"}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{httpConfig(t, "up", up)},
@@ -258,14 +259,14 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			sessions := make(chan rpc.SessionNotifier, 100)
 			received := make(chan string, 100)
-			up := &server.Server{Name: "up", RootsChanged: func(ctx context.Context) {
+			up := &server.Server{Name: "up", Middleware: wiretest.OnRootsChanged(func(ctx context.Context) {
 				session := rpc.From(ctx).SessionNotifier
 				go func() { // the handler of a notification must not wait for the client
 					raw, err := session.RequestInput(t.Context(), rpc.InputRequest{Method: mcp.MethodListRoots})
 					received <- fmt.Sprint(string(raw), " ", err)
 				}()
 				sessions <- session
-			}}
+			})}
 			server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
 			config := httpConfig(t, "up", up)
 			kv := store.NewMemory()

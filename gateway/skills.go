@@ -71,7 +71,7 @@ func (g *Gateway) updateSkills(status host.ServerStatus) {
 	if was == is && (len(*before) > 0) == (len(now) > 0) {
 		return
 	}
-	g.server.RemoveExtension(mcp.ExtensionSkills)
+	downstream.RemoveExtension(&g.server.Catalog, mcp.ExtensionSkills)
 	if len(now) == 0 {
 		return
 	}

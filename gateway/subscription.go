@@ -15,7 +15,7 @@ import (
 
 // beforeSubscribe lets the policy decide about the subscription of a client to a resource of a server. The URIs at
 // the gateway have the prefix.
-func (g *Gateway) beforeSubscribe(serverName, prefix string) server.ResourceOption {
+func (g *Gateway) beforeSubscribe(serverName, prefix string) server.Option {
 	return server.BeforeSubscribe(func(ctx context.Context, uri string) error {
 		if !g.routes.Load().has(serverName, prefix, uri) { // see readUnlisted
 			return call.ErrResourceNotFound

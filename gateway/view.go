@@ -95,7 +95,7 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
-	options := []server.ToolOption{server.Parked(), downstream.Origin(&host.Request{
+	options := []server.Option{server.Parked(), downstream.Origin(&host.Request{
 		Method: mcp.MethodCallTool, Server: serverName, Kind: "tool", Name: t.Definition.Name,
 		Tool: &t.Definition,
 	})}
@@ -137,14 +137,10 @@ func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt
 		return result, nil
 	}, downstream.Origin(&host.Request{
 		Method: mcp.MethodGetPrompt, Server: serverName, Kind: "prompt", Name: upstreamName,
-	}))
+	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))
 	if err != nil {
 		logger.Warn("prompt not registered", "error", err)
 		return ""
-	}
-	for _, a := range prompt.Arguments {
-		v.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: name},
-			mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}, a.Name)
 	}
 	return name
 }
@@ -161,14 +157,12 @@ func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument 
 	})
 }
 
-// registerCompleter forwards completion requests for an argument. registered is the
-// reference at the gateway, upstream the reference at the server.
-func (v *view) registerCompleter(serverName string, registered, upstream mcp.CompleteReference, argument string) {
-	// The prompt or template works without completion, so the error is ignored.
-	_ = v.catalog.RegisterCompletion(registered, argument, func(
-		ctx context.Context, value string, arguments map[string]string,
+// complete forwards completion requests for the arguments of a prompt or template of a server.
+func (v *view) complete(serverName string, of mcp.CompleteReference) server.Option {
+	return downstream.Completes(func(
+		ctx context.Context, argument, value string, arguments map[string]string,
 	) (*mcp.Completion, error) {
-		params := mcp.CompleteParams{Ref: upstream, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
+		params := mcp.CompleteParams{Ref: of, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
 		}
@@ -183,7 +177,7 @@ func (v *view) registerCompleter(serverName string, registered, upstream mcp.Com
 // registerResource registers a resource and returns its URI at the gateway, or "" if it
 // cannot be registered.
 func (v *view) registerResource(serverName, want string, r *mcp.Resource) string {
-	return v.registerURI(serverName, r.URI, want, func(uri, prefix string, options ...server.ResourceOption) error {
+	return v.registerURI(serverName, r.URI, want, func(uri, prefix string, options ...server.Option) error {
 		resource := *r
 		resource.URI = uri
 		resource.Name = cmp.Or(r.Name, r.URI)
@@ -196,20 +190,14 @@ func (v *view) registerResource(serverName, want string, r *mcp.Resource) string
 // "" if it cannot be registered.
 func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate) string {
 	return v.registerURI(serverName, t.URITemplate, want, func(
-		uri, prefix string, options ...server.ResourceOption,
+		uri, prefix string, options ...server.Option,
 	) error {
 		template := *t
 		template.URITemplate = uri
 		template.Name = cmp.Or(t.Name, t.URITemplate)
 		template.Meta = revision.ForwardableMeta(t.Meta)
-		err := v.catalog.RegisterTemplate(template, v.readUnlisted(serverName, prefix), options...)
-		if err == nil {
-			for _, variable := range variables(t.URITemplate) {
-				v.registerCompleter(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
-					mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, variable)
-			}
-		}
-		return err
+		options = append(options, v.complete(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}))
+		return v.catalog.RegisterTemplate(template, v.readUnlisted(serverName, prefix), options...)
 	})
 }
 
@@ -217,7 +205,7 @@ func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate
 // example because the program has registered it, registerURI tries the URI with the name
 // of the server as prefix.
 func (v *view) registerURI(
-	serverName, uri, want string, register func(uri, prefix string, options ...server.ResourceOption) error,
+	serverName, uri, want string, register func(uri, prefix string, options ...server.Option) error,
 ) string {
 	logger := v.logger().With("server", serverName, "resource", uri)
 	prefix := prefixOf(serverName)

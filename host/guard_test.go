@@ -458,12 +458,12 @@ func TestHookWithInvalidValuesRejects(t *testing.T) {
 func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	up := newCounted()
 	var received []string
-	err := up.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"}, "text",
-		func(_ context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
+	up.RemovePrompt("hint")
+	server.AddPrompt(up, mcp.Prompt{Name: "hint"}, func(context.Context, note) (string, error) { return "", nil },
+		server.Complete("text", func(_ context.Context, value string, arguments map[string]string) ([]string, error) {
 			received = append(received, value+" "+arguments["other"])
-			return &mcp.Completion{Values: []string{"secret"}}, nil
-		})
-	must.Do(t, err)
+			return []string{"secret"}, nil
+		}))
 	var requests []string
 	reject, changed := false, `{"text":"b","other":"d"}`
 	h := start(t, &host.Host{
@@ -496,7 +496,7 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 		t.Errorf("%+v %v; the server has received %q", completion, err, received)
 	}
 	if want := []string{`completion/complete hint {"other":"c","text":"a"}`,
-		`{"completion":{"values":["secret"]}}`}; !slices.Equal(requests, want) {
+		`{"completion":{"values":["secret"],"total":1}}`}; !slices.Equal(requests, want) {
 		t.Errorf("the hook has received %q, want %q", requests, want)
 	}
 	changed = `{"text":1}`

@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -367,7 +368,7 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
 	notified := make(chan string, 10)
 	newServer := func(name string) host.ServerConfig {
-		s := &server.Server{Name: name, RootsChanged: func(context.Context) { notified <- name }}
+		s := &server.Server{Name: name, Middleware: wiretest.OnRootsChanged(func(context.Context) { notified <- name })}
 		return configOf(t, s, name)
 	}
 	own := newServer("own")

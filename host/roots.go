@@ -14,7 +14,7 @@ import (
 // NotifyRootsChanged notifies the servers with sessions that the roots have changed (2025-11-25, client/roots, Root
 // List Changes). It returns at once, and sends the notifications in the background.
 //
-// In a handler of a server.Server, such as Server.RootsChanged, the roots are those of its client: NotifyRootsChanged
+// In a handler or middleware of a server.Server, the roots are those of its client: NotifyRootsChanged
 // notifies the servers that receive them because of the gateway. A server whose client several sessions share is
 // notified while this session is the only one that is connected, because the notification does not say whose roots have
 // changed. Outside of a handler, the roots are those of Host.Dialer, and all servers that receive these are notified.

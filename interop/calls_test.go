@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -190,7 +191,7 @@ func offerChanges(s *server.Server) {
 		return "changed", nil
 	})
 	var rootsChanged atomic.Int64
-	s.RootsChanged = func(context.Context) { rootsChanged.Add(1) }
+	s.Middleware = append(s.Middleware, wiretest.OnRootsChanged(func(context.Context) { rootsChanged.Add(1) })...)
 	server.AddTool(s, mcp.Tool{Name: "roots_changed", Description: "The number of changes of roots"},
 		func(context.Context, struct{}) (string, error) { return fmt.Sprint(rootsChanged.Load()), nil })
 }

@@ -36,11 +36,10 @@ func offerData(s *server.Server) {
 			ISBN string `json:"isbn"`
 		}) (string, error) {
 			return "book " + in.ISBN, nil
-		})
-	server.CompleteTemplate(s, "test://books/{isbn}", "isbn",
-		func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		},
+		server.Complete("isbn", func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 			return startingWith(value, "9780131103627", "9780201633610", "9780262033848"), nil
-		})
+		}))
 	server.AddPrompt(s, mcp.Prompt{Name: "greet", Description: "Greet a person"},
 		func(_ context.Context, in struct {
 			Name string `json:"name"`
@@ -52,17 +51,16 @@ func offerData(s *server.Server) {
 				{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "test://text",
 					MimeType: "text/plain", Text: "Grüße"}}},
 			}, nil
-		})
-	server.CompletePrompt(s, "greet", "mood", func(_ context.Context, value string,
-		others map[string]string) ([]string, error) {
-		moods := startingWith(value, "calm", "cheerful", "curious")
-		if name := others["name"]; name != "" {
-			for i := range moods {
-				moods[i] += " " + name
+		},
+		server.Complete("mood", func(_ context.Context, value string, others map[string]string) ([]string, error) {
+			moods := startingWith(value, "calm", "cheerful", "curious")
+			if name := others["name"]; name != "" {
+				for i := range moods {
+					moods[i] += " " + name
+				}
 			}
-		}
-		return moods, nil
-	})
+			return moods, nil
+		}))
 }
 
 func startingWith(prefix string, values ...string) []string {

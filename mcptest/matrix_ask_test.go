@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -130,12 +131,12 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 	received := make(chan struct{}, 1)
 	rooted := func() *server.Server {
 		s := newServer()
-		s.RootsChanged = func(ctx context.Context) {
+		s.Middleware = wiretest.OnRootsChanged(func(ctx context.Context) {
 			if call.From(ctx).Peer().Info.Name == "" {
-				t.Error("RootsChanged cannot identify the client")
+				t.Error("the middleware cannot identify the client")
 			}
 			received <- struct{}{}
-		}
+		})
 		return s
 	}
 	everywhere(t, rooted, func(t *testing.T, c *client.Client) {

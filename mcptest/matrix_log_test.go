@@ -473,14 +473,11 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 		if err := s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}},
 			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
 				return &mcp.GetPromptResult{}, nil
-			}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.RegisterCompletion(mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hello"}, "name",
-			func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
+			},
+			server.Complete("name", func(ctx context.Context, value string, _ map[string]string) ([]string, error) {
 				server.Logger(ctx).Warn(value)
-				return &mcp.Completion{}, nil
-			}); err != nil {
+				return nil, nil
+			})); err != nil {
 			t.Fatal(err)
 		}
 		return s

@@ -33,9 +33,7 @@ func newPrompter() *server.Server {
 		Meta: mcp.Meta{"com.example/a": json.RawMessage(`1`)},
 	}, func(_ context.Context, in review) (string, error) {
 		return fmt.Sprintf("%s %d %v %s", in.Language, in.Lines, in.Strict, in.Author), nil
-	})
-	server.CompletePrompt(s, "review", "author", func(_ context.Context, value string,
-		others map[string]string) ([]string, error) {
+	}, server.Complete("author", func(_ context.Context, value string, others map[string]string) ([]string, error) {
 		if value == "fail" {
 			return nil, errors.New("secret")
 		}
@@ -44,7 +42,7 @@ func newPrompter() *server.Server {
 			names = append(names, fmt.Sprintf("%s%s%d", value, others["language"], i))
 		}
 		return names, nil
-	})
+	}))
 	server.AddPrompt(s, mcp.Prompt{Name: "whole", Arguments: []mcp.PromptArgument{{Name: "a", Required: true}}},
 		func(_ context.Context, in map[string]string) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "of " + in["a"], Messages: []mcp.PromptMessage{}}, nil
@@ -61,11 +59,10 @@ func newPrompter() *server.Server {
 		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "not now")
 	})
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "issue://{repo}/{number}{?open,labels*}", Name: "issue"},
-		func(context.Context, issue) (string, error) { return "", nil })
-	server.CompleteTemplate(s, "issue://{repo}/{number}{?open,labels*}", "number",
-		func(_ context.Context, value string, others map[string]string) ([]string, error) {
+		func(context.Context, issue) (string, error) { return "", nil },
+		server.Complete("number", func(_ context.Context, value string, others map[string]string) ([]string, error) {
 			return []string{value + "1", others["repo"]}, nil
-		})
+		}))
 	return s
 }
 

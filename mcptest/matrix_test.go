@@ -110,7 +110,7 @@ type weather struct {
 // newServer returns a server with one tool for each kind of behaviour.
 func newServer() *server.Server {
 	s := &server.Server{
-		Name: "matrix", Version: "1.2.3", Title: "The matrix", Instructions: "Call the tools.",
+		Name: "matrix", Version: "1.2.3", Info: mcp.Implementation{Title: "The matrix"}, Instructions: "Call the tools.",
 		Logger: slog.New(slog.DiscardHandler), // the panics are intended
 	}
 	tool := func(name string) mcp.Tool {

@@ -232,6 +232,9 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 // Roots asks the client for the directories that it works in. All have file:// URIs; the error for
 // others is [ErrBadAnswer]. It returns the errors of [Ask].
 //
+// When the roots change, the client of a session sends [mcp.NotificationRootsListChanged]. [Server.Middleware] sees it,
+// at each replica that has served the session lately, but cannot ask for the roots: the next handler can.
+//
 // Deprecated: 2026-07-28 deprecates roots. Use tool arguments for directories instead.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 	var roots []mcp.Root

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/internal/changes"
 )
 
-// Catalog has tools, prompts, resources, templates, completions and extensions. A [Server] has one. The clients of a
+// Catalog has tools, prompts, resources, templates and extensions. A [Server] has one. The clients of a
 // server that serves the Catalog are notified when its tools, prompts, resources or templates are added or removed, and
 // when [Catalog.ResourceUpdated] is called, if they have subscribed. Changes of one kind within 50 ms become one
 // notification. A client that was not connected at the time is not notified later.

@@ -20,10 +20,9 @@ func TestEveryRegistrarHasEveryKindOfEntries(t *testing.T) {
 		server.AddResource(to, mcp.Resource{URI: "x:a", Name: "a"}, text("a"))
 		server.AddStatic(to, mcp.Resource{URI: "x:b", Name: "b"}, "b")
 		server.AddTemplate(to, mcp.ResourceTemplate{URITemplate: "x:{b}/c", Name: "b"},
-			func(context.Context, map[string]string) (string, error) { return "", nil })
+			func(context.Context, map[string]string) (string, error) { return "", nil }, server.CompleteFrom("b", "a"))
 		server.AddFS(to, "x:/d", root, server.FSOptions{}).Updated("a")
 		server.AddExtension(to, server.Extension{ID: "com.example/a"})
-		server.CompleteTemplate(to, "x:{b}/c", "b", server.CompleteFrom("a"))
 		for name, add := range map[string]func(){
 			"tool":     func() { server.AddTool(to, mcp.Tool{Name: "a"}, nothing) },
 			"prompt":   func() { server.AddPrompt(to, mcp.Prompt{Name: "a"}, nothing) },

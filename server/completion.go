@@ -6,140 +6,129 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
-// Completer suggests values for an argument that a user is typing, the most relevant first.
-// Value is the text so far. Arguments are the other arguments that have a value already; clients
-// before 2025-06-18 do not send them. The completer may modify the map. It must be safe for
-// concurrent use.
+// Complete suggests values for an argument of a prompt, or for a variable of a template, that a user is typing, the most
+// relevant first; the variable of a directory of [AddFS] is path. Value is the text so far. Arguments are the other
+// arguments that have a value already; clients before 2025-06-18 do not send them. The function may modify the map. It
+// must be safe for concurrent use. It takes the place of the completion of an argument with the enum tag.
 //
-// The client receives the first 100 suggestions and their total number. Suggest only values that
-// every caller of the prompt or template may see. For errors and panics, see the package
-// documentation.
-type Completer func(ctx context.Context, value string, arguments map[string]string) ([]string, error)
-
-// CompleteFrom returns a Completer that suggests the values that begin with the typed text,
-// followed by those that contain it elsewhere. It ignores case. It retains values.
-func CompleteFrom(values ...string) Completer {
-	return func(_ context.Context, value string, _ map[string]string) ([]string, error) {
-		return matching(values, value), nil
-	}
-}
-
-// CompletePrompt sets the completer of an argument of a prompt. It replaces an earlier
-// completer, and the completion of an argument with the enum tag. The prompt must exist.
-// Removing the prompt removes its completers.
+// The client receives the first 100 values. Of a slice it also receives the number of all; a nil *mcp.Completion has no
+// values. Suggest only values that every caller of the prompt or template may see. For errors and panics, see the
+// package documentation.
 //
-// CompletePrompt panics if there is no such prompt or argument, or if complete is nil.
-// [Catalog.RegisterCompletion] returns errors instead. Both are safe while the server serves.
-func CompletePrompt(to Registrar, prompt, argument string, complete Completer) {
-	mustComplete(to, mcp.CompleteReference{Type: mcp.RefPrompt, Name: prompt}, argument, complete)
-}
-
-// CompleteTemplate sets the completer of a variable of a template, as [CompletePrompt] does for
-// an argument of a prompt. A template that [AddFS] has registered has the variable path.
-func CompleteTemplate(to Registrar, uriTemplate, variable string, complete Completer) {
-	mustComplete(to, mcp.CompleteReference{Type: mcp.RefResource, URI: uriTemplate}, variable, complete)
-}
-
-func mustComplete(to Registrar, ref mcp.CompleteReference, argument string, complete Completer) {
-	err := errNoCompleter
-	if complete != nil {
-		err = to.catalog().RegisterCompletion(ref, argument, complete.completion)
-	}
-	if err != nil {
-		panic("server: " + err.Error())
-	}
-}
-
-// completion returns the suggestions as a completion.
-func (c Completer) completion(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
-	suggestions, err := c(ctx, value, arguments)
-	if err != nil {
-		return nil, err
-	}
-	return completionOf(suggestions), nil
-}
-
-// RegisterCompletion sets the completer of an argument of a prompt, or of a variable of a template. It returns an error
-// where [CompletePrompt] panics. A nil result without an error has no values. The client receives the first 100 values.
-// Safe while the server serves.
-func (c *Catalog) RegisterCompletion(
-	ref mcp.CompleteReference, argument string,
-	complete func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error),
-) error {
+// Complete panics if complete is nil. It is an error if the prompt or template has no such argument.
+func Complete[Out []string | *mcp.Completion](
+	argument string, complete func(ctx context.Context, value string, arguments map[string]string) (Out, error),
+) Option {
 	if complete == nil {
-		return errNoCompleter
+		panic("server: Complete: the function must not be nil")
 	}
-	target, err := c.completionTarget(ref, func(entry) bool { return true })
-	if err != nil {
-		return err
+	if argument == anyArgument {
+		return func(entry) error { return errors.New("Complete: the argument must not be empty") }
 	}
-	if target.parameter(argument) == nil {
-		return fmt.Errorf("%s has no argument %q", target.name, argument)
+	return completing(argument, func(
+		ctx context.Context, _, value string, arguments map[string]string,
+	) (*mcp.Completion, error) {
+		out, err := complete(ctx, value, arguments)
+		if err != nil {
+			return nil, err
+		}
+		if values, ok := any(out).([]string); ok {
+			return completionOf(values), nil
+		}
+		return any(out).(*mcp.Completion), nil
+	})
+}
+
+// CompleteFrom completes an argument, as [Complete] does, with the values that begin with the typed text, followed by
+// those that contain it elsewhere. It ignores case. It retains values.
+func CompleteFrom(argument string, values ...string) Option {
+	return Complete(argument, func(_ context.Context, value string, _ map[string]string) ([]string, error) {
+		return matching(values, value), nil
+	})
+}
+
+// completer completes an argument.
+type completer func(ctx context.Context, argument, value string, arguments map[string]string) (*mcp.Completion, error)
+
+// completers are the completers of one prompt or template, by argument.
+type completers map[string]completer
+
+// anyArgument is the key of the completer of all arguments that have none.
+const anyArgument = ""
+
+// completing returns the option that sets a completer.
+func completing(argument string, complete completer) Option {
+	return func(e entry) error {
+		var all *completers
+		switch e := e.(type) {
+		case *promptEntry:
+			all = &e.completers
+		case *templateEntry:
+			all = &e.completers
+		default:
+			return errors.New("Complete must be an option of a prompt, template or directory")
+		}
+		if *all == nil {
+			*all = make(completers)
+		}
+		(*all)[argument] = complete
+		return nil
 	}
-	target.completers.set(argument, complete)
-	c.completes.Store(true)
+}
+
+// completeAll is the option that completes all arguments.
+func completeAll(complete link.Completer) Option { return completing(anyArgument, completer(complete)) }
+
+// check returns an error if there is no parameter for a completer.
+func (c completers) check(parameter func(name string) *parameter) error {
+	for name := range c {
+		if name != anyArgument && parameter(name) == nil {
+			return fmt.Errorf("Complete: no argument %q", name)
+		}
+	}
 	return nil
 }
 
-var errNoCompleter = errors.New("completer must not be nil")
-
-// completer is the form of all completers.
-type completer func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error)
-
-// completers are the completers of one prompt or template, by argument. Safe for concurrent use.
-type completers struct {
-	mu sync.RWMutex
-	by map[string]completer
-}
-
-func (c *completers) set(argument string, complete completer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by == nil {
-		c.by = make(map[string]completer)
+// of returns the completer of an argument, or nil.
+func (c completers) of(argument string) completer {
+	if complete, ok := c[argument]; ok {
+		return complete
 	}
-	c.by[argument] = complete
-}
-
-func (c *completers) get(argument string) completer {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.by[argument]
+	return c[anyArgument]
 }
 
 // completionTarget is the prompt or template of a completion request.
 type completionTarget struct {
 	name       string // for error texts
-	completers *completers
+	completers completers
 	parameter  func(name string) *parameter // nil if there is none
 	scopes     []string
 	params     *mcp.CompleteParams
 }
 
-// completionTarget returns the prompt or template of a reference, among those that are seen.
+// completionTarget returns the prompt or template of a reference that a caller can see.
 // The URI of a resource of a template refers to the template (2026-07-28,
 // server/utilities/completion, CompleteRequest).
-func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) bool) (*completionTarget, error) {
+func (c *Catalog) completionTarget(ref mcp.CompleteReference, who principal.Principal) (*completionTarget, error) {
 	switch ref.Type {
 	case mcp.RefPrompt:
-		if e, ok := c.prompts.get(ref.Name); ok && seen(e) {
+		if e, ok := c.prompts.find(ref.Name, who); ok {
 			name := fmt.Sprintf("the prompt %q", ref.Name)
-			return &completionTarget{name: name, completers: &e.completers, parameter: e.argument, scopes: e.scopes},
-				nil
+			return &completionTarget{name: name, completers: e.completers, parameter: e.argument, scopes: e.scopes}, nil
 		}
 		return nil, unknownPrompt(ref.Name)
 	case mcp.RefResource:
-		e, ok := c.templates.get(ref.URI)
-		ok = ok && seen(e)
+		e, ok := c.templates.find(ref.URI, who)
 		complete := ok || c.templates.match(ref.URI, func(candidate *templateEntry, _ map[string][]string) bool {
-			e, ok = candidate, seen(candidate)
+			e, ok = candidate, candidate.visibleTo(who)
 			return !ok
 		})
 		if !complete {
@@ -148,14 +137,8 @@ func (c *Catalog) completionTarget(ref mcp.CompleteReference, seen func(entry) b
 		if !ok {
 			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown resource template: %.128q", ref.URI)
 		}
-		variable := func(name string) *parameter {
-			if e.uris.variable(name) == nil {
-				return nil
-			}
-			return e.variable(name)
-		}
 		name := fmt.Sprintf("the template %q", e.uris.text)
-		return &completionTarget{name: name, completers: &e.completers, parameter: variable, scopes: e.scopes}, nil
+		return &completionTarget{name: name, completers: e.completers, parameter: e.completed, scopes: e.scopes}, nil
 	}
 	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.ref.type must be %q or %q", mcp.RefPrompt,
 		mcp.RefResource)
@@ -170,7 +153,7 @@ func (s *Server) resolveCompletion(ctx context.Context, c *rpc.Call) (any, []str
 	var target *completionTarget
 	var unknown error
 	err = s.lookup(ctx, func(of *Catalog) bool {
-		target, unknown = of.completionTarget(params.Ref, func(e entry) bool { return e.visibleTo(c.Principal()) })
+		target, unknown = of.completionTarget(params.Ref, c.Principal())
 		return unknown == nil
 	})
 	if err = cmp.Or(err, unknown); err != nil {
@@ -189,11 +172,11 @@ func (s *Server) complete(ctx context.Context, c *rpc.Call) (any, error) {
 	if argument == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s has no argument %.128q", target.name, name)
 	}
-	complete := target.completers.get(name)
+	complete := target.completers.of(name)
 	if complete == nil {
 		return &mcp.CompleteResult{Completion: *completionOf(argument.suggest(value))}, nil
 	}
-	completion, err := complete(ctx, value, params.Context.Arguments)
+	completion, err := complete(ctx, name, value, params.Context.Arguments)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot complete %q of %s: %w", name, target.name, err)

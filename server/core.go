@@ -82,7 +82,7 @@ func (s *Server) build() error {
 	logger := s.logger()
 	identity, err := json.Marshal(s.implementation())
 	if err != nil {
-		return fmt.Errorf("server: cannot encode Name, Title, Version, Description, WebsiteURL or Icons: %w", err)
+		return fmt.Errorf("server: cannot encode Name, Version or Info: %w", err)
 	}
 	if err := s.checkFields(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -11,22 +12,10 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// implementation returns the name and version that the server declares.
+// implementation returns what the server declares about the program.
 func (s *Server) implementation() mcp.Implementation {
-	i := mcp.Implementation{
-		Name:        s.Name,
-		Title:       s.Title,
-		Version:     s.Version,
-		Description: s.Description,
-		Icons:       s.Icons,
-		WebsiteURL:  s.WebsiteURL,
-	}
-	if i.Name == "" {
-		i.Name = "parley"
-	}
-	if i.Version == "" {
-		i.Version = "0.0.0"
-	}
+	i := s.Info
+	i.Name, i.Version = cmp.Or(s.Name, i.Name, "parley"), cmp.Or(s.Version, i.Version, "0.0.0")
 	return i
 }
 

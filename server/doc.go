@@ -24,14 +24,13 @@
 // [AddTool] adds a tool with a typed handler. The input schema is inferred from the handler's
 // argument type, and arguments are validated before the handler runs. A returned struct becomes
 // structured content with an output schema. [AddResource], [AddStatic], [AddTemplate] and
-// [AddFS] add resources, [AddPrompt] adds prompts, and [CompletePrompt] and [CompleteTemplate]
-// add completion for their arguments. These functions panic on a programming error, so that it
-// shows when the program starts.
+// [AddFS] add resources, and [AddPrompt] adds prompts. These functions panic on a programming
+// error, so that it shows when the program starts. An [Option] says who sees an entry, whether a
+// tool runs as a task, and how arguments are completed.
 //
 // Each has a counterpart with an untyped handler, for definitions that are known only at run
 // time. The counterparts return errors instead of panicking: [Catalog.RegisterTool],
-// [Catalog.RegisterResource], [Catalog.RegisterTemplate], [Catalog.RegisterPrompt] and
-// [Catalog.RegisterCompletion].
+// [Catalog.RegisterResource], [Catalog.RegisterTemplate] and [Catalog.RegisterPrompt].
 //
 // Tools, resources, templates and prompts can be added and removed while the server serves, and
 // subscribed clients are notified. [Catalog.ResourceUpdated] and [Directory] notify them of

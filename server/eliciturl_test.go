@@ -379,7 +379,7 @@ func TestUnsafeElicitationURLsAreRejected(t *testing.T) {
 // payServer returns a server whose tool requires the user to open a URL until paid reports true. Runs
 // counts the runs of its handler.
 func payServer(paid func(run int64) bool, u call.RequiredURL,
-	options ...server.ToolOption) (s *server.Server, runs *atomic.Int64) {
+	options ...server.Option) (s *server.Server, runs *atomic.Int64) {
 	s, runs = pollable(), new(atomic.Int64)
 	u.URL, u.Message = "https://pay.example/1", "Pay"
 	server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {

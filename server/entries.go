@@ -27,10 +27,10 @@ type entry interface {
 // offer holds what all entries have: their name, their options, and their encodings in lists. It is immutable
 // except for the encodings.
 type offer struct {
-	name    string // in requests, in lists and for VisibleTo: a name, a URI or a URI template
-	sees    []visibleTo
-	scopes  []string // see RequireScopes
-	origin  any      // for Hide of link.Hooks; nil: not hidden
+	name    string                                            // in requests, in lists and for VisibleTo: a name, a URI or a URI template
+	sees    []func(who principal.Principal, name string) bool // see VisibleTo
+	scopes  []string                                          // see RequireScopes
+	origin  any                                               // for Hide of link.Hooks; nil: not hidden
 	logger  func() *slog.Logger
 	encoded atomic.Pointer[encoding]
 }
@@ -60,7 +60,7 @@ func (o *offer) visibleTo(who principal.Principal) bool {
 
 // ask calls a function of VisibleTo. A panic hides the entry: an error would reveal that it
 // exists.
-func (o *offer) ask(sees visibleTo, who principal.Principal) (yes bool) {
+func (o *offer) ask(sees func(principal.Principal, string) bool, who principal.Principal) (yes bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.logger().Error("panic in the function of VisibleTo: the entry is hidden",

@@ -122,18 +122,14 @@ func ExampleAddPrompt() {
 	// Output: user Review the first 100 lines of this go code.
 }
 
-func ExampleCompletePrompt() {
+func ExampleComplete() {
 	type greeting struct {
 		Language string `json:"language"`
 		Word     string `json:"word"`
 	}
 	s := &server.Server{Name: "greeter"}
-	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(_ context.Context, in greeting) (string, error) {
-		return in.Word, nil
-	})
 	words := map[string][]string{"nb": {"hei", "hallo"}, "de": {"hallo", "hi"}}
-	server.CompletePrompt(s, "greet", "word", func(_ context.Context, value string,
-		arguments map[string]string) ([]string, error) {
+	suggest := func(_ context.Context, value string, arguments map[string]string) ([]string, error) {
 		var fit []string
 		for _, word := range words[arguments["language"]] {
 			if strings.HasPrefix(word, value) {
@@ -141,7 +137,10 @@ func ExampleCompletePrompt() {
 			}
 		}
 		return fit, nil
-	})
+	}
+	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(_ context.Context, in greeting) (string, error) {
+		return in.Word, nil
+	}, server.Complete("word", suggest))
 
 	c := inMemory(s)
 	defer c.Close()
@@ -155,32 +154,6 @@ func ExampleCompletePrompt() {
 	}
 	fmt.Println(completion.Values)
 	// Output: [hei hallo]
-}
-
-func ExampleCompleteTemplate() {
-	s := &server.Server{Name: "users"}
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "user://{name}", Name: "user"},
-		func(_ context.Context, in struct {
-			Name string `json:"name"`
-		}) (string, error) {
-			return "about " + in.Name, nil
-		})
-	server.CompleteTemplate(s, "user://{name}", "name", func(_ context.Context, value string,
-		_ map[string]string) ([]string, error) {
-		return []string{value + "da", value + "lan"}, nil
-	})
-
-	c := inMemory(s)
-	defer c.Close()
-	completion, err := c.Complete(context.Background(), mcp.CompleteParams{
-		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "user://{name}"},
-		Argument: mcp.CompleteArgument{Name: "name", Value: "a"},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(completion.Values)
-	// Output: [ada alan]
 }
 
 func ExampleServer_RegisterResource() {

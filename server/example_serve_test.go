@@ -28,8 +28,7 @@ func ExampleCompleteFrom() {
 		City string `json:"city"`
 	}) (string, error) {
 		return "Plan two days in " + in.City, nil
-	})
-	server.CompletePrompt(s, "plan", "city", server.CompleteFrom("Lima", "Lisbon", "Oslo", "Berlin"))
+	}, server.CompleteFrom("city", "Lima", "Lisbon", "Oslo", "Berlin"))
 
 	c := inMemory(s)
 	defer c.Close()

@@ -66,10 +66,6 @@ func (c *Catalog) RegisterExtension(e Extension) error {
 	return nil
 }
 
-// RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue. It is
-// safe while the server serves.
-func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(id) }
-
 // extensions are the extensions of a server. The maps are replaced when they change.
 type extensions struct {
 	mu       sync.RWMutex
@@ -148,6 +144,7 @@ func (x *extensions) add(e Extension) error {
 	return nil
 }
 
+// remove removes an extension, and reports whether the server had it. Requests in flight continue.
 func (x *extensions) remove(id string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -64,7 +64,7 @@ const defaultMaxFile = 4 << 20
 //
 // AddFS panics if root is nil, or if the prefix is in use, is not a valid URI, or has a query or
 // fragment. It is safe while the server serves.
-func AddFS(to Registrar, prefix string, root *os.Root, options FSOptions, more ...ResourceOption) *Directory {
+func AddFS(to Registrar, prefix string, root *os.Root, options FSOptions, more ...Option) *Directory {
 	d, err := addFS(to.catalog(), prefix, root, options, more)
 	if err != nil {
 		panic(fmt.Sprintf("server: directory %q: %v", prefix, err))
@@ -72,7 +72,7 @@ func AddFS(to Registrar, prefix string, root *os.Root, options FSOptions, more .
 	return d
 }
 
-func addFS(c *Catalog, prefix string, root *os.Root, options FSOptions, more []ResourceOption) (*Directory, error) {
+func addFS(c *Catalog, prefix string, root *os.Root, options FSOptions, more []Option) (*Directory, error) {
 	if root == nil {
 		return nil, errors.New("root must not be nil")
 	}
@@ -108,11 +108,9 @@ func addFS(c *Catalog, prefix string, root *os.Root, options FSOptions, more []R
 	if !options.Unlisted {
 		e.files = tree
 	}
-	e.completers.set("path", Completer(tree.complete).completion)
-	if err := c.addTemplate(e, more); err != nil {
+	if err := c.addTemplate(e, append([]Option{Complete("path", tree.complete)}, more...)); err != nil {
 		return nil, err
 	}
-	c.completes.Store(true)
 	return &Directory{catalog: c, tree: tree, entry: e}, nil
 }
 

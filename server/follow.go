@@ -30,16 +30,12 @@ const maxFollowed = 10_000
 // [VisibleTo].
 //
 // WhileSubscribed panics if follow is nil.
-func WhileSubscribed(follow func(ctx context.Context, uri string)) ResourceOption {
+func WhileSubscribed(follow func(ctx context.Context, uri string)) Option {
 	if follow == nil {
 		panic("server: WhileSubscribed: the function must not be nil")
 	}
-	return whileSubscribed(follow)
+	return ofResource("WhileSubscribed", func(o *resourceOffer) { o.follow = follow })
 }
-
-type whileSubscribed func(ctx context.Context, uri string)
-
-func (w whileSubscribed) ofResource(e *resourceOffer) { e.follow = w }
 
 // followers runs the functions of WhileSubscribed. One goroutine starts and stops the others,
 // and ends when none is running.

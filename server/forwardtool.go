@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -19,7 +20,7 @@ import (
 // protocol requires, and an output schema that is not a JSON object is left out. The other server
 // decides about null for an argument that the schema does not require. Safe while the server serves.
 func (c *Catalog) forwardTool(
-	logger *slog.Logger, tool mcp.Tool, handler ToolHandler, options ...ToolOption,
+	logger *slog.Logger, tool mcp.Tool, handler link.ToolHandler, options ...Option,
 ) error {
 	if handler == nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)

@@ -45,10 +45,6 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 
 func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	s := new(server.Server)
-	server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(_ context.Context,
-		in struct{ A string }) (string, error) {
-		return in.A, nil
-	})
 	ref := mcp.CompleteReference{Type: mcp.RefPrompt, Name: "p"}
 	var values []string
 	for i := range 150 {
@@ -56,11 +52,11 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	}
 	total := int64(4711)
 	returned := &mcp.Completion{Values: values, Total: &total}
-	err := s.RegisterCompletion(ref, "A", func(context.Context, string,
-		map[string]string) (*mcp.Completion, error) {
+	server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(_ context.Context, in struct{ A string }) (string, error) {
+		return in.A, nil
+	}, server.Complete("A", func(context.Context, string, map[string]string) (*mcp.Completion, error) {
 		return returned, nil
-	})
-	must.Do(t, err)
+	}))
 	c := mcptest.Dial(t, s)
 	complete := func() *mcp.Completion {
 		t.Helper()
@@ -78,10 +74,6 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	}
 	if returned = nil; len(complete().Values) != 0 {
 		t.Error("a nil completion has values")
-	}
-	if s.RegisterCompletion(ref, "A", nil) == nil || s.RegisterCompletion(ref, "B",
-		func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil }) == nil {
-		t.Error("RegisterCompletion accepts no completer, or an unknown argument")
 	}
 }
 

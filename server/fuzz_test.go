@@ -449,8 +449,7 @@ func decodingServer(t testing.TB) *server.Server {
 		A string `json:"a,omitempty"`
 	}) (string, error) {
 		return "x", nil
-	})
-	server.CompletePrompt(s, "any", "a", server.CompleteFrom("b"))
+	}, server.CompleteFrom("a", "b"))
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "any:{+rest}", Name: "any"}, func(context.Context, struct {
 		Rest string `json:"rest"`
 	}) (string, error) {

@@ -309,7 +309,7 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 // counting returns a server that counts the runs of its handlers.
 func counting(runs *atomic.Int64) *server.Server {
 	s := httpServer()
-	s.RootsChanged = func(context.Context) { runs.Add(1) }
+	s.Middleware = wiretest.OnRootsChanged(func(context.Context) { runs.Add(1) })
 	server.AddTool(s, mcp.Tool{Name: "run"}, func(context.Context, struct{}) (string, error) {
 		runs.Add(1)
 		return "", nil

@@ -15,10 +15,12 @@ import (
 
 // The functions of package link for the gateway and for mock servers.
 func init() {
-	link.Set(link.Server[Server, Catalog, ToolHandler, ToolOption, Option]{
+	link.Set(link.Server[Server, Catalog, Option]{
 		Hooks:                func(s *Server) *link.Hooks { return &s.hooks },
-		Declare:              (*Catalog).declareAll,
-		Origin:               func(of any) Option { return origin{of} },
+		Declare:              (*Catalog).declare,
+		Origin:               func(of any) Option { return ofAll(func(o *offer) { o.origin = of }) },
+		Completes:            completeAll,
+		RemoveExtension:      func(c *Catalog, id string) bool { return c.extensions.remove(id) },
 		Tool:                 (*Catalog).toolFor,
 		ForwardTool:          (*Catalog).forwardTool,
 		RegisterToolCaller:   (*Catalog).registerToolCaller,
@@ -28,13 +30,6 @@ func init() {
 		},
 	})
 }
-
-// origin is the option for what Hide of link.Hooks receives of an entry.
-type origin struct{ of any }
-
-func (o origin) ofTool(e *toolEntry)         { e.origin = o.of }
-func (o origin) ofPrompt(e *promptEntry)     { e.origin = o.of }
-func (o origin) ofResource(e *resourceOffer) { e.origin = o.of }
 
 // hiddenFrom returns a function that reports which entries are left out of a list for a caller; nil if none is.
 func (s *Server) hiddenFrom(who principal.Principal, list string) func(origin any) bool {
@@ -56,16 +51,19 @@ func (s *Server) notifiedOf(c *Catalog, uri string) func(principal.Principal) bo
 	}
 }
 
-// declareAll declares capabilities even while there are no entries.
-func (c *Catalog) declareAll(tools, prompts, resources bool) {
-	if tools {
-		c.tools.offer()
-	}
-	if prompts {
-		c.prompts.offer()
-	}
-	if resources {
-		c.resources.offer()
+// declare declares the capabilities for methods even while there are no entries.
+func (c *Catalog) declare(methods ...string) {
+	for _, method := range methods {
+		switch method {
+		case mcp.MethodCallTool:
+			c.tools.offer()
+		case mcp.MethodGetPrompt:
+			c.prompts.offer()
+		case mcp.MethodReadResource:
+			c.resources.offer()
+		case mcp.MethodComplete:
+			c.completes.Store(true)
+		}
 	}
 }
 
@@ -117,7 +115,7 @@ func (r *rechecks) wait() <-chan struct{} {
 // that calls other tools. target must be safe for concurrent use and return the same for the same
 // arguments. registerToolCaller returns an error where [Catalog.RegisterTool] does. Safe while the
 // server serves.
-func (c *Catalog) registerToolCaller(tool mcp.Tool, target link.ToolTarget, options ...ToolOption) error {
+func (c *Catalog) registerToolCaller(tool mcp.Tool, target link.ToolTarget, options ...Option) error {
 	if target == nil {
 		return fmt.Errorf("tool %q: target must not be nil", tool.Name)
 	}

@@ -140,7 +140,7 @@ func TestACalledToolRunsAsATask(t *testing.T) {
 func TestACalledToolAsksTheClient(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
 		s := &server.Server{}
-		for name, options := range map[string][]server.ToolOption{"replayed": nil, "parked": {server.Parked()}} {
+		for name, options := range map[string][]server.Option{"replayed": nil, "parked": {server.Parked()}} {
 			server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) {
 				in, err := server.Elicit[greeting](ctx, "Who?")
 				if errors.Is(err, errors.ErrUnsupported) {

@@ -17,7 +17,7 @@ import (
 func TestListeningRunsForCallersWithAStream(t *testing.T) {
 	d := newDiary()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	linked.Declare(&s.Catalog, true, false, false)
+	linked.Declare(&s.Catalog, mcp.MethodCallTool)
 	giveTo(s, person(t, "ada"))
 	linked.Hooks(s).Listening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
 	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
@@ -68,7 +68,7 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 		var replicas []*server.Server
 		for range 2 {
 			s := &server.Server{Store: shared, Logger: slog.New(slog.DiscardHandler)}
-			linked.Declare(&s.Catalog, true, false, false)
+			linked.Declare(&s.Catalog, mcp.MethodCallTool)
 			linked.Hooks(s).Outdated = func(caller string) bool {
 				outdated <- caller
 				return true

@@ -27,17 +27,11 @@ var listMethods = map[string]string{ // and the arrays of their results
 func addEntries(to server.Registrar, names string, options ...server.Option) {
 	nothing := func(context.Context, struct{}) (string, error) { return "", nil }
 	for name := range strings.FieldsSeq(names) {
-		var tool []server.ToolOption
-		var prompt []server.PromptOption
-		var resource []server.ResourceOption
-		for _, o := range options {
-			tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
-		}
-		server.AddTool(to, mcp.Tool{Name: name}, nothing, tool...)
-		server.AddPrompt(to, mcp.Prompt{Name: name}, nothing, prompt...)
-		server.AddStatic(to, mcp.Resource{URI: "x:" + name, Name: name}, "", resource...)
+		server.AddTool(to, mcp.Tool{Name: name}, nothing, options...)
+		server.AddPrompt(to, mcp.Prompt{Name: name}, nothing, options...)
+		server.AddStatic(to, mcp.Resource{URI: "x:" + name, Name: name}, "", options...)
 		server.AddTemplate(to, mcp.ResourceTemplate{URITemplate: "x:" + name + "/{v}", Name: name},
-			func(context.Context, map[string]string) (string, error) { return "", nil }, resource...)
+			func(context.Context, map[string]string) (string, error) { return "", nil }, options...)
 	}
 }
 
@@ -277,7 +271,7 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 // Rule J18: an invalid cursor is an error that gives the reason.
 func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
-	linked.Declare(&s.Catalog, false, true, false)
+	linked.Declare(&s.Catalog, mcp.MethodGetPrompt)
 	l := connectLine(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
@@ -343,7 +337,7 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	must.CheckEqual(t, capabilities(), "")
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
-	linked.Declare(&s.Catalog, true, false, false)
+	linked.Declare(&s.Catalog, mcp.MethodCallTool)
 	if got := capabilities(); got == "" {
 		t.Error("tools that are offered are not declared")
 	}

@@ -15,22 +15,56 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Option is an option of tools, prompts, resources, templates and directories.
-type Option interface {
-	ToolOption
-	PromptOption
-	ResourceOption
+// Option is an option of a tool, prompt, resource, template or directory. An option that does not apply is an error:
+// the functions that return errors return it, and the others panic.
+//
+//   - all: [VisibleTo], [RequireScopes];
+//   - tools: [AsTask], [Parked], [NotSecret];
+//   - prompts, templates and directories: [Complete], [CompleteFrom];
+//   - resources, templates and directories: [Cached], [WhileSubscribed], [BeforeSubscribe].
+type Option func(entry) error
+
+// apply sets the options of an entry.
+func apply(e entry, options []Option) error {
+	for _, set := range options {
+		if err := set(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// ToolOption is an option of a tool: see [VisibleTo], [RequireScopes] and [NotSecret].
-type ToolOption interface{ ofTool(*toolEntry) }
+// ofAll returns an option of every entry.
+func ofAll(set func(*offer)) Option {
+	return func(e entry) error {
+		set(e.common())
+		return nil
+	}
+}
 
-// PromptOption is an option of a prompt: see [VisibleTo] and [RequireScopes].
-type PromptOption interface{ ofPrompt(*promptEntry) }
+// ofTool returns an option of a tool.
+func ofTool(name string, set func(*toolEntry)) Option {
+	return func(e entry) error {
+		tool, ok := e.(*toolEntry)
+		if !ok {
+			return fmt.Errorf("%s must be an option of a tool", name)
+		}
+		set(tool)
+		return nil
+	}
+}
 
-// ResourceOption is an option of a resource, a template or a directory: see [VisibleTo],
-// [RequireScopes], [Cached] and [WhileSubscribed].
-type ResourceOption interface{ ofResource(*resourceOffer) }
+// ofResource returns an option of a resource, template or directory.
+func ofResource(name string, set func(*resourceOffer)) Option {
+	return func(e entry) error {
+		resource, ok := e.(interface{ ofResource() *resourceOffer })
+		if !ok {
+			return fmt.Errorf("%s must be an option of a resource, template or directory", name)
+		}
+		set(resource.ofResource())
+		return nil
+	}
+}
 
 // VisibleTo shows a tool, prompt, resource or template only to the callers for whom visible
 // returns true. The name is the name of the tool or prompt, the URI of the resource, or the URI
@@ -52,14 +86,8 @@ func VisibleTo(visible func(caller principal.Principal, name string) bool) Optio
 	if visible == nil {
 		panic("server: VisibleTo: the function must not be nil")
 	}
-	return visibleTo(visible)
+	return ofAll(func(o *offer) { o.sees = append(o.sees, visible) })
 }
-
-type visibleTo func(who principal.Principal, name string) bool
-
-func (v visibleTo) ofTool(e *toolEntry)         { e.sees = append(e.sees, v) }
-func (v visibleTo) ofPrompt(e *promptEntry)     { e.sees = append(e.sees, v) }
-func (v visibleTo) ofResource(e *resourceOffer) { e.sees = append(e.sees, v) }
 
 // CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The
 // zero CachePolicy means that they do not cache it.
@@ -89,31 +117,28 @@ func (p CachePolicy) hints(personal bool) mcp.CacheHints {
 // resource of a template or directory. If the handler returns a *mcp.ReadResourceResult with
 // hints, those take precedence. With [VisibleTo] or [RequireScopes], the contents are always
 // private.
-func Cached(policy CachePolicy) ResourceOption { return cached(policy) }
-
-type cached CachePolicy
-
-func (c cached) ofResource(e *resourceOffer) { e.cache = CachePolicy(c) }
+func Cached(policy CachePolicy) Option {
+	return ofResource("Cached", func(o *resourceOffer) { o.cache = policy })
+}
 
 // resourceOffer holds the options that resources, templates and directories share.
 type resourceOffer struct {
 	offer
 	cache  CachePolicy
-	follow whileSubscribed // nil: none
-	admit  beforeSubscribe // nil: every client may subscribe
+	follow func(ctx context.Context, uri string)       // see WhileSubscribed; nil: none
+	admit  func(ctx context.Context, uri string) error // see BeforeSubscribe; nil: every client may subscribe
 }
 
-// init sets the name and the options of an entry of c.
-func (o *resourceOffer) init(c *Catalog, name string, options []ResourceOption) {
-	o.name, o.logger = name, c.logger
-	for _, option := range options {
-		option.ofResource(o)
+func (o *resourceOffer) ofResource() *resourceOffer { return o }
+
+// declareFollow tells the servers of c that a resource has a function of [WhileSubscribed].
+func (c *Catalog) declareFollow(o *resourceOffer) {
+	if o.follow == nil {
+		return
 	}
-	if o.follow != nil {
-		c.follows.Store(true)
-		for _, s := range c.servedBy() {
-			s.follows.Store(true)
-		}
+	c.follows.Store(true)
+	for _, s := range c.servedBy() {
+		s.follows.Store(true)
 	}
 }
 
@@ -148,11 +173,9 @@ func (o *resourceOffer) fill(h mcp.CacheHints) mcp.CacheHints {
 //
 // The headers are the values of x-mcp-header of the parameters that are not secrets. AddTool
 // also panics, and RegisterTool returns an error, if no parameter has one of the headers.
-func NotSecret(headers ...string) ToolOption { return notSecret(headers) }
-
-type notSecret []string
-
-func (n notSecret) ofTool(e *toolEntry) { e.notSecret = append(e.notSecret, n...) }
+func NotSecret(headers ...string) Option {
+	return ofTool("NotSecret", func(e *toolEntry) { e.notSecret = append(e.notSecret, headers...) })
+}
 
 // checkMirrored rejects parameters that are mirrored into headers and look like secrets,
 // except for those that NotSecret names.
@@ -256,15 +279,9 @@ func RequireScopes(scopes ...string) Option {
 	if err := challenge.CheckScopes(scopes); err != nil {
 		panic("server: RequireScopes: " + err.Error())
 	}
-	return requireScopes(slices.Clone(scopes))
+	scopes = slices.Clone(scopes)
+	return ofAll(func(o *offer) { o.scopes = challenge.Union(o.scopes, scopes) })
 }
-
-type requireScopes []string
-
-func (r requireScopes) of(o *offer)                 { o.scopes = challenge.Union(o.scopes, r) }
-func (r requireScopes) ofTool(e *toolEntry)         { r.of(&e.offer) }
-func (r requireScopes) ofPrompt(e *promptEntry)     { r.of(&e.offer) }
-func (r requireScopes) ofResource(o *resourceOffer) { r.of(&o.offer) }
 
 // scoped reports whether any entry requires scopes.
 func (c *Catalog) scoped() bool {

@@ -212,10 +212,10 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 		var running atomic.Int64
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
 			s.Limits.MaxInflight = 3
-			s.RootsChanged = func(ctx context.Context) {
+			s.Middleware = wiretest.OnRootsChanged(func(ctx context.Context) {
 				running.Add(1)
 				<-ctx.Done()
-			}
+			})
 		})
 		x, endpoint := openPair(t, f.servers[0])
 		f.accept(1, endpoint, fmt.Sprintf(elicitingClient, "2024-11-05"), wiretest.Initialized)

@@ -29,11 +29,7 @@ const parkedTime = time.Hour
 // [Server.Store] and [Server.Keys]. If the process has ended, that request fails. Parked calls
 // count in Limits.Tasks and Limits.TasksPerPrincipal. In a tool with [TaskOptions.AtDetach],
 // Detach makes a parked call a task.
-func Parked() ToolOption { return parked{} }
-
-type parked struct{}
-
-func (parked) ofTool(e *toolEntry) { e.parked = true }
+func Parked() Option { return ofTool("Parked", func(e *toolEntry) { e.parked = true }) }
 
 // errNotParked is the response to a request whose call has ended.
 var errNotParked = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,

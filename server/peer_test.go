@@ -21,7 +21,7 @@ import (
 const patience = time.Minute
 
 // linked has the functions of a Server for gateways.
-var linked = link.Get[link.Server[server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]()
+var linked = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
 // line is the client of a server that a test writes line by line.
 type line struct{ *wiretest.Peer }

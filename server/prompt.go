@@ -11,13 +11,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// PromptHandler is the handler of an untyped prompt. Arguments are those that the client has
-// sent, and include all that the prompt requires; the handler may modify the map. If the result
-// has no description, the client receives a copy with the description of the prompt. A nil
-// result without an error becomes an internal error. For other errors and panics, see the
-// package documentation.
-type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error)
-
 // AddPrompt adds a typed prompt. Its arguments are the fields of In, a struct whose fields are
 // strings, numbers and booleans, or a map of these. The tags doc and title describe an argument.
 // An argument is required unless its field is a pointer, has a default, or is tagged omitempty
@@ -25,8 +18,7 @@ type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.
 // clients receive p.Arguments instead of the inferred list; it must contain all required
 // arguments.
 //
-// Arguments with the enum tag and boolean arguments have completion. See [CompletePrompt] for
-// others.
+// Arguments with the enum tag and boolean arguments have completion. See [Complete] for others.
 //
 // Out must be string, []mcp.PromptMessage or *mcp.GetPromptResult. A string becomes one message
 // with the role user; the other types are used unchanged. For errors and panics of the handler,
@@ -37,14 +29,14 @@ type PromptHandler func(ctx context.Context, arguments map[string]string) (*mcp.
 // p.Meta is invalid. [Catalog.RegisterPrompt] returns errors instead. Both copy p and are safe
 // while the server serves.
 func AddPrompt[In, Out any](to Registrar, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error),
-	options ...PromptOption) {
+	options ...Option) {
 	if err := addPrompt(to.catalog(), p, handler, options); err != nil {
 		panic(fmt.Sprintf("server: prompt %q: %v", p.Name, err))
 	}
 }
 
 func addPrompt[In, Out any](c *Catalog, p mcp.Prompt, handler func(ctx context.Context, in In) (Out, error),
-	options []PromptOption) error {
+	options []Option) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -114,7 +106,14 @@ func checkArguments(declared []mcp.PromptArgument, accepted *parameters) error {
 // file. It returns an error if the name is in use or does not have 1 to 256 bytes, if an
 // argument has no name or the name of another one, or if a key in p.Meta is invalid. It copies
 // p. Safe while the server serves.
-func (c *Catalog) RegisterPrompt(p mcp.Prompt, handler PromptHandler, options ...PromptOption) error {
+//
+// The handler receives the arguments that the client has sent, which include all that the prompt requires, and may
+// modify the map. If the result has no description, the client receives a copy with the description of the prompt. A
+// nil result without an error becomes an internal error. For other errors and panics, see the package documentation.
+func (c *Catalog) RegisterPrompt(
+	p mcp.Prompt, handler func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error),
+	options ...Option,
+) error {
 	if err := c.addPrompt(&promptEntry{prompt: p, handle: handler}, options); err != nil {
 		return fmt.Errorf("prompt %q: %w", p.Name, err)
 	}
@@ -130,19 +129,19 @@ func (c *Catalog) RemovePrompt(name string) bool {
 // maxPromptName bounds the name of a prompt in bytes: it is sent in a header.
 const maxPromptName = 256
 
-// promptEntry is one registered prompt. It is immutable except for its completers.
+// promptEntry is one registered prompt. It is immutable.
 type promptEntry struct {
 	offer
 	prompt     mcp.Prompt
 	arguments  *parameters // nil: any strings
-	handle     PromptHandler
+	handle     func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error)
 	completers completers
 }
 
-func (c *Catalog) addPrompt(e *promptEntry, options []PromptOption) error {
+func (c *Catalog) addPrompt(e *promptEntry, options []Option) error {
 	e.name, e.logger = e.prompt.Name, c.logger
-	for _, o := range options {
-		o.ofPrompt(e)
+	if err := apply(e, options); err != nil {
+		return err
 	}
 	if e.handle == nil {
 		return errNoHandler
@@ -159,6 +158,9 @@ func (c *Catalog) addPrompt(e *promptEntry, options []PromptOption) error {
 			return fmt.Errorf("duplicate argument %q", argument.Name)
 		}
 	}
+	if err := e.completers.check(e.argument); err != nil {
+		return err
+	}
 	if err := c.checkMeta(e.prompt.Meta); err != nil {
 		return err
 	}
@@ -168,7 +170,8 @@ func (c *Catalog) addPrompt(e *promptEntry, options []PromptOption) error {
 	if err := register(c, &promptKind, e); err != nil {
 		return err
 	}
-	if e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {
+	if e.completers != nil ||
+		e.arguments != nil && slices.ContainsFunc(e.arguments.all, func(p parameter) bool { return p.enum != nil }) {
 		c.completes.Store(true)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 
 func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
-	linked.Declare(&s.Catalog, false, true, false)
+	linked.Declare(&s.Catalog, mcp.MethodGetPrompt)
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Prompts == nil {
 		t.Error("prompts are offered and not declared")
@@ -115,35 +116,78 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 }
 
 func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
-	s := quiet()
-	server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, struct {
-		Name string `json:"name"`
-	}) (string, error) {
-		return "", nil
-	})
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"},
-		func(context.Context, map[string]string) (string, error) { return "", nil })
 	complete := func(context.Context, string, map[string]string) ([]string, error) { return nil, nil }
-	for want, f := range map[string]func(){
-		`unknown prompt: "unknown"`: func() {
-			server.CompletePrompt(s, "unknown", "name", complete)
+	for want, f := range map[string]func(*server.Server){
+		`Complete: no argument "nothing"`: func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, map[string]string) (string, error) {
+				return "", nil
+			}, server.Complete("nothing", complete))
 		},
-		`the prompt "greet" has no argument "nothing"`: func() {
-			server.CompletePrompt(s, "greet", "nothing", complete)
+		`Complete: no argument "page"`: func(s *server.Server) {
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "x"},
+				func(context.Context, map[string]string) (string, error) { return "", nil },
+				server.Complete("page", complete))
 		},
-		"nil":                       func() { server.CompletePrompt(s, "greet", "name", complete) },
-		"completer must not be nil": func() { server.CompletePrompt(s, "greet", "name", nil) },
-		"unknown resource template": func() { server.CompleteTemplate(s, "y://{id}", "id", complete) },
-		`the template "x://{id}" has no argument "page"`: func() {
-			server.CompleteTemplate(s, "x://{id}", "page", complete)
+		"must not be empty": func(s *server.Server) {
+			server.AddPrompt(s, mcp.Prompt{Name: "greet"}, func(context.Context, map[string]string) (string, error) {
+				return "", nil
+			}, server.Complete("", complete))
 		},
+		"the function must not be nil": func(*server.Server) { server.Complete[[]string]("name", nil) },
 	} {
-		must.CheckContains(t, panicOf(f), want)
+		must.CheckContains(t, panicOf(func() { f(quiet()) }), want)
 	}
-	err := s.RegisterCompletion(mcp.CompleteReference{Type: "ref/tool"}, "a",
-		func(context.Context, string, map[string]string) (*mcp.Completion, error) { return nil, nil })
-	if err == nil {
-		t.Error("tools are completed")
+}
+
+// An option of another kind of entry is an error, and the entry is not added.
+func TestAnOptionOfAnotherKindIsAnError(t *testing.T) {
+	ofTools := []server.Option{server.AsTask(server.TaskOptions{}), server.Parked(), server.NotSecret("x")}
+	ofArguments := []server.Option{server.CompleteFrom("a", "b")}
+	ofResources := []server.Option{server.Cached(server.CachePolicy{}),
+		server.WhileSubscribed(func(context.Context, string) {}),
+		server.BeforeSubscribe(func(context.Context, string) error { return nil })}
+	s := quiet()
+	for kind, tc := range map[string]struct {
+		register func(server.Option) error
+		wrong    [][]server.Option
+	}{
+		"tool": {func(o server.Option) error { return s.RegisterTool(mcp.Tool{Name: "a"}, raw, o) },
+			[][]server.Option{ofArguments, ofResources}},
+		"prompt": {func(o server.Option) error {
+			return s.RegisterPrompt(mcp.Prompt{Name: "a"}, func(context.Context,
+				map[string]string) (*mcp.GetPromptResult, error) {
+				return nil, nil
+			}, o)
+		}, [][]server.Option{ofTools, ofResources}},
+		"resource": {func(o server.Option) error {
+			return s.RegisterResource(mcp.Resource{URI: "x:a", Name: "a"}, func(context.Context,
+				string) (*mcp.ReadResourceResult, error) {
+				return nil, nil
+			}, o)
+		}, [][]server.Option{ofTools, ofArguments}},
+		"template": {func(o server.Option) error {
+			return s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "x:{a}", Name: "a"}, func(context.Context,
+				string) (*mcp.ReadResourceResult, error) {
+				return nil, nil
+			}, o)
+		}, [][]server.Option{ofTools}},
+	} {
+		for _, o := range slices.Concat(tc.wrong...) {
+			if err := tc.register(o); err == nil || !strings.HasPrefix(err.Error(), kind+" \"") ||
+				!strings.Contains(err.Error(), " must be an option of a ") {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if err := tc.register(server.RequireScopes("a")); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	got := panicOf(func() {
+		server.AddPrompt(s, mcp.Prompt{Name: "b"}, func(context.Context, struct{}) (string, error) { return "", nil },
+			server.Parked())
+	})
+	if got != `server: prompt "b": Parked must be an option of a tool` {
+		t.Errorf("AddPrompt panics with %q", got)
 	}
 }
 
@@ -170,11 +214,7 @@ func TestCompletionIsDeclaredWhenThereIsACompleter(t *testing.T) {
 				func(context.Context, chosen) (string, error) { return "", nil })
 		}, true},
 		"a completer": {func(s *server.Server) {
-			server.AddPrompt(s, mcp.Prompt{Name: "a"}, none)
-			server.CompletePrompt(s, "a", "name", func(context.Context, string,
-				map[string]string) ([]string, error) {
-				return nil, nil
-			})
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, none, server.CompleteFrom("name"))
 		}, true},
 	} {
 		s := quiet()

@@ -51,9 +51,11 @@ func newFeatures(s *Server) *features {
 		mcp.MethodTaskResult:            {offered: tasks, resolve: declaresTasks, serve: s.taskResult},
 		mcp.MethodListTasks:             {offered: tasks, resolve: declaresTasks, serve: s.listTasks},
 	}}
-	if s.RootsChanged != nil {
+	if s.hooks.RootsChanged != nil || len(s.Middleware) > 0 { // otherwise nothing notices it
 		changed := func(ctx context.Context, _ *rpc.Call) (any, error) {
-			s.RootsChanged(ctx)
+			if s.hooks.RootsChanged != nil {
+				s.hooks.RootsChanged(ctx)
+			}
 			return &mcp.EmptyResult{}, nil
 		}
 		f.methods[mcp.NotificationRootsListChanged] = &method{serve: changed}

@@ -55,28 +55,23 @@ func offerEntries(s *server.Catalog, name string, ran func(), options ...server.
 	s.RemovePrompt(name)
 	s.RemoveResource(name + "://a")
 	s.RemoveTemplate(name + "://t/{x}")
-	var tool []server.ToolOption
-	var prompt []server.PromptOption
-	resource := []server.ResourceOption{server.BeforeSubscribe(func(context.Context,
-		string) error {
+	resource := append([]server.Option{server.BeforeSubscribe(func(context.Context, string) error {
 		ran()
 		return nil
-	})}
-	for _, o := range options {
-		tool, prompt, resource = append(tool, o), append(prompt, o), append(resource, o)
-	}
+	})}, options...)
 	type input struct {
 		X string `json:"x,omitempty"`
 	}
 	text := func(context.Context, input) (string, error) { ran(); return "done", nil }
-	complete := func(context.Context, string, map[string]string) ([]string, error) { ran(); return nil, nil }
-	server.AddTool(s, mcp.Tool{Name: name}, text, tool...)
-	server.AddPrompt(s, mcp.Prompt{Name: name}, text, prompt...)
-	server.CompletePrompt(s, name, "x", complete)
+	complete := server.Complete("x", func(context.Context, string, map[string]string) ([]string, error) {
+		ran()
+		return nil, nil
+	})
+	server.AddTool(s, mcp.Tool{Name: name}, text, options...)
+	server.AddPrompt(s, mcp.Prompt{Name: name}, text, append(options, complete)...)
 	server.AddResource(s, mcp.Resource{URI: name + "://a", Name: name},
 		func(context.Context) (string, error) { ran(); return "done", nil }, resource...)
-	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://t/{x}", Name: name}, text, resource...)
-	server.CompleteTemplate(s, name+"://t/{x}", "x", complete)
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: name + "://t/{x}", Name: name}, text, append(resource, complete)...)
 }
 
 // An entry may be removed, and added again with a scope, while a request for it is authorized. The entry that was

@@ -20,12 +20,6 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ResourceHandler is the handler of an untyped resource or template. A nil result and a result
-// without contents mean [call.ErrResourceNotFound]. If URIs, MIME types or caching hints are missing
-// in the result, the client receives a copy that has them. For other errors and panics, see the
-// package documentation.
-type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error)
-
 // AddResource adds a resource with a typed handler. The returned value becomes the contents:
 //
 //   - a string becomes text, a []byte becomes a blob;
@@ -43,7 +37,7 @@ type ResourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceRes
 // [Catalog.RegisterResource] returns errors instead. Both copy r and are safe while the server
 // serves.
 func AddResource[Out any](
-	to Registrar, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...ResourceOption,
+	to Registrar, r mcp.Resource, handler func(ctx context.Context) (Out, error), options ...Option,
 ) {
 	if err := addResource(to.catalog(), r, handler, options); err != nil {
 		panic(fmt.Sprintf("server: resource %q: %v", r.URI, err))
@@ -51,7 +45,7 @@ func AddResource[Out any](
 }
 
 func addResource[Out any](
-	c *Catalog, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []ResourceOption,
+	c *Catalog, r mcp.Resource, handler func(ctx context.Context) (Out, error), options []Option,
 ) error {
 	if handler == nil {
 		return errNoHandler
@@ -69,7 +63,7 @@ func addResource[Out any](
 // AddStatic adds a resource with constant contents, such as an embedded file. A string becomes
 // text, a []byte becomes a blob. AddStatic retains the bytes, which must not be modified
 // afterwards. It sets r.Size if that is nil, and panics where [AddResource] does.
-func AddStatic[Contents string | []byte](to Registrar, r mcp.Resource, contents Contents, options ...ResourceOption) {
+func AddStatic[Contents string | []byte](to Registrar, r mcp.Resource, contents Contents, options ...Option) {
 	if r.Size == nil {
 		size := int64(len(contents))
 		r.Size = &size
@@ -80,7 +74,13 @@ func AddStatic[Contents string | []byte](to Registrar, r mcp.Resource, contents 
 // RegisterResource adds a resource with an untyped handler. It returns an error where
 // [AddResource] panics. If r has a Source, it is a resource of another server, whose URI may be any
 // text. RegisterResource copies r. Safe while the server serves.
-func (c *Catalog) RegisterResource(r mcp.Resource, handler ResourceHandler, options ...ResourceOption) error {
+//
+// A nil result of the handler and a result without contents mean [call.ErrResourceNotFound]. If URIs, MIME types or
+// caching hints are missing in the result, the client receives a copy that has them. For other errors and panics, see
+// the package documentation.
+func (c *Catalog) RegisterResource(
+	r mcp.Resource, handler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error), options ...Option,
+) error {
 	if err := c.addResource(r, handler, options); err != nil {
 		return fmt.Errorf("resource %q: %w", r.URI, err)
 	}
@@ -97,10 +97,13 @@ func (c *Catalog) RemoveResource(uri string) bool {
 type resourceEntry struct {
 	resourceOffer
 	resource mcp.Resource
-	read     ResourceHandler
+	read     resourceHandler
 }
 
-func (c *Catalog) addResource(r mcp.Resource, handler ResourceHandler, options []ResourceOption) error {
+// resourceHandler is the handler of an untyped resource or template; see [Catalog.RegisterResource].
+type resourceHandler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error)
+
+func (c *Catalog) addResource(r mcp.Resource, handler resourceHandler, options []Option) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -117,7 +120,11 @@ func (c *Catalog) addResource(r mcp.Resource, handler ResourceHandler, options [
 		return err
 	}
 	e := &resourceEntry{resource: r, read: handler}
-	e.init(c, r.URI, options)
+	e.name, e.logger = r.URI, c.logger
+	if err := apply(e, options); err != nil {
+		return err
+	}
+	c.declareFollow(&e.resourceOffer)
 	return register(c, &resourceKind, e)
 }
 

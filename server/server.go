@@ -30,16 +30,14 @@ import (
 // A Server is an [http.Handler], one MCP endpoint that can be mounted on any path.
 type Server struct {
 	// Catalog has what the server offers to every caller. Its methods are methods of the Server: RegisterTool,
-	// RegisterPrompt, RegisterResource, RegisterTemplate, RegisterCompletion, RegisterExtension, RemoveTool,
-	// RemovePrompt, RemoveResource, RemoveTemplate, RemoveExtension and ResourceUpdated.
+	// RegisterPrompt, RegisterResource, RegisterTemplate, RegisterExtension, RemoveTool, RemovePrompt, RemoveResource,
+	// RemoveTemplate and ResourceUpdated.
 	Catalog
 
-	Name        string // identifies the program; default "parley"
-	Version     string // version of the program; default "0.0.0"
-	Title       string // display name
-	Description string // purpose of the program, one sentence
-	WebsiteURL  string // website of the program
-	Icons       mcp.Icons
+	Name    string // identifies the program; default Info.Name or "parley"
+	Version string // version of the program; default Info.Version or "0.0.0"
+	// Info describes the program further: its Title, Description, WebsiteURL and Icons.
+	Info mcp.Implementation
 	// Instructions tell a model how to use the server.
 	Instructions string
 
@@ -108,14 +106,6 @@ type Server struct {
 	// stored task it has the principal only. Clients are notified of changes in the catalogs that their callers have;
 	// when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must be safe for concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
-
-	// RootsChanged, if set, is called when the client of a session notifies the server that
-	// its roots have changed. The method Peer of [call.From] describes the client. RootsChanged cannot ask the
-	// client, so call [Roots] in the next handler that needs the roots. It must be safe for
-	// concurrent use. Replicas that have served the session lately call it, too.
-	//
-	// Deprecated: 2026-07-28 deprecates roots, and has no such notification.
-	RootsChanged func(ctx context.Context)
 
 	// AllowedOrigins are the origins of web pages that may use the server, in the form
 	// "https://app.example.com", in addition to its own origin. Pages of these origins may
@@ -217,9 +207,9 @@ type Limits struct {
 // checkFields returns an error for the first field with an invalid value. Other functions check
 // Keys and Auth.
 func (s *Server) checkFields() error {
-	if u, err := url.Parse(s.WebsiteURL); s.WebsiteURL != "" &&
+	if u, err := url.Parse(s.Info.WebsiteURL); s.Info.WebsiteURL != "" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return errors.New("server: WebsiteURL must be empty or begin with https:// or http://, and name a host")
+		return errors.New("server: Info.WebsiteURL must be empty or begin with https:// or http://, and name a host")
 	}
 	for _, origin := range s.AllowedOrigins {
 		if !httpurl.IsOrigin(origin) {

@@ -94,9 +94,9 @@ func TestMain(m *testing.M) {
 
 // wrongFields are fields of a server with invalid values.
 var wrongFields = map[string][]func(*server.Server){
-	"WebsiteURL": {
-		func(s *server.Server) { s.WebsiteURL = "example.com" },
-		func(s *server.Server) { s.WebsiteURL = "javascript:x" },
+	"Info": {
+		func(s *server.Server) { s.Info.WebsiteURL = "example.com" },
+		func(s *server.Server) { s.Info.WebsiteURL = "javascript:x" },
 	},
 	"Keys": {func(s *server.Server) { s.Keys = [][]byte{[]byte("short")} }},
 	"Auth": {func(s *server.Server) { s.Auth = &auth.ProtectedResource{} }},
@@ -123,15 +123,13 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 
 // anyValue has the fields that accept every value, and the reasons.
 var anyValue = map[string]string{
-	"Name": "text", "Version": "text", "Title": "text", "Description": "text", "Instructions": "text",
+	"Name": "text", "Version": "text", "Instructions": "text",
 	"Store": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
-	"Icons":          "clients ignore icons with unsafe sources",
 	"Catalog":        "what the server offers",
 	"Catalogs":       "a function",
 	"KeepAlive":      "a negative value disables pings",
 	"ListCache":      "a negative time means stale",
 	"LocalScopes":    "a scope that no tool requires has no effect",
-	"RootsChanged":   "a function",
 	"CallsPerSecond": "a negative value means no limit",
 	"ListsPerSecond": "a negative value means no limit",
 }
@@ -180,8 +178,8 @@ func TestCheckRejectsWrongValuesOfEveryField(t *testing.T) {
 
 func TestCheckAcceptsRightValues(t *testing.T) {
 	s := &server.Server{
-		WebsiteURL: "https://example.com/about",
-		Icons:      mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "data:image/png;base64,AA=="}},
+		Info: mcp.Implementation{WebsiteURL: "https://example.com/about",
+			Icons: mcp.Icons{{Src: "https://example.com/i.png"}, {Src: "data:image/png;base64,AA=="}}},
 		AllowedOrigins: []string{"https://app.example.com", "http://localhost:3000", "https://[::1]:8443",
 			"chrome-extension://abcdef"},
 		AllowedHosts: []string{"example.com", "Example.com:8080", "192.0.2.1", "[::1]:80", "::1", "localhost"},
@@ -261,7 +259,8 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 			!strings.Contains(string(raw), `"com.example/jobs":{}`) {
 			t.Errorf("%s, %v", raw, err)
 		}
-		if !s.RemoveExtension("com.example/jobs") || s.RemoveExtension("com.example/jobs") {
+		if !linked.RemoveExtension(&s.Catalog, "com.example/jobs") ||
+			linked.RemoveExtension(&s.Catalog, "com.example/jobs") {
 			t.Error("the extension is not removed once")
 		}
 		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") ||
@@ -338,7 +337,7 @@ func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
 		if !isOwn() {
 			t.Error("the server serves tasks/get instead of the extension")
 		}
-		s.RemoveExtension(mcp.ExtensionTasks)
+		linked.RemoveExtension(&s.Catalog, mcp.ExtensionTasks)
 	}
 }
 

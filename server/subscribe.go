@@ -24,16 +24,12 @@ import (
 // A subscription that was accepted stays until the client ends it.
 //
 // BeforeSubscribe panics if check is nil.
-func BeforeSubscribe(check func(ctx context.Context, uri string) error) ResourceOption {
+func BeforeSubscribe(check func(ctx context.Context, uri string) error) Option {
 	if check == nil {
 		panic("server: BeforeSubscribe: the function must not be nil")
 	}
-	return beforeSubscribe(check)
+	return ofResource("BeforeSubscribe", func(o *resourceOffer) { o.admit = check })
 }
-
-type beforeSubscribe func(ctx context.Context, uri string) error
-
-func (b beforeSubscribe) ofResource(e *resourceOffer) { e.admit = b }
 
 // watched are the resources that a subscription names.
 type watched struct {

@@ -72,13 +72,11 @@ const (
 // Tasks are kept in [Server.Store], encrypted if there are [Server.Keys]. Only the principal of the call can
 // read, answer or cancel its tasks. Without authentication, everyone who knows the id of a task
 // can; it has 128 random bits.
-func AsTask(o TaskOptions) ToolOption { return asTask(o) }
-
-type asTask TaskOptions
-
-func (o asTask) ofTool(e *toolEntry) {
-	checked := TaskOptions(o)
-	e.task = &checked
+func AsTask(o TaskOptions) Option {
+	return ofTool("AsTask", func(e *toolEntry) {
+		own := o // addTool sets the defaults
+		e.task = &own
+	})
 }
 
 // check sets the defaults of the options and returns an error for invalid ones.

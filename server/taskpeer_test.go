@@ -480,7 +480,7 @@ type nameForm struct {
 func taskServer() (s *server.Server, jobs chan *taskJob) {
 	s, jobs = quiet(), make(chan *taskJob, 100)
 	optional := server.AsTask(server.TaskOptions{})
-	add := func(name string, handle func(context.Context, struct{}) (string, error), options ...server.ToolOption) {
+	add := func(name string, handle func(context.Context, struct{}) (string, error), options ...server.Option) {
 		server.AddTool(s, mcp.Tool{Name: name}, handle, options...)
 	}
 	done := func(context.Context, struct{}) (string, error) { return "done", nil }

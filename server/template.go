@@ -25,7 +25,7 @@ import (
 // registration does not matter.
 //
 // Decoded values may contain ".." and slashes: use [AddFS] to serve files. Variables with the
-// enum tag and boolean variables have completion. See [CompleteTemplate] for others.
+// enum tag and boolean variables have completion. See [Complete] for others.
 //
 // AddTemplate panics if t has no name, if the template is in use or invalid, or if a key in
 // t.Meta is invalid. A template must have at most 2 KiB and 32 variables, and no prefix modifier
@@ -34,7 +34,7 @@ import (
 // the server serves.
 func AddTemplate[In, Out any](
 	to Registrar, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error),
-	options ...ResourceOption,
+	options ...Option,
 ) {
 	if err := addTemplate(to.catalog(), t, handler, options); err != nil {
 		panic(fmt.Sprintf("server: template %q: %v", t.URITemplate, err))
@@ -42,7 +42,7 @@ func AddTemplate[In, Out any](
 }
 
 func addTemplate[In, Out any](
-	c *Catalog, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options []ResourceOption,
+	c *Catalog, t mcp.ResourceTemplate, handler func(ctx context.Context, in In) (Out, error), options []Option,
 ) error {
 	if handler == nil {
 		return errNoHandler
@@ -74,8 +74,11 @@ func addTemplate[In, Out any](
 // RegisterTemplate adds the resources whose URIs match a template, with an untyped handler. It
 // returns an error where [AddTemplate] panics. If t has a Source, it is a template of another server,
 // which need not be valid: an invalid one matches the URIs that begin and end as it does.
-// RegisterTemplate copies t. Safe while the server serves.
-func (c *Catalog) RegisterTemplate(t mcp.ResourceTemplate, handler ResourceHandler, options ...ResourceOption) error {
+// RegisterTemplate copies t. Safe while the server serves. The handler is as for [Catalog.RegisterResource].
+func (c *Catalog) RegisterTemplate(
+	t mcp.ResourceTemplate, handler func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error),
+	options ...Option,
+) error {
 	var err error
 	if handler == nil {
 		err = errNoHandler
@@ -102,7 +105,7 @@ func (c *Catalog) RemoveTemplate(uriTemplate string) bool {
 // readFunc reads one resource.
 type readFunc func(ctx context.Context) (*mcp.ReadResourceResult, error)
 
-// templateEntry is one registered template. It is immutable except for its completers.
+// templateEntry is one registered template. It is immutable.
 type templateEntry struct {
 	resourceOffer
 	template  mcp.ResourceTemplate
@@ -115,8 +118,12 @@ type templateEntry struct {
 	completers completers
 }
 
-func (c *Catalog) addTemplate(e *templateEntry, options []ResourceOption) error {
-	e.init(c, e.template.URITemplate, options)
+func (c *Catalog) addTemplate(e *templateEntry, options []Option) error {
+	e.name, e.logger = e.template.URITemplate, c.logger
+	if err := apply(e, options); err != nil {
+		return err
+	}
+	c.declareFollow(&e.resourceOffer)
 	if e.template.Name == "" {
 		return errNoName
 	}
@@ -140,10 +147,14 @@ func (c *Catalog) addTemplate(e *templateEntry, options []ResourceOption) error 
 		return err
 	}
 	e.uris = uris
+	if err := e.completers.check(e.completed); err != nil {
+		return err
+	}
 	if err := register(c, &templateKind, e); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {
+	if e.completers != nil ||
+		slices.ContainsFunc(uris.variables, func(v templateVariable) bool { return e.variable(v.name).enum != nil }) {
 		c.completes.Store(true)
 	}
 	return nil
@@ -180,6 +191,14 @@ func (e *templateEntry) variable(name string) *parameter {
 	p := *e.variables.others
 	p.name = name
 	return &p
+}
+
+// completed returns the parameter of a variable, or nil if the template has no such variable.
+func (e *templateEntry) completed(name string) *parameter {
+	if e.uris.variable(name) == nil {
+		return nil
+	}
+	return e.variable(name)
 }
 
 // maxMatching bounds the work of finding the templates that match one URI: the bytes of the

@@ -15,11 +15,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ToolHandler is the handler of an untyped tool. Arguments are a JSON object that has passed the
-// tool's input schema, without optional members whose null the schema rejects; the handler may
-// keep it. A nil result without an error is a tool error. For other errors and panics, see the
-// package documentation.
-type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
+// toolHandler is the handler of an untyped tool; see [Catalog.RegisterTool].
+type toolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
 
 // AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with string
 // keys, unless tool has one. Package schema describes the tags that refine the schema. Arguments
@@ -45,14 +42,14 @@ type ToolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 // [Catalog.RegisterTool] returns errors instead. Both copy tool and are safe while the server
 // serves.
 func AddTool[In, Out any](to Registrar, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error),
-	options ...ToolOption) {
+	options ...Option) {
 	if err := addTool(to.catalog(), tool, handler, options); err != nil {
 		panic(fmt.Sprintf("server: tool %q: %v", tool.Name, err))
 	}
 }
 
 func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error),
-	options []ToolOption) error {
+	options []Option) error {
 	if handler == nil {
 		return errNoHandler
 	}
@@ -91,11 +88,17 @@ func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Co
 	}, options)
 }
 
-// RegisterTool adds a tool with raw JSON schemas and an untyped handler. A nil input schema
-// accepts any object. It returns an error where [AddTool] panics, and if a schema is invalid. A
-// server that serves the tool logs the keywords of its schemas that it cannot check. RegisterTool
-// copies tool. Safe while the server serves.
-func (c *Catalog) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...ToolOption) error {
+// RegisterTool adds a tool with raw JSON schemas and an untyped handler. A nil input schema accepts any object. It
+// returns an error where [AddTool] panics, and if a schema is invalid. A server that serves the tool logs the keywords
+// of its schemas that it cannot check. RegisterTool copies tool. Safe while the server serves.
+//
+// The handler receives a JSON object that has passed the input schema, without optional members whose null the schema
+// rejects, and may keep it. A nil result without an error is a tool error. For other errors and panics, see the package
+// documentation.
+func (c *Catalog) RegisterTool(
+	tool mcp.Tool, handler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error),
+	options ...Option,
+) error {
 	if handler == nil {
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
 	}
@@ -116,7 +119,7 @@ func (c *Catalog) RegisterTool(tool mcp.Tool, handler ToolHandler, options ...To
 }
 
 // addUntyped adds a tool with compiled schemas whose handler does not validate the arguments.
-func (c *Catalog) addUntyped(e *toolEntry, options []ToolOption) error {
+func (c *Catalog) addUntyped(e *toolEntry, options []Option) error {
 	input, handler := e.input, e.handle
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		valid, err := withoutNulls(input, arguments, e.forwarded)

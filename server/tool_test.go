@@ -26,7 +26,7 @@ type greeting struct {
 
 func greet(_ context.Context, in greeting) (string, error) { return "Hello, " + in.Name + "!", nil }
 
-// raw is a ToolHandler that returns its arguments.
+// raw is a handler that returns its arguments.
 func raw(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 }
@@ -102,7 +102,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 func TestRegisterToolReturnsTheReason(t *testing.T) {
 	for name, test := range map[string]struct {
 		tool    mcp.Tool
-		handler server.ToolHandler
+		handler func(context.Context, json.RawMessage) (*mcp.CallToolResult, error)
 		want    string
 	}{
 		"must have a name":     {mcp.Tool{}, raw, "1 to 128"},
@@ -367,7 +367,7 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 			for j := range 30 {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
-				linked.Declare(&s.Catalog, true, false, false)
+				linked.Declare(&s.Catalog, mcp.MethodCallTool)
 				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}

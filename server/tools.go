@@ -26,7 +26,7 @@ type toolEntry struct {
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
-	handle ToolHandler    // validates the arguments; nil if target is set
+	handle toolHandler    // validates the arguments; nil if target is set
 	// target, if set, returns the tool that serves a call. See registerToolCaller.
 	target link.ToolTarget
 	// mirrored are the parameters that HTTP clients repeat in headers.
@@ -39,10 +39,10 @@ type toolEntry struct {
 }
 
 // addTool adds a tool with compiled schemas.
-func (c *Catalog) addTool(e *toolEntry, options []ToolOption) error {
+func (c *Catalog) addTool(e *toolEntry, options []Option) error {
 	e.name, e.logger = e.tool.Name, c.logger
-	for _, o := range options {
-		o.ofTool(e)
+	if err := apply(e, options); err != nil {
+		return err
 	}
 	if e.task != nil {
 		if err := e.task.check(); err != nil {

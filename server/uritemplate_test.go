@@ -344,9 +344,7 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 		t.Errorf("read: %v, want invalid params", err)
 	}
 	if _, err := s.completionTarget(mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
-		func(entry) bool {
-			return true
-		}); !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "shorten the URI") {
+		principal.Anonymous); !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "shorten the URI") {
 		t.Errorf("completion: %v, want invalid params", err)
 	}
 	if readers := s.readersOf(uri); readers == nil || readers(principal.Anonymous) {

@@ -42,8 +42,10 @@ const (
 // catalog is a [server.Server] or a [server.Catalog].
 type catalog interface {
 	RegisterExtension(server.Extension) error
-	RegisterResource(mcp.Resource, server.ResourceHandler, ...server.ResourceOption) error
-	RegisterTemplate(mcp.ResourceTemplate, server.ResourceHandler, ...server.ResourceOption) error
+	RegisterResource(mcp.Resource, func(context.Context, string) (*mcp.ReadResourceResult, error),
+		...server.Option) error
+	RegisterTemplate(mcp.ResourceTemplate, func(context.Context, string) (*mcp.ReadResourceResult, error),
+		...server.Option) error
 	RemoveResource(uri string) bool
 	ResourceUpdated(uri string)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/conformance/internal/endpoint"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -32,7 +33,8 @@ func main() {
 
 func run(ctx context.Context, listen, upstream string) error {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "server", Target: client.URL(upstream), Prefix: new("")}}}
-	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
+	s := &server.Server{Name: "parley-conformance", Version: "1.0.0",
+		Info: mcp.Implementation{Title: "Parley under test"}}
 	g, err := gateway.New(h, s)
 	if err != nil {
 		return err

@@ -40,11 +40,10 @@ func addPrompts(s *server.Server) {
 			Arg2 string `json:"arg2" doc:"the second"`
 		}) (string, error) {
 			return fmt.Sprintf("The arguments are %s and %s.", in.Arg1, in.Arg2), nil
-		})
-	server.CompletePrompt(s, "test_prompt_with_arguments", "arg1",
-		func(context.Context, string, map[string]string) ([]string, error) {
+		},
+		server.Complete("arg1", func(context.Context, string, map[string]string) ([]string, error) {
 			return []string{"test-one", "test-two"}, nil
-		})
+		}))
 	server.AddPrompt(s, mcp.Prompt{Name: "test_prompt_with_embedded_resource",
 		Description: "A prompt with an embedded resource."},
 		func(_ context.Context, in struct {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/conformance/internal/endpoint"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -30,7 +31,8 @@ func main() {
 }
 
 func run(ctx context.Context, listen string) error {
-	s := &server.Server{Name: "parley-conformance", Title: "Parley under test", Version: "1.0.0"}
+	s := &server.Server{Name: "parley-conformance", Version: "1.0.0",
+		Info: mcp.Implementation{Title: "Parley under test"}}
 	addContentTools(s)
 	addSchemaTools(s)
 	addInputRequests(s)

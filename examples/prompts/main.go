@@ -30,19 +30,19 @@ func newServer() *server.Server {
 				text += " Focus on " + *in.Focus + "."
 			}
 			return text, nil
-		})
-	// others contains the arguments that already have a value.
-	server.CompletePrompt(s, "review", "reviewer", func(_ context.Context, value string,
-		others map[string]string) ([]string, error) {
-		var names []string
-		for _, name := range reviewers[others["language"]] {
-			if strings.HasPrefix(strings.ToLower(name), strings.ToLower(value)) {
-				names = append(names, name)
-			}
-		}
-		return names, nil
-	})
+		}, server.Complete("reviewer", suggest))
 	return s
+}
+
+// suggest returns reviewers. Others has the arguments that have a value already.
+func suggest(_ context.Context, value string, others map[string]string) ([]string, error) {
+	var names []string
+	for _, name := range reviewers[others["language"]] {
+		if strings.HasPrefix(strings.ToLower(name), strings.ToLower(value)) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 func main() {

@@ -117,8 +117,7 @@ func newServer() *server.Server {
 		Name string `json:"name,omitempty"`
 	}) (string, error) {
 		return in.Name, nil
-	})
-	server.CompletePrompt(s, "greet", "name", server.CompleteFrom("Ada"))
+	}, server.CompleteFrom("name", "Ada"))
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "page://{name}", Name: "page"},
 		func(_ context.Context, in struct {

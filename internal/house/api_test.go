@@ -23,7 +23,7 @@ var apiBudgets = map[string]int{
 	"client":  150,
 	"gateway": 21,
 	"host":    130,
-	"server":  150, // 130
+	"server":  130,
 	"store":   50,
 }
 

@@ -186,19 +186,24 @@ type Client[C, Option any] struct {
 }
 
 // Server has methods of a *server.Server and of its catalogs.
-type Server[S, Catalog, Handler, ToolOption, Option any] struct {
+type Server[S, Catalog, Option any] struct {
 	// Hooks returns the functions that s calls. They must be set before s serves.
 	Hooks func(s *S) *Hooks
-	// Declare declares the capabilities of a server even while it has no tools, prompts or resources.
-	Declare func(of *Catalog, tools, prompts, resources bool)
+	// Declare declares the capabilities for tools/call, prompts/get, resources/read and completion/complete even while
+	// nothing has them. It ignores other methods.
+	Declare func(of *Catalog, methods ...string)
 	// Origin makes Hide of Hooks decide about an entry. An entry without it is not hidden.
 	Origin func(origin any) Option
+	// Completes completes all arguments of a prompt, and all variables of a template.
+	Completes func(complete Completer) Option
+	// RemoveExtension removes an extension, and reports whether the server had it. Requests in flight continue.
+	RemoveExtension func(of *Catalog, id string) bool
 	// Tool returns the definition and the origin of a tool that a caller can see, hidden or not; nil if there is none.
 	Tool func(of *Catalog, caller principal.Principal, name string) (tool *mcp.Tool, origin any)
 	// ForwardTool adds a tool of another server, whose schemas need not be valid.
-	ForwardTool func(to *Catalog, logger *slog.Logger, tool mcp.Tool, handler Handler, options ...ToolOption) error
+	ForwardTool func(to *Catalog, logger *slog.Logger, tool mcp.Tool, handler ToolHandler, options ...Option) error
 	// RegisterToolCaller adds a tool with which clients call other tools, which target names.
-	RegisterToolCaller func(to *Catalog, tool mcp.Tool, target ToolTarget, options ...ToolOption) error
+	RegisterToolCaller func(to *Catalog, tool mcp.Tool, target ToolTarget, options ...Option) error
 	// RecheckSubscriptions makes s decide again whether clients may subscribe to resources.
 	RecheckSubscriptions func(s *S)
 	// ResourceUpdated notifies the clients of one caller that the contents of a resource have changed.
@@ -219,6 +224,8 @@ type Hooks struct {
 	Uniform bool
 	// Instructions returns the instructions of the server. Connected clients keep the former ones.
 	Instructions func() string
+	// RootsChanged is called when the client of a session notifies the server that its roots have changed.
+	RootsChanged func(ctx context.Context)
 	// Closed reports whether clients cannot subscribe to a URI that the server does not have for their caller.
 	Closed func() bool
 	// Listening is called in a new goroutine when the first client of an authenticated caller subscribes to changes of
@@ -234,6 +241,12 @@ type Hooks struct {
 	// after the first notification and before this call.
 	Outdated func(caller string) (shown bool)
 }
+
+// ToolHandler is the handler of a tool; see server.Catalog.RegisterTool.
+type ToolHandler = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
+
+// Completer returns values for an argument of which value is typed; see server.Complete.
+type Completer func(ctx context.Context, argument, value string, arguments map[string]string) (*mcp.Completion, error)
 
 // ToolTarget returns the name and the arguments of a tool for the arguments of one that calls others.
 type ToolTarget func(arguments json.RawMessage) (name string, targetArguments json.RawMessage, err error)

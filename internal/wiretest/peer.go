@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -93,4 +95,16 @@ func (p *Peer) Handshake(revision string) string {
 	result := p.Ask(fmt.Sprintf(Initialize, revision))
 	p.Send(Initialized)
 	return result
+}
+
+// OnRootsChanged returns the middleware of a server that calls f when the roots of a client have changed.
+func OnRootsChanged(f func(context.Context)) []call.Middleware {
+	return []call.Middleware{func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.NotificationRootsListChanged {
+				f(ctx)
+			}
+			return next(ctx, c)
+		}
+	}}
 }

@@ -61,7 +61,7 @@ type person struct {
 }
 
 func (f *fleet) addTools(s *mcpserver.Server) {
-	add := func(name string, do func(context.Context) error, options ...mcpserver.ToolOption) {
+	add := func(name string, do func(context.Context) error, options ...mcpserver.Option) {
 		mcpserver.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ noArguments) (string, error) {
 			return "done", do(ctx)
 		}, options...)

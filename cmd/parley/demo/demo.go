@@ -39,12 +39,11 @@ import (
 // New returns the demo server.
 func New(version string) *server.Server { return newServer(version) }
 
-func newServer(version string, noteOptions ...server.ToolOption) *server.Server {
+func newServer(version string, noteOptions ...server.Option) *server.Server {
 	s := &server.Server{
 		Name:         "parley-demo",
-		Title:        "Parley demo",
 		Version:      version,
-		Description:  "Example tools, resources and a prompt",
+		Info:         mcp.Implementation{Title: "Parley demo", Description: "Example tools, resources and a prompt"},
 		Instructions: "These tools are examples; their data is made up.",
 	}
 	readOnly := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(bool)}
@@ -291,11 +290,9 @@ func addCities(s *server.Server) {
 	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide",
 		Description: "What to try on this server", MimeType: "text/markdown"}, guide)
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities",
-		Description: "Facts about a city", MimeType: "application/json"}, readCity)
-	server.CompleteTemplate(s, citiesTemplate, "city", completeCity)
+		Description: "Facts about a city", MimeType: "application/json"}, readCity, server.Complete("city", completeCity))
 	server.AddPrompt(s, mcp.Prompt{Name: "postcard", Title: "Postcard", Description: "Write a postcard from a city"},
-		postcard)
-	server.CompletePrompt(s, "postcard", "city", completeCity)
+		postcard, server.Complete("city", completeCity))
 }
 
 func readCity(_ context.Context, in struct {
@@ -377,7 +374,7 @@ type notes struct {
 	all []string // the most recent maxNotes
 }
 
-func addNotes(s *server.Server, noteOptions ...server.ToolOption) {
+func addNotes(s *server.Server, noteOptions ...server.Option) {
 	n := &notes{server: s}
 	server.AddResource(s, mcp.Resource{URI: notesURI, Name: "notes", Title: "Notes",
 		Description: "The last 20 notes of all clients", MimeType: "text/plain"}, n.read)

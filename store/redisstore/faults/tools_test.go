@@ -54,7 +54,7 @@ const (
 
 // offer adds everything that the tests use.
 func (r *replica) offer(ctx context.Context) {
-	tool := func(name string, handle func(context.Context, arguments) (string, error), options ...server.ToolOption) {
+	tool := func(name string, handle func(context.Context, arguments) (string, error), options ...server.Option) {
 		server.AddTool(r.server, mcp.Tool{Name: name, Description: "A tool of the fault tests"}, handle, options...)
 	}
 	tool("echo", r.started(echo))
@@ -106,13 +106,13 @@ func (r *replica) offer(ctx context.Context) {
 		})
 	server.AddStatic(r.server, mcp.Resource{Name: "static", URI: "test:///static"}, "static")
 	server.AddPrompt(r.server, mcp.Prompt{Name: "greet"},
-		func(_ context.Context, in name) (string, error) { return "Greet " + in.Name, nil })
-	server.CompletePrompt(r.server, "greet", "name", server.CompleteFrom("Ada", "Bob"))
+		func(_ context.Context, in name) (string, error) { return "Greet " + in.Name, nil },
+		server.CompleteFrom("name", "Ada", "Bob"))
 }
 
 // addEntries adds the tools whose names the tool add has published.
 func (r *replica) addEntries(ctx context.Context, add func(string, func(context.Context, arguments) (string, error),
-	...server.ToolOption)) {
+	...server.Option)) {
 	entries, err := r.db.Subscribe(ctx, entriesTopic, 16)
 	if err != nil {
 		return

@@ -340,8 +340,5 @@ func ServeHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
 
 // bridgeServer returns a server without tools that has the name of another one.
 func bridgeServer(of *client.ServerDetails) *server.Server {
-	return &server.Server{
-		Name: of.Info.Name, Title: of.Info.Title, Version: of.Info.Version, Description: of.Info.Description,
-		WebsiteURL: of.Info.WebsiteURL, Icons: of.Info.Icons,
-	}
+	return &server.Server{Info: of.Info}
 }

@@ -356,7 +356,7 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 				"https://…")
 	}
 	a := &authorization{}
-	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Title,
+	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Info.Title,
 		RequireDPoP: f.dpop}
 	if s.Store != nil { // replicas share the proofs that were used
 		resource.DPoP = &jwt.ProofVerifier{KV: s.Store}

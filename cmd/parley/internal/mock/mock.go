@@ -33,8 +33,7 @@ import (
 )
 
 // linked has the functions of a server that programs do not need.
-var linked = link.Get[link.Server[
-	server.Server, server.Catalog, server.ToolHandler, server.ToolOption, server.Option]]()
+var linked = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
 // Mock is a server whose responses come from a YAML file or a recording. It is safe for concurrent use.
 type Mock struct {
@@ -114,7 +113,7 @@ func resultOf[T any](ctx context.Context, m *Mock, s *script, arguments map[stri
 	return result, raw, nil
 }
 
-func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.ToolOption) error {
+func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.Option) error {
 	m.names[mcp.MethodCallTool] = append(m.names[mcp.MethodCallTool], tool.Name)
 	handler := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		result, raw, err := resultOf[mcp.CallToolResult](ctx, m, s, argumentsOf(arguments), arguments)
@@ -134,7 +133,7 @@ func (m *Mock) addResource(r mcp.Resource, s *script) error {
 }
 
 // addTemplate adds a template, whose variables are the arguments of the script.
-func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script) (err error) {
+func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script, options ...server.Option) (err error) {
 	m.names[mcp.MethodListResourceTemplates] = append(m.names[mcp.MethodListResourceTemplates], t.URITemplate)
 	defer func() { // AddTemplate panics where the methods of a server return an error
 		switch p := recover().(type) {
@@ -148,7 +147,7 @@ func (m *Mock) addTemplate(t mcp.ResourceTemplate, s *script) (err error) {
 	server.AddTemplate(m.server, t,
 		func(ctx context.Context, variables map[string]string) (*mcp.ReadResourceResult, error) {
 			return m.read(ctx, s, variables)
-		})
+		}, options...)
 	return nil
 }
 
@@ -157,7 +156,7 @@ func (m *Mock) read(ctx context.Context, s *script, variables map[string]string)
 	return result, err
 }
 
-func (m *Mock) addPrompt(p mcp.Prompt, s *script) error {
+func (m *Mock) addPrompt(p mcp.Prompt, s *script, options ...server.Option) error {
 	m.names[mcp.MethodGetPrompt] = append(m.names[mcp.MethodGetPrompt], p.Name)
 	return m.server.RegisterPrompt(p,
 		func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error) {
@@ -166,7 +165,7 @@ func (m *Mock) addPrompt(p mcp.Prompt, s *script) error {
 				result.Source = raw
 			}
 			return result, err
-		})
+		}, options...)
 }
 
 // change notifies the clients that a list has changed: it adds an entry, and removes it.

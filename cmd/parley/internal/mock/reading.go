@@ -57,8 +57,7 @@ type reading struct {
 	prompts      list[mcp.Prompt]
 	resources    list[mcp.Resource]
 	templates    list[mcp.ResourceTemplate]
-	tasks        map[string]string          // whether tools run as tasks
-	completions  map[string]json.RawMessage // params of a request by the subject of its script
+	tasks        map[string]string // whether tools run as tasks
 }
 
 // read reads a recording.
@@ -66,7 +65,7 @@ func read(entries []traffic.Entry) (*reading, error) {
 	r := &reading{
 		sessions: make(map[int64]string), byState: make(map[string]*recordedCall),
 		byTask: make(map[string]*recordedCall),
-		tasks:  make(map[string]string), completions: make(map[string]json.RawMessage),
+		tasks:  make(map[string]string),
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -374,9 +373,6 @@ func (r *reading) scripts(redacted bool) map[string]*script {
 			continue
 		}
 		subject := subjectOf(c.method, c.params)
-		if c.method == mcp.MethodComplete {
-			r.completions[subject] = c.params
-		}
 		s := scripts[subject]
 		if s == nil {
 			s = &script{subject: subject}

@@ -2,10 +2,8 @@ package mock
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -25,8 +23,7 @@ func fromRecording(h traffic.Header, entries []traffic.Entry, logger *slog.Logge
 		return nil, err
 	}
 	m := newMock(&server.Server{
-		Name: cmp.Or(r.info.Name, "parley-mock"), Version: cmp.Or(r.info.Version, "1.0.0"), Title: r.info.Title,
-		Description: r.info.Description, WebsiteURL: r.info.WebsiteURL, Icons: r.info.Icons,
+		Name: cmp.Or(r.info.Name, "parley-mock"), Version: cmp.Or(r.info.Version, "1.0.0"), Info: r.info,
 		Instructions: r.instructions,
 	}, logger)
 	scripts := r.scripts(h.Redacted)
@@ -35,19 +32,23 @@ func fromRecording(h traffic.Header, entries []traffic.Entry, logger *slog.Logge
 		delete(scripts, method+" "+name)
 		return cmp.Or(s, &script{subject: method + " " + name})
 	}
-	methods := make(map[string]bool)
 	for _, c := range r.calls {
-		methods[c.method] = true
+		linked.Declare(&m.server.Catalog, c.method)
 	}
-	linked.Declare(&m.server.Catalog, methods[mcp.MethodCallTool] || r.capabilities.Tools != nil,
-		methods[mcp.MethodGetPrompt] || r.capabilities.Prompts != nil,
-		methods[mcp.MethodReadResource] || r.capabilities.Resources != nil)
+	for method, declared := range map[string]bool{
+		mcp.MethodCallTool: r.capabilities.Tools != nil, mcp.MethodGetPrompt: r.capabilities.Prompts != nil,
+		mcp.MethodReadResource: r.capabilities.Resources != nil, mcp.MethodComplete: r.capabilities.Completions != nil,
+	} {
+		if declared {
+			linked.Declare(&m.server.Catalog, method)
+		}
+	}
 	for _, tool := range r.tools.entries {
 		support := r.tasks[tool.Name]
 		if tool.Execution != nil && tool.Execution.TaskSupport != mcp.TaskForbidden {
 			support = cmp.Or(tool.Execution.TaskSupport, support)
 		}
-		var options []server.ToolOption
+		var options []server.Option
 		if support != "" {
 			options = append(options, server.AsTask(server.TaskOptions{Support: support, PollInterval: pollInterval}))
 		}
@@ -63,9 +64,6 @@ func fromRecording(h traffic.Header, entries []traffic.Entry, logger *slog.Logge
 	}
 	for _, template := range r.templates.entries { // the URIs that were read have scripts of their own
 		m.warn(m.addTemplate(template, &script{subject: mcp.MethodReadResource + " " + template.URITemplate}))
-	}
-	for subject, params := range r.completions {
-		m.warn(m.addCompletion(params, take(mcp.MethodComplete, strings.TrimPrefix(subject, mcp.MethodComplete+" "))))
 	}
 	for id, settings := range r.capabilities.Extensions {
 		if id != mcp.ExtensionTasks {
@@ -84,23 +82,6 @@ func (m *Mock) warn(err error) {
 	if err != nil {
 		m.logger.Warn("a part of the recording has no effect", "error", err)
 	}
-}
-
-// addCompletion adds the completion of the argument that the params of a request name.
-func (m *Mock) addCompletion(params json.RawMessage, s *script) error {
-	var p mcp.CompleteParams
-	if err := jsonv2.Unmarshal(params, &p); err != nil {
-		return err
-	}
-	return m.server.RegisterCompletion(p.Ref, p.Argument.Name,
-		func(ctx context.Context, value string, _ map[string]string) (*mcp.Completion, error) {
-			result, _, err := resultOf[mcp.CompleteResult](ctx, m, s,
-				argumentsOfTexts(map[string]string{"value": value}), nil)
-			if err != nil {
-				return nil, err
-			}
-			return &result.Completion, nil
-		})
 }
 
 // list has the entries of all pages of a list, and of all times at which it was requested. The last definition of

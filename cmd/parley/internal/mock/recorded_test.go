@@ -29,7 +29,8 @@ import (
 
 // original returns a server whose responses depend on the number of the call.
 func original() *server.Server {
-	s := &server.Server{Name: "original", Version: "2.0.0", Title: "Original", Instructions: "Use it."}
+	s := &server.Server{Name: "original", Version: "2.0.0", Instructions: "Use it.",
+		Info: mcp.Implementation{Title: "Original"}}
 	count, asked := 0, 0
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(context.Context, struct {
 		By int `json:"by"`
@@ -83,8 +84,7 @@ func original() *server.Server {
 		Code string `json:"code"`
 	}) (string, error) {
 		return "Review " + in.Code, nil
-	})
-	server.CompletePrompt(s, "review", "code", server.CompleteFrom("go", "gopher"))
+	}, server.CompleteFrom("code", "go", "gopher"))
 	return s
 }
 

@@ -3,7 +3,6 @@ package mock
 import (
 	"bytes"
 	"cmp"
-	"context"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
@@ -76,8 +75,8 @@ func fromYAML(d *yamldoc.Document, logger *slog.Logger) (*Mock, error) {
 		return nil, d.Errorf("", "%w", err)
 	}
 	b := builder{document: d, mock: newMock(&server.Server{
-		Name: cmp.Or(f.Name, "parley-mock"), Version: cmp.Or(f.Version, "1.0.0"), Title: f.Title,
-		Instructions: f.Instructions,
+		Name: cmp.Or(f.Name, "parley-mock"), Version: cmp.Or(f.Version, "1.0.0"),
+		Info: mcp.Implementation{Title: f.Title}, Instructions: f.Instructions,
 	}, logger)}
 	b.mock.latency = f.Latency
 	for i := range f.Tools {
@@ -123,7 +122,7 @@ func (b *builder) tool(place jsontext.Pointer, tool mcp.Tool, e *entry) {
 	if tool.OutputSchema != nil {
 		output = b.checkSchema(place+"/outputSchema", tool.OutputSchema)
 	}
-	var options []server.ToolOption
+	var options []server.Option
 	if e.Task != "" {
 		options = append(options, server.AsTask(server.TaskOptions{Support: e.Task}))
 	}
@@ -192,11 +191,7 @@ func (b *builder) resource(place jsontext.Pointer, r mcp.Resource, e *entry) {
 
 func (b *builder) template(place jsontext.Pointer, t mcp.ResourceTemplate, e *entry) {
 	t.Name = cmp.Or(t.Name, t.URITemplate)
-	if err := b.mock.addTemplate(t, b.contents("resources/read "+t.URITemplate, place, e)); err != nil {
-		b.fail(place, err)
-		return
-	}
-	b.complete(place, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}, e.Complete)
+	b.fail(place, b.mock.addTemplate(t, b.contents("resources/read "+t.URITemplate, place, e), e.completions()...))
 }
 
 // contents returns the script of a resource or template.
@@ -231,22 +226,16 @@ func (b *builder) prompt(place jsontext.Pointer, p mcp.Prompt, e *entry) {
 			result := json.RawMessage(`{"messages":` + string(messages) + `}`)
 			return result, jsonv2.Unmarshal(result, new(mcp.GetPromptResult))
 		})
-	if err := b.mock.addPrompt(p, s); err != nil {
-		b.fail(place, err)
-		return
-	}
-	b.complete(place, mcp.CompleteReference{Type: mcp.RefPrompt, Name: p.Name}, e.Complete)
+	b.fail(place, b.mock.addPrompt(p, s, e.completions()...))
 }
 
-func (b *builder) complete(place jsontext.Pointer, ref mcp.CompleteReference, values map[string][]string) {
-	for name, list := range values {
-		suggest := server.CompleteFrom(list...)
-		b.fail(place+"/complete", b.mock.server.RegisterCompletion(ref, name,
-			func(ctx context.Context, value string, arguments map[string]string) (*mcp.Completion, error) {
-				values, err := suggest(ctx, value, arguments)
-				return &mcp.Completion{Values: values}, err
-			}))
+// completions returns the options for the completion of a prompt or template.
+func (e *entry) completions() []server.Option {
+	var options []server.Option
+	for name, values := range e.Complete {
+		options = append(options, server.CompleteFrom(name, values...))
 	}
+	return options
 }
 
 // responses returns the responses of an entry, which can have one without conditions as its own members.

@@ -247,7 +247,7 @@ func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 		"resources: [{uri: 'a:b', blob: '?'}]":                                    {"blob must be base64"},
 		"templates: [{uriTemplate: 'a:{b', text: x}]":                             {"templates/0"},
 		"templates: [{uriTemplate: 'a:{/b*}', text: x}]":                          {"templates/0: template"},
-		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                       {"prompts/0/complete"},
+		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                       {"prompts/0"},
 		"requests: [{method: ping}]": {"the request must have one of " +
 			"result, error, fault and status, or only a latency"},
 		"requests: [{method: ping, status: 200}]": {"requests/0/status"},

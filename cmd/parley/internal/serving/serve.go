@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -63,8 +64,8 @@ func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Serv
 	case len(dirs.dirs) == 0:
 		s = demo.New(program.Version())
 	default:
-		s = &server.Server{Name: "parley-files", Title: "Parley files", Version: program.Version(),
-			Description: "The files of a directory"}
+		s = &server.Server{Name: "parley-files", Version: program.Version(),
+			Info: mcp.Implementation{Title: "Parley files", Description: "The files of a directory"}}
 	}
 	s.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	served, err := dirs.serve(s, s.Logger)

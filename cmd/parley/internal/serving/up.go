@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -291,10 +292,9 @@ func registered(ctx context.Context, g *gateway.Gateway,
 func newGatewayServer(logger *slog.Logger) *server.Server {
 	return &server.Server{
 		Name:    "parley",
-		Title:   "Parley",
 		Version: program.Version(),
-		Description: "The tools, resources and prompts of several servers. The names of tools and prompts begin with " +
-			"the name of their server.",
+		Info: mcp.Implementation{Title: "Parley", Description: "The tools, resources and prompts of several servers. " +
+			"The names of tools and prompts begin with the name of their server."},
 		Logger: logger,
 	}
 }
