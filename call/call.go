@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/internal/callkey"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -39,10 +41,7 @@ type Middleware func(next Handler) Handler
 // Call describes one request: a request or notification that a server handles, or a request
 // that a client is about to send. It is read-only except for [Call.SetMeta]. A Call is never
 // reused, so it may be kept. Its methods are safe for concurrent use, except for SetMeta.
-type Call struct {
-	d     Description
-	added mcp.Meta
-}
+type Call struct{ d Description }
 
 // Description has the values that the methods of a [Call] return.
 type Description struct {
@@ -54,7 +53,8 @@ type Description struct {
 	Peer      Peer
 	Principal principal.Principal
 	Source    string
-	Outgoing  bool
+	// Added receives the members of [Call.SetMeta], if a client is about to send the request. It is nil on a server.
+	Added mcp.Meta
 }
 
 // Peer describes the client that has sent a request, as the client declares itself. Info is for
@@ -95,8 +95,24 @@ func (c *Call) Method() string { return c.d.Method }
 func (c *Call) ID() jsonrpc.ID { return c.d.ID }
 
 // Params returns the members of the params object. It is never nil. The bytes must not be
-// modified.
+// modified. [ParamsOf] decodes them.
 func (c *Call) Params() *jsonrpc.Members { return c.d.Params }
+
+// ParamsOf returns the params of a call as a value of one of the types of package mcp, such as mcp.CallToolParams for
+// tools/call. It returns a *jsonrpc.Error with the code jsonrpc.CodeInvalidParams if they do not fit: middleware can
+// return it to the client. The value must not be modified.
+func ParamsOf[P any](c *Call) (*P, error) {
+	params := new(P)
+	raw := c.d.Params.Raw()
+	if raw == nil {
+		raw = json.RawMessage("{}")
+	}
+	if err := jsonv2.Unmarshal(raw, params); err != nil {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.128s: cannot decode the params as %T: %v", c.d.Method,
+			*params, err)
+	}
+	return params, nil
+}
 
 // Name returns the tool, prompt or resource URI that the params name, or "".
 func (c *Call) Name() string {
@@ -116,7 +132,7 @@ func (c *Call) Meta(key string) json.RawMessage {
 			return value
 		}
 	}
-	return c.added[key]
+	return c.d.Added[key]
 }
 
 // Revision returns the revision of the protocol that the request uses.
@@ -161,7 +177,7 @@ var errNotOutgoing = errors.New("cannot set _meta of a request that a server han
 // trace context are allowed. SetMeta returns an error for another key, for a value that has no
 // JSON encoding, and on a server. It is not safe for concurrent use.
 func (c *Call) SetMeta(key string, value any) error {
-	if !c.d.Outgoing {
+	if c.d.Added == nil {
 		return errNotOutgoing
 	}
 	raw, err := json.Marshal(value)
@@ -171,13 +187,6 @@ func (c *Call) SetMeta(key string, value any) error {
 	if err := mcp.CheckMeta(key, raw); err != nil {
 		return err
 	}
-	if c.added == nil {
-		c.added = make(mcp.Meta)
-	}
-	c.added[key] = raw
+	c.d.Added[key] = raw
 	return nil
 }
-
-// AddedMeta returns the members that SetMeta has added, or nil if there are none. The map must
-// not be modified.
-func (c *Call) AddedMeta() mcp.Meta { return c.added }

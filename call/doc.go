@@ -6,7 +6,7 @@
 // the same types: see Server.Middleware of package server and Dialer.Middleware of package
 // client.
 //
-// [LogCalls], [LimitRate] and [RetryRequests] are ready to use.
+// [ParamsOf] decodes the params of a call. [LogCalls], [LimitRate] and [RetryRequests] are ready to use.
 // Package otel has middleware for OpenTelemetry.
 //
 // The package also defines the errors of a client's requests and of a server's handlers.

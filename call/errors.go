@@ -35,9 +35,6 @@ var (
 	// ErrResourceNotFound means that a resource does not exist. The handler of a resource returns it, wrapped or not,
 	// and so does a client if the server reports it: revisions of the protocol use different codes for it.
 	ErrResourceNotFound = errors.New("resource not found")
-	// ErrSubscriptionEnded means that the server has ended a subscription. The client may open
-	// it again.
-	ErrSubscriptionEnded = errors.New("the server ended the subscription")
 )
 
 // Errors of the functions that a server's handler calls.
@@ -70,17 +67,15 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 
 // SilentError reports a connection that was closed because nothing arrived on it, keep-alive
 // messages included. It wraps ErrConnectionLost.
-type SilentError struct {
-	For time.Duration // since the last message arrived
-}
+type SilentError time.Duration // since the last message arrived
 
 // Error implements the error interface.
-func (e *SilentError) Error() string {
-	return fmt.Sprintf("%s: the peer sent nothing for %v", ErrConnectionLost, e.For.Round(time.Millisecond))
+func (e SilentError) Error() string {
+	return fmt.Sprintf("%s: the peer sent nothing for %v", ErrConnectionLost, time.Duration(e).Round(time.Millisecond))
 }
 
 // Unwrap returns ErrConnectionLost.
-func (e *SilentError) Unwrap() error { return ErrConnectionLost }
+func (e SilentError) Unwrap() error { return ErrConnectionLost }
 
 // StatusError reports an HTTP response with a status other than success. If the body has a
 // JSON-RPC error, errors.As finds it.
@@ -163,21 +158,16 @@ func (e *OverloadError) text() string {
 	return fmt.Sprintf("too many %s: try again in %v", e.Limit, e.RetryAfter)
 }
 
-// Wire returns the error for the client of a server: jsonrpc.CodeInternalError with limit and
-// retryAfterMs, in milliseconds, in its data. The protocol defines no code for it.
-func (e *OverloadError) Wire() *jsonrpc.Error {
-	ms := (e.RetryAfter + time.Millisecond - 1).Milliseconds()
-	data := jsonrpc.AppendString([]byte(`{"limit":`), e.Limit)
-	data = strconv.AppendInt(append(data, `,"retryAfterMs":`...), ms, 10)
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.text(), Data: append(data, '}')}
-}
-
-// Unwrap returns e.Err, or e.Wire() if e.Err is nil.
+// Unwrap returns Err. If it is nil, it returns the *jsonrpc.Error for the client of a server: jsonrpc.CodeInternalError
+// with limit and retryAfterMs, in milliseconds, in its data. The protocol defines no code for it.
 func (e *OverloadError) Unwrap() error {
 	if e.Err != nil {
 		return e.Err
 	}
-	return e.Wire()
+	ms := (e.RetryAfter + time.Millisecond - 1).Milliseconds()
+	data := jsonrpc.AppendString([]byte(`{"limit":`), e.Limit)
+	data = strconv.AppendInt(append(data, `,"retryAfterMs":`...), ms, 10)
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: e.text(), Data: append(data, '}')}
 }
 
 // URLRequiredError is the error of a server's handler that needs its user to open some URLs

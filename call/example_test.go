@@ -127,3 +127,27 @@ func ExampleMiddleware_rewrite() {
 	// hello
 	// from the middleware
 }
+
+// The params of a call are decoded as the type of its method. The error for params that do not fit is one for the
+// client.
+func ExampleParamsOf() {
+	audit := func(next call.Handler) call.Handler {
+		return func(ctx context.Context, c *call.Call) (any, error) {
+			if c.Method() == mcp.MethodCallTool {
+				params, err := call.ParamsOf[mcp.CallToolParams](c)
+				if err != nil {
+					return nil, err
+				}
+				fmt.Printf("%s with %s\n", params.Name, params.Arguments)
+			}
+			return next(ctx, c)
+		}
+	}
+	c := dial(newServer(audit))
+	defer c.Close()
+	text, err := client.CallTool[string](context.Background(), c, "greet", map[string]any{})
+	fmt.Println(text, err)
+	// Output:
+	// greet with {}
+	// hello <nil>
+}

@@ -26,7 +26,7 @@ func attempt(ctx context.Context, r call.Retry, method, params string,
 		return &mcp.EmptyResult{}, nil
 	})
 	_, err = handle(ctx, call.New(call.Description{Method: method, Params: jsonrpc.MembersOf([]byte(params)),
-		Outgoing: true}))
+		Added: mcp.Meta{}}))
 	return attempts, time.Since(begin), err
 }
 

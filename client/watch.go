@@ -333,7 +333,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 	case err != nil:
 		return err
 	}
-	return call.ErrSubscriptionEnded
+	return outbound.ErrSubscriptionEnded
 }
 
 // acknowledged returns the part of the filter that the server honours.

@@ -48,7 +48,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Key(key))
+	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Keyed(key))
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return false, nil

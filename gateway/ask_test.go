@@ -374,9 +374,9 @@ func TestInputRequestsOfOneResultAreForwardedTogether(t *testing.T) {
 	server.AddTool(up, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ none) (string, error) {
 		var first, second name
 		var roots []mcp.Root
-		if err := server.Ask(ctx, server.ElicitInto(&first, "First", server.Key("first")),
-			server.ElicitInto(&second, "Second", server.Key("second")),
-			server.RootsInto(&roots, server.Key("roots"))); err != nil {
+		if err := server.Ask(ctx, server.ElicitInto(&first, "First", server.Keyed("first")),
+			server.ElicitInto(&second, "Second", server.Keyed("second")),
+			server.RootsInto(&roots, server.Keyed("roots"))); err != nil {
 			return "", err
 		}
 		third, err := server.Elicit[name](ctx, "Third")

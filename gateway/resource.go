@@ -37,7 +37,9 @@ func (g *Gateway) read(serverName, prefix string) func(context.Context, string) 
 
 // readUnlisted is read for a template, which does not have the URIs of other servers, also if the caller
 // cannot see these.
-func (g *Gateway) readUnlisted(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
+func (g *Gateway) readUnlisted(
+	serverName, prefix string,
+) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	read := g.read(serverName, prefix)
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		if !g.routes.Load().has(serverName, prefix, uri) {

@@ -196,7 +196,8 @@ func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate
 		template.URITemplate = uri
 		template.Name = cmp.Or(t.Name, t.URITemplate)
 		template.Meta = revision.ForwardableMeta(t.Meta)
-		options = append(options, v.complete(serverName, mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}))
+		upstream := mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}
+		options = append(options, v.complete(serverName, upstream))
 		return v.catalog.RegisterTemplate(template, v.readUnlisted(serverName, prefix), options...)
 	})
 }

@@ -342,7 +342,7 @@ func (l *inputLimiter) allow(ctx context.Context, r *Request) error {
 	}
 	_, err := l.rate(ctx, call.New(of))
 	if overload := new(call.OverloadError); errors.As(err, &overload) {
-		return &inputLimitError{"too many requests of the server in a minute", overload.Wire()}
+		return &inputLimitError{"too many requests of the server in a minute", rpc.Rejection(overload)}
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func asking(charged *atomic.Int32) func() *server.Server {
 			})
 		server.AddTool(s, mcp.Tool{Name: "book", Description: "Asks for a booking."},
 			func(ctx context.Context, _ struct{}) (string, error) {
-				b, err := server.Elicit[booking](ctx, "When?", server.Key("booking"))
+				b, err := server.Elicit[booking](ctx, "When?", server.Keyed("booking"))
 				if err != nil {
 					return "", err
 				}
@@ -351,7 +351,7 @@ func conversing() *server.Server {
 			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("Is it hot?")}}},
 			Tools:     []mcp.Tool{{Name: "weather", InputSchema: []byte(`{"type":"object"}`)}},
 		}
-		sampled, err := server.Sample(ctx, params, server.Key("first"))
+		sampled, err := server.Sample(ctx, params, server.Keyed("first"))
 		if errors.Is(err, errors.ErrUnsupported) {
 			return "no idea", nil
 		} else if err != nil {
@@ -364,7 +364,7 @@ func conversing() *server.Server {
 				&mcp.ToolResultContent{ToolUseID: use.ID, Content: []mcp.Content{mcp.Text("-3 degrees")}},
 			}})
 		}
-		if sampled, err = server.Sample(ctx, params, server.Key("second")); err != nil {
+		if sampled, err = server.Sample(ctx, params, server.Keyed("second")); err != nil {
 			return "", err
 		}
 		return sampled.Content[0].(*mcp.TextContent).Text, nil

@@ -69,11 +69,11 @@ func askOptionsOf(options []AskOption) askOptions {
 	return o
 }
 
-// Key sets the key of a question, which must be unique within the call. In 2026-07-28 the key
-// identifies the answer when the handler runs again. Without Key, questions with the same
-// content are told apart by their order. Set Key if several goroutines of a handler ask
+// Keyed sets the key of a question, which must be unique within the call. In 2026-07-28 the key
+// identifies the answer when the handler runs again. Without Keyed, questions with the same
+// content are told apart by their order. Use Keyed if several goroutines of a handler ask
 // questions with the same content.
-func Key(key string) AskOption {
+func Keyed(key string) AskOption {
 	return func(o *askOptions) { o.key = key }
 }
 

@@ -28,28 +28,28 @@ func inquisitive() *server.Server {
 			Day    string `json:"day" enum:"mon,tue"`
 			People int    `json:"people" minimum:"1" maximum:"9"`
 			Sure   bool   `json:"sure"`
-		}](ctx, "When?", server.Key("q"))
+		}](ctx, "When?", server.Keyed("q"))
 		return fmt.Sprint("answered ", form), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "optional"}, func(ctx context.Context, _ struct{}) (string, error) {
 		form, err := server.Elicit[struct {
 			Day  string  `json:"day"`
 			Note *string `json:"note"`
-		}](ctx, "When?", server.Key("q"))
+		}](ctx, "When?", server.Keyed("q"))
 		return fmt.Sprint("answered ", form), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "optional_by_schema"}, func(ctx context.Context, _ struct{}) (string, error) {
 		content, err := server.ElicitForm(ctx, "When?",
 			json.RawMessage(`{"type":"object","properties":{"day":{"type":"string"},"note":{"type":"string"}},`+
-				`"required":["day"]}`), server.Key("q"))
+				`"required":["day"]}`), server.Keyed("q"))
 		return "answered " + string(content), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "sampling"}, func(ctx context.Context, _ struct{}) (string, error) {
-		said, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1}, server.Key("q"))
+		said, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1}, server.Keyed("q"))
 		return fmt.Sprint("answered ", said), err
 	})
 	server.AddTool(s, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ struct{}) (string, error) {
-		roots, err := server.Roots(ctx, server.Key("q"))
+		roots, err := server.Roots(ctx, server.Keyed("q"))
 		return fmt.Sprint("answered ", roots), err
 	})
 	return s

@@ -170,7 +170,7 @@ func TestInvalidFiltersAreRejected(t *testing.T) {
 // Subscriptions and requests are counted separately, each with its own limit.
 func TestListensDoNotCountAsRequestsInFlight(t *testing.T) {
 	s := changeable()
-	s.Limits.MaxInflight = 1
+	s.Limits.Inflight = 1
 	w := connect(t, s)
 	for i := range 64 {
 		w.Send(listenRequest(fmt.Sprint(i), `{"toolsListChanged":true}`))

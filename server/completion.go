@@ -14,10 +14,10 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Complete suggests values for an argument of a prompt, or for a variable of a template, that a user is typing, the most
-// relevant first; the variable of a directory of [AddFS] is path. Value is the text so far. Arguments are the other
-// arguments that have a value already; clients before 2025-06-18 do not send them. The function may modify the map. It
-// must be safe for concurrent use. It takes the place of the completion of an argument with the enum tag.
+// Complete suggests values for an argument of a prompt, or for a variable of a template, that a user is typing, the
+// most relevant first; the variable of a directory of [AddFS] is path. Value is the text so far. Arguments are the
+// other arguments that have a value already; clients before 2025-06-18 do not send them. The function may modify the
+// map. It must be safe for concurrent use. It takes the place of the completion of an argument with the enum tag.
 //
 // The client receives the first 100 values. Of a slice it also receives the number of all; a nil *mcp.Completion has no
 // values. Suggest only values that every caller of the prompt or template may see. For errors and panics, see the

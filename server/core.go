@@ -126,7 +126,7 @@ func (s *Server) build() error {
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger
 	s.buildTasks(stored)
 	peers := &rpc.PeerCache{}
-	inflight := orDefault(s.Limits.MaxInflight, 128)
+	inflight := orDefault(s.Limits.Inflight, 128)
 	modernEra := &modern.Server{Engine: c.engine, Peers: peers, Seals: seals, WatchTasks: s.watchTasks,
 		Rechecks: s.rechecks.wait}
 	if shared { // an entry in the memory of this process would be lost with it, and the retry with the entry

@@ -260,7 +260,7 @@ func (v *urlElicitation) question(again int) Question {
 	if key != "" && again > 0 {
 		key = fmt.Sprintf("%s/%d", key, again)
 	}
-	a := newQuestion(mcp.MethodElicit, params, []AskOption{Key(key)})
+	a := newQuestion(mcp.MethodElicit, params, []AskOption{Keyed(key)})
 	a.accept = func(answer json.RawMessage) error {
 		_, err := accepted(answer)
 		return err

@@ -128,7 +128,7 @@ func TestElicitURLEndsWhenTheUserDoesNotFinish(t *testing.T) {
 		for _, within := range []time.Duration{0, 2 * time.Second, 8 * time.Minute} {
 			var p till
 			s := p.serve(func(ctx context.Context) error {
-				err := server.ElicitURL(ctx, payHere, "Pay", p.done, server.Within(within), server.Key("bill"))
+				err := server.ElicitURL(ctx, payHere, "Pay", p.done, server.Within(within), server.Keyed("bill"))
 				if ctx.Err() == nil && !errors.Is(err, server.ErrUnfinished) {
 					t.Errorf("it says %v", err)
 				}

@@ -27,7 +27,8 @@ type entry interface {
 // offer holds what all entries have: their name, their options, and their encodings in lists. It is immutable
 // except for the encodings.
 type offer struct {
-	name    string                                            // in requests, in lists and for VisibleTo: a name, a URI or a URI template
+	// name is that in requests, in lists and for VisibleTo: a name, a URI or a URI template.
+	name    string
 	sees    []func(who principal.Principal, name string) bool // see VisibleTo
 	scopes  []string                                          // see RequireScopes
 	origin  any                                               // for Hide of link.Hooks; nil: not hidden

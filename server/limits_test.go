@@ -31,7 +31,7 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 	const most, all = 2, 40
 	var log syncbuffer.Buffer
 	e := newEndpoint(t, func(s *server.Server) {
-		s.Limits.MaxInflight, s.Limits.InflightPerAddress = most, most
+		s.Limits.Inflight, s.Limits.InflightPerAddress = most, most
 		s.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	session, pair := e.session("2025-03-26"), e.ready()

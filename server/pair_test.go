@@ -211,7 +211,7 @@ func TestHandlersOfNotificationsOfAPairAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Int64
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
-			s.Limits.MaxInflight = 3
+			s.Limits.Inflight = 3
 			s.Middleware = wiretest.OnRootsChanged(func(ctx context.Context) {
 				running.Add(1)
 				<-ctx.Done()

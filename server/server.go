@@ -144,10 +144,10 @@ type Limits struct {
 	// input. The default is 4 MiB. A larger message is answered with an error, over HTTP with
 	// status 413. A connection of ServeConn has its own limit.
 	MaxMessage int
-	// MaxInflight is the maximum number of requests of one session or connection that are in
+	// Inflight is the maximum number of requests of one session or connection that are in
 	// flight. The default is 128. Over HTTP, further requests are rejected with status 429. On
 	// other connections they wait.
-	MaxInflight int
+	Inflight int
 
 	// InflightPerPrincipal and InflightPerAddress bound the requests of 2026-07-28 in flight
 	// over HTTP. InflightPerPrincipal is the maximum for one principal, 1,024 by default.
@@ -195,7 +195,7 @@ type Limits struct {
 	// On an idle event stream over HTTP the server sends a comment at each interval, which
 	// also detects a lost connection. On the stream of a session it sends a ping instead,
 	// unless the client must answer another request. If the client does not respond for two
-	// intervals, and for at least 10 seconds, the stream ends, and a *call.SilentError is
+	// intervals, and for at least 10 seconds, the stream ends, and a call.SilentError is
 	// logged. A session of 2024-11-05 ends with its stream. A later session ends if the client
 	// sends no request for another 5 minutes.
 	//
@@ -207,7 +207,8 @@ type Limits struct {
 // checkFields returns an error for the first field with an invalid value. Other functions check
 // Keys and Auth.
 func (s *Server) checkFields() error {
-	if u, err := url.Parse(s.Info.WebsiteURL); s.Info.WebsiteURL != "" &&
+	website := s.implementation().WebsiteURL
+	if u, err := url.Parse(website); website != "" &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("server: Info.WebsiteURL must be empty or begin with https:// or http://, and name a host")
 	}

@@ -352,7 +352,7 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 			log = new(syncbuffer.Buffer)
 			s := httpServer()
 			s.Logger = slog.New(slog.NewTextHandler(log, nil))
-			s.Limits.MaxInflight = 2
+			s.Limits.Inflight = 2
 			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context,
 				struct{}) (string, error) {
 				stop()

@@ -270,7 +270,7 @@ func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 func TestTheLimitOfCallsInFlightIsConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, started, proceed := blocking()
-		s.Limits.MaxInflight = 2
+		s.Limits.Inflight = 2
 		l := connectLine(t, s)
 		for id := range 5 {
 			l.Send(request(id, mcp.MethodCallTool, `"name":"wait"`))

@@ -37,14 +37,14 @@ func detaching(handle func(context.Context) (string, error)) *server.Server {
 func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
-			first, err := server.Elicit[nameForm](ctx, "Who?", server.Key("first"))
+			first, err := server.Elicit[nameForm](ctx, "Who?", server.Keyed("first"))
 			if err != nil {
 				return "", err
 			}
 			if ctx, err = server.Detach(ctx); err != nil {
 				return "", err
 			}
-			second, err := server.Elicit[nameForm](ctx, "Who else?", server.Key("second"))
+			second, err := server.Elicit[nameForm](ctx, "Who else?", server.Keyed("second"))
 			return first.Name + " and " + second.Name, err
 		}))
 		r := p.ask(mcp.MethodCallTool, `"name":"detach"`)

@@ -496,7 +496,7 @@ func taskServer() (s *server.Server, jobs chan *taskJob) {
 		}
 	}
 	ask := func(ctx context.Context, _ struct{}) (string, error) {
-		who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+		who, err := server.Elicit[nameForm](ctx, "Who?", server.Keyed("who"))
 		return "Hello, " + who.Name, err
 	}
 	add("plain", done)

@@ -411,7 +411,7 @@ func TestAnotherReplicaRunsTheHandlerAgain(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				who, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+				who, err := server.Elicit[nameForm](ctx, "Who?", server.Keyed("who"))
 				return fmt.Sprintf("run %d effect %s %s", run, effect, who.Name), err
 			}, to)
 			must.CheckContains(t, p.finish(id, "Ada"), "run 2 effect 1, key true Ada")
@@ -426,7 +426,7 @@ func TestTaskOfAnEndedReplicaFails(t *testing.T) {
 		var runs atomic.Int64
 		p, id := handover(t, w, server.TaskOptions{}, func(ctx context.Context) (string, error) {
 			runs.Add(1)
-			_, err := server.Elicit[nameForm](ctx, "Who?", server.Key("who"))
+			_, err := server.Elicit[nameForm](ctx, "Who?", server.Keyed("who"))
 			return "", err
 		})
 		if _, err := p.outcome(id, mcp.TaskFailed); err == nil || !strings.Contains(err.Message, "has ended") ||

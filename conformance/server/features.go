@@ -64,7 +64,7 @@ func addPrompts(s *server.Server) {
 		func(ctx context.Context, _ struct{}) (string, error) {
 			form, err := server.Elicit[struct {
 				Context string `json:"context"`
-			}](ctx, "What context should the prompt use?", server.Key("user_context"))
+			}](ctx, "What context should the prompt use?", server.Keyed("user_context"))
 			if err != nil {
 				return "", err
 			}

@@ -77,7 +77,7 @@ func addInputRequired(s *server.Server) {
 	server.AddTool(s, tool("sampling", "Asks the model of the client."),
 		func(ctx context.Context, _ struct{}) (string, error) {
 			answer, err := server.Sample(ctx, sampling("What is the capital of France?"),
-				server.Key("capital_question"))
+				server.Keyed("capital_question"))
 			if err != nil {
 				return "", err
 			}
@@ -85,7 +85,7 @@ func addInputRequired(s *server.Server) {
 		})
 	server.AddTool(s, tool("list_roots", "Asks for the roots of the client."),
 		func(ctx context.Context, _ struct{}) (string, error) {
-			roots, err := server.Roots(ctx, server.Key("client_roots"))
+			roots, err := server.Roots(ctx, server.Keyed("client_roots"))
 			if err != nil {
 				return "", err
 			}
@@ -93,7 +93,7 @@ func addInputRequired(s *server.Server) {
 		})
 	server.AddTool(s, tool("request_state", "Asks for a confirmation."),
 		func(ctx context.Context, _ struct{}) (string, error) {
-			if _, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm")); err != nil {
+			if _, err := server.Elicit[confirmation](ctx, "Continue?", server.Keyed("confirm")); err != nil {
 				return "", err
 			}
 			return "state-ok", nil
@@ -104,9 +104,9 @@ func addInputRequired(s *server.Server) {
 			var answer mcp.CreateMessageResult
 			var roots []mcp.Root
 			err := server.Ask(ctx,
-				server.ElicitInto(&who, "What is your name?", server.Key("user_name")),
-				server.SampleInto(&answer, sampling("Write a greeting."), server.Key("greeting")),
-				server.RootsInto(&roots, server.Key("client_roots")))
+				server.ElicitInto(&who, "What is your name?", server.Keyed("user_name")),
+				server.SampleInto(&answer, sampling("Write a greeting."), server.Keyed("greeting")),
+				server.RootsInto(&roots, server.Keyed("client_roots")))
 			if err != nil {
 				return "", err
 			}
@@ -114,11 +114,11 @@ func addInputRequired(s *server.Server) {
 		})
 	server.AddTool(s, tool("multi_round", "Makes two input requests, one after the other."),
 		func(ctx context.Context, _ struct{}) (string, error) {
-			first, err := server.Elicit[name](ctx, "First?", server.Key("step1"))
+			first, err := server.Elicit[name](ctx, "First?", server.Keyed("step1"))
 			if err != nil {
 				return "", err
 			}
-			second, err := server.Elicit[color](ctx, "What is your favorite color?", server.Key("step2"))
+			second, err := server.Elicit[color](ctx, "What is your favorite color?", server.Keyed("step2"))
 			if err != nil {
 				return "", err
 			}
@@ -126,7 +126,7 @@ func addInputRequired(s *server.Server) {
 		})
 	server.AddTool(s, tool("tampered_state", "Asks for a confirmation."),
 		func(ctx context.Context, _ struct{}) (string, error) {
-			_, err := server.Elicit[confirmation](ctx, "Continue?", server.Key("confirm"))
+			_, err := server.Elicit[confirmation](ctx, "Continue?", server.Keyed("confirm"))
 			return "confirmed", err
 		})
 	server.AddTool(s, tool("capabilities", "Asks for input that the client supports."),
@@ -144,7 +144,7 @@ func addInputRequired(s *server.Server) {
 }
 
 func askName(ctx context.Context, _ struct{}) (string, error) {
-	who, err := server.Elicit[name](ctx, "What is your name?", server.Key("user_name"))
+	who, err := server.Elicit[name](ctx, "What is your name?", server.Keyed("user_name"))
 	if err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ func addTasks(s *server.Server) {
 		}) (string, error) {
 			answer, err := server.Elicit[struct {
 				Confirm bool `json:"confirm" doc:"delete it?"`
-			}](ctx, "Delete "+in.Filename+"?", server.Key("confirm"))
+			}](ctx, "Delete "+in.Filename+"?", server.Keyed("confirm"))
 			if err != nil {
 				return "", err
 			}
@@ -60,8 +60,8 @@ func addTasks(s *server.Server) {
 		func(ctx context.Context, _ none) (string, error) {
 			var first, second name
 			err := server.Ask(ctx,
-				server.ElicitInto(&first, "What is your name?", server.Key("first")),
-				server.ElicitInto(&second, "Who comes with you?", server.Key("second")))
+				server.ElicitInto(&first, "What is your name?", server.Keyed("first")),
+				server.ElicitInto(&second, "Who comes with you?", server.Keyed("second")))
 			if err != nil {
 				return "", err
 			}
@@ -69,7 +69,7 @@ func addTasks(s *server.Server) {
 		}, optional)
 	server.AddTool(s, mcp.Tool{Name: "test_tool_with_task", Description: "Asks for a name, and then becomes a task."},
 		func(ctx context.Context, _ none) (string, error) {
-			who, err := server.Elicit[name](ctx, "What is your name?", server.Key("user_name"))
+			who, err := server.Elicit[name](ctx, "What is your name?", server.Keyed("user_name"))
 			if err != nil {
 				return "", err
 			}

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 // apiBudgets are the largest numbers of recorded symbols. Where a comment has a smaller number, the package is to
 // shrink to it: when symbols are removed, the number is lowered, too.
 var apiBudgets = map[string]int{
-	"call":    93, // 90
+	"call":    90,
 	"client":  150,
 	"gateway": 21,
 	"host":    130,

@@ -30,6 +30,7 @@ func NewChain(middleware ...call.Middleware) *Chain {
 // outgoing is a request inside the middleware. The context carries it to the innermost handler.
 type outgoing struct {
 	call    call.Call
+	added   mcp.Meta // by the middleware
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
@@ -46,9 +47,11 @@ func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request,
 	if c == nil {
 		return send(ctx, req)
 	}
+	added := make(mcp.Meta)
 	o := &outgoing{
+		added: added,
 		call: *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r,
-			Outgoing: true}),
+			Added: added}),
 		request: req, send: send,
 	}
 	result, err := c.handle(context.WithValue(ctx, outgoingKey{}, o), &o.call)
@@ -81,7 +84,7 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		return nil, rpc.ErrOtherCall
 	}
 	req := o.request
-	if added := c.AddedMeta(); len(added) > 0 {
+	if added := o.added; len(added) > 0 {
 		extended := *req
 		extended.Meta = maps.Clone(added)
 		maps.Copy(extended.Meta, req.Meta) // the caller's members win

@@ -304,6 +304,9 @@ func (o *Requests) Done() <-chan struct{} {
 // Received returns the number of messages that have arrived.
 func (o *Requests) Received() uint64 { return o.received.Load() }
 
+// ErrSubscriptionEnded means that the server has ended a subscription.
+var ErrSubscriptionEnded = errors.New("the server ended the subscription")
+
 // ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A notification that
 // cancels a subscription ends its request; the server need not send the response then.
 func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
@@ -312,8 +315,8 @@ func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
 		if p == nil {
 			return false
 		}
-		p.answer(Response{}, call.ErrSubscriptionEnded)
-		p.cancel(call.ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
+		p.answer(Response{}, ErrSubscriptionEnded)
+		p.cancel(ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
 		return true
 	}
 	meta, _ := m.Params.Get("_meta")

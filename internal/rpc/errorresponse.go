@@ -88,7 +88,13 @@ func (e *Engine) rejection(ctx context.Context, c *Call, err error) *jsonrpc.Err
 func (e *Engine) Overloaded(ctx context.Context, method string, limit *call.OverloadError) *jsonrpc.Error {
 	e.overloads.Log(ctx, e.logger(), slog.LevelWarn, "overload: request rejected", slog.String("limit", limit.Limit),
 		slog.String("method", method))
-	return limit.Wire()
+	return Rejection(limit)
+}
+
+// Rejection returns the response to a request that a limit rejects.
+func Rejection(limit *call.OverloadError) *jsonrpc.Error {
+	wire, _ := errors.AsType[*jsonrpc.Error](&call.OverloadError{Limit: limit.Limit, RetryAfter: limit.RetryAfter})
+	return wire
 }
 
 // IsProtocolError reports whether the peer receives a handler's error as an error of the

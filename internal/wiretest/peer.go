@@ -101,7 +101,7 @@ func (p *Peer) Handshake(revision string) string {
 func OnRootsChanged(f func(context.Context)) []call.Middleware {
 	return []call.Middleware{func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
-			if c.Method() == mcp.NotificationRootsListChanged {
+			if c.Method() == mcp.NotificationRootsListChanged && c.ID().IsZero() {
 				f(ctx)
 			}
 			return next(ctx, c)

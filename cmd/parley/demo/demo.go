@@ -290,7 +290,8 @@ func addCities(s *server.Server) {
 	server.AddStatic(s, mcp.Resource{URI: "demo://guide", Name: "guide", Title: "Guide",
 		Description: "What to try on this server", MimeType: "text/markdown"}, guide)
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: citiesTemplate, Name: "cities", Title: "Cities",
-		Description: "Facts about a city", MimeType: "application/json"}, readCity, server.Complete("city", completeCity))
+		Description: "Facts about a city", MimeType: "application/json"}, readCity,
+		server.Complete("city", completeCity))
 	server.AddPrompt(s, mcp.Prompt{Name: "postcard", Title: "Postcard", Description: "Write a postcard from a city"},
 		postcard, server.Complete("city", completeCity))
 }

@@ -89,7 +89,7 @@ func (s *Server) rejectOverload(w http.ResponseWriter, r *http.Request, status i
 	s.overloads.Log(r.Context(), s.Logger, slog.LevelWarn, "overload: request rejected", slog.String("limit", e.Limit),
 		slog.Int("status", status))
 	setRetryAfter(w, e.RetryAfter)
-	reject(w, status, request, e.Wire())
+	reject(w, status, request, rpc.Rejection(e))
 }
 
 // setRetryAfter sets the Retry-After header (RFC 9110, section 10.2.3).

@@ -227,7 +227,8 @@ func (s *Server) logUnserved(m *jsonrpc.Message) {
 func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		x.stream.offer(func(dst []byte) []byte {
-			return httpcodec.AppendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rpc.ErrTooManyInFlight.Wire(), false))
+			rejection := rpc.Rejection(rpc.ErrTooManyInFlight)
+			return httpcodec.AppendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rejection, false))
 		})
 	}
 }

@@ -232,14 +232,14 @@ func (r *replica) job(ctx context.Context, in arguments) (string, error) {
 // The tools that ask return the nonce and the answer, which names the user. Questions have the nonce.
 
 func elicit(ctx context.Context, in arguments) (string, error) {
-	answer, err := server.Elicit[form](ctx, in.Nonce, server.Key("user"))
+	answer, err := server.Elicit[form](ctx, in.Nonce, server.Keyed("user"))
 	return in.Nonce + " " + answer.User, err
 }
 
 func sample(ctx context.Context, in arguments) (string, error) {
 	answer, err := server.Sample(ctx, mcp.CreateMessageParams{
 		MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: "user", Content: []mcp.Content{mcp.Text(in.Nonce)}}},
-	}, server.Key("sample"))
+	}, server.Keyed("sample"))
 	if err != nil {
 		return "", err
 	}
@@ -248,7 +248,7 @@ func sample(ctx context.Context, in arguments) (string, error) {
 }
 
 func roots(ctx context.Context, in arguments) (string, error) {
-	answer, err := server.Roots(ctx, server.Key("roots"))
+	answer, err := server.Roots(ctx, server.Keyed("roots"))
 	if err != nil {
 		return "", err
 	}

@@ -347,7 +347,7 @@ func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string
 	}
 	var options []server.AskOption
 	if s.key != "" {
-		options = append(options, server.Key(s.key))
+		options = append(options, server.Keyed(s.key))
 	}
 	switch {
 	case s.Wait != nil:
