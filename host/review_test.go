@@ -255,6 +255,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	}
 	start(t, h)
 	await(t, h, "up", isReady)
+	await(t, h, "other", isReady)
 	add := func(name string) {
 		server.AddTool(up.Server, mcp.Tool{Name: name}, func(context.Context, none) (string, error) { return "", nil })
 	}

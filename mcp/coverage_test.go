@@ -45,6 +45,49 @@ func TestEveryVocabularyEntryIsInASchema(t *testing.T) {
 	}
 }
 
+// This tests the check of TestEveryDefinitionAndPropertyHasAGoType.
+func TestFindGapsReportsEachKindOfGap(t *testing.T) {
+	types := map[string]reflect.Type{
+		"Known": reflect.TypeFor[struct {
+			Name  string `json:"name"`
+			Count string `json:"count"`
+			Title string `json:"title"`
+			Inner struct {
+				A int64 `json:"a"`
+			} `json:"inner"`
+			Text mcp.TextContent `json:"text"`
+		}](),
+		"Text": reflect.TypeFor[mcp.ImageContent](),
+	}
+	definitions := map[string]json.RawMessage{
+		"Known": json.RawMessage(`{
+			"type": "object",
+			"properties": {
+				"name": {"type": "string"},
+				"count": {"type": "integer"},
+				"title": {"type": "string"},
+				"missing": {"type": "string"},
+				"inner": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]},
+				"text": {"$ref": "#/definitions/Text"}
+			},
+			"required": ["name", "count", "inner", "text"]
+		}`),
+		"Text":    json.RawMessage(`{"type": "object"}`),
+		"Unknown": json.RawMessage(`{"type": "object"}`),
+	}
+	want := []string{
+		"Known.count: integer in a Go string",
+		"Known.inner.b: no Go field",
+		"Known.missing: no Go field",
+		"Known.text: mcp.TextContent for Text, want mcp.ImageContent",
+		"Known.title: optional, but always encoded",
+		"Unknown: no Go type",
+	}
+	if got := findGaps(types, definitions); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func typesOf(rev mcp.Revision) map[string]reflect.Type {
 	types := maps.Clone(vocabulary)
 	if rev == spec.Tasks {
