@@ -56,6 +56,11 @@ type file struct {
 func (d *Directory) Rescan() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.rescan()
+}
+
+// rescan is Rescan. The caller holds mu.
+func (d *Directory) rescan() error {
 	before := d.snapshot
 	err := d.scan()
 	now := d.snapshot
@@ -106,13 +111,10 @@ func (d *Directory) Watch(ctx context.Context, interval time.Duration, report fu
 // current returns a snapshot that is at most a second old. Invalid skills are left out.
 func (d *Directory) current() snapshot {
 	d.mu.Lock()
-	stale := time.Since(d.scanned) > fresh
-	d.mu.Unlock()
-	if stale {
-		_ = d.Rescan() // Watch reports invalid skills
-	}
-	d.mu.Lock()
 	defer d.mu.Unlock()
+	if time.Since(d.scanned) > fresh {
+		_ = d.rescan() // Watch reports invalid skills
+	}
 	return d.snapshot
 }
 
@@ -121,7 +123,8 @@ func (d *Directory) current() snapshot {
 func (d *Directory) scan() error {
 	now := snapshot{files: make(map[string]file), children: make(map[string][]mcp.Resource),
 		stat: make(map[string]file)}
-	var names []string // of all files
+	d.scanned = time.Now() // also if it fails
+	var names []string     // of all files
 	walked := 0
 	err := fs.WalkDir(d.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if walked++; walked > maxWalk {
@@ -162,7 +165,7 @@ func (d *Directory) scan() error {
 	}
 	slices.SortFunc(now.skills, func(a, b *Skill) int { return strings.Compare(a.URI, b.URI) })
 	d.listChildren(&now)
-	d.snapshot, d.scanned = now, time.Now()
+	d.snapshot = now
 	return errors.Join(problems...)
 }
 

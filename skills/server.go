@@ -75,21 +75,22 @@ func Add(to catalog, fsys fs.FS, options Options) (*Directory, error) {
 	if err := d.scan(); err != nil {
 		return nil, fmt.Errorf("skills: %w", err)
 	}
-	template := mcp.ResourceTemplate{URITemplate: d.root + "{+path}", Name: "skills", Description: "Files of skills"}
-	if err := to.RegisterTemplate(template, d.read, server.Cached(options.Cache)); err != nil {
-		return nil, fmt.Errorf("skills: %w", err)
-	}
-	for _, s := range d.snapshot.skills {
-		if err := d.register(s); err != nil {
-			return nil, fmt.Errorf("skills: %w", err)
-		}
-	}
-	err := to.RegisterExtension(server.Extension{
+	err := to.RegisterExtension(server.Extension{ // first, because it fails if to has skills already
 		ID: mcp.ExtensionSkills, Settings: map[string]bool{"directoryRead": true}, AnyClient: true,
 		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			mcp.MethodListSkills: d.list, mcp.MethodGetSkill: d.get, mcp.MethodReadDirectory: d.readDirectory,
 		},
 	})
+	if err == nil {
+		template := mcp.ResourceTemplate{URITemplate: d.root + "{+path}", Name: "skills",
+			Description: "Files of skills"}
+		err = to.RegisterTemplate(template, d.read, server.Cached(options.Cache))
+	}
+	for _, s := range d.snapshot.skills {
+		if err == nil {
+			err = d.register(s)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("skills: %w", err)
 	}

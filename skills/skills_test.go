@@ -299,6 +299,17 @@ func TestWatchReportsInvalidSkills(t *testing.T) {
 	})
 }
 
+func TestAServerHasTheSkillsOfOneFileSystem(t *testing.T) {
+	s, _ := serve(t, library(), skills.Options{})
+	_, err := skills.Add(s, fstest.MapFS{"other/SKILL.md": skill("other")}, skills.Options{Prefix: "more"})
+	if err == nil || !strings.Contains(err.Error(), "was added already") {
+		t.Error(err)
+	}
+	if _, err := mcptest.Dial(t, s).ReadResource(t.Context(), "skill://more/other/SKILL.md"); err == nil {
+		t.Error("a skill is served although Add has failed")
+	}
+}
+
 func TestInvalidSkillsAreNotServed(t *testing.T) {
 	large := make([]byte, skills.MaxSize)
 	many := fstest.MapFS{"s/SKILL.md": skill("s")}
