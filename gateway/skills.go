@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"sort"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -192,10 +194,10 @@ func (g *Gateway) askForSkills(ctx context.Context, name, method string, params 
 }
 
 // skillAt returns a skill of a server as the caller of ctx sees it: with the URIs at the gateway, and without files
-// that the policy denies. It is nil if the policy denies its SKILL.md.
+// that the policy denies. It is nil if the policy denies its SKILL.md, or Review does not accept it.
 func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *skills.Skill {
 	hidden := g.hiddenFiles(ctx, name)
-	if hidden(s.URI) {
+	if hidden(s.URI) || !g.accepts(ctx, name, s) {
 		return nil
 	}
 	routes := g.routes.Load()
@@ -216,6 +218,26 @@ func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *sk
 		}
 	}
 	return &changed
+}
+
+// accepts calls the Review of the host with a skill of a server.
+func (g *Gateway) accepts(ctx context.Context, name string, s *skills.Skill) bool {
+	if g.host.Review == nil {
+		return true
+	}
+	d := host.Definition{Server: name, Kind: "skill", Name: s.URI}
+	raw, err := s.MarshalJSON()
+	if err == nil {
+		d.JSON, err = digest.Canonical(raw)
+	}
+	if err == nil {
+		err = g.host.Review(d)
+	}
+	if err != nil {
+		g.withheld.Log(ctx, g.logger(), slog.LevelWarn, "skill withheld", slog.String("server", name),
+			slog.String("skill", s.URI), slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // hiddenFiles returns a function that reports whether the policy denies a resource of a server to the caller of ctx.

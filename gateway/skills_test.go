@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"slices"
@@ -162,5 +163,31 @@ func TestPolicyHidesSkills(t *testing.T) {
 		if _, err := bob.ReadResource(t.Context(), uri); err == nil {
 			t.Errorf("Bob reads %s", uri)
 		}
+	}
+}
+
+// A skill that Review does not accept is not listed. It sees the digests of all files.
+func TestReviewWithholdsSkills(t *testing.T) {
+	s := &server.Server{Name: "gateway", Version: "1"}
+	h := &host.Host{Servers: []host.ServerConfig{inMemory(t, "up", withSkills(t, "one", "pdf", "refunds"))}}
+	h.Review = func(d host.Definition) error {
+		if d.Kind != "skill" {
+			return nil
+		}
+		if n := strings.Count(string(d.JSON), `"digest":"sha256:`); n != 2 || d.Server != "up" {
+			t.Errorf("%+v: %d digests", d, n)
+		}
+		if d.Name == "skill://pdf/SKILL.md" {
+			return errors.New("not accepted")
+		}
+		return nil
+	}
+	gatewaytest.Run(t, h, s)
+	c := mcptest.Dial(t, s)
+	if got := skillsOf(t, c); !slices.Equal(got, []string{"skill://refunds/SKILL.md: refunds of one"}) {
+		t.Errorf("%q", got)
+	}
+	if _, err := skills.Get(t.Context(), c, "skill://pdf/SKILL.md"); err == nil {
+		t.Error("a withheld skill is returned")
 	}
 }

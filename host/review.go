@@ -20,11 +20,13 @@ import (
 // or the instructions with the title and the description of the server.
 type Definition struct {
 	Server string // in Host.Servers
-	Kind   string // tool, prompt, resource, also for a resource template, or instructions
-	Name   string // as the server calls it, or the URI or URI template; empty for instructions
+	// Kind is tool, prompt, resource, also for a resource template, or instructions; from a gateway also skill.
+	Kind string
+	Name string // as the server calls it, or the URI or URI template; empty for instructions
 	// JSON is the definition as the server sends it, without white space and with sorted members. For instructions, it
 	// is an object with the members instructions, title and description, or a string if the server has neither title
 	// nor description. For a resource, it lacks the size and the time of the last modification.
+	// For a skill, it is the entry with the digests of all files.
 	JSON json.RawMessage
 }
 

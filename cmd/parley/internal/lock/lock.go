@@ -1,6 +1,6 @@
 // Package lock keeps the definitions of servers that the user has accepted, in a file: tools, prompts, resources,
-// resource templates and instructions. The file is JSON with sorted members, so that a version control system shows
-// changes well.
+// resource templates, skills and instructions. The file is JSON with sorted members, so that a version control system
+// shows changes well.
 package lock
 
 import (
@@ -44,6 +44,7 @@ type Server struct {
 	Instructions *Pin            `json:"instructions,omitempty"`
 	Prompts      map[string]*Pin `json:"prompts,omitempty"`
 	Resources    map[string]*Pin `json:"resources,omitempty"` // by URI or URI template
+	Skills       map[string]*Pin `json:"skills,omitempty"`    // by URI
 	Tools        map[string]*Pin `json:"tools,omitempty"`
 }
 
@@ -166,7 +167,7 @@ func (f *File) Accept(server, name string, current []host.Definition) (changed b
 }
 
 func (s *Server) empty() bool {
-	return s.Instructions == nil && len(s.Prompts)+len(s.Resources)+len(s.Tools) == 0
+	return s.Instructions == nil && len(s.Prompts)+len(s.Resources)+len(s.Skills)+len(s.Tools) == 0
 }
 
 // pin returns an accepted definition, or nil. s may be nil.
@@ -189,6 +190,8 @@ func (s *Server) pins(kind string) *map[string]*Pin {
 		return &s.Prompts
 	case "resource":
 		return &s.Resources
+	case "skill":
+		return &s.Skills
 	}
 	return nil
 }
@@ -274,7 +277,7 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 		all = append(all, host.Definition{Server: server, Kind: "instructions",
 			JSON: compacted(s.Instructions.Definition)})
 	}
-	for _, kind := range []string{"prompt", "resource", "tool"} {
+	for _, kind := range []string{"prompt", "resource", "skill", "tool"} {
 		pins := *s.pins(kind)
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
 			d := host.Definition{Server: server, Kind: kind, Name: name}

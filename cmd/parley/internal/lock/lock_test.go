@@ -30,6 +30,11 @@ func resource(uri string) host.Definition {
 		JSON: json.RawMessage(`{"name":"a","uri":"` + uri + `"}`)}
 }
 
+func skill(uri string) host.Definition {
+	return host.Definition{Server: "files", Kind: "skill", Name: uri,
+		JSON: json.RawMessage(`{"frontmatter":{"name":"a"},"uri":"` + uri + `"}`)}
+}
+
 func instructions(text string) host.Definition {
 	raw, _ := json.Marshal(text)
 	return host.Definition{Server: "files", Kind: "instructions", JSON: raw}
@@ -51,7 +56,7 @@ func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 func TestFileIsSortedAndStable(t *testing.T) {
 	f := lock.New()
 	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"),
-		resource("file:///a"), instructions("Be careful.\nNow.")}) {
+		resource("file:///a"), skill("skill://a/SKILL.md"), instructions("Be careful.\nNow.")}) {
 		t.Error("Accept reports no change")
 	}
 	f.Accept("away", "", []host.Definition{tool("b", "")})
@@ -69,7 +74,7 @@ func TestFileIsSortedAndStable(t *testing.T) {
 		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
 	}
 	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"),
-		instructions("Be careful.\nNow.")} {
+		skill("skill://a/SKILL.md"), instructions("Be careful.\nNow.")} {
 		if err := again.Check(d, []string{"--config", "mcp.json"}); err != nil {
 			t.Errorf("%s: %v", &d, err)
 		}

@@ -119,18 +119,23 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 	}
 	var mu sync.Mutex
 	seen := make(map[string]host.Definition)
-	h, failed, err := dialing.StartServers(cmd, &f.files, loaded, f.timeout, func(d host.Definition) error {
+	record := func(d host.Definition) error {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[d.Server+" "+d.Kind+" "+d.Name] = d
 		return nil
-	})
+	}
+	h, failed, err := dialing.StartServers(cmd, &f.files, loaded, f.timeout, record)
 	if err != nil {
 		return nil, err
 	}
 	all := &listed{byName: make(map[string][]host.Definition)}
 	for _, s := range h.Status() {
-		if err := f.missing(&s); err != nil {
+		err := f.missing(&s)
+		if err == nil {
+			err = recordSkills(cmd.Context(), h, &s, record)
+		}
+		if err != nil {
 			all.missing = append(all.missing, err)
 		} else {
 			all.servers = append(all.servers, s.Name)
