@@ -14,7 +14,17 @@
 // every method. It responds to a request without a valid token with a challenge that tells
 // the client where to get one.
 //
-// Without Issuers, the callers of the server have tokens from elsewhere, such as API keys.
+// Without Issuers, the callers of the server have tokens from elsewhere, such as API keys. Then neither URI nor
+// Info.Audience is needed:
+//
+//	owner, err := principal.New("urn:example:keys", "ada", "")
+//	s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(
+//		func(ctx context.Context, token string) (*auth.Info, error) {
+//			if subtle.ConstantTimeCompare([]byte(token), key) != 1 {
+//				return nil, &auth.InvalidTokenError{Reason: "unknown key"}
+//			}
+//			return &auth.Info{Principal: owner}, nil
+//		})}
 //
 // A [Verifier] verifies the tokens. Package auth/jwt verifies JSON Web Tokens and DPoP
 // proofs, package auth/introspection asks the authorization server, and a program can

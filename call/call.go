@@ -27,6 +27,9 @@ import (
 // request for more scopes, a *CapabilityError as a missing capability, and any other error as
 // an internal error without its text, which it logs. A client returns the error to its caller.
 //
+// On a server, the result of tools/call is a *mcp.CallToolResult, a *mcp.CreateTaskResult if the call has become a
+// task, or a *mcp.InputRequiredResult if it asks a question (2026-07-28).
+//
 // The context carries the call on a server ([From]). It ends when the caller cancels the
 // request or its connection is lost.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
@@ -36,6 +39,9 @@ type Handler func(ctx context.Context, c *Call) (result any, err error)
 //
 // The context that next receives must be derived from the one that the middleware received, and
 // the call must be the same.
+//
+// To refuse a call, return an error without calling next: a *jsonrpc.Error is sent unchanged. To let the model read the
+// reason, return a *mcp.CallToolResult with IsError.
 type Middleware func(next Handler) Handler
 
 // Call describes one request: a request or notification that a server handles, or a request

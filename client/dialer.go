@@ -82,7 +82,7 @@ type Dialer struct {
 	// KeepAlive is the interval in which the client checks idle connections, with a ping or,
 	// in 2026-07-28, server/discover. If a server leaves two in a row unanswered, for
 	// Timeouts.Ping each, and sends nothing else, the connection is lost: requests in flight
-	// end with a call.SilentError, which is an call.ErrConnectionLost, and the next request
+	// end with a call.SilentError, which wraps call.ErrConnectionLost, and the next request
 	// reconnects.
 	//
 	// Zero means 30 s for sessions over HTTP, which also keeps them from expiring, and no
@@ -253,7 +253,7 @@ type Target interface {
 }
 
 // URL returns the server at a URL that begins with http:// or https://. It may use any HTTP
-// transport of the protocol.
+// transport of the protocol. For a header, such as that of an API key, use an HTTPTarget.
 func URL(url string) Target { return &HTTPTarget{URL: url} }
 
 // Command returns the server that a command starts as a child process. A name without a

@@ -3,9 +3,13 @@
 //	h := &host.Host{Servers: servers}
 //	s := &server.Server{Name: "gateway"}
 //	g, err := gateway.New(h, s)
+//	if err != nil { … }
 //	if err := h.Start(); err != nil { … }
+//	defer h.Close()
 //	go g.Run(ctx)
-//	http.ListenAndServe("127.0.0.1:8080", s)
+//	err = s.ListenAndServe(ctx, "127.0.0.1:8080")
+//
+// Host.Policy decides about the calls. Tools that it always denies to a caller are not in the lists of the caller.
 //
 // Tools and prompts are registered under their names in the merged list of the host,
 // such as files__read_text_file for the tool read_text_file of the server files; see

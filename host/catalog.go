@@ -249,7 +249,7 @@ type Merged[Definition mcp.Tool | mcp.Prompt] struct {
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
-// lists without the credentials of a caller.
+// lists without the credentials of a caller. The tools that Policy denies are included.
 func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, l.tools...)

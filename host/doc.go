@@ -13,6 +13,9 @@
 //	if err := h.WaitReady(ctx); err != nil {
 //		log.Print(err) // the servers that failed; the others can be used
 //	}
+//	for _, tool := range h.Tools() {
+//		fmt.Println(tool.Name, tool.Definition.Description)
+//	}
 //	result, err := h.Call(ctx, "files__read_text_file", map[string]any{"path": "notes.txt"})
 //
 // A server that fails does not affect the others. [Host.WaitReady], [Host.Status],

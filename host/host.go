@@ -96,7 +96,7 @@ type Host struct {
 	//   - decision (allow, ask or deny), reason, policyVersion: of the policy; reason also of Review
 	//   - approval: approved, "approved for the session", declined, unanswered or "not asked"
 	//   - outcome: ok, "tool error", error, or how the user has answered an elicitation: declined or dismissed
-	//   - error: the class of the error, such as timeout, or the code of a JSON-RPC error
+	//   - error: the reason of a denial, the class of the error, such as timeout, or the code of a JSON-RPC error
 	//   - seconds: from the arrival of the request, approval included
 	//   - bytes: the length of the result, if the server sent one
 	//   - values: the arguments of a request to a server with their values, as JSON, if AuditValues is set

@@ -58,8 +58,8 @@ type ElicitAction string
 // The actions.
 const (
 	ElicitAccept  ElicitAction = "accept"  // submitted the form, or agreed to open the URL
-	ElicitDecline ElicitAction = "decline" // declined explicitly
-	ElicitCancel  ElicitAction = "cancel"  // dismissed without a choice
+	ElicitDecline ElicitAction = "decline" // declined explicitly (server.ErrDeclined)
+	ElicitCancel  ElicitAction = "cancel"  // dismissed without a choice (server.ErrDismissed)
 )
 
 // AcceptElicit returns the result for a form that the user has submitted. content is the answer and

@@ -17,6 +17,9 @@
 //		}
 //	})
 //
+// The caller is principal.Local, also if the server has Auth. Over HTTP, a server with Auth needs a token: set
+// Dialer.Auth or Dialer.HTTPClient.
+//
 // [Everywhere] runs a test in every revision on every transport, so that the server
 // also works for older clients. [DialHTTP] connects over HTTP alone, and [Transports]
 // lists the transports.

@@ -3,12 +3,14 @@
 //
 // It is middleware for both roles:
 //
-//	s := &server.Server{Middleware: []call.Middleware{otel.Server(otel.Options{})}}
-//	d := &client.Dialer{Middleware: []call.Middleware{otel.Client(otel.Options{})}}
+//	s := &server.Server{Middleware: []call.Middleware{mcpotel.Server(mcpotel.Options{})}}
+//	d := &client.Dialer{Middleware: []call.Middleware{mcpotel.Client(mcpotel.Options{TracerProvider: provider})}}
+//
+// A program that also uses go.opentelemetry.io/otel imports this package under another name, here mcpotel.
 //
 // Put it first in the list: it measures the middleware that follows. [Options] set the providers and the propagator;
-// the default is OpenTelemetry's global ones. The global propagator does nothing unless the program sets it. The
-// example of the package is a complete program.
+// the default is OpenTelemetry's global ones. The global propagator does nothing unless the program sets it. See
+// the example of the package on pkg.go.dev.
 //
 // # Spans
 //

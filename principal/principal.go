@@ -38,7 +38,8 @@ type Principal struct {
 
 // New returns the principal of a subject of an issuer that acts through a client. An empty client means
 // that the client is unknown. Issuer and subject are compared byte for byte, without case folding or
-// normalization, as in RFC 8414 and OpenID Connect.
+// normalization, as in RFC 8414 and OpenID Connect. For callers without an issuer, such as those with API keys, choose
+// a text as the issuer, and always the same.
 //
 // Each part must be valid UTF-8 without control characters, at most 1,024 bytes long. Errors do not
 // contain the rejected value.

@@ -22,7 +22,8 @@
 // # Tools, resources and prompts
 //
 // [AddTool] adds a tool with a typed handler. The input schema is inferred from the handler's
-// argument type, and arguments are validated before the handler runs. A returned struct becomes
+// argument type, and arguments are validated before the handler runs. Tags of its fields, such as
+// enum:"red,blue" and minimum:"1", refine the schema: see package schema. A returned struct becomes
 // structured content with an output schema. [AddResource], [AddStatic], [AddTemplate] and
 // [AddFS] add resources, and [AddPrompt] adds prompts. These functions panic on a programming
 // error, so that it shows when the program starts. An [Option] says who sees an entry, whether a

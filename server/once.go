@@ -41,6 +41,10 @@ type onceEntry struct {
 // key identifies f within the call and must have 1 to 256 bytes. Using a key twice in one run of
 // the handler is an error.
 //
+//	receipt, err := server.Once(ctx, "pay", func(ctx context.Context, idempotencyKey string) (Receipt, error) {
+//		return bank.Pay(ctx, in, idempotencyKey)
+//	})
+//
 // The idempotencyKey is unique to the call and the key, and is the same in every run. Pass it to
 // the services that f calls, so that they can recognize a repetition. If f returns an error,
 // Once returns it, and the next run calls f again. If the result of f is lost, Once returns

@@ -107,7 +107,8 @@ func textParam(c *rpc.Call, name, what string) (string, error) {
 
 // Progress reports the progress of a call to its client: done of total, in any unit, and a text
 // for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if
-// done does not exceed its last value, or if the client has not requested progress.
+// done does not exceed its last value, or if the client has not requested progress. In a task of 2026-07-28 the client
+// receives the text only; see [AsTask].
 //
 // It returns an error if done is not finite, call.ErrCallDone after the handler has returned or
 // the call was cancelled, and call.ErrNoCall if ctx is not the context of a handler. Safe for

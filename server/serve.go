@@ -69,7 +69,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ListenAndServe listens on a TCP address, logs the URL, and serves HTTP until ctx ends; see
 // [Server.Serve]. An empty address means 127.0.0.1:8080. An address without a host, such as
 // ":8080", means the loopback interface. To accept connections from other machines, use the
-// address of an interface or 0.0.0.0, and set Auth.
+// address of an interface or 0.0.0.0, and set Auth. The server answers at every path; the URL in the log has the path
+// /mcp.
 func (s *Server) ListenAndServe(ctx context.Context, address string) error {
 	if err := s.Check(); err != nil { // before the port is taken
 		return err

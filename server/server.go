@@ -103,8 +103,9 @@ type Server struct {
 	// resources, completions and tasks.
 	//
 	// The context is that of a handler: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
-	// stored task it has the principal only. Clients are notified of changes in the catalogs that their callers have;
-	// when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must be safe for concurrent use.
+	// stored task it has the principal only, so choose catalogs by the principal. Clients are notified of changes in
+	// the catalogs that their callers have; when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must
+	// be safe for concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
 
 	// AllowedOrigins are the origins of web pages that may use the server, in the form

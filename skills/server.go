@@ -52,7 +52,7 @@ type catalog interface {
 
 // Add serves the skills of a file system: each directory with a file SKILL.md is one, also in the directory of another
 // skill. It adds the extension with skills/list, skills/get and resources/directory/read, each SKILL.md as a resource,
-// and a template for the other files. to is a [server.Server] or a [server.Catalog], which can have the skills of one
+// and a template for the other files. to is a *[server.Server] or a *[server.Catalog], which can have the skills of one
 // file system.
 //
 // Files and directories whose names begin with a dot, symbolic links and devices are left out. To serve a directory of

@@ -1,12 +1,12 @@
 // Package redisstore implements [store.Store] on Redis and Valkey, so that the replicas of a
 // server share their state.
 //
-//	s, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{"127.0.0.1:6379"}, Prefix: "weather:"})
+//	shared, err := redisstore.Open(ctx, redisstore.Options{Addrs: []string{"127.0.0.1:6379"}, Prefix: "weather:"})
 //	…
-//	defer s.Close()
-//	server := &server.Server{Store: s, Keys: keys}
+//	defer shared.Close()
+//	s := &server.Server{Store: shared, Keys: keys}
 //
-// The example of the package is a complete program, with keys that can be rotated.
+// The example of the package on pkg.go.dev is a complete program, with keys that can be rotated.
 //
 // It needs version 7 of Redis or Valkey, alone, with Sentinel or as a cluster. Each operation
 // is one round trip. Put, Touch, Add, Append, ReadAfter and List are atomic: where one
