@@ -20,6 +20,10 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
+// programs keeps the ends of the programs open: a form asks for the size of its terminal in a goroutine that it does
+// not wait for, which must not race with the close.
+var programs sync.Map
+
 // openTerminal returns both ends of a pseudo-terminal with 24 lines of 80 columns. Nothing answers the
 // queries that a program writes to it.
 func openTerminal(t *testing.T) (user, program *os.File) {
@@ -43,7 +47,7 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { program.Close() })
+	programs.Store(program, true)
 	return user, program
 }
 
