@@ -20,8 +20,6 @@ type greeting struct {
 func main() {
 	s := &server.Server{Name: "hello", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person by name"},
-		func(_ context.Context, in greeting) (string, error) {
-			return "Hello, " + in.Name + "!", nil
-		})
+		func(_ context.Context, in greeting) (string, error) { return "Hello, " + in.Name + "!", nil })
 	server.Main(s)
 }

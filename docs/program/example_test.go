@@ -1,0 +1,30 @@
+package program_test
+
+import (
+	"net/http"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
+)
+
+// The code of the page about token exchange.
+func Example_logins() {
+	s := &server.Server{Auth: &auth.ProtectedResource{}}
+	kv, keys := store.NewMemory(), [][]byte{make([]byte, 32)}
+	urls := map[string]string{"tracker": "https://tracker.example.com/mcp"}
+	mux, config := http.NewServeMux(), new(host.ServerConfig)
+
+	broker := &oauth.Broker{
+		URL:      "https://mcp.example.com/login",
+		Resource: s.Auth, // of the server.Server in front
+		KV:       kv,
+		Keys:     keys,
+		Server:   func(name string) string { return urls[name] },
+		New:      func() *oauth.Client { return &oauth.Client{Name: "My gateway"} },
+	}
+	mux.Handle("/login/", broker)
+	config.CallerAuth = host.NewCallerAuth(broker.Authorizer("tracker"))
+}
