@@ -3,13 +3,9 @@
 package examples
 
 import (
-	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -77,7 +72,14 @@ func startExample(t *testing.T, name string, args ...string) *client.Client {
 
 func TestEveryExampleIsListedAndTested(t *testing.T) {
 	readme := must.Get(os.ReadFile("README.md"))(t)
-	source := must.Get(os.ReadFile("examples_test.go"))(t)
+	source := ""
+	tests, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range tests {
+		source += string(must.Get(os.ReadFile(file))(t))
+	}
 	programs, err := filepath.Glob("*/main.go")
 	if err != nil || len(programs) < 10 {
 		t.Fatalf("programs %v, %v", programs, err)
@@ -87,8 +89,8 @@ func TestEveryExampleIsListedAndTested(t *testing.T) {
 		if !strings.Contains(string(readme), "]("+name+"/main.go)") {
 			t.Errorf("README.md does not mention %s", name)
 		}
-		if !strings.Contains(string(source), `"`+name+`"`) {
-			t.Errorf("examples_test.go does not run %s", name)
+		if !strings.Contains(source, `"`+name+`"`) {
+			t.Errorf("no test runs %s", name)
 		}
 	}
 }
@@ -110,122 +112,6 @@ func TestGreet(t *testing.T) {
 	}
 }
 
-// overHTTP runs an example that serves HTTP on the address of a flag. It returns the URL, and a
-// function that interrupts the example and returns the rest of its output.
-func overHTTP(t *testing.T, name, addressFlag string) (url string, stop func() string) {
-	t.Helper()
-	cmd := exec.Command(binary(name), addressFlag, "127.0.0.1:0")
-	stderr := must.Get(cmd.StderrPipe())(t)
-	must.Do(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	lines := bufio.NewReader(stderr)
-	first, err := lines.ReadString('\n')
-	at := strings.Index(first, "http://")
-	if err != nil || at < 0 {
-		t.Fatalf("%q, %v", first, err)
-	}
-	url, _, _ = strings.Cut(strings.TrimSpace(first[at:]), ";")
-	return url, func() string {
-		if runtime.GOOS == "windows" { // cannot interrupt another process
-			_ = cmd.Process.Kill()
-		} else {
-			_ = cmd.Process.Signal(os.Interrupt)
-		}
-		rest, _ := io.ReadAll(lines)
-		if err := cmd.Wait(); err != nil && runtime.GOOS != "windows" {
-			t.Errorf("the example failed after an interrupt: %v\n%s", err, rest)
-		}
-		return string(rest)
-	}
-}
-
-func TestHelloOverHTTP(t *testing.T) {
-	t.Setenv("PORT", "0")
-	url, _ := overHTTP(t, "hellohttp", "-addr")
-	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
-	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"Name": "Ada"})
-	if err != nil || text != "Hello, Ada!" {
-		t.Errorf("%q, %v", text, err)
-	}
-}
-
-// A user logs in and later grants another scope. The user and the client without a user have
-// separate notes.
-func TestAuthorized(t *testing.T) {
-	secret := rand.Text()
-	t.Setenv("REPORT_SECRET", secret)
-	url, stop := overHTTP(t, "authorized", "-addr")
-	cmd := exec.CommandContext(t.Context(), binary("login"), "-print-url", url)
-	stdout := must.Get(cmd.StdoutPipe())(t)
-	must.Do(t, cmd.Start())
-	var printed []string
-	browser := devissuer.Browser{User: "ada"}
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
-		if !strings.HasPrefix(line, "http") || strings.Contains(line, " ") {
-			printed = append(printed, line)
-		} else if _, err := browser.LogIn(t.Context(), line); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("login: %v", err)
-	}
-	for _, want := range []string{"ada's notes:", "added", "ada's notes: buy milk", url + " requires notes:read",
-		url + " requires notes:read and notes:write"} {
-		if !slices.Contains(printed, want) {
-			t.Errorf("login printed %[2]q, want %[1]q", want, printed)
-		}
-	}
-	out, err := exec.CommandContext(t.Context(), binary("machine"), url).CombinedOutput()
-	if err != nil || string(out) != "nightly-report's notes: \n" {
-		t.Errorf("machine printed %s%v", out, err)
-	}
-	if rest := stop(); strings.Contains(rest, secret) {
-		t.Errorf("the server printed the secret: %s", rest)
-	}
-}
-
-func TestAPIKeys(t *testing.T) {
-	key := rand.Text()
-	t.Setenv("API_KEYS", "ada="+key+" nightly="+rand.Text())
-	url, stop := overHTTP(t, "apikeys", "-http")
-	dial := func(key string) (*client.Client, error) {
-		return client.Dial(t.Context(), &client.HTTPTarget{URL: url,
-			Header: http.Header{"Authorization": {"Bearer " + key}}})
-	}
-	c := must.Get(dial(key))(t)
-	defer c.Close()
-	if who, err := client.CallTool[string](t.Context(), c, "whoami", nil); err != nil || who != "ada" {
-		t.Errorf("%q, %v", who, err)
-	}
-	for _, other := range []string{key[1:], key + "x", "ada"} {
-		if c, err := dial(other); err == nil || !strings.Contains(err.Error(), "unknown API key") {
-			t.Errorf("with another key: %v, %v", c, err)
-		}
-	}
-	if rest := stop(); strings.Contains(rest, key) {
-		t.Errorf("the server printed a key: %s", rest)
-	}
-}
-
-func TestRegion(t *testing.T) {
-	url, stop := overHTTP(t, "region", "-addr")
-	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
-	for _, err := range c.Tools(t.Context()) { // the list says which argument to mirror
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := c.CallTool(t.Context(), "find", map[string]any{"region": "eu", "number": 7}); err != nil {
-		t.Error(err)
-	}
-	_ = c.Close()
-	if printed := stop(); !strings.Contains(printed, `route the call of "find" to the region "eu"`) {
-		t.Errorf("the server printed %q", printed)
-	}
-}
-
 func TestCall(t *testing.T) {
 	out, err := exec.Command(binary("call"), "greet", `{"name":"Ada"}`, binary("hello")).CombinedOutput()
 	want := "hello uses revision 2026-07-28\n- greet: Greet a person by name\nHello, Ada!\n"
@@ -233,7 +119,25 @@ func TestCall(t *testing.T) {
 		t.Errorf("%s%v, want %s", out, err, want)
 	}
 	out, err = exec.Command(binary("call"), "greet", `{}`, binary("hello")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "tool greet returned an error") {
+	if err == nil || !strings.Contains(string(out), "tool greet failed: ") ||
+		!strings.Contains(string(out), "let the model read the text") {
+		t.Errorf("%s%v", out, err)
+	}
+	out, err = exec.Command(binary("call"), "missing", `{}`, binary("hello")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "correct the name of the tool") {
+		t.Errorf("%s%v", out, err)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	cmd := exec.Command(binary("answer"), "book", binary("booking"))
+	cmd.Stdin = strings.NewReader("y\ntue\n\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Booked a table for 2 on tue.") {
+		t.Errorf("%s%v", out, err)
+	}
+	out, err = exec.Command(binary("answer"), "count", binary("progress")).CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "10 of 10 counting\ncounted to 10\n") {
 		t.Errorf("%s%v", out, err)
 	}
 }
@@ -431,47 +335,6 @@ func TestTested(t *testing.T) {
 	}
 }
 
-func TestConnect(t *testing.T) {
-	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		asked := 0
-		d := &client.Dialer{Revision: r, ElicitURL: func(_ context.Context,
-			page *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			asked++
-			opened, err := http.Get(page.URL)
-			if err != nil {
-				return nil, err
-			}
-			form, err := io.ReadAll(opened.Body)
-			opened.Body.Close()
-			if err != nil || !strings.Contains(string(form), `type="password"`) {
-				t.Errorf("page %s, %v", form, err)
-			}
-			wrong, err := http.Get(page.URL[:len(page.URL)-1])
-			if err != nil || wrong.StatusCode != http.StatusNotFound {
-				t.Errorf("page with a wrong URL: %v, %v", wrong, err)
-			} else {
-				wrong.Body.Close()
-			}
-			entered, err := http.PostForm(page.URL, url.Values{"key": {"secret"}})
-			if err != nil {
-				return nil, err
-			}
-			entered.Body.Close()
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
-		}}
-		c := start(t, d, transport.CommandOptions{Path: binary("connect")})
-		for range 2 { // the second call uses the stored key
-			text, err := client.CallTool[string](t.Context(), c, "repositories", nil)
-			if err != nil || text != "2 repositories, found with a key of 6 characters" {
-				t.Errorf("%s: %q, %v", r, text, err)
-			}
-		}
-		if asked != 1 {
-			t.Errorf("%s: the user was asked %d times, want once", r, asked)
-		}
-	}
-}
-
 func TestClock(t *testing.T) {
 	c := startExample(t, "clock", "10ms")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -553,38 +416,4 @@ func TestRoots(t *testing.T) {
 	if err != nil || got.Files["work"] != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
-}
-
-func TestHost(t *testing.T) {
-	out, err := exec.Command(binary("host"), binary("hello"), binary("weather"), binary("missing")).CombinedOutput()
-	for _, want := range []string{"hello__greet\n", "weather__weather\n", "server \"missing\" is down: "} {
-		if err != nil || !strings.Contains(string(out), want) {
-			t.Errorf("%s%v: want %s", out, err, want)
-		}
-	}
-}
-
-func TestAgent(t *testing.T) {
-	out, err := exec.Command(binary("agent"), binary("hello")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "Answer: ") || !strings.Contains(string(out), "Hello, Ada!") {
-		t.Errorf("%s, %v", out, err)
-	}
-}
-
-func TestGateway(t *testing.T) {
-	c := startExample(t, "gateway", binary("hello"), binary("weather"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools are added when their server is ready
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, err := client.CallTool[string](ctx, c, "hello__greet", map[string]string{"name": "Ada"}); err == nil {
-			if text != "Hello, Ada!" {
-				t.Errorf("%q", text)
-			}
-			return
-		}
-	}
-	t.Error("the tools of hello were not added")
 }

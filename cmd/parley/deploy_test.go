@@ -177,3 +177,14 @@ func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
 		}
 	}
 }
+
+// The files for servers in Go start the same Redis as those for parley.
+func TestContainersOfGoServersHaveTheSameRedis(t *testing.T) {
+	want := containersOf(t, "deploy/compose.yaml")["redis:7"]
+	if got := containersOf(t, "deploy/go/compose.yaml")["redis:7"]; !slices.Equal(got, want) {
+		t.Errorf("the command of Redis is %q, want %q", got, want)
+	}
+	if line := containersOf(t, "deploy/go/kubernetes.yaml")["server"]; flagOf(line, "-http") != "0.0.0.0:8080" {
+		t.Errorf("the command of the server is %q", line)
+	}
+}

@@ -1,8 +1,9 @@
-// Command agent lets a language model use the tools of several servers until it answers. The model here is a script;
-// another program calls the API of a provider instead.
+// Command agent lets a language model use the tools of several servers until it answers. A policy decides which calls
+// are sent, and the user approves others at the terminal. The model here is a script; another program calls the API of a
+// provider instead.
 //
-//	go build -o bin/ ./examples/hello
-//	go run ./examples/agent bin/hello
+//	go build -o bin/ ./examples/hello ./examples/weather
+//	go run ./examples/agent bin/hello bin/weather
 package main
 
 import (
@@ -63,8 +64,25 @@ func textOf(result *mcp.CallToolResult, err error) string {
 	return string(text)
 }
 
+// policy decides about each call. The first rule that matches decides.
+var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
+	{Server: "weather", Tool: "weather", Action: host.Allow},
+	{Tool: "delete_*", Action: host.Deny, Reason: "this agent deletes nothing"},
+}}
+
+// approve asks the user about a call for which the policy decides host.Ask.
+func approve(_ context.Context, a *host.Approval) (bool, error) {
+	fmt.Printf("%s\n\n[y/n] ", a.Question())
+	answer := ""
+	_, err := fmt.Scanln(&answer)
+	return answer == "y", err
+}
+
 func main() {
-	h := &host.Host{Logger: slog.New(slog.DiscardHandler)} // WaitReady returns the errors
+	h := &host.Host{
+		Policy: policy, Approve: approve,
+		Logger: slog.New(slog.DiscardHandler), // WaitReady returns the errors
+	}
 	for _, program := range os.Args[1:] {
 		name := strings.TrimSuffix(filepath.Base(program), ".exe")
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})

@@ -5,7 +5,8 @@
 //	go run ./examples/login http://127.0.0.1:8080/mcp
 //
 // The tokens come from a development authorization server, which logs in any user and listens on
-// this machine only. In production, use -issuer to name another authorization server.
+// this machine only. In production, use -issuer to name another authorization server, and -introspect
+// if its tokens are not JSON Web Tokens.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
+	"github.com/parley-mcp/parley/auth/introspection"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -59,9 +61,29 @@ func newServer(resource *auth.ProtectedResource) *server.Server {
 	return s
 }
 
+// protect requires access tokens of an issuer for the server at uri. It verifies them with the keys of the issuer, or
+// asks the issuer about each token if there is an introspection endpoint.
+func protect(uri, issuer, endpoint string) *auth.ProtectedResource {
+	resource := &auth.ProtectedResource{
+		URI:              uri,
+		Issuers:          []string{issuer},
+		Scopes:           []string{"notes:read"}, // for each request
+		AdvertisedScopes: []string{"notes:read"}, // that clients request at first
+	}
+	if endpoint == "" {
+		return jwt.Protect(resource)
+	}
+	resource.Verifier = &introspection.Verifier{
+		Endpoint: endpoint, Issuer: issuer,
+		ClientID: "notes", ClientSecret: os.Getenv("INTROSPECTION_SECRET"),
+	}
+	return resource
+}
+
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on")
 	issuer := flag.String("issuer", "", "issuer of the tokens; if empty, start a development authorization server")
+	introspect := flag.String("introspect", "", "introspection endpoint of the issuer; if empty, tokens are JWTs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -85,12 +107,7 @@ func main() {
 	}
 	uri := "http://" + listener.Addr().String() + "/mcp" // behind a proxy, use the URL that clients use
 	log.Printf("listening at %s", uri)
-	s := newServer(jwt.Protect(&auth.ProtectedResource{
-		URI:              uri,
-		Issuers:          []string{*issuer},
-		Scopes:           []string{"notes:read"},
-		AdvertisedScopes: []string{"notes:read"},
-	}))
+	s := newServer(protect(uri, *issuer, *introspect))
 	// At "/", the server also serves the metadata of the protected resource.
 	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {

@@ -1,17 +1,22 @@
-// Command gateway presents several servers as one, over standard input and output: the tool
-// greet of the server hello is called hello__greet. The tools of a server are added when it is
-// ready.
+// Command gateway presents several servers as one: the tool greet of the server hello is called hello__greet. A policy
+// decides about the calls, and the user of the client approves those that it does not allow. The tools of a server are
+// added when it is ready.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
-//	parley watch -- go run ./examples/gateway bin/hello bin/weather
+//	go run ./examples/gateway -http 127.0.0.1:8080 bin/hello bin/weather
+//	parley call http://127.0.0.1:8080/mcp weather__weather city=Oslo
 package main
 
 import (
 	"context"
+	"flag"
 	"log"
+	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
@@ -19,13 +24,24 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// serve serves the tools of the programs until the client disconnects.
-func serve(ctx context.Context, programs []string) error {
-	h := new(host.Host)
+// newHost returns the host of the programs. It writes an audit log to standard error.
+func newHost(programs []string) *host.Host {
+	h := &host.Host{
+		Policy: host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
+			{Server: "hello", Tool: "greet", Action: host.Allow},
+		}},
+		Approve: gateway.Approve, // asks the user of the client that calls
+		Audit:   slog.NewJSONHandler(os.Stderr, nil),
+	}
 	for _, program := range programs {
 		name := strings.TrimSuffix(filepath.Base(program), ".exe")
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
 	}
+	return h
+}
+
+// serve serves the tools of a host, over HTTP if there is an address, until ctx ends or the client disconnects.
+func serve(ctx context.Context, h *host.Host, address string) error {
 	s := &server.Server{Name: "gateway", Version: "1.0.0"}
 	g, err := gateway.New(h, s)
 	if err != nil {
@@ -42,17 +58,25 @@ func serve(ctx context.Context, programs []string) error {
 		defer close(done)
 		g.Run(gatewayCtx)
 	}()
-	err = s.Run(ctx)
+	if address != "" {
+		err = s.ListenAndServe(ctx, address)
+	} else {
+		err = s.Run(ctx)
+	}
 	stop()
 	<-done
 	return err
 }
 
 func main() {
-	if len(os.Args) < 2 {
-		log.Fatal("usage: gateway PROGRAM…")
+	address := flag.String("http", "", "serve HTTP on this address instead of standard input and output")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		log.Fatal("usage: gateway [-http ADDRESS] PROGRAM…")
 	}
-	if err := serve(context.Background(), os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, newHost(flag.Args()), *address); err != nil {
 		log.Fatal(err)
 	}
 }

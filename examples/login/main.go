@@ -2,12 +2,16 @@
 // again when a tool requires another scope. See ../authorized for a server.
 //
 //	go run ./examples/login http://127.0.0.1:8080/mcp
+//	go run ./examples/login -store tokens http://127.0.0.1:8080/mcp # the next start needs no login
 package main
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"strings"
@@ -18,9 +22,10 @@ import (
 
 func main() {
 	show := flag.Bool("print-url", false, "print the address instead of opening the browser")
+	file := flag.String("store", "", "file that keeps the login; its key is in the file FILE.key")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		log.Fatal("usage: login [-print-url] URL")
+		log.Fatal("usage: login [-print-url] [-store FILE] URL")
 	}
 	loopback := &oauth.Loopback{} // opens the browser, and waits for its redirect
 	if *show {
@@ -33,11 +38,32 @@ func main() {
 			fmt.Printf("%s requires %s\n", r.Server, strings.Join(r.Scopes, " and "))
 			return r.Scopes, nil // can also return fewer scopes, or an error
 		},
-		// Set Store to an oauth.FileStore to keep the login.
+	}
+	if *file != "" {
+		store, err := openStore(*file)
+		if err != nil {
+			log.Fatal(err)
+		}
+		user.Store = store
 	}
 	if err := run(context.Background(), user, flag.Arg(0)); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// openStore opens the encrypted file that keeps the tokens, and makes its key if there is none. A key in a file protects
+// only copies of the other file, so keep it in the keyring of the operating system if you can.
+func openStore(file string) (*oauth.FileStore, error) {
+	key, err := os.ReadFile(file + ".key")
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+		err = os.WriteFile(file+".key", key, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return oauth.NewFileStore(file, key)
 }
 
 func run(ctx context.Context, user *oauth.Client, url string) error {

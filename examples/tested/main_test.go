@@ -1,18 +1,25 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"flag"
+	"os"
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 )
 
 func TestLastReturnsTheLastNote(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "add", note{"milk"}))(t), "added")
-		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "last", nil))(t), "milk")
+		if _, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := client.CallTool[string](t.Context(), c, "last", nil); err != nil || text != "milk" {
+			t.Errorf("%q, %v", text, err)
+		}
 	})
 }
 
@@ -32,9 +39,38 @@ func TestWatchersAreNotifiedOfNewTools(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case change.Resync: // the watch has started
-			must.Get(client.CallTool[string](t.Context(), c, "add", note{"milk"}))(t)
+			if _, err := client.CallTool[string](t.Context(), c, "add", note{"milk"}); err != nil {
+				t.Fatal(err)
+			}
 		default:
 			return // the tool last was added
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata/tools.json")
+
+// Models read the names, descriptions and schemas of the tools, so a person reads each change of them.
+func TestToolsAreAsReviewed(t *testing.T) {
+	c := mcptest.Dial(t, newServer())
+	var tools []*mcp.Tool
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools = append(tools, tool)
+	}
+	got, err := json.MarshalIndent(tools, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/tools.json"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(want) != string(got) {
+		t.Errorf("%v: the tools differ from %s; if they are right, run go test -update\n%s", err, golden, got)
 	}
 }

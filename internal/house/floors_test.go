@@ -99,8 +99,9 @@ var packages = map[string]placement{
 	"interop":     {kind: top},
 	"bench":       {kind: top},
 
-	"gateway/faults":          {kind: top},
-	"store/redisstore/faults": {kind: top},
+	"gateway/faults":            {kind: top},
+	"store/redisstore/faults":   {kind: top},
+	"store/redisstore/examples": {kind: top},
 
 	"internal/spec":       {kind: specification},
 	"internal/corpus":     {kind: specification},
