@@ -18,14 +18,14 @@ type goFile struct {
 func goFiles(t *testing.T) (files []goFile) {
 	t.Helper()
 	root := os.DirFS("../..")
-	for _, dir := range []string{"docs", "examples", "interop"} {
+	for _, dir := range []string{"docs", "examples", "interop", "otel", "store/redisstore"} {
 		if err := fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
 			case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
 				return fs.SkipDir
-			case !strings.HasSuffix(name, ".go"):
+			case !strings.HasSuffix(name, ".go"), nested(dir) && !isExample(name):
 				return nil
 			}
 			text, err := fs.ReadFile(root, name)
@@ -36,6 +36,13 @@ func goFiles(t *testing.T) (files []goFile) {
 		}
 	}
 	return files
+}
+
+// nested reports whether a directory is that of a module, of which pages quote the examples only.
+func nested(dir string) bool { return dir == "otel" || dir == "store/redisstore" }
+
+func isExample(name string) bool {
+	return strings.HasSuffix(name, "/example_test.go") || strings.Contains(name, "/examples/")
 }
 
 // excerptIn finds the first occurrence of an excerpt after line from. Its lines may be indented further in the file. It
@@ -89,7 +96,7 @@ func (f *goFile) quoted(block []string) (lines int) {
 }
 
 // Go code of pages is an excerpt of a file whose code is compiled and tested: whole lines of examples, docs or interop,
-// of which the common indentation may be reduced. A line "// …" stands for lines of the file that the page leaves out.
+// or of the examples of a nested module, of which the common indentation may be reduced. A line "// …" stands for lines of the file that the page leaves out.
 func TestGoOfPagesIsFromPrograms(t *testing.T) {
 	files, checked := goFiles(t), 0
 	forPages(t, func(t *testing.T, p *page) {

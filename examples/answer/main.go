@@ -1,5 +1,5 @@
-// Command answer is a client that calls a tool, shows its progress, and lets the user answer the questions of the server
-// at the terminal.
+// Command answer is a client that calls a tool, shows its progress, and lets the user answer the questions of the
+// server at the terminal.
 //
 //	go run ./examples/answer book go run ./examples/booking
 package main

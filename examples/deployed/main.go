@@ -1,12 +1,12 @@
-// Command deployed is a server for production: behind a proxy or with TLS, with access tokens, health checks, time-outs,
-// and an end that finishes the requests in flight. On one machine it needs no flags:
+// Command deployed is a server for production: behind a proxy or with TLS, with access tokens, health checks,
+// time-outs, and an end that finishes the requests in flight. On one machine it needs no flags:
 //
 //	go run ./examples/deployed
 //	parley call http://127.0.0.1:8080/mcp greet name=Ada
 //
 // Behind a proxy at https://mcp.example.com:
 //
-//	deployed -http 0.0.0.0:8080 -public-url https://mcp.example.com/mcp -issuer https://login.example.com -drain-delay 5s
+//	deployed -http 0.0.0.0:8080 -public-url https://mcp.example.com/mcp -issuer https://login.example.com
 package main
 
 import (
