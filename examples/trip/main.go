@@ -41,7 +41,7 @@ func plan(ctx context.Context, in destination) (string, error) {
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
 		return "No trip was planned.", nil
-	case err != nil: // do not wrap or replace err: it can mean that the handler runs again with the answers
+	case err != nil: // such as server.ErrInputRequired: the handler runs again with the answers
 		return "", err
 	}
 	back := ""

@@ -96,6 +96,7 @@ var packages = map[string]placement{
 
 	"examples":    {kind: top},
 	"conformance": {kind: top},
+	"docs/guide":  {kind: top},
 	"interop":     {kind: top},
 	"bench":       {kind: top},
 
