@@ -10,6 +10,8 @@
 //		})
 //	server.Main(s)
 //
+// The directory docs/guide of the repository has a guide to this package.
+//
 // # Serving
 //
 // [Main] is the main function of a program that is one server. It serves the client that started

@@ -17,7 +17,7 @@ import (
 type settings struct {
 	mu      sync.Mutex
 	text    string
-	changed chan struct{}
+	changed chan struct{} // has a capacity of 1
 }
 
 func (s *settings) get(context.Context) (string, error) {
@@ -30,7 +30,10 @@ func (s *settings) set(text string) {
 	s.mu.Lock()
 	s.text = text
 	s.mu.Unlock()
-	s.changed <- struct{}{}
+	select {
+	case s.changed <- struct{}{}:
+	default: // an earlier change is not announced yet
+	}
 }
 
 func addSettings(s *server.Server, current *settings) {
@@ -49,7 +52,7 @@ func addSettings(s *server.Server, current *settings) {
 }
 
 func TestSubscribersAreNotified(t *testing.T) {
-	s, current := new(server.Server), &settings{text: "{}", changed: make(chan struct{})}
+	s, current := new(server.Server), &settings{text: "{}", changed: make(chan struct{}, 1)}
 	addSettings(s, current)
 	c := mcptest.Dial(t, s)
 	for change, err := range c.Watch(t.Context(), client.WatchFilter{URIs: []string{"app://settings"}}) {

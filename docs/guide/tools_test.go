@@ -53,7 +53,6 @@ func readFile(_ context.Context, in file) (*mcp.CallToolResult, error) {
 func TestErrorsOfTools(t *testing.T) {
 	s := new(server.Server)
 	server.AddTool(s, mcp.Tool{Name: "read_file"}, readFile)
-	server.AddTool(s, deleteFile, answers("deleted"))
 	c := mcptest.Dial(t, s)
 	for name, want := range map[string]string{
 		"":          "tool read_file failed: name must not be empty; list the files first",
@@ -66,10 +65,4 @@ func TestErrorsOfTools(t *testing.T) {
 			t.Errorf("%q: error %v, want %s", name, err, want)
 		}
 	}
-}
-
-// It is not read-only, and by default a tool that is not may destroy.
-var deleteFile = mcp.Tool{
-	Name: "delete_file", Title: "Delete a file", Description: "Delete one file of the project",
-	Annotations: &mcp.ToolAnnotations{IdempotentHint: true, OpenWorldHint: new(false)},
 }
