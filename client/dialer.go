@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package client
 
 import (
@@ -63,12 +65,21 @@ type Dialer struct {
 	// Sample requests a message from a model. It should let the user review, change and
 	// reject both the request and the message. If it is nil, the client does not declare
 	// sampling.
+	//
+	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+	// from 2027-07-28 on. Servers use the API of a model provider.
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	// SampleTools declares that Sample supports tools.
+	//
+	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+	// from 2027-07-28 on. Servers use the API of a model provider.
 	SampleTools bool
 	// Roots returns the directories that servers may work in, as file:// URIs with absolute
 	// paths; others are errors, and nothing is sent. If it is nil, the client does not declare
 	// roots. See [Client.NotifyRootsChanged].
+	//
+	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Timeouts limit how long requests wait for their results.
@@ -132,8 +143,9 @@ type Dialer struct {
 	// values of that of the call, as for Elicit, if the call is known. It must not block or use
 	// the client.
 	//
-	// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard
-	// error; see transport.CommandOptions.
+	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry. See
+	// transport.CommandOptions.
 	OnLog func(ctx context.Context, message mcp.LoggingMessageParams)
 
 	// OnConnectionLost, if set, is called when an established connection ends, for instance

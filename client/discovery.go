@@ -36,6 +36,9 @@ type Discovery struct {
 	Target   string       `json:"target"` // its name, see [Target]
 	Revision mcp.Revision `json:"revision"`
 	// HTTPWithSSE means that the server uses the HTTP+SSE transport of 2024-11-05.
+	//
+	// Deprecated: 2025-03-26 deprecates HTTP+SSE (SEP-2596). The earliest removal is three months after
+	// that SEP became final, which it did in June 2026. Servers use Streamable HTTP.
 	HTTPWithSSE bool          `json:"httpWithSSE,omitzero"`
 	Server      ServerDetails `json:"server"`
 	// ReceivedAt is when the server sent its details. They are fresh for TTLMs milliseconds

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package client
 
 import (
@@ -16,8 +18,9 @@ import (
 // *jsonrpc.Error if the server does not support logging. In 2026-07-28 it sends nothing:
 // each later request carries the level.
 //
-// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard
-// error; see transport.CommandOptions.
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// See transport.CommandOptions.
 func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error {
 	if !level.Known() {
 		return fmt.Errorf("logging/setLevel: the level must be one of %q, not %.32q", mcp.LoggingLevels(),

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package client
 
 import (
@@ -77,8 +79,9 @@ func WithMeta(meta mcp.Meta) CallOption {
 // Dialer.OnLog. In 2026-07-28 the request carries the level. In a session, whose level applies to all
 // requests, the client first sends logging/setLevel if the session has no level or a less detailed one.
 //
-// Deprecated: 2026-07-28 deprecates logging by protocol. Servers write logs to standard error; see
-// transport.CommandOptions.
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// See transport.CommandOptions.
 func WithLogLevel(level mcp.LoggingLevel) CallOption {
 	return CallOption{"WithLogLevel", toolRequest | readRequest | promptRequest,
 		func(o *callOptions) { o.logLevel = level }}

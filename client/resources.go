@@ -177,8 +177,8 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
 // changed (2025-11-25, client/roots, Root List Changes). It returns when the notification is
 // sent. In 2026-07-28 it does nothing: servers request the roots when they need them.
 //
-// Deprecated: 2026-07-28 deprecates roots. Pass directories as arguments of tools or in the
-// configuration of the server.
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	l, err := c.connected(ctx)
 	if err != nil {

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package host
 
 import (
@@ -194,6 +196,9 @@ type ServerConfig struct {
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
+	//
+	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 	Roots []mcp.Root
 
 	// Prefix, if it is not nil, replaces the name of the server at the beginning of the

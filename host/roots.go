@@ -19,7 +19,8 @@ import (
 // notified while this session is the only one that is connected, because the notification does not say whose roots have
 // changed. Outside of a handler, the roots are those of Host.Dialer, and all servers that receive these are notified.
 //
-// Deprecated: 2026-07-28 deprecates roots.
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func (h *Host) NotifyRootsChanged(ctx context.Context) {
 	c := rpc.From(ctx)
 	for _, s := range h.all() {

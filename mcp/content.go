@@ -85,6 +85,9 @@ type EmbeddedResource struct {
 }
 
 // ToolUseContent is a request of a model to call a tool. Sampling only. Since 2025-11-25.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type ToolUseContent struct {
 	// ID identifies the tool use. The [ToolResultContent] refers to it.
 	ID string `json:"id"`
@@ -97,6 +100,9 @@ type ToolUseContent struct {
 }
 
 // ToolResultContent is the result of a tool that a model has used. Sampling only. Since 2025-11-25.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type ToolResultContent struct {
 	// ToolUseID is the ID of the [ToolUseContent].
 	ToolUseID string `json:"toolUseId"`

@@ -132,11 +132,15 @@ type Supported struct{}
 type ClientCapabilities struct {
 	// Experimental are non-standard capabilities. The keys are names, the values JSON objects.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Roots declares support for roots/list. Deprecated since 2026-07-28: servers use tool
-	// parameters, resource URIs or their configuration instead.
+	// Roots declares support for roots/list.
+	//
+	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 	Roots *RootsCapability `json:"roots,omitzero"`
-	// Sampling declares support for sampling/createMessage. Deprecated since 2026-07-28: servers
-	// call a model provider directly.
+	// Sampling declares support for sampling/createMessage.
+	//
+	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+	// from 2027-07-28 on. Servers use the API of a model provider.
 	Sampling *SamplingCapability `json:"sampling,omitzero"`
 	// Elicitation declares support for elicitation/create. Since 2025-06-18.
 	Elicitation *ElicitationCapability `json:"elicitation,omitzero"`
@@ -148,6 +152,9 @@ type ClientCapabilities struct {
 }
 
 // RootsCapability declares that a client supports roots/list.
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 type RootsCapability struct {
 	// ListChanged declares that the client sends notifications/roots/list_changed. Until
 	// 2025-11-25.
@@ -155,6 +162,9 @@ type RootsCapability struct {
 }
 
 // SamplingCapability declares that a client supports sampling/createMessage.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type SamplingCapability struct {
 	// Context declares support for [CreateMessageParams.IncludeContext]. Since 2025-11-25.
 	Context *Supported `json:"context,omitzero"`
@@ -187,8 +197,10 @@ func (c *ElicitationCapability) SupportsURL() bool {
 type ServerCapabilities struct {
 	// Experimental are non-standard capabilities. The keys are names, the values JSON objects.
 	Experimental map[string]json.RawMessage `json:"experimental,omitzero"`
-	// Logging declares that the server sends log messages. Deprecated since 2026-07-28: servers use
-	// stderr and OpenTelemetry instead.
+	// Logging declares that the server sends log messages.
+	//
+	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 	Logging *Supported `json:"logging,omitzero"`
 	// Completions declares support for completion/complete. Since 2025-03-26.
 	Completions *Supported `json:"completions,omitzero"`
@@ -242,6 +254,9 @@ type TaskRequestsCapability struct {
 	// Tools are the requests about tools. Servers only.
 	Tools *TaskToolsCapability `json:"tools,omitzero"`
 	// Sampling are the requests about sampling. Clients only.
+	//
+	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+	// from 2027-07-28 on. Servers use the API of a model provider.
 	Sampling *TaskSamplingCapability `json:"sampling,omitzero"`
 	// Elicitation are the requests about elicitation. Clients only.
 	Elicitation *TaskElicitationCapability `json:"elicitation,omitzero"`
@@ -256,6 +271,9 @@ type TaskToolsCapability struct {
 
 // TaskSamplingCapability lists the requests about sampling that a client can run as tasks.
 // 2025-11-25 only.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type TaskSamplingCapability struct {
 	// CreateMessage declares that sampling/createMessage can run as a task.
 	CreateMessage *Supported `json:"createMessage,omitzero"`

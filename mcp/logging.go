@@ -5,11 +5,16 @@ import (
 	"slices"
 )
 
-// LoggingLevel is the severity of a log message, as in RFC 5424 (syslog). Log messages are deprecated
-// since 2026-07-28: servers use stderr and OpenTelemetry instead.
+// LoggingLevel is the severity of a log message, as in RFC 5424 (syslog).
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 type LoggingLevel string
 
 // The levels, in the order of increasing severity.
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 const (
 	LevelDebug     LoggingLevel = "debug"
 	LevelInfo      LoggingLevel = "info"
@@ -22,6 +27,9 @@ const (
 )
 
 // LoggingLevels returns all levels in the order of increasing severity. The caller owns the slice.
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 func LoggingLevels() []LoggingLevel {
 	return []LoggingLevel{
 		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
@@ -44,6 +52,9 @@ func (l LoggingLevel) Enables(message LoggingLevel) bool {
 
 // SetLevelParams are the parameters of logging/setLevel. Until 2025-11-25; later requests set
 // [MetaLogLevel].
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 type SetLevelParams struct {
 	ParamsBase
 
@@ -52,6 +63,9 @@ type SetLevelParams struct {
 }
 
 // LoggingMessageParams are the parameters of notifications/message.
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 type LoggingMessageParams struct {
 	ParamsBase
 

@@ -30,6 +30,9 @@ const (
 	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	// MetaLogLevel is the minimum [LoggingLevel] of the log messages for a request. Without it the
 	// server sends none. In requests since 2026-07-28.
+	//
+	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 	MetaLogLevel = "io.modelcontextprotocol/logLevel"
 	// MetaServerInfo is the [Implementation] of the server. In results since 2026-07-28.
 	MetaServerInfo = "io.modelcontextprotocol/serverInfo"
@@ -186,6 +189,9 @@ type RequestMeta struct {
 	// ClientCapabilities is [MetaClientCapabilities]. Required since 2026-07-28.
 	ClientCapabilities *ClientCapabilities `json:"io.modelcontextprotocol/clientCapabilities,omitzero"`
 	// LogLevel is [MetaLogLevel]. Empty means absent. Since 2026-07-28.
+	//
+	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 	LogLevel LoggingLevel `json:"io.modelcontextprotocol/logLevel,omitempty"`
 	// RelatedTask is [MetaRelatedTask]. 2025-11-25 only.
 	RelatedTask *RelatedTask `json:"io.modelcontextprotocol/related-task,omitzero"`

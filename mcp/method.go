@@ -14,17 +14,30 @@ const (
 	MethodListPrompts           = "prompts/list"
 	MethodGetPrompt             = "prompts/get"
 	MethodComplete              = "completion/complete"
-	MethodSetLevel              = "logging/setLevel"     // until 2025-11-25
 	MethodListen                = "subscriptions/listen" // since 2026-07-28
 )
 
-// Methods of requests that a server sends. Since 2026-07-28 they are entries of an
-// [InputRequiredResult] instead.
-const (
-	MethodCreateMessage = "sampling/createMessage"
-	MethodElicit        = "elicitation/create" // since 2025-06-18
-	MethodListRoots     = "roots/list"
-)
+// MethodSetLevel is the method of a request that sets the minimum level of log messages. Until 2025-11-25.
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+const MethodSetLevel = "logging/setLevel"
+
+// MethodElicit is the method of a request that a server sends. Since 2026-07-28 it is an entry of an
+// [InputRequiredResult] instead. Since 2025-06-18.
+const MethodElicit = "elicitation/create"
+
+// MethodCreateMessage is the method of a request that a server sends, as [MethodElicit].
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
+const MethodCreateMessage = "sampling/createMessage"
+
+// MethodListRoots is the method of a request that a server sends, as [MethodElicit].
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+const MethodListRoots = "roots/list"
 
 // MethodPing is the method of a request with which either side checks that the other one responds.
 // Until 2025-11-25.
@@ -47,11 +60,14 @@ const (
 	MethodReadDirectory = "resources/directory/read"
 )
 
-// Methods of notifications that a client sends.
-const (
-	NotificationInitialized      = "notifications/initialized"        // until 2025-11-25
-	NotificationRootsListChanged = "notifications/roots/list_changed" // until 2025-11-25
-)
+// NotificationInitialized is the method of a notification that a client sends. Until 2025-11-25.
+const NotificationInitialized = "notifications/initialized"
+
+// NotificationRootsListChanged is the method of a notification that a client sends. Until 2025-11-25.
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+const NotificationRootsListChanged = "notifications/roots/list_changed"
 
 // Methods of notifications that either side sends. Since 2026-07-28 only servers send progress, and a
 // server sends cancelled only to end a subscription.
@@ -66,7 +82,6 @@ const NotificationTaskStatus = "notifications/tasks/status"
 
 // Methods of notifications that a server sends.
 const (
-	NotificationMessage                   = "notifications/message"
 	NotificationToolListChanged           = "notifications/tools/list_changed"
 	NotificationPromptListChanged         = "notifications/prompts/list_changed"
 	NotificationResourceListChanged       = "notifications/resources/list_changed"
@@ -75,6 +90,12 @@ const (
 	NotificationSubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" // since 2026-07-28
 	NotificationTasks                     = "notifications/tasks"                      // extension only
 )
+
+// NotificationMessage is the method of a notification that a server sends. Its parameters are [LoggingMessageParams].
+//
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+const NotificationMessage = "notifications/message"
 
 // Error codes that the protocol defines in addition to those of JSON-RPC. The codes from -32099 to
 // -32020 are reserved for the protocol. The codes from -32019 to -32000 have no defined meaning,

@@ -177,8 +177,10 @@ type ResourceUpdatedParams struct {
 	URI string `json:"uri"`
 }
 
-// Root is a directory or file that a server may work on. Deprecated since 2026-07-28: servers use tool
-// parameters or their configuration instead.
+// Root is a directory or file that a server may work on.
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 type Root struct {
 	// URI is a file:// URI.
 	URI string `json:"uri"`
@@ -189,6 +191,9 @@ type Root struct {
 }
 
 // ListRootsResult is the result of roots/list, whose parameters are [EmptyParams].
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 type ListRootsResult struct {
 	ResultBase
 

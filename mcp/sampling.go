@@ -9,7 +9,10 @@ import (
 )
 
 // CreateMessageParams are the parameters of sampling/createMessage, with which a server asks the
-// client to sample from a model. Deprecated since 2026-07-28: servers call a model provider directly.
+// client to sample from a model.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type CreateMessageParams struct {
 	ParamsBase
 
@@ -45,16 +48,26 @@ func (p CreateMessageParams) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&p))
 }
 
-// Values of [CreateMessageParams.IncludeContext]. [IncludeThisServer] and [IncludeAllServers] are
-// deprecated since 2025-11-25 and require [SamplingCapability.Context].
+// IncludeNone is the only value of [CreateMessageParams.IncludeContext] that every client supports.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
+const IncludeNone = "none"
+
+// Values of [CreateMessageParams.IncludeContext] that require [SamplingCapability.Context].
+//
+// Deprecated: 2025-11-25 deprecates these values (SEP-2596). They are removed with sampling, at the
+// earliest in the first revision from 2027-07-28 on. Leave IncludeContext empty.
 const (
-	IncludeNone       = "none"
 	IncludeThisServer = "thisServer"
 	IncludeAllServers = "allServers"
 )
 
 // ModelPreferences are preferences of a server for the choice of a model. A client may ignore them.
 // Priorities range from 0 (unimportant) to 1 (most important).
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type ModelPreferences struct {
 	// Hints suggest models, in the order of preference. They take precedence over the priorities.
 	Hints []ModelHint `json:"hints,omitzero"`
@@ -67,18 +80,27 @@ type ModelPreferences struct {
 }
 
 // ModelHint suggests a model.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type ModelHint struct {
 	// Name is a part of the name of a model or model family.
 	Name string `json:"name,omitempty"`
 }
 
 // ToolChoice tells whether a model may or must use a tool. Since 2025-11-25.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type ToolChoice struct {
 	// Mode is [ToolChoiceAuto], [ToolChoiceRequired] or [ToolChoiceNone]. Empty means auto.
 	Mode string `json:"mode,omitempty"`
 }
 
 // Values of [ToolChoice.Mode].
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 const (
 	ToolChoiceAuto     = "auto"     // the model decides
 	ToolChoiceRequired = "required" // the model must use at least one tool
@@ -86,6 +108,9 @@ const (
 )
 
 // SamplingMessage is a message to or from a model.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type SamplingMessage struct {
 	// Role is the role of the speaker.
 	Role Role `json:"role"`
@@ -121,6 +146,9 @@ type samplingMessageJSON struct {
 }
 
 // CreateMessageResult is the result of sampling/createMessage.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 type CreateMessageResult struct {
 	ResultBase
 
@@ -136,6 +164,9 @@ type CreateMessageResult struct {
 }
 
 // Values of [CreateMessageResult.StopReason]. Model providers define others.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 const (
 	StopEndTurn   = "endTurn"
 	StopSequence  = "stopSequence"
@@ -198,6 +229,9 @@ func (c *oneOrSeveral) UnmarshalJSON(data []byte) error {
 
 // UsesTools reports whether the request requires [SamplingCapability.Tools]: it has tools, or its
 // messages contain tool uses or tool results.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 func (p *CreateMessageParams) UsesTools() bool {
 	if len(p.Tools) > 0 || p.ToolChoice != nil {
 		return true
@@ -214,6 +248,9 @@ func (p *CreateMessageParams) UsesTools() bool {
 // assistant with [ToolUseContent] must be followed by a message of the user that contains exactly one
 // [ToolResultContent] for each tool use and nothing else (2025-11-25 and 2026-07-28, client/sampling,
 // Message Content Constraints). A client returns jsonrpc.CodeInvalidParams for other conversations.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 func CheckToolResults(messages []SamplingMessage) error {
 	var open map[string]bool // the tool uses of the previous message; true if they have a result
 	for i := range messages {

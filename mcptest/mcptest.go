@@ -72,8 +72,8 @@ func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing
 	}
 }
 
-// DialHTTP is [Dial] over HTTP on the loopback interface. It uses HTTP+SSE in
-// 2024-11-05 and Streamable HTTP in later revisions.
+// DialHTTP is [Dial] over HTTP on the loopback interface. It uses HTTP+SSE, a deprecated transport
+// (SEP-2596), in 2024-11-05, and Streamable HTTP in later revisions.
 func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	endpoint := httptest.NewServer(s)

@@ -11,4 +11,7 @@
 //
 // An adapter ignores the member metadata of a request, because it is for the provider and comes from a server, and
 // includeContext, because the adapter knows no context of other servers.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 package sampler

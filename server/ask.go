@@ -156,6 +156,9 @@ func Ask(ctx context.Context, questions ...Question) error {
 }
 
 // SampleInto returns the question of [Sample] for [Ask], which stores the answer in into.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodCreateMessage, params, options)
 	a.check = func(c *rpc.Call) error {
@@ -192,7 +195,8 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 // declared sampling.tools. Each tool use in the messages must be followed by its result; see
 // [mcp.CheckToolResults].
 //
-// Deprecated: 2026-07-28 deprecates sampling. Call a model from the server instead.
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 func Sample(
 	ctx context.Context, params mcp.CreateMessageParams, options ...AskOption,
 ) (*mcp.CreateMessageResult, error) {
@@ -204,6 +208,9 @@ func Sample(
 }
 
 // RootsInto returns the question of [Roots] for [Ask], which stores the answer in into.
+//
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodListRoots, nil, options)
 	a.check = func(c *rpc.Call) error {
@@ -235,7 +242,8 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 // When the roots change, the client of a session sends [mcp.NotificationRootsListChanged]. [Server.Middleware] sees it,
 // at each replica that has served the session lately, but cannot ask for the roots: the next handler can.
 //
-// Deprecated: 2026-07-28 deprecates roots. Use tool arguments for directories instead.
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 	var roots []mcp.Root
 	err := Ask(ctx, RootsInto(&roots, options...))

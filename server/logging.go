@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package server
 
 import (
@@ -42,8 +44,9 @@ const (
 // to the last answered question, because the client has received them already. Safe for
 // concurrent use.
 //
-// Deprecated: 2026-07-28 deprecates logging by protocol. Log to standard error or with
-// OpenTelemetry, and report to the user with [Progress].
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
+// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// Report to the user with [Progress].
 func Logger(ctx context.Context) *slog.Logger {
 	c := rpc.From(ctx)
 	if c == nil {

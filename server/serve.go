@@ -39,8 +39,9 @@ const (
 const defaultAddress = "127.0.0.1:8080"
 
 // ServeHTTP implements http.Handler. It is one MCP endpoint for the stateless requests of
-// 2026-07-28, the sessions of 2025-03-26 to 2025-11-25, and the HTTP with SSE transport of
-// 2024-11-05.
+// 2026-07-28, the sessions of 2025-03-26 to 2025-11-25, and the HTTP+SSE transport of 2024-11-05.
+// HTTP+SSE is deprecated since 2025-03-26 (SEP-2596), and may be removed from the protocol three
+// months after that SEP became final, which it did in June 2026.
 //
 // A request from a web page is rejected with status 403 unless its origin is the server's own or
 // one of AllowedOrigins. On the loopback interface, the Host header must be a name of that

@@ -13,9 +13,9 @@
 // It implements what MCP requires of an authorization server (2026-07-28,
 // basic/authorization): metadata (RFC 8414), the authorization code flow with PKCE S256
 // and a consent page, the iss parameter (RFC 9207), resource indicators (RFC 8707),
-// dynamic registration (RFC 7591), client credentials, rotating refresh tokens, revocation
-// (RFC 7009), DPoP (RFC 9449), and JWT access tokens (RFC 9068) that are signed with the key at
-// its jwks_uri.
+// dynamic registration (RFC 7591; deprecated, see package oauth), client credentials, rotating
+// refresh tokens, revocation (RFC 7009), DPoP (RFC 9449), and JWT access tokens (RFC 9068) that
+// are signed with the key at its jwks_uri.
 //
 // It keeps all state in memory, in bounded tables, until it is closed.
 //

@@ -40,7 +40,8 @@ type Client struct {
 	// MetadataURL is the https URL, with a path, of this program's client metadata
 	// document. Authorization servers that support such documents use it as the client
 	// identifier. The document must contain MetadataURL and the redirect URIs of
-	// Interaction.
+	// Interaction. Without a registration or document that an authorization server accepts, the
+	// Client registers dynamically, which is deprecated: see the package documentation.
 	MetadataURL string
 	// MetadataKey authenticates the client of MetadataURL, if its document has a key.
 	MetadataKey *SigningKey

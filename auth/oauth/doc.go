@@ -17,6 +17,13 @@
 // get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway,
 // gets tokens for each of them with [Callers] and [TokenExchange], or lets them log in with a [Broker].
 //
+// # Registration
+//
+// The Client identifies itself with an entry of Client.Registrations, with the client metadata document at
+// Client.MetadataURL, or with dynamic registration (RFC 7591), in this order. 2026-07-28 deprecates dynamic
+// registration (modelcontextprotocol pull request 2858). Its earliest removal is the first revision from
+// 2027-07-28 on, so set MetadataURL.
+//
 // # Security
 //
 // All URLs must be https, and URLs that a server names must lead to public addresses,

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling is deprecated, but still supported
+
 // Command order is a server with a tool that asks three questions and charges a card exactly
 // once, even if the client, the server or the connection fails.
 //
@@ -53,7 +55,7 @@ func question(ctx context.Context, text string) (string, error) {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return form.Answer, err
 	}
-	//lint:ignore SA1019 revisions before 2025-06-18 have no other way to ask the user
+	// Revisions before 2025-06-18 have no other way to ask the user.
 	result, err := server.Sample(ctx, mcp.CreateMessageParams{
 		MaxTokens: 100, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text(text)}}},
 	})

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 // Package anthropicsampler answers sampling requests with the Messages API of Anthropic:
 //
 //	client := anthropic.NewClient(option.WithAPIKey(key))
@@ -5,6 +7,9 @@
 //	h := &host.Host{Servers: servers, Dialer: client.Dialer{Sample: s.Sample}}
 //
 // Set Host.Dialer.SampleTools, too, so that servers may offer tools to the model.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
 package anthropicsampler
 
 import (

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 // Package config reads configuration files that list MCP servers. It reads the files of several programs as they are:
 // objects mcpServers, servers with inputs, and context_servers, and the projects of a file. The files are JSON, in
 // which comments are allowed. [Schema] describes the form of parley's own files.
