@@ -195,6 +195,17 @@ func TestBooking(t *testing.T) {
 	}
 }
 
+func TestTickets(t *testing.T) {
+	d := &client.Dialer{Elicit: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(map[string]string{"reason": "invalid"})
+	}}
+	text, err := client.CallTool[string](t.Context(), start(t, d, transport.CommandOptions{Path: binary("tickets")}),
+		"close", map[string]string{"id": "2"})
+	if err != nil || text != "Ticket 2 is closed: invalid" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": strings.TrimSuffix(form.Message, "?")})
