@@ -111,8 +111,11 @@ func TestTopicsOfHelpTextsExist(t *testing.T) {
 }
 
 func TestHelpPrintsPages(t *testing.T) {
-	topics := helpOf(t, "help", "topics")
+	topics, all := helpOf(t, "help", "topics"), helpOf(t, "help", "all")
 	for _, p := range pages.Pages() {
+		if !strings.Contains("\n"+all, "\n"+p.Text) {
+			t.Errorf("help all does not have %s", p.Name)
+		}
 		if !strings.Contains(topics, "\n"+p.Name+" ") || strings.Contains(p.Title, "\n") {
 			t.Errorf("the list has no line for %s:\n%s", p.Name, topics)
 		}

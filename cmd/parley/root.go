@@ -137,10 +137,11 @@ func newVersion() *cobra.Command {
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND|TOPIC|topics]",
+		Use:   "help [COMMAND|TOPIC|topics|all]",
 		Short: "Describe all flags of a command, or print a page of the documentation",
 		Long: `Describe a command with all of its flags, or print a page of the documentation. parley help topics lists the
-pages. If a command and a page have the same name, parley prints both.`,
+pages, and parley help all prints all of them as one file of Markdown, for a model. If a command and a page have the
+same name, parley prints both.`,
 		Example: `
 parley help up
 parley help topics
@@ -152,6 +153,8 @@ parley help policy`,
 				return nil
 			case len(args) == 1 && args[0] == "topics":
 				return printTopics(cmd.OutOrStdout())
+			case len(args) == 1 && args[0] == "all":
+				return printPages(cmd.OutOrStdout())
 			}
 			return printTopic(cmd, args)
 		},
@@ -172,6 +175,20 @@ func printTopics(w io.Writer) error {
 		rows = append(rows, []string{p.Name, strings.ReplaceAll(p.Title, "`", "")})
 	}
 	return terminal.WrappedTable(w, program.HelpWidth(w), []string{"TOPIC", "PAGE"}, rows)
+}
+
+// printPages prints all pages as they are.
+func printPages(w io.Writer) error {
+	for i, p := range pages.Pages() {
+		text := p.Text
+		if i > 0 {
+			text = "\n" + text
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printTopic prints the page with a name and the help of the command that words name.
@@ -213,5 +230,5 @@ func topicNames(root *cobra.Command) (names []string) {
 			names = append(names, p.Name)
 		}
 	}
-	return append(names, "topics")
+	return append(names, "topics", "all")
 }
