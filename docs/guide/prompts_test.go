@@ -10,6 +10,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
+var letterhead = []byte("\x89PNG")
+
 type letter struct {
 	City string `json:"city" doc:"where to write to"`
 }
@@ -20,6 +22,7 @@ func addLetter(s *server.Server) {
 			return []mcp.PromptMessage{
 				{Role: mcp.RoleUser, Content: &mcp.EmbeddedResource{Resource: mcp.ResourceContents{
 					URI: "style://house", MimeType: "text/markdown", Text: "Short sentences."}}},
+				{Role: mcp.RoleUser, Content: mcp.Image(letterhead, "image/png")},
 				{Role: mcp.RoleAssistant, Content: mcp.Text("I have read the rules. To whom shall I write?")},
 				{Role: mcp.RoleUser, Content: mcp.Text("To our customers in " + in.City + ".")},
 			}, nil
@@ -32,7 +35,7 @@ func TestPromptHasSeveralMessages(t *testing.T) {
 	addLetter(s)
 	c := mcptest.Dial(t, s)
 	prompt := must.Get(c.GetPrompt(t.Context(), "letter", map[string]string{"city": "Oslo"}))(t)
-	must.CheckEqual(t, len(prompt.Messages), 3)
+	must.CheckEqual(t, len(prompt.Messages), 4)
 	found := must.Get(c.Complete(t.Context(), mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "letter"},
 		Argument: mcp.CompleteArgument{Name: "city", Value: "li"},
