@@ -11,13 +11,17 @@ import (
 	"slices"
 	"sync"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // catalog is the tools of one server at one time, with an index of them. It is immutable.
 type catalog struct {
-	tools  []Merged[mcp.Tool]
+	listed []Merged[mcp.Tool]
+	tools  []Merged[mcp.Tool] // those of listed that a model may see
 	index  *index
 	digest [sha256.Size]byte // of the names and definitions, in their order
 }
@@ -71,18 +75,19 @@ func (l *toolList) current() *catalog {
 // isOf reports whether a catalog has the tools of l. A list of a server is never modified, only replaced.
 func (l *toolList) isOf(c *catalog) bool {
 	switch {
-	case len(l.tools) != len(c.tools):
+	case len(l.tools) != len(c.listed):
 		return false
-	case len(l.tools) == 0 || &l.tools[0] == &c.tools[0]:
+	case len(l.tools) == 0 || &l.tools[0] == &c.listed[0]:
 		return true
 	}
-	return l.byName && slices.EqualFunc(l.tools, c.tools, func(a, b Merged[mcp.Tool]) bool { return a.Name == b.Name })
+	return l.byName && slices.EqualFunc(l.tools, c.listed, func(a, b Merged[mcp.Tool]) bool { return a.Name == b.Name })
 }
 
 func nameOfTool(t *Merged[mcp.Tool]) string { return t.Name }
 
-func newCatalog(tools []Merged[mcp.Tool]) *catalog {
-	c := &catalog{tools: tools}
+func newCatalog(listed []Merged[mcp.Tool]) *catalog {
+	tools := forModel(listed)
+	c := &catalog{listed: listed, tools: tools}
 	documents := make([][]field, len(tools))
 	digest := sha256.New()
 	for i := range tools {
@@ -249,12 +254,33 @@ type Merged[Definition mcp.Tool | mcp.Prompt] struct {
 // of each server's own list. It includes the tools of servers that were ready and are
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
-// lists without the credentials of a caller. The tools that Policy denies are included.
+// lists without the credentials of a caller. The tools that Policy denies are included. Tools that only pages of their
+// server may call (MCP Apps) are not: they are in [ServerStatus].Tools.
 func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 	for _, l := range h.toolLists(context.Background()) {
-		all = append(all, l.tools...)
+		all = append(all, forModel(l.tools)...)
 	}
 	return all
+}
+
+// forModel returns the tools that a model may see. A host must not offer the others to it (MCP Apps 2026-01-26,
+// Visibility).
+func forModel(tools []Merged[mcp.Tool]) []Merged[mcp.Tool] {
+	hidden := func(t Merged[mcp.Tool]) bool {
+		var ui struct {
+			Visibility jsontext.Value `json:"visibility"`
+		}
+		if _, err := t.Definition.Meta.Get("ui", &ui); err != nil || ui.Visibility == nil {
+			return false
+		}
+		var names []string
+		err := jsonv2.Unmarshal(ui.Visibility, &names)
+		return err != nil || names != nil && !slices.Contains(names, "model")
+	}
+	if !slices.ContainsFunc(tools, hidden) {
+		return tools
+	}
+	return slices.DeleteFunc(slices.Clone(tools), hidden)
 }
 
 // nameTools returns the tools of a list that are selected, with their merged names. The names of

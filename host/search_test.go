@@ -89,6 +89,23 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 	}
 }
 
+// MCP Apps, Visibility: the list for a model has no tools that are for pages only. The status of the server has them.
+func TestToolsOfPagesAreNotForModels(t *testing.T) {
+	tool := func(name, ui string) mcp.Tool {
+		return mcp.Tool{Name: name, Description: "vote", Meta: mcp.Meta{"ui": json.RawMessage(ui)}}
+	}
+	h := hostOf(map[string][]mcp.Tool{"s": {
+		tool("both", `{"resourceUri":"ui://a"}`), tool("model", `{"visibility":["model"]}`),
+		tool("page", `{"visibility":["app"]}`), tool("none", `{"visibility":[]}`), tool("invalid", `{"visibility":"model"}`), tool("null", `{"visibility":null}`),
+		tool("other", `[]`),
+	}}, "s")
+	const want = "s__both s__model s__null s__other"
+	must.CheckEqual(t, namesOf(h.Tools()), want)
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "vote", 0)), want)
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "", 0)), want)
+	must.CheckEqual(t, len(h.Status()[0].Tools), 7)
+}
+
 func TestSearchIsBoundedAndStable(t *testing.T) {
 	h := office()
 	all := h.Search(t.Context(), " \t", 0)
