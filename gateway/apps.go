@@ -3,21 +3,44 @@ package gateway
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 
+	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Members of _meta with which the MCP Apps extension names the resource of a user interface: an object with
-// the member resourceUri and, in its earlier form, the URI.
+// Members of _meta with which the MCP Apps extension names the page of a tool: an object with the member resourceUri
+// and, in its earlier form, the URI.
 const (
 	metaUI         = "ui"
 	metaUIResource = "ui/resourceUri"
 )
 
-// rewriteUI returns _meta with the URIs of user interfaces that the resources have at the gateway. It does not
-// modify meta.
+// pages is a template of the pages of a server. Servers need not list them (MCP Apps 2026-01-26, Resource Discovery).
+var pages = mcp.ResourceTemplate{URITemplate: pageScheme + "{+path}", Name: "pages", MimeType: apps.MIMEType,
+	Description: "Pages that show results of tools"}
+
+// withPages adds pages to the templates of a server if it does not list the page of a tool.
+func withPages(status *host.ServerStatus, templates []mcp.ResourceTemplate) []mcp.ResourceTemplate {
+	listed := make(map[string]bool)
+	for i := range status.Resources {
+		listed[status.Resources[i].URI] = true
+	}
+	unlisted := slices.ContainsFunc(status.Tools, func(t host.Merged[mcp.Tool]) bool {
+		uri := apps.PageOf(&t.Definition)
+		return uri != "" && !listed[uri]
+	})
+	if !unlisted || slices.ContainsFunc(templates, func(t mcp.ResourceTemplate) bool {
+		return isAllPages(t.URITemplate)
+	}) {
+		return templates
+	}
+	return append(slices.Clip(templates), pages)
+}
+
+// rewriteUI returns _meta with the URIs of pages that the resources have at the gateway. It does not modify meta.
 func rewriteUI(meta mcp.Meta, uri func(string) string) mcp.Meta {
 	set := func(key string, value json.RawMessage) {
 		meta = maps.Clone(meta)
@@ -72,21 +95,9 @@ func (v *view) referToUIs(servers []string) {
 	for _, name := range servers {
 		uri := v.uriOf(name)
 		for _, t := range v.tools.byServer[name] {
-			t.wantUI = uiOf(&t.entry, uri)
+			if t.wantUI = apps.PageOf(&t.entry.Definition); t.wantUI != "" {
+				t.wantUI = uri(t.wantUI)
+			}
 		}
 	}
-}
-
-// uiOf returns the URI of the user interface of a tool at the gateway, or "".
-func uiOf(t *host.Merged[mcp.Tool], uri func(string) string) string {
-	if t.Definition.Meta == nil {
-		return ""
-	}
-	if from, ok := resourceURI(t.Definition.Meta[metaUI]); ok {
-		return uri(from)
-	}
-	if from, ok := stringOf(t.Definition.Meta[metaUIResource]); ok {
-		return uri(from)
-	}
-	return ""
 }

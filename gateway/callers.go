@@ -129,7 +129,7 @@ func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
 		return strings.HasPrefix(c.Name(), configs.Prefix(configOf(&s.status))) || g.isDiscovery(c.Name())
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
-		return strings.HasPrefix(c.Name(), prefixOf(s.status.Name))
+		return hasPrefixOf(s.status.Name, c.Name())
 	}
 	return true
 }

@@ -311,26 +311,29 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// Two servers have a user interface with the same URI. The tools of each refer to its own.
+// Two servers have a page with the same URI. The tools of each refer to its own, whether it is listed or not, and the
+// URIs are those of pages.
 func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
-	app := func(text string) upstream {
+	app := func(text, resources string) upstream {
 		return upstream{
 			mcp.MethodListTools: `{"tools":[{"name":"show","inputSchema":{"type":"object"},` +
 				`"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app"}},` +
 				`{"name":"other","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]},` +
 				`"ui/resourceUri":7}}]}`,
-			mcp.MethodListResources: `{"resources":[{"uri":"ui://app","name":"app",` +
-				`"mimeType":"text/html;profile=mcp-app"}]}`,
-			mcp.MethodReadResource: `{"contents":[{"uri":"ui://app","text":"` + text + `"}]}`,
+			mcp.MethodListResources: `{"resources":[` + resources + `]}`,
+			mcp.MethodReadResource:  `{"contents":[{"uri":"ui://app","text":"` + text + `"}]}`,
 			mcp.MethodCallTool: `{"content":[{"type":"text","text":"shown"}],` +
 				`"_meta":{"ui":{"resourceUri":"ui://app"}}}`,
 		}
 	}
-	s := gatewayTo(t, app("one").start(t, "first"), app("two").start(t, "second"))
+	const resource = `{"uri":"ui://app","name":"app","mimeType":"text/html;profile=mcp-app"}`
+	s := gatewayTo(t, app("one", resource).start(t, "first"), app("two", resource).start(t, "second"),
+		app("three", "").start(t, "third"))
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
 		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
-		want := map[string][2]string{"first__show": {"server:first/ui://app", "one"},
-			"second__show": {"server:second/ui://app", "two"}}
+		want := map[string][2]string{"first__show": {"ui://server/first/ui://app", "one"},
+			"second__show": {"ui://server/second/ui://app", "two"},
+			"third__show":  {"ui://server/third/ui://app", "three"}}
 		for _, tool := range listed(t, c) {
 			expected, ok := want[tool.Name]
 			if !ok {

@@ -40,10 +40,13 @@ type registration[E any] struct {
 	ui         string // wantUI when register was called
 }
 
-// set replaces the entries of a server, whose names at the gateway have a prefix, and unregisters those that it does
+// unchanged is the want of set for entries that are to have their keys as names.
+func unchanged(key string) string { return key }
+
+// set replaces the entries of a server, which are to have the names that want returns for their keys, and unregisters those that it does
 // not list any more. It does not touch entries that have not changed, so clients receive no needless
 // notifications and warnings are logged once.
-func (r *registrations[E]) set(logger *slog.Logger, server, prefix string, list []E) {
+func (r *registrations[E]) set(logger *slog.Logger, server string, want func(key string) string, list []E) {
 	if r.most > 0 && len(list) > r.most {
 		if len(r.byServer[server]) < r.most { // else it was logged before
 			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max",
@@ -73,7 +76,7 @@ func (r *registrations[E]) set(logger *slog.Logger, server, prefix string, list 
 			now = append(now, old)
 			delete(before, key)
 		} else {
-			now = append(now, &registration[E]{entry: list[i], key: key, want: prefix + key, definition: definition})
+			now = append(now, &registration[E]{entry: list[i], key: key, want: want(key), definition: definition})
 		}
 	}
 	for _, old := range before {

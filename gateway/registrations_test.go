@@ -47,7 +47,7 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 		{nil, []string{"-xb2", "-xz2"}},
 	} {
 		got = nil
-		r.set(quiet, "x", "", step.list)
+		r.set(quiet, "x", unchanged, step.list)
 		for _, e := range r.byServer["x"] {
 			e.want = "x" + e.entry
 		}
@@ -74,7 +74,7 @@ func TestEntriesThatAreToHaveAnotherNameMove(t *testing.T) {
 			return true
 		},
 	}
-	r.set(slog.New(slog.DiscardHandler), "x", "", []string{"a"})
+	r.set(slog.New(slog.DiscardHandler), "x", unchanged, []string{"a"})
 	for _, want := range []string{"a", "b", "b"} {
 		r.byServer["x"][0].want = want
 		r.apply([]string{"x"})
@@ -107,7 +107,7 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 		if step.entry != "" {
 			list = []string{step.entry}
 		}
-		r.set(slog.New(slog.DiscardHandler), step.server, "", list)
+		r.set(slog.New(slog.DiscardHandler), step.server, unchanged, list)
 		for _, e := range r.byServer[step.server] {
 			e.want = "name"
 		}

@@ -38,7 +38,9 @@ func newRoutes(servers []string, prefixed map[string]bool, of func(server string
 			claim(r.exact, canonical(e.key), server)
 		}
 		for _, e := range of(server).templates {
-			r.templates.add(canonical(literalOf(e.key)), server)
+			if !isAllPages(e.key) {
+				r.templates.add(canonical(literalOf(e.key)), server)
+			}
 		}
 	}
 	r.templates.index()
@@ -46,13 +48,14 @@ func newRoutes(servers []string, prefixed map[string]bool, of func(server string
 		for _, e := range of(server).resources {
 			e.want = e.key
 			if key := canonical(e.key); isReserved(key) || r.exact[key] == shared {
-				e.want = prefixOf(server) + e.key
+				e.want = prefixOf(server, e.key) + e.key
 			}
 		}
 		for _, e := range of(server).templates {
 			e.want = e.key
-			if literal := canonical(literalOf(e.key)); isReserved(literal) || r.templates.overlap(literal) {
-				e.want = prefixOf(server) + e.key
+			if literal := canonical(literalOf(e.key)); isAllPages(e.key) || isReserved(literal) ||
+				r.templates.overlap(literal) {
+				e.want = prefixOf(server, e.key) + e.key
 			}
 		}
 	}
@@ -72,7 +75,7 @@ func claim(owners map[string]string, key, server string) {
 func (r *routes) owner(uri string) (server string, ok bool) {
 	uri = canonical(uri)
 	if isReserved(uri) {
-		i := slices.IndexFunc(r.servers, func(server string) bool { return strings.HasPrefix(uri, prefixOf(server)) })
+		i := slices.IndexFunc(r.servers, func(server string) bool { return hasPrefixOf(server, uri) })
 		if i < 0 {
 			return shared, true
 		}
@@ -96,8 +99,9 @@ func (r *routes) uri(server, uri string) string {
 	if strings.HasPrefix(uri, link.ResultURI+server+"/") { // of the host
 		return uri
 	}
-	if owner, ok := r.owner(uri); r.prefixed[server] || ok && owner != server {
-		return prefixOf(server) + uri
+	owner, ok := r.owner(uri)
+	if r.prefixed[server] || ok && owner != server || !ok && strings.HasPrefix(canonical(uri), pageScheme) {
+		return prefixOf(server, uri) + uri
 	}
 	return uri
 }
@@ -126,16 +130,35 @@ func hasURIs(blocks []mcp.Content) bool {
 	return false
 }
 
-// uriPrefix begins the URIs that have the name of their server as prefix.
-const uriPrefix = "server:"
+// uriPrefix and pagePrefix begin the URIs that have the name of their server as prefix. The URI of a page begins with
+// ui:// at the gateway, too: clients accept no other one (MCP Apps 2026-01-26, Content Requirements).
+const (
+	uriPrefix  = "server:"
+	pageScheme = "ui://"
+	pagePrefix = pageScheme + "server/"
+)
 
-// prefixOf returns the prefix of the URIs of a server whose plain URIs belong to another
-// server.
-func prefixOf(server string) string { return uriPrefix + server + "/" }
+// prefixOf returns the prefix of a URI or template of a server whose plain form belongs to another server.
+func prefixOf(server, uri string) string {
+	if strings.HasPrefix(canonical(uri), pageScheme) {
+		return pagePrefix + server + "/"
+	}
+	return uriPrefix + server + "/"
+}
+
+// hasPrefixOf reports whether a URI at the gateway has a prefix of a server.
+func hasPrefixOf(server, uri string) bool {
+	return strings.HasPrefix(uri, uriPrefix+server+"/") || strings.HasPrefix(uri, pagePrefix+server+"/")
+}
+
+// isAllPages reports whether a template is that of all pages of a server. It claims none, and always has the prefix: a
+// page that no server lists can have a URI that another server uses.
+func isAllPages(template string) bool { return canonical(literalOf(template)) == pageScheme }
 
 // isReserved reports whether the URIs that begin with literal are those of the gateway.
 func isReserved(literal string) bool {
-	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, link.ResultURI)
+	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, pagePrefix) ||
+		strings.HasPrefix(literal, link.ResultURI)
 }
 
 // canonical returns the form in which URIs are compared, so that another notation of a URI does not lead

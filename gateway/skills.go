@@ -204,7 +204,7 @@ func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *sk
 	same := func(uri string) bool { return routes.uri(name, uri) == uri }
 	prefix := ""
 	if !same(s.URI) || slices.ContainsFunc(s.Files, func(f skills.File) bool { return !same(f.URI) }) {
-		prefix = prefixOf(name)
+		prefix = prefixOf(name, s.URI)
 	}
 	changed := *s
 	changed.URI = prefix + s.URI

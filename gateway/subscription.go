@@ -129,7 +129,12 @@ func (r *routes) server(uri string) (serverName, there string, ok bool) {
 	if serverName, _ = r.owner(uri); serverName == shared {
 		return "", "", false
 	}
-	return serverName, strings.TrimPrefix(uri, prefixOf(serverName)), true
+	for _, prefix := range []string{uriPrefix, pagePrefix} {
+		if there, ok := strings.CutPrefix(uri, prefix+serverName+"/"); ok {
+			return serverName, there, true
+		}
+	}
+	return serverName, uri, true
 }
 
 // followPolicy notifies the clients when the policy has changed, until ctx ends.

@@ -55,14 +55,14 @@ func (g *Gateway) newView(catalog *server.Catalog) *view {
 // set replaces the lists of a server.
 func (v *view) set(status *host.ServerStatus) {
 	v.capabilities[status.Name] = status.Server.Capabilities
-	prefix := ""
+	uri := unchanged
 	if v.ofCallers {
-		prefix = prefixOf(status.Name)
+		uri = func(key string) string { return prefixOf(status.Name, key) + key }
 	}
-	v.tools.set(v.logger(), status.Name, "", status.Tools)
-	v.prompts.set(v.logger(), status.Name, "", status.Prompts)
-	v.resources.set(v.logger(), status.Name, prefix, status.Resources)
-	v.templates.set(v.logger(), status.Name, prefix, withSkillFiles(status))
+	v.tools.set(v.logger(), status.Name, unchanged, status.Tools)
+	v.prompts.set(v.logger(), status.Name, unchanged, status.Prompts)
+	v.resources.set(v.logger(), status.Name, uri, status.Resources)
+	v.templates.set(v.logger(), status.Name, uri, withPages(status, withSkillFiles(status)))
 }
 
 // apply registers the entries of servers under the names that they are to have.
@@ -209,7 +209,7 @@ func (v *view) registerURI(
 	serverName, uri, want string, register func(uri, prefix string, options ...server.Option) error,
 ) string {
 	logger := v.logger().With("server", serverName, "resource", uri)
-	prefix := prefixOf(serverName)
+	prefix := prefixOf(serverName, uri)
 	try := func(prefix string) error {
 		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),
 			downstream.Origin(&host.Request{
@@ -227,7 +227,7 @@ func (v *view) registerURI(
 		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
 		return ""
 	}
-	if !v.ofCallers { // else resources always have a prefix
+	if !v.ofCallers && !isAllPages(uri) { // else resources always have a prefix
 		if want != uri {
 			logger = logger.With("reason", "another server has the URI, or may have it")
 		}

@@ -293,6 +293,10 @@ const ExtensionTasks = "io.modelcontextprotocol/tasks"
 // ExtensionSkills is the identifier of the skills extension. Package skills implements it.
 const ExtensionSkills = "io.modelcontextprotocol/skills"
 
+// ExtensionApps is the identifier of MCP Apps, the extension for pages that show results of tools. Package apps
+// implements it.
+const ExtensionApps = "io.modelcontextprotocol/ui"
+
 // CheckExtensionID returns nil if id is a valid identifier of an extension: a valid _meta key that
 // has a prefix, such as "com.example/name". See [CheckMetaKey].
 func CheckExtensionID(id string) error {

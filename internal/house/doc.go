@@ -6,7 +6,7 @@
 //
 //	floor 9   cmd/parley
 //	floor 8   gateway
-//	floor 7   host, skills
+//	floor 7   host, skills, apps
 //	floor 6   server, client
 //	floor 5   internal/serve/httpserver, internal/serve/streamserver, internal/dial/httpclient,
 //	          internal/dial/streamclient

@@ -31,6 +31,7 @@ type placement struct {
 var packages = map[string]placement{
 	"cmd/parley":                  {floor: 9},
 	"gateway":                     {floor: 8},
+	"apps":                        {floor: 7},
 	"host":                        {floor: 7},
 	"skills":                      {floor: 7},
 	"server":                      {floor: 6},
