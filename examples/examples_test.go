@@ -4,6 +4,7 @@ package examples
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -264,6 +266,26 @@ func TestSkills(t *testing.T) {
 		if len(s.Files) != 2 {
 			t.Errorf("%+v", s.Files)
 		}
+	}
+}
+
+func TestPoll(t *testing.T) {
+	c := startExample(t, "poll")
+	var page string
+	for tool, err := range c.Tools(t.Context()) {
+		must.Do(t, err)
+		if apps.VisibleTo(tool, apps.Model) {
+			page = apps.PageOf(tool)
+		}
+	}
+	_, html, err := apps.Read(t.Context(), c, mcp.Resource{URI: page})
+	if err != nil || !strings.HasPrefix(html, "<!doctype html>") {
+		t.Errorf("%.100s, %v", html, err)
+	}
+	must.Get(c.CallTool(t.Context(), "vote", map[string]any{"option": "Tea"}))(t)
+	got := must.Get(client.CallTool[json.RawMessage](t.Context(), c, "poll", nil))(t)
+	if !strings.Contains(string(got), `{"name":"Tea","votes":1},{"name":"Coffee","votes":0}`) {
+		t.Errorf("%s", got)
 	}
 }
 
