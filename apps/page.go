@@ -107,8 +107,8 @@ const maxOrigins = 32
 // origins do not allow, also forms, plug-ins and workers. Invalid origins, and those after the first 32 of a kind, are
 // left out.
 //
-// The host appends frame-ancestors, and keeps the page in a sandboxed frame without allow-same-origin. A content security
-// policy does not limit WebRTC: see docs/guide/apps.md.
+// The host appends frame-ancestors, and keeps the page in a sandboxed frame without allow-same-origin. A content
+// security policy does not limit WebRTC: see docs/guide/apps.md.
 func (c CSP) Policy() string {
 	resource := sources(c.Resource)
 	return strings.Join([]string{

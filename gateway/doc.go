@@ -16,11 +16,11 @@
 // [host.Merged]. Resources and resource templates keep their URIs, which may be any text,
 // unless two servers list the same URI, or have templates that may match the same URIs. Then
 // those of both have the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/
-// for pages (MCP Apps), and the gateway logs a warning. A template does not serve a URI that another server lists, and one for
-// URIs of any scheme, such as {+uri}, serves those that no other template may match. Links,
-// embedded resources, contents and pages in the results of a server, and the pages of its tools, are changed in the
-// same way, so that they never lead to another server. Resources that a server does not list cannot be read, except for
-// pages and for files of skills. Completion requests are forwarded to the server that has the prompt or template.
+// for pages (MCP Apps), and the gateway logs a warning. A template does not serve a URI that another server lists, and
+// one for URIs of any scheme, such as {+uri}, serves those that no other template may match. Links, embedded
+// resources, contents and pages in the results of a server, and the pages of its tools, are changed in the same way,
+// so that they never lead to another server. Resources that a server does not list cannot be read, except for pages
+// and for files of skills. Completion requests are forwarded to the server that has the prompt or template.
 //
 // With [Gateway.ListBudget], a model searches for the tools of a large catalogue instead of
 // receiving all definitions.

@@ -43,9 +43,9 @@ type registration[E any] struct {
 // unchanged is the want of set for entries that are to have their keys as names.
 func unchanged(key string) string { return key }
 
-// set replaces the entries of a server, which are to have the names that want returns for their keys, and unregisters those that it does
-// not list any more. It does not touch entries that have not changed, so clients receive no needless
-// notifications and warnings are logged once.
+// set replaces the entries of a server, which are to have the names that want returns for their keys, and unregisters
+// those that it does not list any more. It does not touch entries that have not changed, so clients receive no
+// needless notifications and warnings are logged once.
 func (r *registrations[E]) set(logger *slog.Logger, server string, want func(key string) string, list []E) {
 	if r.most > 0 && len(list) > r.most {
 		if len(r.byServer[server]) < r.most { // else it was logged before

@@ -42,8 +42,8 @@ func newServer() *server.Server {
 	current := func() poll { return poll{p.Question, slices.Clone(p.Options)} }
 
 	s := &server.Server{Name: "poll", Version: "1.0.0"}
-	apps.AddPage(s, apps.Page{URI: page, Name: "poll", Title: "Poll", Description: "Shows the votes, and takes one"}, html)
-	server.AddTool(s, apps.Show(mcp.Tool{Name: "poll", Description: "Show the poll and its votes to the user"}, page),
+	apps.AddPage(s, apps.Page{URI: page, Name: "poll", Description: "Shows the votes, and takes one"}, html)
+	server.AddTool(s, apps.Show(mcp.Tool{Name: "poll", Description: "Show the poll to the user"}, page),
 		func(context.Context, struct{}) (poll, error) {
 			mu.Lock()
 			defer mu.Unlock()
