@@ -104,7 +104,7 @@ func (c *CSP) check() error {
 const maxOrigins = 32
 
 // Policy returns the value of the header Content-Security-Policy with which a host serves the page. It forbids what the
-// origins do not allow, also forms, plug-ins and workers. Invalid origins, and those after the first 32 of a kind, are
+// origins do not allow, also forms and plug-ins. Invalid origins, and those after the first 32 of a kind, are
 // left out.
 //
 // The host appends frame-ancestors, and keeps the page in a sandboxed frame without allow-same-origin. A content
