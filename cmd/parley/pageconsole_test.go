@@ -55,7 +55,7 @@ func withPrograms(words []string, dir string) []string {
 	return words
 }
 
-// The commands of console blocks print what the pages say. "…" stands for any text. A command line has variables,
+// The commands of console blocks print what the pages say. "…" stands for any text, and a line "…" for any lines. A command line has variables,
 // parley or "go run ./examples/NAME", and arguments. One that ends with & serves HTTP until the end of the page, and its
 // address is replaced by a free one. ID stands for the output of the command before.
 func TestConsoleOfPagesIsTrue(t *testing.T) {
@@ -142,7 +142,8 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		for of, by := range replaced {
 			got = strings.ReplaceAll(got, by, of)
 		}
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", "(?s:.*?)")
+		pattern := strings.NewReplacer("\n…", "(?s:\n.*?)?", "…", "(?s:.*?)").
+			Replace(regexp.QuoteMeta(strings.TrimSpace(want)))
 		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(got)) {
 			t.Errorf("%s:%d: %s\nprints\n%swant\n%s", p.name, b.line, line, got, want)
 		}
