@@ -96,7 +96,8 @@ func (f *goFile) quoted(block []string) (lines int) {
 }
 
 // Go code of pages is an excerpt of a file whose code is compiled and tested: whole lines of examples, docs or interop,
-// or of the examples of a nested module, of which the common indentation may be reduced. A line "// …" stands for lines of the file that the page leaves out.
+// or of the examples of a nested module, of which the common indentation may be reduced. A line "// …" stands for lines
+// of the file that the page leaves out.
 func TestGoOfPagesIsFromPrograms(t *testing.T) {
 	files, checked := goFiles(t), 0
 	forPages(t, func(t *testing.T, p *page) {
