@@ -14,9 +14,10 @@ import (
 
 // Dial connects a client to s in memory and returns it. The functions configure the
 // Dialer; [WithRevision] returns one. The client is closed when the test ends. If it
-// cannot connect, Dial fails the test at once.
+// cannot connect, or s is not configured correctly, Dial fails the test at once.
 func Dial(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
+	check(t, s)
 	near, far := transport.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -76,6 +77,7 @@ func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing
 // (SEP-2596), in 2024-11-05, and Streamable HTTP in later revisions.
 func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
+	check(t, s)
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -84,6 +86,14 @@ func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer))
 		endpoint.Close()
 	})
 	return dial(t, client.URL(endpoint.URL), configure)
+}
+
+// check fails the test with the reason for which s cannot serve. A client would only lose its connection.
+func check(t testing.TB, s *server.Server) {
+	t.Helper()
+	if err := s.Check(); err != nil {
+		t.Fatalf("dial: %v", err)
+	}
 }
 
 func dial(t testing.TB, target client.Target, configure []func(*client.Dialer)) *client.Client {
