@@ -76,7 +76,11 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 	case errors.As(err, &invalid):
 		return reject(http.StatusUnauthorized, invalid.code(), invalid.Reason)
 	case err != nil:
-		return reject(http.StatusUnauthorized, codeInvalidToken, "the token is not valid")
+		_, rejection := reject(http.StatusUnauthorized, codeInvalidToken, "the token is not valid")
+		if err == errNoPrincipal {
+			rejection.Err = err
+		}
+		return nil, rejection
 	}
 	if at.uri == "" && info.Audience != nil {
 		return nil, &Rejection{http.StatusInternalServerError, misconfigured, errNoURI}
@@ -117,10 +121,13 @@ func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
 	return at, err
 }
 
+// errNoPrincipal is a fault of the program, so the log has it.
+var errNoPrincipal = errors.New("the Verifier returned no principal")
+
 func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
 	info, err = p.Verifier.Verify(ctx, token)
 	if err == nil && (info == nil || info.Principal == principal.Anonymous) {
-		err = errors.New("the Verifier returned no principal")
+		err = errNoPrincipal
 	}
 	return info, err
 }

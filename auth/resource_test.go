@@ -453,6 +453,18 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 	}
 }
 
+// The log says that a Verifier of the program is wrong.
+func TestVerifierMustReturnAPrincipal(t *testing.T) {
+	p := &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
+		return &auth.Info{}, nil
+	})}
+	_, rejection, _ := present(p, "Bearer", "token")
+	if rejection == nil || rejection.Status != http.StatusUnauthorized || rejection.Err == nil ||
+		!strings.Contains(rejection.Err.Error(), "returned no principal") {
+		t.Errorf("%+v", rejection)
+	}
+}
+
 // Rules R3, R6: no output, log or error contains a token or a claim.
 func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 	const canary = "planted-canary-token"
