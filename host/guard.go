@@ -340,6 +340,9 @@ func (h *Host) permit(ctx context.Context, s *supervisor, r *Request) error {
 func (h *Host) resolve(ctx context.Context, name string) (server, tool string, err error) {
 	for {
 		servers := h.roster.Load()
+		if servers == nil {
+			return "", "", errClosed
+		}
 		possible, down := h.awaitName(ctx, name)
 		s, tool, err := h.names.tool(name)
 		if s == nil && err == nil {

@@ -141,6 +141,8 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 			Logger:  slog.New(slog.DiscardHandler),
 		}
 		must.CheckIs(t, h.WaitReady(t.Context()), call.ErrClosed)
+		_, err := h.Call(t.Context(), "a__b", nil)
+		must.CheckIs(t, err, call.ErrClosed)
 		must.Do(t, h.Start())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
