@@ -125,6 +125,10 @@ func TestCall(t *testing.T) {
 		!strings.Contains(string(out), "let the model read the text") {
 		t.Errorf("%s%v", out, err)
 	}
+	out, err = exec.Command(binary("call"), "greet", `{}`, binary("missing")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the tool has not run") {
+		t.Errorf("%s%v", out, err)
+	}
 	out, err = exec.Command(binary("call"), "missing", `{}`, binary("hello")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "correct the name of the tool") {
 		t.Errorf("%s%v", out, err)

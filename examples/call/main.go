@@ -56,6 +56,7 @@ func advice(err error) string {
 	var failed *client.ToolError
 	var overload *call.OverloadError
 	var status *call.StatusError
+	var unreachable *client.DialError
 	var reported *jsonrpc.Error
 	switch {
 	case errors.As(err, &failed):
@@ -64,10 +65,10 @@ func advice(err error) string {
 		return fmt.Sprintf("the server is busy: repeat the call in %v", overload.RetryAfter)
 	case errors.Is(err, call.ErrUnauthorized), errors.As(err, &status) && status.Status == http.StatusUnauthorized:
 		return "the server has not run the tool: it requires credentials"
+	case errors.As(err, &unreachable), errors.Is(err, call.ErrNotSent):
+		return "the tool has not run: repeat the call when the server can be reached"
 	case errors.As(err, &reported):
 		return "the server has rejected the call: correct the name of the tool"
-	case errors.Is(err, call.ErrNotSent):
-		return "the tool has not run: the call can be repeated"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, call.ErrConnectionLost):
 		return "the tool may have run: repeat the call only if that does no harm"
 	}
