@@ -121,7 +121,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slog.Info("serving", "url", "http://"+listener.Addr().String()+"/mcp", "authorization", s.Auth != nil)
+	scheme := "http"
+	if *tlsCert != "" {
+		scheme = "https"
+	}
+	slog.Info("serving", "url", scheme+"://"+listener.Addr().String()+"/mcp", "authorization", s.Auth != nil)
 	return serve(ctx, s, listener)
 }
 

@@ -74,3 +74,14 @@ func TestToolsAreAsReviewed(t *testing.T) {
 		t.Errorf("%v: the tools differ from %s; if they are right, run go test -update\n%s", err, golden, got)
 	}
 }
+
+func BenchmarkAdd(b *testing.B) {
+	s := newServer()
+	s.Limits.CallsPerSecond = -1 // no limit, because a benchmark makes more than the default of 1,000
+	c := mcptest.Dial(b, s)
+	for b.Loop() {
+		if _, err := client.CallTool[string](b.Context(), c, "add", note{"milk"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
