@@ -36,7 +36,7 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -tr
 # The go command does not notice changes of files outside a test's module. This makes it run the tests of pages again.
 export PAGES := $(shell { cat *.md Dockerfile; find deploy -type f -exec cat {} +; \
                   find docs examples interop otel store/redisstore -name node_modules -prune -o \
-                  \( -name '*.md' -o -name '*.go' \) -exec cat {} +; } | cksum)
+                  \( -name '*.md' -o -name '*.go' -o -name llms.txt \) -exec cat {} +; } | cksum)
 
 # The tests do not run govulncheck: its results depend on a database on the network and not on the checkout alone.
 

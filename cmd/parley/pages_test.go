@@ -177,7 +177,7 @@ func TestHeadingsOfPagesAreUnique(t *testing.T) {
 // Links that leave the repository are not requested. A link to a test has the name of the test as its text.
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	checked := 0
-	for _, name := range pageNames(t) {
+	for _, name := range append(pageNames(t), "docs/llms.txt") {
 		p := readPage(t, name)
 		text := codeSpan.ReplaceAllStringFunc(strings.Join(p.prose, "\n"), func(span string) string {
 			return strings.NewReplacer("](", "", "<", "").Replace(span)
@@ -245,16 +245,6 @@ func declares(t *testing.T, name string, isDir bool, test string) bool {
 		}
 		return strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)")
 	})
-}
-
-func TestIndexOfPagesIsComplete(t *testing.T) {
-	index := strings.Join(readPage(t, "docs/README.md").lines, "\n")
-	for _, name := range pageNames(t) {
-		to, found := strings.CutPrefix(name, "docs/")
-		if found && to != "README.md" && !strings.Contains(index, "]("+to+")") {
-			t.Errorf("docs/README.md has no link to %s", to)
-		}
-	}
 }
 
 // A page that is read through is short. Appendices are for readers who look something up. A line has at most 120
