@@ -6,7 +6,7 @@
 //	defer shared.Close()
 //	s := &server.Server{Store: shared, Keys: keys}
 //
-// The example of the package on pkg.go.dev is a complete program, with keys that can be rotated.
+// The program in the directory examples/replica is complete, with keys that can be rotated.
 //
 // It needs version 7 of Redis or Valkey, alone, with Sentinel or as a cluster. Each operation
 // is one round trip. Put, Touch, Add, Append, ReadAfter and List are atomic: where one
