@@ -29,8 +29,8 @@ import (
 )
 
 // readKeys returns the keys in a file, one a line in base64. All replicas have the same file. A new key is made with
-// openssl rand -base64 32. To rotate keys, add the new one as the last line and restart all replicas; then move it to the
-// first line and restart them again. Remove the old key after the longest life of a task, and at least a day.
+// openssl rand -base64 32. To rotate keys, add the new one as the last line and restart all replicas; then move it to
+// the first line and restart them again. Remove the old key after the longest life of a task, and at least a day.
 func readKeys(file string) (keys [][]byte, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
