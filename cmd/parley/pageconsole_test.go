@@ -150,3 +150,43 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		}
 	}
 }
+
+// A reader who follows the page about the first server has a module that builds.
+func TestModuleOfPagesIsBuilt(t *testing.T) {
+	p, dir := readPage(t, "docs/guide/server.md"), t.TempDir()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(language string) string {
+		i := slices.IndexFunc(p.blocks, func(b block) bool { return b.language == language })
+		if i < 0 {
+			t.Fatalf("%s has no block of %s", p.name, language)
+		}
+		return p.blocks[i].text
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(block("go")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, lines, _ := strings.Cut(block("sh"), "cd hello\n")
+	output := ""
+	for line := range strings.Lines(strings.ReplaceAll(lines, "../parley", filepath.ToSlash(root))) {
+		words, err := linesh.Split(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words[0] == "$EDITOR" {
+			continue // main.go is there already
+		}
+		cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "PARLEY_CONFIG_DIR="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s%v\n%s", line, err, out)
+		}
+		output = string(out)
+	}
+	if output != "Hello, Ada!\n" {
+		t.Errorf("the last line of the block prints %q", output)
+	}
+}
