@@ -56,7 +56,8 @@ func (c *chromium) open() (*tab, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(c.path), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Env("HOME="+c.home, "TMPDIR="+c.home))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("site-per-process", true), // as browsers with a window are
+		chromedp.Env("HOME="+c.home, "TMPDIR="+c.home))
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocated)
 	t := &tab{ctx, func() { cancel(); stop() }}

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
@@ -24,7 +23,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/server"
 )
 
 // axe fails if the page has violations of the rules of axe-core.
@@ -398,117 +396,6 @@ func TestBrowserGetsPromptsAndWatchesResources(t *testing.T) {
 	p.press("Read again")
 	p.awaitTrue(`document.querySelector(".call li")?.innerText === "remember"`)
 	p.review("subscription")
-}
-
-func TestBrowserRunsAppsInASandbox(t *testing.T) {
-	one, other := serveTools(t, newGallery(t)), serveTools(t, newGallery(t))
-	p := inspectPage(t, one, other)
-	p.press(strings.TrimPrefix(other, "http://"))
-	p.awaitTrue(`document.querySelectorAll(".dot.ready").length === 2`)
-	p.press(strings.TrimPrefix(one, "http://"))
-	p.press("app")
-	p.press("Call Ctrl ↵")
-	// after the response to its call
-	p.see(`(?s)Context for the model.*a context.*Message of the user.*a message.*Log message, info.*a log message`)
-	p.fill("Search in messages and headers", "app: the result, sealed")
-	p.see(`2 of \d+ messages`)
-
-	// The page of the tool fills the window, follows the colours, and learns that it ends.
-	p.see(`(?s)now fullscreen, light.*instead of pip fullscreen`) // the mode stays
-	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && ` +
-		`document.querySelector(".app").matches(":popover-open")`)
-	p.shot("app-window")
-	p.press("Leave the full window")
-	p.see(`(?s)now inline, light.*instead of pip inline`)
-	p.awaitTrue(`document.querySelector(".app iframe").style.height === "123px"`)
-	p.fill("Colours", "Dark")
-	p.see(`now inline, dark`)
-	p.fill("Colours", "System colours")
-	p.see(`hidden: the tool hidden is not for pages`)
-	p.review("app")
-
-	// A call of the app that arrives when the user has selected another server is for the server of the app.
-	p.awaitTrue(`(() => {
-		const frame = document.querySelector(".app iframe");
-		[...document.querySelectorAll(".servers .entry")][1].click();
-		dispatchEvent(new MessageEvent("message", { source: frame.contentWindow, origin: new URL(frame.src).origin, data: { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "echo", arguments: { text: "late" } } } }));
-		return true;
-	})()`)
-	p.press("Calls")
-	p.awaitTrue(`(() => { const [first] = document.querySelectorAll(".column .entry"); return ` +
-		`first.innerText.startsWith("echo") && first.innerText.includes("` + strings.TrimPrefix(one, "http://") +
-		`") })()`)
-}
-
-// The content security policy does not limit WebRTC, with which a page could send what it knows to any address.
-func TestBrowserGivesAppsNoWebRTC(t *testing.T) {
-	listen := func() net.PacketConn {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	app, control := listen(), listen()
-	connect := func(to net.PacketConn) string {
-		return `globalThis.connection = new RTCPeerConnection({ iceServers: [{ urls: "stun:` + to.LocalAddr().String() +
-			`" }] });
-			connection.createDataChannel("x"); connection.setLocalDescription();`
-	}
-	nested := "<script>parent.postMessage('nested ' + typeof RTCPeerConnection, '*'); setTimeout(() => {" +
-		connect(app) + "}, 500)</" + "script>"
-	text, err := json.Marshal(nested)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := `<!doctype html><script>
-		const send = (message) => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
-		const log = (data) => send({ method: "notifications/message", params: { level: "info", data } });
-		addEventListener("message", ({ data }) => {
-			if (data.id === 1) send({ method: "ui/notifications/initialized", params: {} });
-			if (data.method === "ui/notifications/tool-result") {
-				log("direct " + typeof RTCPeerConnection + typeof webkitRTCPeerConnection + ", " + document.compatMode);
-				const frame = document.createElement("iframe");
-				frame.srcdoc = ` + strings.ReplaceAll(string(text), "</", `<\/`) + `;
-				document.body.append(frame);
-			}
-			if (typeof data === "string") log(data);
-		});
-		send({ id: 1, method: "ui/initialize", params: { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities: {} } });
-	</script><body></body>`
-	s := &server.Server{Name: "phone", Version: "1"}
-	err = s.RegisterTool(mcp.Tool{Name: "call", InputSchema: json.RawMessage(noArguments),
-		Meta: mcp.Meta{"ui": json.RawMessage(`{"resourceUri":"ui://phone/app.html"}`)}},
-		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("calls")}}, nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.AddResource(s, mcp.Resource{URI: "ui://phone/app.html", Name: "app", MimeType: "text/html;profile=mcp-app"},
-		func(context.Context) (string, error) { return page, nil })
-	p := inspectPage(t, serveTools(t, s))
-	p.press("call")
-	p.press("Call Ctrl ↵")
-	// a frame in the page has the interfaces, but no use of them
-	p.see(`(?s)direct undefinedundefined, CSS1Compat.*nested function`)
-	other := browser(t) // connects later than the page of the app would
-	if _, err := evaluate[bool](other, `(() => { setTimeout(() => {`+connect(control)+
-		`}, 3000); return true })()`); err != nil {
-		t.Fatal(err)
-	}
-	received := func(c net.PacketConn, deadline time.Time) error {
-		_ = c.SetReadDeadline(deadline)
-		_, _, err := c.ReadFrom(make([]byte, 1<<10))
-		return err
-	}
-	if err := received(control, time.Now().Add(waitLimit)); err != nil {
-		t.Fatalf("no browser connects: %v", err)
-	}
-	if err := received(app, time.Now().Add(time.Second)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the page of the app has connected: %v", err)
-	}
 }
 
 func TestBrowserKeepsOtherOriginsOut(t *testing.T) {

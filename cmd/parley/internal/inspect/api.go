@@ -42,6 +42,7 @@ func (h *hub) api() http.Handler {
 			out.Call, err = h.startCall(s, in)
 			return out, err
 		}))
+	mux.HandleFunc("POST /api/frames", post(h.newFrame))
 	mux.HandleFunc("POST /api/calls/{number}/cancel", post(h.postCancel))
 	mux.HandleFunc("GET /api/calls/{number}/result", h.serveResult)
 	mux.HandleFunc("POST /api/questions/{number}", post(h.postAnswer))

@@ -169,9 +169,19 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 
 func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 	p := start(t)
-	_, head, _ := p.requestTo(p.apps+
-		"/?connect=https%3A%2F%2Fapi.example.com&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&resource=https%3A%2F%2F*.cdn.example.com&frame=http%3A%2F%2Fplain.example.com&base=https%3A%2F%2Fbase.example.com",
-		nil)
+	status, body := p.do(http.MethodPost, "/api/frames", []byte(`{"connectDomains":["https://api.example.com",`+
+		`"https://a.example; script-src *","https://[","wss://x@a.example","https://a.example/path"],`+
+		`"resourceDomains":["https://*.cdn.example.com"],"frameDomains":["http://plain.example.com","https://*"],`+
+		`"baseUriDomains":["https://base.example.com"]}`))
+	const query = "/?base=https%3A%2F%2Fbase.example.com&connect=https%3A%2F%2Fapi.example.com" +
+		"&resource=https%3A%2F%2F%2A.cdn.example.com"
+	if want := `{"address":"` + p.apps + strings.ReplaceAll(query, "&", `\u0026`) + `","allowed":{"connectDomains":` +
+		`["https://api.example.com"],"resourceDomains":["https://*.cdn.example.com"],` +
+		`"baseUriDomains":["https://base.example.com"]}}`; status != http.StatusOK || string(body) != want {
+		t.Errorf("got %d %s, want %s", status, body, want)
+	}
+	_, head, _ := p.requestTo(p.apps+query+
+		"&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&frame=http%3A%2F%2Fa.b", nil)
 	want := "default-src 'none'; script-src 'self' 'unsafe-inline' https://*.cdn.example.com; style-src " +
 		"'unsafe-inline' https://*.cdn.example.com; img-src data: blob: https://*.cdn.example.com; font-src data: " +
 		"https://*.cdn.example.com; media-src data: blob: https://*.cdn.example.com; connect-src " +
@@ -183,6 +193,9 @@ func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 	if got, want := head.Get("Connection-Allowlist"),
 		`(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
 		t.Errorf("connections %s, want %s", got, want)
+	}
+	if head.Get("X-DNS-Prefetch-Control") != "off" || !strings.Contains(head.Get("Permissions-Policy"), "camera=()") {
+		t.Errorf("the headers are %v", head)
 	}
 	if status, _, _ := p.requestTo(p.apps+"/api/events",
 		map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {

@@ -80,6 +80,8 @@ type server struct {
 	watched  []string           // URIs of the watched resources
 	roots    []mcp.Root         // the previous answer of the user
 	rewatch  context.CancelFunc // starts the watch again
+
+	connection int // how many connections there have been
 }
 
 // change is a change that a server has reported.
@@ -105,6 +107,7 @@ type serverState struct {
 	Instructions string                  `json:"instructions,omitempty"`
 	Skills       bool                    `json:"skills,omitempty"` // it declares the extension
 	Lists        [3]int                  `json:"lists"`
+	Connection   int                     `json:"connection"` // how many connections there have been
 	Changes      []change                `json:"changes"`
 	Watched      []string                `json:"watched"`
 }
@@ -116,8 +119,8 @@ func (s *server) snapshot() serverState {
 	_, isHTTP := s.Target.(*client.HTTPTarget)
 	state := serverState{
 		Name: s.Name, Target: s.Target.String(), HTTP: isHTTP, State: s.state, Problem: s.problem, Login: s.login,
-		CanLogIn: s.Login != nil,
-		Settings: s.settings, Lists: s.lists, Changes: slices.Clone(s.changes), Watched: slices.Clone(s.watched),
+		CanLogIn: s.Login != nil, Settings: s.settings, Lists: s.lists, Connection: s.connection,
+		Changes: slices.Clone(s.changes), Watched: slices.Clone(s.watched),
 	}
 	if s.client != nil {
 		details := s.client.Server()
@@ -210,6 +213,7 @@ func (s *server) run(ctx context.Context, dialer *client.Dialer) {
 		s.fail(err)
 	default:
 		s.state, s.client, s.opened = stateReady, c, s.hub.now()
+		s.connection++
 		for i := range s.lists {
 			s.lists[i]++
 		}

@@ -1,207 +1,148 @@
 // MCP Apps: pages of a server that show the results of its tools. They run in a frame of another origin, in a sandbox without
 // an origin of its own, and talk to this page by messages only.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { get } from "./api";
-import { ended } from "./calls";
-import { Tree } from "./parts";
-import { calls, errorText, hello, isDark, listed, startCall } from "./state";
-import { isObject } from "./schema";
-import type { Call, Json, JsonObject, Result, Tool } from "./types";
-
-// appOf returns the URI of the page of a tool.
-export function appOf(tool: Tool): string | undefined {
-  const ui = tool._meta?.ui;
-  const uri = isObject(ui) ? ui.resourceUri : tool._meta?.["ui/resourceUri"];
-  return typeof uri === "string" && uri.startsWith("ui://") ? uri : undefined;
-}
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { AppHost, loadPage, type Ask, type Page } from "./apphost";
+import { breakable, save, Tree } from "./parts";
+import { UrlQuestion } from "./questions";
+import { errorText, say, servers } from "./state";
+import type { Call, Json, Result, Tool } from "./types";
 
 interface Props {
   call: Call;
   tool: Tool;
   uri: string;
-  result: Result;
+  result?: Result | undefined; // when the call has ended
 }
 
-interface Page {
-  html: string;
-  address: string; // of the outer frame
+// AppFrame shows the page of a tool for a call, unless the call had failed before. The user can close the page and open it again.
+export function AppFrame(props: Props) {
+  const [opened, setOpened] = useState(0);
+  const [isOver] = useState(props.call.state === "failed" || props.call.state === "cancelled");
+  return isOver ? null : <AppPage key={opened} {...props} onReopen={() => setOpened(opened + 1)} />;
 }
 
-// perform sends a request to the server and returns its result.
-async function perform(server: string, method: string, name: string, args: Json): Promise<Result> {
-  const number = await startCall(server, { method, name, arguments: args });
-  if (!number) throw new Error("the call could not be started");
-  return new Promise((resolve, reject) => {
-    const stop = calls.subscribe((all) => {
-      const call = all.get(number);
-      if (!call || !ended(call)) return;
-      setTimeout(() => stop(), 0);
-      if (call.state === "done") get<Result>(`/api/calls/${number}/result`).then(resolve, reject);
-      else reject(new Error(call.error ?? call.state));
-    });
-  });
-}
-
-function list(value: Json | undefined): string[] {
-  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
-}
-
-async function pageOf(server: string, uri: string): Promise<Page> {
-  const found = (await perform(server, "resources/read", uri, {})).contents?.[0];
-  if (!found?.mimeType?.startsWith("text/html")) throw new Error(`the resource must have the type text/html;profile=mcp-app, not ${found?.mimeType ?? "none"}`);
-  const html = found.text ?? new TextDecoder().decode(Uint8Array.from(atob(found.blob ?? ""), (c) => c.charCodeAt(0)));
-  const ui = found._meta?.ui;
-  const csp = isObject(ui) && isObject(ui.csp) ? ui.csp : {};
-  const query = new URLSearchParams();
-  for (const origin of list(csp.connectDomains)) query.append("connect", origin);
-  for (const origin of list(csp.resourceDomains)) query.append("resource", origin);
-  for (const origin of list(csp.frameDomains)) query.append("frame", origin);
-  for (const origin of list(csp.baseUriDomains)) query.append("base", origin);
-  return { html, address: `${hello.value.apps}/?${query}` };
-}
-
-const maxHeight = 800;
-const maxNotes = 50; // messages and log messages of a page that are shown
-
-type Mode = "inline" | "fullscreen";
-
-interface Note {
-  title: string;
-  value: Json;
-}
-
-export function AppFrame({ call, tool, uri, result }: Props) {
+function AppPage({ call, tool, uri, result, onReopen }: Props & { onReopen: () => void }) {
+  const [host] = useState(() => new AppHost(call, tool));
   const [page, setPage] = useState<Page | null>(null);
   const [problem, setProblem] = useState("");
-  const [height, setHeight] = useState(240);
-  const [link, setLink] = useState("");
-  const [notes, setNotes] = useState<Note[]>([]);
-  const [context, setContext] = useState<JsonObject | null>(null); // of the model
-  const [mode, setMode] = useState<Mode>("inline");
-  const shown = useRef<Mode>("inline"); // the latest mode, for the listener of messages
-  const show = (next: Mode) => setMode((shown.current = next));
-  const initialized = useRef(false);
   const section = useRef<HTMLElement>(null);
-  const frame = useRef<HTMLIFrameElement>(null);
-  const send = (message: JsonObject) => frame.current?.contentWindow?.postMessage({ jsonrpc: "2.0", ...message }, hello.value.apps!);
-  const notify = (method: string, params: Json) => send({ method, params });
+  const place = useRef<HTMLDivElement>(null);
+  const server = servers.value.find((one) => one.name === call.server);
+  const connection = server?.state === "ready" ? server.connection : 0;
+  const first = useRef(connection);
 
   useEffect(() => {
-    pageOf(call.server, uri).then(setPage, (error) => setProblem(errorText(error)));
-  }, [uri]);
-
+    loadPage(call.server, uri).then(setPage, (error) => setProblem(errorText(error)));
+  }, []);
+  useLayoutEffect(() => () => void host.end("the inspector shows something else"), []); // before the frame is removed
   useEffect(() => {
-    if (!page) return;
-    let modes: string[] = []; // that the page supports
-    const note = (title: string, value: Json) => setNotes((before) => [...before.slice(1 - maxNotes), { title, value }]);
-
-    // answer answers a request of the page.
-    const answer = async (method: string, params: JsonObject): Promise<Json> => {
-      switch (method) {
-        case "ping":
-          return {};
-        case "ui/initialize":
-          modes = list(isObject(params.appCapabilities) ? params.appCapabilities.availableDisplayModes : undefined);
-          return {
-            protocolVersion: typeof params.protocolVersion === "string" ? params.protocolVersion : "2026-01-26",
-            hostInfo: { name: "parley inspect", version: hello.value.version },
-            hostCapabilities: { openLinks: {}, serverTools: {}, serverResources: {}, logging: {} },
-            hostContext: {
-              toolInfo: { tool: tool as unknown as Json },
-              theme: isDark.peek() ? "dark" : "light",
-              displayMode: "inline",
-              availableDisplayModes: ["inline", "fullscreen"],
-              containerDimensions: { maxHeight },
-              locale: navigator.language,
-              timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-              platform: "web",
-            },
-          };
-        case "tools/call":
-          checkVisibility(call.server, String(params.name));
-          return (await perform(call.server, "tools/call", String(params.name), params.arguments ?? {})) as unknown as Json;
-        case "resources/read":
-          return (await perform(call.server, "resources/read", String(params.uri), {})) as unknown as Json;
-        case "ui/open-link":
-          if (!/^https?:\/\//.test(String(params.url))) throw new Error("the URL must begin with http:// or https://");
-          setLink(String(params.url)); // the user opens it
-          return {};
-        case "ui/message":
-          note(`Message of the ${String(params.role)}`, params.content ?? null);
-          return {};
-        case "ui/update-model-context":
-          setContext(params);
-          return {};
-        case "ui/request-display-mode":
-          if (params.mode === "inline" || (params.mode === "fullscreen" && modes.includes("fullscreen"))) show(params.mode);
-          return { mode: shown.current };
-      }
-      throw new Unsupported(`the inspector does not support ${method}`);
-    };
-
-    const listen = async (event: MessageEvent) => {
-      if (event.source !== frame.current?.contentWindow || event.origin !== hello.value.apps || !isObject(event.data)) return;
-      const { id, method, params: given } = event.data as JsonObject;
-      const params = isObject(given) ? given : {};
-      switch (method) {
-        case "ui/notifications/sandbox-proxy-ready":
-          notify("ui/notifications/sandbox-resource-ready", { html: page.html });
-          return;
-        case "ui/notifications/initialized":
-          initialized.current = true;
-          notify("ui/notifications/tool-input", { arguments: call.arguments ?? {} });
-          notify("ui/notifications/tool-result", result as unknown as Json);
-          return;
-        case "ui/notifications/size-changed":
-          if (typeof params.height === "number") setHeight(Math.max(40, Math.min(params.height, maxHeight)));
-          return;
-        case "notifications/message":
-          note(`Log message, ${String(params.level)}`, params.data ?? null);
-          return;
-      }
-      if (!method || (typeof id !== "number" && typeof id !== "string")) return;
-      try {
-        send({ id, result: await answer(String(method), params) });
-      } catch (error) {
-        send({ id, error: { code: error instanceof Unsupported ? -32601 : -32000, message: errorText(error) } });
-      }
-    };
-    addEventListener("message", listen);
-    return () => removeEventListener("message", listen);
+    if (page) host.open(page, place.current!);
   }, [page]);
-
   useEffect(() => {
-    if (initialized.current) notify("ui/notifications/host-context-changed", { theme: isDark.value ? "dark" : "light", displayMode: mode });
+    if (result) host.finish({ method: "ui/notifications/tool-result", params: result as unknown as Json });
+    else if (call.state === "failed" || call.state === "cancelled") host.finish({ method: "ui/notifications/tool-cancelled", params: { reason: call.error ?? call.state } });
+  }, [result, call.state]);
+  useEffect(() => {
+    if (connection !== first.current) void host.end("the connection to the server has ended");
+  }, [connection]);
+
+  const mode = host.mode.value;
+  const closed = host.closed.value;
+  useEffect(() => {
     const raised = section.current;
-    if (mode !== "fullscreen" || !raised) return;
+    if (mode !== "fullscreen" || closed || !raised) return;
     raised.popover = "manual"; // above all other content, without a move of the frame, which would load it again
     raised.showPopover();
     return () => {
       raised.hidePopover();
       raised.removeAttribute("popover");
     };
-  }, [mode, isDark.value]);
+  }, [mode, closed]);
 
   if (problem) return <p class="problem">Cannot show the page of the tool: {problem}</p>;
-  if (!page) return <p class="muted" aria-busy="true">Loading the page of the tool…</p>;
+  const [ask] = host.asks.value;
+  const waiting = host.asks.value.length - 1;
   return (
     <section class="app" ref={section} aria-label={"Page of " + tool.name}>
       <div class="toolbar">
         <h3>Page of the tool <code>{uri}</code></h3>
-        {mode === "fullscreen" && <button type="button" onClick={() => show("inline")}>Leave the full window</button>}
+        {mode === "fullscreen" && !closed && <button type="button" onClick={() => host.leaveFullscreen()}>Leave the full window</button>}
+        {closed ? <button type="button" onClick={onReopen}>Open the page again</button> : page && <button type="button" class="quiet" onClick={() => void host.end("the user has closed it")}>Close the page</button>}
       </div>
-      <iframe ref={frame} src={page.address} title={"Page of " + tool.name} sandbox="allow-scripts allow-same-origin allow-forms" referrerpolicy="origin" style={mode === "inline" ? { height: `${height}px` } : {}} />
-      {link && <p>The page wants to open <a href={link} target="_blank" rel="noopener noreferrer">{link}</a></p>}
-      {context && <details open><summary>Context for the model</summary><Tree value={context} /></details>}
-      {notes.map((note, i) => <details key={i} open><summary>{note.title}</summary><Tree value={note.value} /></details>)}
+      {page && <Reach page={page} />}
+      <div aria-live="polite">{ask && <AskCard key={ask.number} ask={ask} host={host} server={call.server} waiting={waiting} />}</div>
+      {!page && <p class="muted" aria-busy="true">Loading the page of the tool…</p>}
+      {closed && <p class="muted">The page is closed: {closed}.</p>}
+      <div ref={place} class={page?.hasBorder === false ? "frame plain" : "frame"} style={{ height: mode === "inline" ? `${host.height.value}px` : "" }} hidden={!page || !!closed} />
+      {host.context.value && <details open><summary>Context for the model</summary><Tree value={host.context.value} /></details>}
+      {host.notes.value.map((note, i) => <details key={i} open><summary>{note.title}</summary><Tree value={note.value} /></details>)}
     </section>
   );
 }
 
-class Unsupported extends Error {}
+const reachOf = { connectDomains: "sends data to", resourceDomains: "loads files from", frameDomains: "has frames of", baseUriDomains: "resolves links at" } as const;
 
-// checkVisibility throws an error if the pages of a server may not call a tool.
-function checkVisibility(server: string, name: string) {
-  const ui = listed(server, "tools").entries.find((one) => one.name === name)?._meta?.ui;
-  if (isObject(ui) && Array.isArray(ui.visibility) && !ui.visibility.includes("app")) throw new Error(`the tool ${name} is not for pages`);
+// Reach tells the other origins of a page.
+function Reach({ page }: { page: Page }) {
+  const kinds = Object.keys(reachOf) as (keyof typeof reachOf)[];
+  const reached = kinds.filter((kind) => page.allowed[kind]?.length);
+  const refused = [...new Set(kinds.flatMap((kind) => (page.declared[kind] ?? []).filter((one) => !page.allowed[kind]?.includes(one))))];
+  return (
+    <p class="muted reach">
+      {reached.length ? <>The page {reached.map((kind) => `${reachOf[kind]} ${page.allowed[kind]!.join(" ")}`).join(", and ")}.</> : "The page reaches no other origin."}
+      {refused.length > 0 && <span class="problem"> Not allowed, because they must be https or wss origins: {refused.slice(0, 10).join(" ")}</span>}
+    </p>
+  );
+}
+
+const clickTime = 500; // milliseconds in which a click may be one that was meant for what was in the place of the card
+
+// AskCard asks the user about a request of a page.
+function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; server: string; waiting: number }) {
+  const [isReady, setReady] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setReady(true), clickTime);
+    return () => clearTimeout(timer);
+  }, []);
+  const saveAll = async (files: { name: string; content: () => Promise<Blob> }[]) => {
+    try {
+      for (const file of files) save(await file.content(), file.name);
+      ask.decide(true);
+    } catch (error) {
+      say(errorText(error));
+      ask.decide(false);
+    }
+  };
+  return (
+    <article class="question" aria-label="Question of the page">
+      {ask.kind === "tool" && (
+        <>
+          <h2>The page wants to call <strong>{breakable(ask.tool.name)}</strong> of {server}</h2>
+          <Tree value={ask.arguments} name="arguments" />
+          <div class="actions">
+            <button type="button" class="primary" disabled={!isReady} onClick={() => ask.decide(true)}>Allow once</button>
+            <button type="button" disabled={!isReady} onClick={() => host.allow(ask.tool.name)}>Allow this tool for this page</button>
+            <button type="button" onClick={() => ask.decide(false)}>Deny</button>
+          </div>
+        </>
+      )}
+      {ask.kind === "link" && (
+        <>
+          <h2>The page wants to open a link</h2>
+          <UrlQuestion url={ask.url} isReady={isReady} onAnswer={(answer) => ask.decide((answer as { action: string }).action === "accept")} />
+        </>
+      )}
+      {ask.kind === "files" && (
+        <>
+          <h2>The page wants to save {ask.files.length === 1 ? "a file" : `${ask.files.length} files`}</h2>
+          <ul>{ask.files.map((file, i) => <li key={i}><code>{file.name}</code></li>)}</ul>
+          <div class="actions">
+            <button type="button" class="primary" disabled={!isReady} onClick={() => void saveAll(ask.files)}>Save</button>
+            <button type="button" onClick={() => ask.decide(false)}>Deny</button>
+          </div>
+        </>
+      )}
+      {waiting > 0 && <p class="muted">{waiting} more {waiting === 1 ? "request waits" : "requests wait"}.</p>}
+    </article>
+  );
 }

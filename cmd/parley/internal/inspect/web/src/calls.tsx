@@ -2,7 +2,8 @@
 import { batch } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post } from "./api";
-import { appOf, AppFrame } from "./apps";
+import { appOf } from "./apphost";
+import { AppFrame } from "./apps";
 import { EntryList, openDetail, Split } from "./panes";
 import { breakable, bytes, clock, millis, Tree } from "./parts";
 import { ResultView } from "./result";
@@ -39,22 +40,22 @@ export async function openResource(server: string, uri: string) {
 
 // CallView shows a call with its timeline and result.
 export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }) {
-  const [result, setResult] = useState<Result | undefined>();
+  const [loaded, setLoaded] = useState<{ number: number; result: Result } | undefined>();
   const [problem, setProblem] = useState("");
   const view = useRef<HTMLElement>(null);
   useEffect(() => {
     if (Date.now() - Date.parse(call.started) < 2000) view.current?.scrollIntoView({ block: "nearest" });
-  }, [call.number, result]);
+  }, [call.number, loaded]);
   useEffect(() => {
-    setResult(undefined);
     setProblem("");
     if (!call.size) return;
     const abort = new AbortController();
-    get<Result>(`/api/calls/${call.number}/result`, abort.signal).then(setResult, (error) => abort.signal.aborted || setProblem(errorText(error)));
+    get<Result>(`/api/calls/${call.number}/result`, abort.signal).then((result) => setLoaded({ number: call.number, result }), (error) => abort.signal.aborted || setProblem(errorText(error)));
     return () => abort.abort();
   }, [call.number, call.size]);
   const failed = call.state === "failed" || call.isError;
-  const app = tool && result && !call.isError ? appOf(tool) : undefined;
+  const result = loaded?.number === call.number ? loaded.result : undefined;
+  const app = tool && servers.value.find((one) => one.name === call.server)?.settings.apps ? appOf(tool) : undefined;
   return (
     <section class="call" ref={view} aria-label={`Call ${call.number}`} data-state={call.state}>
       <header class="call-head" aria-live="polite">
@@ -75,7 +76,7 @@ export function CallView({ call, tool }: { call: Call; tool?: Tool | undefined }
       )}
       {call.error && call.state === "failed" && <p class="problem" role="alert">{call.error}</p>}
       {problem && <p class="problem">{problem}</p>}
-      {app && result && <AppFrame call={call} tool={tool!} uri={app} result={result} />}
+      {app && <AppFrame key={call.number} call={call} tool={tool!} uri={app} result={result} />}
       {result && call.method !== "ping" && <ResultView result={result} onOpen={(uri) => void openResource(call.server, uri)} />}
       <Timeline call={call} />
     </section>

@@ -41,9 +41,21 @@ export function save(data: Blob, name: string) {
   const url = URL.createObjectURL(data);
   const link = document.createElement("a");
   link.href = url;
-  link.download = name.replaceAll(/[^\w.-]+/g, "_") || "file";
+  link.download = fileName(name);
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+// fileName returns the last segment of a URI or path as the name of a file that every system accepts.
+export function fileName(uri: string): string {
+  let last = uri.replace(/[?#].*$/s, "").split(/[/\\]/).pop()!;
+  try {
+    last = decodeURIComponent(last);
+  } catch {
+    // not encoded
+  }
+  const name = last.replaceAll(/[^\w.-]+/g, "_").slice(-100).replaceAll(/^\.+|\.+$/g, "");
+  return /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(name) ? "_" + name : name || "file";
 }
 
 export function Tabs<T extends string>({ label, tabs, selected, onSelect }: { label: string; tabs: { id: T; label: ComponentChildren }[]; selected: T; onSelect: (id: T) => void }) {

@@ -62,7 +62,8 @@ function FormQuestion({ schema, onAnswer }: Answer & { schema: Schema }) {
   );
 }
 
-function UrlQuestion({ url, onAnswer }: Answer & { url: string }) {
+// UrlQuestion asks the user to open a URL. The user cannot open it while isReady is false.
+export function UrlQuestion({ url, isReady = true, onAnswer }: Answer & { url: string; isReady?: boolean }) {
   let host = "";
   try {
     const parsed = new URL(url);
@@ -77,7 +78,7 @@ function UrlQuestion({ url, onAnswer }: Answer & { url: string }) {
       <p><code class="wrap">{url}</code></p>
       {/(^|\.)xn--/.test(host) && <p class="problem">The host has characters of other alphabets. It may imitate another host.</p>}
       <div class="actions">
-        <a class="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={() => onAnswer({ action: "accept" })}>Open the page</a>
+        {isReady ? <a class="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={() => onAnswer({ action: "accept" })}>Open the page</a> : <button type="button" class="primary" disabled>Open the page</button>}
         <Decline onAnswer={onAnswer} />
       </div>
     </>

@@ -36,6 +36,7 @@ export interface Server {
   instructions?: string;
   skills?: boolean;
   lists: [number, number, number];
+  connection: number; // how many connections there have been
   changes: Change[] | null;
   watched: string[] | null;
 }
@@ -236,6 +237,7 @@ export interface Resource {
   description?: string;
   mimeType?: string;
   size?: number;
+  _meta?: JsonObject;
 }
 
 export interface Template {

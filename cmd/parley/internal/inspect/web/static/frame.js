@@ -6,17 +6,30 @@ inner.setAttribute("sandbox", "allow-scripts allow-forms");
 inner.title = "App";
 document.body.append(inner);
 
-// The content security policy does not limit WebRTC, so the page has none: its first script removes the interfaces. Connections
-// of frames that it creates are limited by the header Connection-Allowlist. A document in srcdoc needs no doctype.
-const withoutWebRTC = "<script>for (const name of Object.getOwnPropertyNames(window)) if (/^(webkit)?RTC/.test(name)) delete window[name]; document.currentScript.remove()</script>";
+// The first script of the page. The content security policy does not limit WebRTC, so the script removes its interfaces. Connections of
+// frames that the page creates are limited by the header Connection-Allowlist. A link to a fragment would leave the page, because
+// the base URL of a document in srcdoc is that of this document. Such a document needs no doctype.
+const first = `<script>
+for (const name of Object.getOwnPropertyNames(window)) if (/^(webkit)?RTC/.test(name)) delete window[name];
+addEventListener("click", (event) => {
+  const fragment = event.composedPath()[0].closest?.("a[href]")?.getAttribute("href");
+  if (!fragment?.startsWith("#") || event.defaultPrevented) return;
+  event.preventDefault();
+  location.hash = fragment;
+});
+document.currentScript.remove();
+</script>`;
 
-addEventListener("message", (event) => {
-  if (event.source === parent && event.origin === host) {
-    if (event.data?.method === "ui/notifications/sandbox-resource-ready") inner.srcdoc = withoutWebRTC + event.data.params.html;
-    else inner.contentWindow.postMessage(event.data, "*");
-  } else if (event.source === inner.contentWindow && !String(event.data?.method).startsWith("ui/notifications/sandbox-")) {
-    parent.postMessage(event.data, host);
-  }
+let isLoaded = false;
+addEventListener("message", ({ source, origin, data }) => {
+  const isOfSandbox = String(data?.method).startsWith("ui/notifications/sandbox-");
+  if (source === parent && origin === host) {
+    if (!isOfSandbox) inner.contentWindow.postMessage(data, "*");
+    else if (!isLoaded && data.method === "ui/notifications/sandbox-resource-ready") {
+      isLoaded = true;
+      inner.srcdoc = first + data.params.html;
+    }
+  } else if (source === inner.contentWindow && !isOfSandbox) parent.postMessage(data, host);
 });
 
 parent.postMessage({ jsonrpc: "2.0", method: "ui/notifications/sandbox-proxy-ready", params: {} }, host);
