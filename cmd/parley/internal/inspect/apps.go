@@ -5,19 +5,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/apps"
 )
 
-// appOrigins are the origins with which a page of MCP Apps may exchange data, as a resource declares them in
-// _meta.ui.csp.
-type appOrigins struct {
-	Connect  []string `json:"connectDomains,omitempty"`
-	Resource []string `json:"resourceDomains,omitempty"`
-	Frame    []string `json:"frameDomains,omitempty"`
-	Base     []string `json:"baseUriDomains,omitempty"`
-}
-
-// each calls change with the name of each kind in the query of a frame.
-func (o *appOrigins) each(change func(name string, list *[]string)) {
+// eachOrigins calls change with the name of each kind of origins in the query of a frame.
+func eachOrigins(o *apps.CSP, change func(name string, list *[]string)) {
 	change("connect", &o.Connect)
 	change("resource", &o.Resource)
 	change("frame", &o.Frame)
@@ -26,14 +19,14 @@ func (o *appOrigins) each(change func(name string, list *[]string)) {
 
 // appFrame is the outer frame of a page: its address, and the declared origins that its policy allows.
 type appFrame struct {
-	Address string     `json:"address"`
-	Allowed appOrigins `json:"allowed"`
+	Address string   `json:"address"`
+	Allowed apps.CSP `json:"allowed"`
 }
 
 // newFrame returns the frame for a page that declares origins.
-func (h *hub) newFrame(_ *http.Request, declared appOrigins) (appFrame, error) {
+func (h *hub) newFrame(_ *http.Request, declared apps.CSP) (appFrame, error) {
 	query := make(url.Values)
-	declared.each(func(name string, list *[]string) {
+	eachOrigins(&declared, func(name string, list *[]string) {
 		*list = validOrigins(*list)
 		query[name] = *list
 	})
@@ -62,15 +55,15 @@ func appFrames(host, page string) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		var o appOrigins
+		var o apps.CSP
 		query := r.URL.Query()
-		o.each(func(name string, list *[]string) { *list = validOrigins(query[name]) })
+		eachOrigins(&o, func(name string, list *[]string) { *list = validOrigins(query[name]) })
 		h := w.Header()
 		h.Set("Content-Type", contentTypes[name[len("frame"):]])
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("Content-Security-Policy", o.policy(page))
-		h.Set("Connection-Allowlist", o.connections())
+		h.Set("Content-Security-Policy", o.Policy()+"; frame-ancestors "+page)
+		h.Set("Connection-Allowlist", connections(o))
 		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-read=(), clipboard-write=()")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -79,32 +72,10 @@ func appFrames(host, page string) http.Handler {
 	})
 }
 
-// policy returns the content security policy of a frame, which the frame of the app inherits.
-func (o *appOrigins) policy(page string) string {
-	resources := strings.Join(append([]string{""}, o.Resource...), " ")
-	orNone := func(list []string) string {
-		if len(list) == 0 {
-			return " 'none'"
-		}
-		return " " + strings.Join(list, " ")
-	}
-	return strings.Join([]string{
-		"default-src 'none'",
-		"script-src 'self' 'unsafe-inline'" + resources,
-		"style-src 'unsafe-inline'" + resources,
-		"img-src data: blob:" + resources,
-		"font-src data:" + resources,
-		"media-src data: blob:" + resources,
-		"connect-src" + orNone(o.Connect),
-		"frame-src" + orNone(o.Frame),
-		"base-uri" + orNone(o.Base), "form-action 'none'", "frame-ancestors " + page,
-	}, "; ")
-}
-
 // connections returns the origins that a frame may connect to. Unlike the content security policy, this list limits
 // WebRTC, too, which Chromium ends with the process of the frame: frame.js removes its interfaces from the page of the
 // app, but not from the frames that this page creates, which inherit the list.
-func (o *appOrigins) connections() string {
+func connections(o apps.CSP) string {
 	list := "(response-origin"
 	for _, origin := range slices.Concat(o.Connect, o.Resource, o.Frame) {
 		list += ` "` + origin + `"`
@@ -112,22 +83,12 @@ func (o *appOrigins) connections() string {
 	return list + ")"
 }
 
-// maxOrigins limits the origins of one kind that a server may declare.
-const maxOrigins = 32
-
-// validOrigins returns the valid origins of a list: https or wss, a host, which may begin with *., and a port.
+// validOrigins returns the origins of a list that a policy has.
 func validOrigins(list []string) []string {
-	var valid []string
-	for _, text := range list[:min(len(list), maxOrigins)] {
-		u, err := url.Parse(text)
-		if err != nil {
-			continue
-		}
-		host := strings.ToLower(strings.TrimPrefix(u.Host, "*."))
-		if (u.Scheme == "https" || u.Scheme == "wss") && text == u.Scheme+"://"+u.Host && host != "" &&
-			strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.:") == "" {
-			valid = append(valid, text)
-		}
+	_, sources, _ := strings.Cut(apps.CSP{Connect: list}.Policy(), "; connect-src ")
+	sources, _, _ = strings.Cut(sources, ";")
+	if sources == "'none'" {
+		return nil
 	}
-	return valid
+	return strings.Fields(sources)
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
@@ -194,8 +195,7 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 		d.Extensions = append(d.Extensions, client.Extension{ID: id, Settings: value})
 	}
 	if settings.Apps {
-		d.Extensions = append(d.Extensions,
-			client.Extension{ID: extensionApps, Settings: map[string][]string{"mimeTypes": {appType}}})
+		d.Extensions = append(d.Extensions, apps.Extension())
 	}
 	return &d, nil
 }
@@ -352,12 +352,6 @@ func (s *server) subscribe(_ *http.Request, in struct {
 	s.hub.wake()
 	return none{}, nil
 }
-
-// The extension for pages of servers, and the type of these pages.
-const (
-	extensionApps = "io.modelcontextprotocol/ui"
-	appType       = "text/html;profile=mcp-app"
-)
 
 // loginTimeout limits a login, with the time that the user takes.
 const loginTimeout = 5 * time.Minute
