@@ -239,12 +239,6 @@ func TestBrowserTellsAPageTheOutcomeOfItsCall(t *testing.T) {
 	p.see(`result slow result, false, after ` + input + `result"`)
 	p.run("broken")
 	p.see(`cancelled: .*it is broken.*, after ` + input + `cancelled"`)
-
-	// A call that had failed before is not shown with the page.
-	p.run("quick")
-	p.press("broken")
-	p.see(`it is broken`)
-	p.awaitTrue(`!document.querySelector(".app")`)
 }
 
 // A page is told before its frame goes, for any reason, and may call tools until it has responded.

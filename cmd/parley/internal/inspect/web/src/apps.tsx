@@ -14,11 +14,10 @@ interface Props {
   result?: Result | undefined; // when the call has ended
 }
 
-// AppFrame shows the page of a tool for a call, unless the call had failed before. The user can close the page and open it again.
+// AppFrame shows the page of a tool for a call. The user can close the page and open it again.
 export function AppFrame(props: Props) {
   const [opened, setOpened] = useState(0);
-  const [isOver] = useState(props.call.state === "failed" || props.call.state === "cancelled");
-  return isOver ? null : <AppPage key={opened} {...props} onReopen={() => setOpened(opened + 1)} />;
+  return <AppPage key={opened} {...props} onReopen={() => setOpened(opened + 1)} />;
 }
 
 function AppPage({ call, tool, uri, result, onReopen }: Props & { onReopen: () => void }) {
