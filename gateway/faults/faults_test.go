@@ -121,7 +121,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	l.Proceed(400)
 	for _, name := range []string{"exits", "silent", "talks"} {
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
-		_, err := g.host.CallTool(ctx, name, "echo", nil)
+		_, err := g.host.Client(name).CallTool(ctx, "echo", nil)
 		cancel()
 		if err == nil {
 			t.Errorf("%s: a call has a result", name)
@@ -193,7 +193,7 @@ func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 				u := f.expiring("expiring")
 				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), PerCaller: &perCaller}},
 					client.Dialer{Revision: r, Auth: u.login(t)})
-				f.dial(mcp.V20251125).awaitTools(u.name)
+				f.dial(mcp.V20251125).await(u.name, "echo", "steps")
 				l := f.startLoad(40, []string{u.name})
 				tokens := 1
 				var renewed time.Time

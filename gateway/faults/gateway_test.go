@@ -279,20 +279,29 @@ func (f *fixture) dial(revision mcp.Revision) *user {
 func (u *user) awaitTools(servers ...string) {
 	u.fixture.t.Helper()
 	for _, server := range servers {
-		faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error {
-			missing := map[string]bool{server + "__echo": true, server + "__steps": true, server + "__fault": true}
-			for tool, err := range u.Tools(context.Background(), client.WithRefresh()) { // it adds one after another
-				if err != nil {
-					return err
-				}
-				delete(missing, tool.Name)
-			}
-			if len(missing) > 0 {
-				return fmt.Errorf("%v are missing", slices.Sorted(maps.Keys(missing)))
-			}
-			return u.call(server+"__echo", arguments{})
-		})
+		u.await(server, "echo", "steps", "fault")
 	}
+}
+
+// await waits until the gateway has registered tools of a server. It adds one after another.
+func (u *user) await(server string, tools ...string) {
+	u.fixture.t.Helper()
+	faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error {
+		missing := make(map[string]bool)
+		for _, name := range tools {
+			missing[server+"__"+name] = true
+		}
+		for tool, err := range u.Tools(context.Background(), client.WithRefresh()) {
+			if err != nil {
+				return err
+			}
+			delete(missing, tool.Name)
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("%v are missing", slices.Sorted(maps.Keys(missing)))
+		}
+		return u.call(server+"__echo", arguments{})
+	})
 }
 
 // call calls a tool and records the outcome.
