@@ -315,7 +315,7 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	u.start(h)
 	ada := must.Get(principal.New(u.issuer.URL(), "ada", ""))(t)
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
-	_, err := h.CallTool(ctx, "up", "whoami", nil)
+	_, err := h.Client("up").CallTool(ctx, "whoami", nil)
 	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(),
 		"if another process has taken over a task, call its tool again") {
 		t.Errorf("the error is %v", err)

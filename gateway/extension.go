@@ -156,7 +156,7 @@ func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMe
 		if err != nil {
 			return nil, err
 		}
-		result, err := extending.Call(g.host, ctx, to, method, revision.WithoutMembers(params, "_meta"),
+		result, err := g.host.Client(to).CallExtension(ctx, method, revision.WithoutMembers(params, "_meta"),
 			extensionOptions(ctx, g.options().extension)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)

@@ -36,7 +36,8 @@ func (g *Gateway) forward(serverName, tool string) link.ToolHandler {
 			})
 		}
 		forwarding := &rpc.Forwarding{Context: sending}
-		result, err := g.host.CallTool(forwarding, serverName, tool, arguments, callOptions(ctx, g.options().tool)...)
+		result, err := g.host.Client(serverName).CallTool(forwarding, tool, arguments,
+			callOptions(ctx, g.options().tool)...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
 			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
@@ -155,7 +156,7 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	}) {
 		return nil, call.ErrResourceNotFound
 	}
-	result, err := g.host.ReadResource(ctx, serverName, uri)
+	result, err := g.host.Client(serverName).ReadResource(ctx, uri)
 	if err != nil {
 		return nil, g.protocolError(ctx, serverName, err)
 	}

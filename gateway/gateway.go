@@ -81,7 +81,7 @@ var dialled = link.Get[link.Client[client.Client, client.CallOption]]()
 // upstream, extending, approvals and configs have the functions of a host that only gateways need.
 var (
 	upstream  = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
-	extending = link.Get[link.Extensions[host.Host, client.CallOption]]()
+	extending = link.Get[link.Extensions[host.Host]]()
 	approvals = link.Get[link.Approval[host.Approval]]()
 	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
 	detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details

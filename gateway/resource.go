@@ -16,7 +16,7 @@ import (
 // have the prefix.
 func (g *Gateway) read(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.ReadResource(ctx, serverName, strings.TrimPrefix(uri, prefix),
+		result, err := g.host.Client(serverName).ReadResource(ctx, strings.TrimPrefix(uri, prefix),
 			callOptions(ctx, g.options().content)...)
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
@@ -59,7 +59,7 @@ func (v *view) forwardUpdates(serverName, prefix string) server.Option {
 			updated = func() { downstream.ResourceUpdated(v.server, who, uri) }
 		}
 		ctx = rpc.WithCaller(ctx, rpc.Caller{Owner: who, Permitted: true}) // see beforeSubscribe
-		err := v.host.Subscribe(ctx, serverName, strings.TrimPrefix(uri, prefix), updated)
+		err := v.host.Client(serverName).Subscribe(ctx, strings.TrimPrefix(uri, prefix), updated)
 		if err != nil && !errors.Is(err, call.ErrClosed) && !errors.Is(err, host.ErrUnknown) {
 			v.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}

@@ -185,7 +185,7 @@ func (g *Gateway) skillsOf(ctx context.Context, name string, params json.RawMess
 // askForSkills sends a request of the extension to a server.
 func (g *Gateway) askForSkills(ctx context.Context, name, method string, params json.RawMessage) (json.RawMessage,
 	error) {
-	result, err := extending.Call(g.host, ctx, name, method, revision.WithoutMembers(params, "_meta"),
+	result, err := g.host.Client(name).CallExtension(ctx, method, revision.WithoutMembers(params, "_meta"),
 		extensionOptions(ctx, g.options().extension)...)
 	if err != nil {
 		return nil, g.extensionError(ctx, name, err)

@@ -125,7 +125,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt
 	err := v.catalog.RegisterPrompt(prompt, func(
 		ctx context.Context, arguments map[string]string,
 	) (*mcp.GetPromptResult, error) {
-		result, err := v.host.GetPrompt(ctx, serverName, upstreamName, arguments,
+		result, err := v.host.Client(serverName).GetPrompt(ctx, upstreamName, arguments,
 			callOptions(ctx, v.options().content)...)
 		if err != nil {
 			return nil, v.protocolError(ctx, serverName, err)
@@ -166,7 +166,7 @@ func (v *view) complete(serverName string, of mcp.CompleteReference) server.Opti
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
 		}
-		completion, err := v.host.Complete(ctx, serverName, params)
+		completion, err := v.host.Client(serverName).Complete(ctx, params)
 		if err != nil {
 			return nil, v.protocolError(ctx, serverName, err)
 		}

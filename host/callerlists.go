@@ -33,7 +33,7 @@ const (
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
-// *call.URLRequiredError, link.ErrAnonymousCaller, or an error of [Host.CallTool].
+// *call.URLRequiredError, link.ErrAnonymousCaller, or an error of [Client.CallTool].
 func (h *Host) callerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
 	s, err := h.enter(server)
 	if err != nil {

@@ -190,10 +190,10 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 		return nil
 	}})
 	ada := asUser(t, "ada")
-	if _, err := l.host.CallTool(ada, "up", "one", nil); err != nil {
+	if _, err := l.host.Client("up").CallTool(ada, "one", nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.host.CallTool(ada, "up", "absent", nil); !errors.Is(err, ErrUnknown) {
+	if _, err := l.host.Client("up").CallTool(ada, "absent", nil); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a tool that was not reviewed: %v", err)
 	}
 	rejects.Store(true)
@@ -202,7 +202,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 		!errors.As(status.Incomplete, new(*withheldError)) {
 		t.Errorf("%v, %v", status.Incomplete, err)
 	}
-	if _, err := l.host.CallTool(ada, "up", "one", nil); !errors.As(err, new(*DeniedError)) {
+	if _, err := l.host.Client("up").CallTool(ada, "one", nil); !errors.As(err, new(*DeniedError)) {
 		t.Errorf("a tool that is withheld: %v", err)
 	}
 	rejects.Store(false)

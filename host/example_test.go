@@ -132,7 +132,7 @@ func ExampleRules() {
 		return
 	}
 	defer h.Close()
-	_, err := h.CallTool(context.Background(), "clock", "set_time", map[string]any{"hour": 7})
+	_, err := h.Client("clock").CallTool(context.Background(), "set_time", map[string]any{"hour": 7})
 	fmt.Println(err)
 	// Output:
 	// Allow set_time {"hour":7}

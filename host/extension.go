@@ -16,25 +16,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// callExtension sends a request of an extension to a server, as client.Client.CallExtension does, and returns its
-// result, a JSON object. The method must be one of link.ServerSettings.Extensions. Params is a JSON object without
-// _meta, or nil. The policy, the hooks and the audit log apply to it as a [Request] of the kind extension.
-// callExtension waits for the server as [Host.CallTool] does, and has its errors.
-func (h *Host) callExtension(ctx context.Context, server, method string, params json.RawMessage,
-	options ...client.CallOption) (json.RawMessage, error) {
-	result, err := extend(ctx, h, server, method, params, false,
-		func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
-			result, err := c.CallExtension(ctx, method, params, options...)
-			return &result, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	return *result, nil
-}
-
-// notifyExtension sends a notification of an extension to a server, as callExtension does a request. It returns when
-// the notification is sent.
+// notifyExtension sends a notification of an extension to a server, as [Client.CallExtension] does a request. It
+// returns when the notification is sent.
 func (h *Host) notifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
 	_, err := extend(ctx, h, server, method, params, true,
 		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
@@ -44,7 +27,7 @@ func (h *Host) notifyExtension(ctx context.Context, server, method string, param
 }
 
 // extend sends a message of an extension.
-func extend[Result any](ctx context.Context, h *Host, server, method string, params json.RawMessage, notification bool,
+func extend[Result any](ctx context.Context, h *Host, server, method string, params any, notification bool,
 	send func(context.Context, *client.Client, any) (*Result, error)) (*Result, error) {
 	s, err := h.enter(server)
 	if err != nil {
@@ -55,12 +38,11 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	if !ok {
 		return nil, fmt.Errorf("%w of server %q", unknown("method", method), server)
 	}
-	var arguments any
-	if params != nil {
-		arguments = params
+	if raw, ok := params.(json.RawMessage); ok && raw == nil {
+		params = nil
 	}
 	r := Request{Method: method, Server: server, Kind: kindExtension, Name: id}
-	return guard(ctx, h, s, r, arguments, func(arguments any) (*Result, error) {
+	return guard(ctx, h, s, r, params, func(arguments any) (*Result, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) {
 			return send(ctx, c, arguments)
 		})

@@ -199,7 +199,7 @@ func init() {
 		ToolsVersion:       (*Host).toolsVersion,
 		Attribute:          (*Host).attribute,
 	})
-	link.Set(link.Extensions[Host, client.CallOption]{Call: (*Host).callExtension, Notify: (*Host).notifyExtension})
+	link.Set(link.Extensions[Host]{Notify: (*Host).notifyExtension})
 	link.Set(link.Approval[Approval]{
 		Digest: func(a *Approval) string { return a.digest }, Answers: (*Approval).answers,
 		AllowSession: (*Approval).allowSession,

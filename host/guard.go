@@ -461,7 +461,7 @@ func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
 	}
 }
 
-// PolicyChanged announces that the policy may decide otherwise now. Calls of [Host.Subscribe] that it denies end, and
+// PolicyChanged announces that the policy may decide otherwise now. Calls of [Client.Subscribe] that it denies end, and
 // gateways notify their clients that the lists may have changed, and end subscriptions that it denies.
 func (h *Host) PolicyChanged() {
 	for _, s := range h.all() {

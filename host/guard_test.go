@@ -164,16 +164,16 @@ func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 			await(t, h, "up", isReady)
 			before := messages.Load()
 			var errs [6]error
-			_, errs[0] = h.CallTool(t.Context(), "up", "write", note{"x"})
+			_, errs[0] = h.Client("up").CallTool(t.Context(), "write", note{"x"})
 			_, errs[1] = h.Call(t.Context(), "up__write", note{"x"})
-			_, errs[2] = h.GetPrompt(t.Context(), "up", "hint", nil)
-			_, errs[3] = h.ReadResource(t.Context(), "up", "lib://a")
-			_, errs[4] = h.Complete(t.Context(), "up",
+			_, errs[2] = h.Client("up").GetPrompt(t.Context(), "hint", nil)
+			_, errs[3] = h.Client("up").ReadResource(t.Context(), "lib://a")
+			_, errs[4] = h.Client("up").Complete(t.Context(),
 				mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"},
 					Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
 			subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			errs[5] = h.Subscribe(subscribed, "up", "lib://a", func() {})
+			errs[5] = h.Client("up").Subscribe(subscribed, "lib://a", func() {})
 			for _, err := range errs {
 				wantDenied(t, err, "is denied: ")
 			}
@@ -235,7 +235,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 		},
 	})
 	call := func(arguments string) error {
-		_, err := h.CallTool(t.Context(), "up", "write", json.RawMessage(arguments))
+		_, err := h.Client("up").CallTool(t.Context(), "write", json.RawMessage(arguments))
 		return err
 	}
 	must.Do(t, call(`{"text":"x"}`))
@@ -274,7 +274,7 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 		},
 	})
 	ask := func(arguments string) string {
-		_, _ = h.CallTool(t.Context(), "up", "write", json.RawMessage(arguments))
+		_, _ = h.Client("up").CallTool(t.Context(), "write", json.RawMessage(arguments))
 		return digests[arguments+version]
 	}
 	base := ask(`{"a":1,"b":"x"}`)
@@ -310,7 +310,7 @@ func TestUnansweredApprovalDenies(t *testing.T) {
 			h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")},
 				Policy: always(host.Ask), Approve: approve, Audit: audit.handler()})
 			begin := time.Now()
-			_, err := h.CallTool(t.Context(), "up", "write", nil)
+			_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 			wantDenied(t, err, "not approved in time")
 			if took := time.Since(begin); took < 5*time.Minute || took > 5*time.Minute+time.Second ||
 				up.calls.Load() != 0 {
@@ -355,7 +355,7 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 					return true, nil
 				},
 			})
-			_, err := h.CallTool(t.Context(), "up", "write", nil)
+			_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 			wantDenied(t, err, "changed since the approval was requested")
 			must.CheckEqual(t, up.calls.Load(), 0)
 			if events := audit.take(); len(events) != 1 ||
@@ -390,7 +390,7 @@ func TestHooksChangeAndReject(t *testing.T) {
 			return json.RawMessage(strings.Replace(string(result), "wrote", "has written", 1)), nil
 		},
 	})
-	result, err := h.CallTool(t.Context(), "up", "write", note{"dirty"})
+	result, err := h.Client("up").CallTool(t.Context(), "write", note{"dirty"})
 	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "has written clean" ||
 		up.last.Load() != "clean" {
 		t.Errorf("result %+v, %v; the server has received %q", result, err, up.last.Load())
@@ -399,12 +399,12 @@ func TestHooksChangeAndReject(t *testing.T) {
 		t.Errorf("the policy has seen %q", decided)
 	}
 	audit.want(t, "allowed write", "done write, ok")
-	_, err = h.CallTool(t.Context(), "up", "write", note{"secret"})
+	_, err = h.Client("up").CallTool(t.Context(), "write", note{"secret"})
 	wantDenied(t, err, "a hook rejects it: secrets must not leave")
 	must.CheckEqual(t, up.calls.Load(), 1)
 	audit.want(t, "denied write, error, a hook rejects it")
 	reject = true
-	_, err = h.ReadResource(t.Context(), "up", "lib://a")
+	_, err = h.Client("up").ReadResource(t.Context(), "lib://a")
 	wantDenied(t, err, "a hook rejects the result: internal error")
 	audit.want(t, "allowed lib://a", "done lib://a, error, a hook rejects the result")
 }
@@ -418,7 +418,7 @@ func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 			return result, nil
 		},
 	})
-	result, err := h.CallTool(t.Context(), "up", "write", note{"secret"})
+	result, err := h.Client("up").CallTool(t.Context(), "write", note{"secret"})
 	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "wrote hidden" {
 		t.Errorf("result %+v, %v", result, err)
 	}
@@ -448,7 +448,7 @@ func TestHookWithInvalidValuesRejects(t *testing.T) {
 			Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")}, OnRequest: hook.OnRequest,
 			OnResult: hook.OnResult,
 		})
-		_, err := h.CallTool(t.Context(), "up", "write", nil)
+		_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 		if wantDenied(t, err, "hook"); t.Failed() {
 			t.Fatal(name)
 		}
@@ -485,7 +485,7 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	})
 	await(t, h, "up", isReady)
 	complete := func() (*mcp.Completion, error) {
-		return h.Complete(t.Context(), "up", mcp.CompleteParams{
+		return h.Client("up").Complete(t.Context(), mcp.CompleteParams{
 			Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "hint"},
 			Argument: mcp.CompleteArgument{Name: "text", Value: "a"},
 			Context:  &mcp.CompleteContext{Arguments: map[string]string{"other": "c"}},
@@ -507,7 +507,7 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 	wantDenied(t, err, "a hook rejects it: no")
 	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "a hook rejects it: no")
+	wantDenied(t, h.Client("up").Subscribe(subscribed, "lib://a", func() {}), "a hook rejects it: no")
 	if want := []string{`completion/complete hint {"other":"c","text":"a"}`,
 		"resources/subscribe lib://a "}; !slices.Equal(requests, want) || len(received) != 1 {
 		t.Errorf("the hook has received %q, want %q; the server %q", requests, want, received)
@@ -524,12 +524,12 @@ func TestUsersAreNotAskedAboutCompletionsAndSubscriptions(t *testing.T) {
 		},
 	})
 	await(t, h, "up", isReady)
-	_, err := h.Complete(t.Context(), "up", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
+	_, err := h.Client("up").Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
 		Name: "hint"}, Argument: mcp.CompleteArgument{Name: "text", Value: "a"}})
 	wantDenied(t, err, "users are not asked about it")
 	subscribed, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	wantDenied(t, h.Subscribe(subscribed, "up", "lib://a", func() {}), "users are not asked about it")
+	wantDenied(t, h.Client("up").Subscribe(subscribed, "lib://a", func() {}), "users are not asked about it")
 	audit.want(t, "denied hint, error, users are not asked about it",
 		"denied lib://a, error, users are not asked about it")
 }

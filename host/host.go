@@ -187,7 +187,7 @@ type ServerConfig struct {
 
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
 	// tool with a larger result receives the first MaxResult bytes of its text and a mcp.ResourceLink.
-	// [Host.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
+	// [Client.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
 	// if the result has anything but text, its JSON. Policy decides about each read as about the call, with the
 	// arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results of 64 MiB
 	// together; the oldest are removed. They are in memory or, with a gateway, in the Store of its server. The tools
@@ -271,7 +271,7 @@ func (h *Host) Close() error {
 }
 
 // Call calls a tool by its name in the merged list of [Host.Tools], such as
-// "files__read_text_file". It waits for the server as [Host.CallTool] does. It returns
+// "files__read_text_file". It waits for the server as a [Client] does. It returns
 // [ErrUnknown] if there is no such tool.
 //
 // The deadline of ctx limits the wait for the server and the call. The option
@@ -283,27 +283,7 @@ func (h *Host) Call(ctx context.Context, name string, arguments any,
 	if err != nil {
 		return nil, err
 	}
-	return h.CallTool(ctx, server, tool, arguments, options...)
-}
-
-// CallTool calls a tool of a server, as client.Client.CallTool does. tool is the name
-// that the server uses. If the server is starting, CallTool waits for it. If the
-// server is down, CallTool starts it again and waits. If a server that was ready cannot be
-// started again at once, CallTool waits for further attempts until about 10 seconds after the loss of
-// the server. A call that was not sent because the connection was lost is sent again; a call that the
-// server may have received is not.
-//
-// CallTool returns a *DownError if the server cannot be started or has failed a moment ago,
-// ErrUnknown if the Host has no such server, and a *DeniedError if the policy or a hook rejects
-// the call.
-func (h *Host) CallTool(ctx context.Context, server, tool string, arguments any,
-	options ...client.CallOption) (*mcp.CallToolResult, error) {
-	s, err := h.enter(server)
-	if err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	return h.callTool(ctx, s, tool, arguments, options)
+	return h.Client(server).CallTool(ctx, tool, arguments, options...)
 }
 
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any,
@@ -326,80 +306,6 @@ func (s *supervisor) callTool(ctx context.Context, tool string, arguments any,
 		}
 		return c.CallTool(ctx, tool, arguments, options...)
 	})
-}
-
-// ReadResource reads a resource of a server, as client.Client.ReadResource does. It
-// waits for the server as [Host.CallTool] does, and has its errors. The URI can be that of a large
-// result of a tool; see [ServerConfig.MaxResult].
-func (h *Host) ReadResource(ctx context.Context, server, uri string,
-	options ...client.CallOption) (*mcp.ReadResourceResult, error) {
-	s, err := h.enter(server)
-	if err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	if s.config.MaxResult > 0 && isResult(server, uri) {
-		return h.readResult(ctx, s, uri)
-	}
-	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: kindResource, Name: uri}
-	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
-			return c.ReadResource(ctx, uri, h.sourced(options)...)
-		})
-	})
-}
-
-// GetPrompt gets a prompt of a server, as client.Client.GetPrompt does. prompt is the
-// name that the server uses. GetPrompt waits for the server as [Host.CallTool] does, and
-// has its errors.
-func (h *Host) GetPrompt(ctx context.Context, server, prompt string, arguments any,
-	options ...client.CallOption) (*mcp.GetPromptResult, error) {
-	s, err := h.enter(server)
-	if err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: kindPrompt, Name: prompt}
-	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
-			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
-				return nil, err
-			}
-			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
-		})
-	})
-}
-
-// Complete requests completions from a server, as client.Client.Complete does. It waits
-// for the server as [Host.CallTool] does, and has its errors.
-func (h *Host) Complete(ctx context.Context, server string, params mcp.CompleteParams) (*mcp.Completion, error) {
-	s, err := h.enter(server)
-	if err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	r := completionRequest(server, &params)
-	result, err := guard(ctx, h, s, r, nil, func(arguments any) (*mcp.CompleteResult, error) {
-		if changed, ok := arguments.(json.RawMessage); ok {
-			if err := r.setCompletion(&params, changed); err != nil {
-				return nil, err
-			}
-		}
-		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CompleteResult, error) {
-			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
-				return nil, err
-			}
-			completion, err := c.Complete(ctx, params)
-			if err != nil {
-				return nil, err
-			}
-			return &mcp.CompleteResult{Completion: *completion}, nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &result.Completion, nil
 }
 
 // enter returns the supervisor of a server for a call; see supervisor.enter.

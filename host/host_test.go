@@ -62,7 +62,7 @@ func isDown(s host.ServerStatus) bool  { return s.State == host.Down }
 func who(t *testing.T, h *host.Host, name string) (identity, error) {
 	t.Helper()
 	var id identity
-	result, err := h.CallTool(t.Context(), name, "who", nil)
+	result, err := h.Client(name).CallTool(t.Context(), "who", nil)
 	if err != nil {
 		return id, err
 	}
@@ -78,7 +78,7 @@ func TestCallToolReachesNamedServer(t *testing.T) {
 		// The first call waits until the server is ready.
 		must.CheckEqual(t, must.Get(who(t, h, name))(t).Name, name)
 	}
-	if _, err := h.CallTool(t.Context(), "three", "who", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("three").CallTool(t.Context(), "who", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallTool of an unknown server: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inProcess("mortal"), inMemory(t, "other")}})
 	before := must.Get(who(t, h, "mortal"))(t)
 	var exit *transport.ExitError
-	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) ||
+	if _, err := h.Client("mortal").CallTool(t.Context(), "die", nil); !errors.Is(err, call.ErrConnectionLost) ||
 		!errors.As(err, &exit) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
@@ -218,7 +218,7 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 		<-network.reached
 		called := make(chan error, 1)
 		go func() {
-			_, err := h.CallTool(t.Context(), "slow", "who", nil)
+			_, err := h.Client("slow").CallTool(t.Context(), "who", nil)
 			called <- err
 		}()
 		synctest.Wait()
@@ -232,7 +232,7 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 			t.Errorf("Close took %v", took)
 		}
 		must.CheckIs(t, <-called, call.ErrClosed)
-		if _, err := h.CallTool(t.Context(), "slow", "who", nil); !errors.Is(err, call.ErrClosed) {
+		if _, err := h.Client("slow").CallTool(t.Context(), "who", nil); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("CallTool after Close: %v", err)
 		}
 	})
@@ -311,11 +311,11 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 	if p := status.Prompts[0]; p.Name != "library__review" || p.Server != "library" || p.Definition.Name != "review" {
 		t.Errorf("prompt: %+v", p)
 	}
-	resource := must.Get(h.ReadResource(t.Context(), "library", "lib://guide"))(t)
+	resource := must.Get(h.Client("library").ReadResource(t.Context(), "lib://guide"))(t)
 	must.CheckEqual(t, resource.Contents[0].Text, "the guide", resource)
-	prompt := must.Get(h.GetPrompt(t.Context(), "library", "review", map[string]string{"tone": "plain"}))(t)
+	prompt := must.Get(h.Client("library").GetPrompt(t.Context(), "review", map[string]string{"tone": "plain"}))(t)
 	must.CheckEqual(t, len(prompt.Messages), 1, prompt)
-	completion, err := h.Complete(t.Context(), "library", mcp.CompleteParams{
+	completion, err := h.Client("library").Complete(t.Context(), mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
 		Argument: mcp.CompleteArgument{Name: "tone", Value: "wi"},
 	})
@@ -347,7 +347,7 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 // configs and extending have functions of package host that are not exported.
 var (
 	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
-	extending = link.Get[link.Extensions[host.Host, client.CallOption]]()
+	extending = link.Get[link.Extensions[host.Host]]()
 )
 
 // A host sends only the methods that its configuration names.
@@ -356,12 +356,12 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 	configs.Settings(&config).Extensions = []link.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
 		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-	if _, err := extending.Call(h, t.Context(), "s", "a/c", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("s").CallExtension(t.Context(), "a/c", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
 	must.CheckIs(t, extending.Notify(h, t.Context(), "s", "a/b", nil), host.ErrUnknown)
 	must.Check(t, extending.Notify(h, t.Context(), "s", "notifications/a", nil))
-	if _, err := extending.Call(h, t.Context(), "other", "a/b", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("other").CallExtension(t.Context(), "a/b", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
 }

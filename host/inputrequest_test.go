@@ -95,7 +95,7 @@ func (a *answers) host(t *testing.T, up host.ServerConfig) *host.Host {
 // wantText calls a tool and checks the beginning of its text.
 func wantText(t *testing.T, h *host.Host, tool, want string) {
 	t.Helper()
-	result, err := h.CallTool(t.Context(), "up", tool, nil)
+	result, err := h.Client("up").CallTool(t.Context(), tool, nil)
 	if err != nil {
 		t.Errorf("%s: %v", tool, err)
 		return
@@ -114,7 +114,7 @@ func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 		{Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
 	start(t, h)
 	for _, tool := range []string{"form", "url", "sample", "roots"} {
-		result, err := h.CallTool(t.Context(), "up", tool, nil)
+		result, err := h.Client("up").CallTool(t.Context(), tool, nil)
 		if err != nil || !strings.Contains(result.Content[0].(*mcp.TextContent).Text,
 			"is denied: the client does not allow it (code -32600)") {
 			t.Errorf("%s: %+v, %v", tool, result, err)
@@ -140,14 +140,14 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
 		{Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
 	start(t, h)
-	_, err := h.CallTool(t.Context(), "up", "sample", nil)
+	_, err := h.Client("up").CallTool(t.Context(), "sample", nil)
 	denied, ok := errors.AsType[*host.DeniedError](err)
 	if !ok || !strings.HasPrefix(denied.Error(), mcp.MethodCreateMessage) || denied.Reason != "no models" ||
 		errors.Is(err, call.ErrInvalidResponse) {
 		t.Errorf("the call fails with %v", err)
 	}
 	audit.want(t, "allowed sample", "denied , error, no models", "done sample, error, no models")
-	if _, err = h.CallTool(t.Context(), "up", "many", nil); err == nil ||
+	if _, err = h.Client("up").CallTool(t.Context(), "many", nil); err == nil ||
 		!strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
 		t.Errorf("the call beyond the limit fails with %v", err)
 	}
@@ -198,7 +198,7 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 	for action, outcome := range map[mcp.ElicitAction]string{mcp.ElicitAccept: "ok", mcp.ElicitDecline: "declined",
 		mcp.ElicitCancel: "dismissed"} {
 		a.form = action
-		_, _ = h.CallTool(t.Context(), "up", "form", nil)
+		_, _ = h.Client("up").CallTool(t.Context(), "form", nil)
 		if got := strings.Join(audit.take(), "; "); !strings.HasPrefix(got,
 			"allowed form; allowed ; done , "+outcome+"; done form, ") {
 			t.Errorf("%s: %s", action, got)

@@ -212,7 +212,7 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada,
 		Claims: json.RawMessage(`{"sub":"ada","act":{"sub":"agent","act":{"sub":"desk"}},"jti":"c0ffee"}`)})
 	arguments := `{"text":"s3cret","list":[{"a":1}],"deep":{"a":{"b":{"c":true}}},"none":null,"n":1.5,"yes":true}`
-	must.Get(h.CallTool(ctx, "up", "write", json.RawMessage(arguments)))(t)
+	must.Get(h.Client("up").CallTool(ctx, "write", json.RawMessage(arguments)))(t)
 	if text := written.String(); strings.Contains(text, "s3cret") || strings.Contains(text, "c0ffee") {
 		t.Errorf("the records have values: %s", text)
 	}
@@ -242,19 +242,19 @@ func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up"),
 		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.handler()})
-	must.Get(h.CallTool(t.Context(), "up", "fail", nil))(t)
+	must.Get(h.Client("up").CallTool(t.Context(), "fail", nil))(t)
 	audit.want(t, "allowed fail", "done fail, tool error")
-	if _, err := h.CallTool(t.Context(), "up", "missing", nil); err == nil {
+	if _, err := h.Client("up").CallTool(t.Context(), "missing", nil); err == nil {
 		t.Error("a missing tool can be called")
 	}
 	audit.want(t, "allowed missing", "done missing, error, code -32602")
-	if _, err := h.CallTool(t.Context(), "down", "die", nil); err == nil {
+	if _, err := h.Client("down").CallTool(t.Context(), "die", nil); err == nil {
 		t.Error("a tool that ends its server has a result")
 	}
 	audit.want(t, "allowed die", "done die, error, connection lost")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.CallTool(ctx, "up", "write", nil); err == nil {
+	if _, err := h.Client("up").CallTool(ctx, "write", nil); err == nil {
 		t.Error("a cancelled call has a result")
 	}
 	audit.want(t, "allowed write", "done write, error, cancelled")
@@ -267,7 +267,7 @@ func TestRequestThatCannotBeRecordedIsNotSent(t *testing.T) {
 	} {
 		up := newCounted()
 		h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, up.Server, "up")}, Audit: write})
-		_, err := h.CallTool(t.Context(), "up", "write", nil)
+		_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 		wantDenied(t, err, "cannot be recorded")
 		must.CheckEqual(t, up.calls.Load(), 0, name)
 	}
@@ -289,7 +289,7 @@ func TestShapeOfArgumentsIsBounded(t *testing.T) {
 		}
 		large[fmt.Sprint("name", i)] = inner
 	}
-	must.Get(h.CallTool(t.Context(), "up", "write", large))(t)
+	must.Get(h.Client("up").CallTool(t.Context(), "write", large))(t)
 	if !json.Valid(shape) || len(shape) > 256*80 ||
 		strings.Count(string(shape), ":") != 256 {
 		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
@@ -365,7 +365,7 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 	subscribed := make(chan struct{}, 10)
 	go func() {
 		subscribed <- struct{}{}
-		ended <- h.Subscribe(t.Context(), "s", "lib://a", func() {})
+		ended <- h.Client("s").Subscribe(t.Context(), "lib://a", func() {})
 	}()
 	<-subscribed
 	h.PolicyChanged() // asks again, or before the subscription
@@ -453,7 +453,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	})
 	ada, bob := userContext(t, "ada"), userContext(t, "bob")
 	text := "begin " + strings.Repeat("x", 100)
-	result := must.Get(h.CallTool(ada, "up", "write", note{text}))(t)
+	result := must.Get(h.Client("up").CallTool(ada, "write", note{text}))(t)
 	link, ok := result.Content[len(result.Content)-1].(*mcp.ResourceLink)
 	if !ok {
 		t.Fatalf("%+v", result.Content)
@@ -461,17 +461,17 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	audit.want(t, "allowed write, approved", "done write, approved, ok")
 	for _, action := range []host.Action{host.Ask, host.Allow} {
 		now.Store(int32(action))
-		read := must.Get(h.ReadResource(ada, "up", link.URI))(t)
+		read := must.Get(h.Client("up").ReadResource(ada, link.URI))(t)
 		must.CheckEqual(t, read.Contents[0].Text, "wrote "+text, action, read)
 		audit.want(t, "allowed "+link.URI, "done "+link.URI+", ok")
 	}
 	must.CheckEqual(t, asked.Load(), 1)
-	if _, err := h.ReadResource(bob, "up", link.URI); !errors.Is(err, call.ErrResourceNotFound) {
+	if _, err := h.Client("up").ReadResource(bob, link.URI); !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("another principal: %v", err)
 	}
 	audit.want(t, "done "+link.URI+", error, other")
 	now.Store(int32(host.Deny))
-	_, err := h.ReadResource(ada, "up", link.URI)
+	_, err := h.Client("up").ReadResource(ada, link.URI)
 	wantDenied(t, err, "the policy does not allow it")
 	audit.want(t, "denied "+link.URI+", error, the policy does not allow it")
 	must.CheckEqual(t, up.calls.Load(), 1)
@@ -489,13 +489,13 @@ func TestLargeResultsOfToolsThatAreWithheldAreNotRead(t *testing.T) {
 		return nil
 	}})
 	ada := userContext(t, "ada")
-	result := must.Get(h.CallTool(ada, "up", "write", json.RawMessage(`{"text":"0123456789"}`)))(t)
+	result := must.Get(h.Client("up").CallTool(ada, "write", json.RawMessage(`{"text":"0123456789"}`)))(t)
 	uri := result.Content[len(result.Content)-1].(*mcp.ResourceLink).URI
-	if _, err := h.ReadResource(ada, "up", uri); err != nil {
+	if _, err := h.Client("up").ReadResource(ada, uri); err != nil {
 		t.Error(err)
 	}
 	rejects.Store(true)
 	h.ReviewAgain()
-	_, err := h.ReadResource(ada, "up", uri)
+	_, err := h.Client("up").ReadResource(ada, uri)
 	wantDenied(t, err, "its definition is not accepted")
 }

@@ -152,7 +152,7 @@ func TestCallsDuringTheBackoffDoNotDial(t *testing.T) {
 		begin := time.Now()
 		synctest.Wait()
 		for range 10 {
-			if _, err := h.CallTool(t.Context(), "away", "who", nil); !errors.As(err, new(*host.DownError)) {
+			if _, err := h.Client("away").CallTool(t.Context(), "who", nil); !errors.As(err, new(*host.DownError)) {
 				t.Fatalf("CallTool: %v, want a *DownError", err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestCallsWaitForAServerThatRestarts(t *testing.T) {
 				for i := range 20 {
 					calls.Go(func() {
 						time.Sleep(time.Duration(i) * c.away / 20)
-						_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+						_, err := h.Client("flaky").CallTool(t.Context(), "count", nil)
 						if down := errors.As(err, new(*host.DownError)); down != c.failed || !down && err != nil {
 							t.Errorf("a call after %v: %v", time.Duration(i)*c.away/20, err)
 						}
@@ -295,20 +295,20 @@ func TestCallsDoNotWaitLongForAServerThatRemainsDown(t *testing.T) {
 		f.interrupt(unreachableHost)
 		began := time.Now()
 		for i := range 2 {
-			_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+			_, err := h.Client("flaky").CallTool(t.Context(), "count", nil)
 			if after := time.Since(began); !errors.As(err, new(*host.DownError)) || after > 10*time.Second {
 				t.Errorf("call %d ends after %v: %v", i, after, err)
 			}
 		}
 		time.Sleep(time.Minute)
 		f.interrupt(nil)
-		must.Get(h.CallTool(t.Context(), "flaky", "count", nil))(t)
+		must.Get(h.Client("flaky").CallTool(t.Context(), "count", nil))(t)
 		time.Sleep(time.Minute)
 		f.interrupt(unreachableHost)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		began = time.Now()
-		if _, err := h.CallTool(ctx, "flaky", "count", nil); !errors.Is(err, context.DeadlineExceeded) ||
+		if _, err := h.Client("flaky").CallTool(ctx, "count", nil); !errors.Is(err, context.DeadlineExceeded) ||
 			time.Since(began) != time.Second/2 {
 			t.Errorf("a call with a deadline ends after %v: %v", time.Since(began), err)
 		}
@@ -327,11 +327,11 @@ func TestCallThatTheServerMayHaveReceivedIsNotRepeated(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := h.CallTool(t.Context(), "flaky", "count", nil)
+		_, err := h.Client("flaky").CallTool(t.Context(), "count", nil)
 		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) || f.calls.Load() != 1 {
 			t.Errorf("%d calls received: %v", f.calls.Load(), err)
 		}
-		if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+		if _, err := h.Client("flaky").CallTool(t.Context(), "count", nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -343,7 +343,7 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 	await(t, h, "s", isReady)
 	for range 2 {
 		// The process ends within the call.
-		if _, err := h.CallTool(t.Context(), "s", "die", nil); !errors.Is(err, call.ErrConnectionLost) {
+		if _, err := h.Client("s").CallTool(t.Context(), "die", nil); !errors.Is(err, call.ErrConnectionLost) {
 			t.Errorf("the call of a process that ends: %v", err)
 		}
 		var calls sync.WaitGroup
@@ -390,7 +390,7 @@ func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
 		defer h.Close()
 		began := time.Now()
 		for i := range 20 {
-			if _, err := h.CallTool(t.Context(), "flaky", "count", nil); err != nil {
+			if _, err := h.Client("flaky").CallTool(t.Context(), "count", nil); err != nil {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			away := true

@@ -91,15 +91,15 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	if !slices.Equal(toolsOf(s), []string{"fail"}) {
 		t.Errorf("the tools are %v", toolsOf(s))
 	}
-	_, err := h.CallTool(t.Context(), "up", "write", nil)
+	_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 	wantDenied(t, err, `tool "write" is withheld: changed`)
 	_, err = h.Call(t.Context(), "up__write", nil)
 	if !errors.Is(err, host.ErrUnknown) || !strings.Contains(err.Error(), "withheld: changed") {
 		t.Errorf("Call: %v", err)
 	}
-	_, err = h.CallTool(t.Context(), "up", "extra", nil)
+	_, err = h.Client("up").CallTool(t.Context(), "extra", nil)
 	wantDenied(t, err, `tool "extra" is withheld: new`)
-	if _, err := h.CallTool(t.Context(), "up", "unlisted", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("up").CallTool(t.Context(), "unlisted", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("call of a tool that is not listed: %v", err)
 	}
 	must.CheckEqual(t, up.calls.Load(), 0)
@@ -113,7 +113,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	if s.Incomplete != nil || !slices.Equal(toolsOf(s), []string{"extra", "fail", "write"}) {
 		t.Errorf("status after the review: %v, %v", toolsOf(s), s.Incomplete)
 	}
-	if _, err := h.CallTool(t.Context(), "up", "extra", nil); err != nil {
+	if _, err := h.Client("up").CallTool(t.Context(), "extra", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,9 +145,9 @@ func TestPromptsResourcesAndInstructionsAreWithheld(t *testing.T) {
 			"resource \"lib://a\" is withheld: internal error\nresource \"lib://{name}\" is withheld: internal error" {
 		t.Errorf("Incomplete: %v", s.Incomplete)
 	}
-	_, err := h.GetPrompt(t.Context(), "up", "hint", nil)
+	_, err := h.Client("up").GetPrompt(t.Context(), "hint", nil)
 	wantDenied(t, err, "withheld")
-	_, err = h.ReadResource(t.Context(), "up", "lib://a")
+	_, err = h.Client("up").ReadResource(t.Context(), "lib://a")
 	wantDenied(t, err, "withheld")
 	must.CheckEqual(t, up.calls.Load(), 0)
 }
@@ -221,7 +221,7 @@ func TestServerReceivesConfiguredRoots(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{config}}
 	h.Dialer.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///home"}}, nil }
 	start(t, h)
-	result := must.Get(h.CallTool(t.Context(), "rooted", "roots", nil))(t)
+	result := must.Get(h.Client("rooted").CallTool(t.Context(), "roots", nil))(t)
 	must.Equal(t, len(result.Content), 1, result)
 	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "file:///work")
 }
@@ -244,7 +244,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 			<-goOn
 		case "calls":
 			callBack.Do(func() {
-				if _, err := h.CallTool(t.Context(), "up", "write", note{"x"}); err != nil {
+				if _, err := h.Client("up").CallTool(t.Context(), "write", note{"x"}); err != nil {
 					t.Error(err)
 				}
 				// the names that they had at first
@@ -261,7 +261,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	}
 	add("slow")
 	<-entered
-	if _, err := h.CallTool(t.Context(), "up", "write", note{"x"}); err != nil {
+	if _, err := h.Client("up").CallTool(t.Context(), "write", note{"x"}); err != nil {
 		t.Error(err)
 	}
 	must.CheckEqual(t, len(h.Tools()), 4)

@@ -118,7 +118,7 @@ func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{one}})
 	updated, ended := make(chan struct{}, 16), make(chan error, 1)
 	go func() {
-		ended <- h.Subscribe(context.Background(), "library", "lib://a", func() { updated <- struct{}{} })
+		ended <- h.Client("library").Subscribe(context.Background(), "lib://a", func() { updated <- struct{}{} })
 	}()
 	<-updated // at the start
 	two, config := library()
@@ -210,7 +210,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 			}
 			call := func(tool string) {
 				t.Helper()
-				if _, err := h.CallTool(client.WithCaller(t.Context(), "ada"), "idle", tool, nil,
+				if _, err := h.Client("idle").CallTool(client.WithCaller(t.Context(), "ada"), tool, nil,
 					client.WithTimeout(time.Hour)); err != nil {
 					t.Error(err)
 				}
@@ -231,7 +231,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)
-			go func() { done <- h.Subscribe(ctx, "idle", "lib://a", func() {}) }() // starts it
+			go func() { done <- h.Client("idle").Subscribe(ctx, "lib://a", func() {}) }() // starts it
 			want(time.Hour, host.Ready)
 			cancel()
 			if err := <-done; err != nil {
@@ -275,7 +275,7 @@ func TestNegativeIdleTimeIsRejected(t *testing.T) {
 func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 	for name, use := range map[string]func(context.Context, *host.Host) error{
 		"CallTool": func(ctx context.Context, h *host.Host) error {
-			_, err := h.CallTool(ctx, "lazy", "who", nil)
+			_, err := h.Client("lazy").CallTool(ctx, "who", nil)
 			return err
 		},
 		"Call": func(ctx context.Context, h *host.Host) error {

@@ -115,19 +115,19 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 			t.Errorf("Call(%s): %v", name, err)
 		}
 	}
-	if _, err := h.CallTool(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("a").CallTool(t.Context(), "delete", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallTool: %v", err)
 	}
-	if _, err := h.CallTool(t.Context(), "a", "read", nil); err != nil {
+	if _, err := h.Client("a").CallTool(t.Context(), "read", nil); err != nil {
 		t.Errorf("CallTool: %v", err)
 	}
-	if _, err := h.GetPrompt(t.Context(), "a", "delete", nil); !errors.Is(err, host.ErrUnknown) {
+	if _, err := h.Client("a").GetPrompt(t.Context(), "delete", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("GetPrompt: %v", err)
 	}
-	if _, err := h.GetPrompt(t.Context(), "a", "read", nil); err != nil {
+	if _, err := h.Client("a").GetPrompt(t.Context(), "read", nil); err != nil {
 		t.Errorf("GetPrompt: %v", err)
 	}
-	if _, err := h.Complete(t.Context(), "a", mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
+	if _, err := h.Client("a").Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
 		Name: "delete"}}); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("Complete: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			for tool := range annotated {
-				_, err := h.CallTool(t.Context(), "a", tool, nil)
+				_, err := h.Client("a").CallTool(t.Context(), tool, nil)
 				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknown) {
 					t.Errorf("CallTool(%s): %v", tool, err)
 				}
@@ -257,7 +257,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 		!strings.Contains(err.Error(), "withheld") {
 		t.Errorf("a call of a withheld tool: %v", err)
 	}
-	if _, err := h.CallTool(t.Context(), "b", "shared", nil); err != nil {
+	if _, err := h.Client("b").CallTool(t.Context(), "shared", nil); err != nil {
 		t.Errorf("a call by the server's own name: %v", err)
 	}
 

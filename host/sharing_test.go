@@ -84,7 +84,7 @@ func sessionOf(t *testing.T, h *host.Host, caller string) string {
 	if caller != "" {
 		ctx = client.WithCaller(ctx, caller)
 	}
-	result, err := h.CallTool(ctx, "s", "session", nil)
+	result, err := h.Client("s").CallTool(ctx, "session", nil)
 	if err != nil {
 		t.Fatalf("%s: %v", caller, err)
 	}
@@ -150,7 +150,7 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 		pids := make(map[string]bool)
 		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"),
 			client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
-			result := must.Get(h.CallTool(ctx, "s", "who", nil))(t)
+			result := must.Get(h.Client("s").CallTool(ctx, "who", nil))(t)
 			pids[string(result.StructuredContent)] = true
 		}
 		must.CheckEqual(t, len(pids), want, pids)
@@ -186,7 +186,7 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 				Method: mcp.MethodCallTool, Revision: mcp.V20260728, Principal: who,
 				Peer: call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)},
 			})}
-			result := must.Get(h.CallTool(rpc.NewContext(t.Context(), served), "s", "who", nil))(t)
+			result := must.Get(h.Client("s").CallTool(rpc.NewContext(t.Context(), served), "who", nil))(t)
 			pid := string(result.StructuredContent)
 			if before, ok := pids[name]; ok && before != pid {
 				t.Errorf("%v: the process of %q changes", c, name)
@@ -239,8 +239,8 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	clear(seen)
 	mu.Unlock()
 	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
-	must.Get(h.CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "up", "echo", nil))(t)
-	if _, err := h.CallTool(t.Context(), "up", "echo", nil); !errors.Is(err, link.ErrAnonymousCaller) {
+	must.Get(h.Client("up").CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "echo", nil))(t)
+	if _, err := h.Client("up").CallTool(t.Context(), "echo", nil); !errors.Is(err, link.ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	mu.Lock()
@@ -277,6 +277,6 @@ func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 		CallerAuth: host.NewCallerAuth(noCredentials)}}}
 	must.Do(t, h.Start())
 	defer h.Close()
-	must.CheckIs(t, h.Subscribe(t.Context(), "up", "lib://one", func() {}), link.ErrAnonymousCaller)
+	must.CheckIs(t, h.Client("up").Subscribe(t.Context(), "lib://one", func() {}), link.ErrAnonymousCaller)
 	must.CheckIs(t, linked.PermitSubscription(h, t.Context(), "up", "lib://one"), link.ErrAnonymousCaller)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/link"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -299,73 +298,9 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	}
 }
 
-// Subscribe calls updated each time a resource of a server was updated, until ctx ends
-// or the Host is closed. It also calls updated when an update may have been missed, for
-// example after a reconnect and at the start. Several updates may lead to one call.
-// updated runs on the goroutine that receives the messages of the server, so it must
-// return soon.
-//
-// Subscribe starts a lazy server, but not a server that is down, and does not call updated while the
-// server is down or if the server does not support subscriptions.
-//
-// The resources of a server with CallerAuth are watched with the credentials of the caller of ctx. If they do not
-// suffice, Subscribe tries them again.
-//
-// If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
-// Subscribe returns nil when ctx ends. The errors are [ErrUnknown], also when the server is removed, call.ErrClosed, a
-// *call.OverloadError if the server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs,
-// a *[DeniedError] if the policy rejects it, then or later (see [Host.PolicyChanged]), and one for a server with
-// CallerAuth if the caller is not authenticated.
-func (h *Host) Subscribe(ctx context.Context, server, uri string, updated func()) error {
-	sub := &subscriber{updated}
-	for {
-		s := h.find(server)
-		if s == nil {
-			return unknown("server", server)
-		}
-		var changed <-chan struct{} // of the policy
-		if !rpc.CallerOf(ctx).Permitted {
-			changed = h.policies.wait()
-			if err := h.permitSubscription(ctx, server, uri); err != nil {
-				return err
-			}
-		}
-		subs, release := &s.subscriptions, func() {}
-		if s.config.CallerAuth != nil {
-			var err error
-			if subs, release, err = s.watchFor(ctx); err != nil {
-				return fmt.Errorf("server %q: %w", server, err)
-			}
-		}
-		if err := subs.add(uri, sub); err != nil {
-			release()
-			return fmt.Errorf("server %q: %w", server, err)
-		}
-		end := func() {
-			subs.remove(uri, sub)
-			release()
-		}
-		if s.snapshot().State == NotStarted {
-			s.want()
-		}
-		select {
-		case <-ctx.Done():
-			end()
-			return nil
-		case <-h.ctx.Done():
-			end()
-			return errClosed
-		case <-changed: // ask the policy again
-			end()
-		case <-s.retired: // go on with the server that replaces it
-			end()
-		}
-	}
-}
-
 // permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
-// decision. A gateway, in which one call of [Host.Subscribe] is for several callers, calls it for each. The errors are
-// [ErrUnknown], link.ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
+// decision. A gateway, in which one call of [Client.Subscribe] is for several callers, calls it for each. The errors
+// are [ErrUnknown], link.ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
 func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {

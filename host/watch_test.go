@@ -78,7 +78,7 @@ func TestSubscribersReceiveUpdates(t *testing.T) {
 			updates = make(chan struct{}, 100)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- h.Subscribe(ctx, "library", uri, func() { updates <- struct{}{} }) }()
+			go func() { done <- h.Client("library").Subscribe(ctx, uri, func() { updates <- struct{}{} }) }()
 			return updates, func() {
 				cancel()
 				if err := <-done; err != nil {
@@ -121,7 +121,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		}},
 	})
 	await(t, h, "mortal", isReady)
-	if _, err := h.CallTool(t.Context(), "mortal", "die", nil); !errors.Is(err, call.ErrConnectionLost) {
+	if _, err := h.Client("mortal").CallTool(t.Context(), "die", nil); !errors.Is(err, call.ErrConnectionLost) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)
@@ -130,7 +130,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	subscribed := make(chan error, 1)
 	go func() {
-		subscribed <- h.Subscribe(ctx, "mortal", "lib://a", func() {
+		subscribed <- h.Client("mortal").Subscribe(ctx, "lib://a", func() {
 			select {
 			case updated <- struct{}{}:
 			default:
@@ -158,7 +158,7 @@ func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error, 1100)
 	for i := range 1100 {
-		go func() { errs <- h.Subscribe(ctx, "one", fmt.Sprint("lib://", i), func() {}) }()
+		go func() { errs <- h.Client("one").Subscribe(ctx, fmt.Sprint("lib://", i), func() {}) }()
 	}
 	for range 1100 - 1024 {
 		if err := <-errs; !errors.As(err, new(*call.OverloadError)) {
@@ -171,7 +171,7 @@ func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must.CheckIs(t, h.Subscribe(t.Context(), "unknown", "lib://a", func() {}), host.ErrUnknown)
+	must.CheckIs(t, h.Client("unknown").Subscribe(t.Context(), "lib://a", func() {}), host.ErrUnknown)
 }
 
 func methodOf(message []byte) string {

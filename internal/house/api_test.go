@@ -22,7 +22,7 @@ var apiBudgets = map[string]int{
 	"call":    90,
 	"client":  150,
 	"gateway": 21,
-	"host":    130,
+	"host":    134,
 	"server":  130,
 	"store":   50,
 }

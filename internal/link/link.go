@@ -50,12 +50,8 @@ type Host[H, Status, Request any] struct {
 }
 
 // Extensions has methods of a *host.Host for the extensions of its servers.
-type Extensions[H, Option any] struct {
-	// Call sends a request of an extension to a server, and returns its result, a JSON object. Params is a JSON object
-	// without _meta, or nil.
-	Call func(h *H, ctx context.Context, server, method string, params json.RawMessage,
-		options ...Option) (json.RawMessage, error)
-	// Notify sends a notification of an extension to a server.
+type Extensions[H any] struct {
+	// Notify sends a notification of an extension to a server. Params is a JSON object without _meta, or nil.
 	Notify func(h *H, ctx context.Context, server, method string, params json.RawMessage) error
 }
 

@@ -54,7 +54,7 @@ func ExampleSampler() {
 		log.Fatal(err)
 	}
 	defer h.Close()
-	result, err := h.CallTool(context.Background(), "greeter", "greet", nil)
+	result, err := h.Client("greeter").CallTool(context.Background(), "greet", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

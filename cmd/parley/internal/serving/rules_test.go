@@ -82,7 +82,7 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 	must.Do(t, h.Start())
 	defer h.Close()
 	call := func(server, text string) error {
-		_, err := h.CallTool(t.Context(), server, "echo", map[string]string{"text": text})
+		_, err := h.Client(server).CallTool(t.Context(), "echo", map[string]string{"text": text})
 		return err
 	}
 	must.Check(t, call("up", "good"))
