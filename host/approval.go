@@ -90,11 +90,13 @@ func (a *Approval) Question() string {
 	if r.Arguments != nil && r.Kind != kindRoots {
 		text += "\n\n" + label + ": " + shown(r.Arguments)
 	}
+	separator := "\n\n"
 	if a.caller != "" {
-		text += "\n\nCaller: " + a.caller
+		text += separator + "Caller: " + a.caller
+		separator = "\n"
 	}
 	if a.reason != "" {
-		text += "\nReason for the question: " + plain(a.reason)
+		text += separator + "Reason for the question: " + plain(a.reason)
 	}
 	return text
 }
@@ -333,16 +335,19 @@ func (all *sessionApprovals) forget() {
 }
 
 // describeCaller describes the caller of a request for the user who approves it. The name of the client is what the
-// client says.
+// client says. It is empty if the program itself is the caller.
 func describeCaller(ctx context.Context, caller *auth.Info) string {
+	c := rpc.From(ctx)
 	text := "a client without a login"
 	switch who := caller.Principal; {
+	case c == nil && who == principal.Anonymous:
+		return ""
 	case who == principal.Local:
 		text = "a program of this machine"
 	case who != principal.Anonymous:
 		text = plain(who.String())
 	}
-	if c := rpc.From(ctx); c != nil && c.Peer().Info != nil {
+	if c != nil && c.Peer().Info != nil {
 		text += fmt.Sprintf(", which calls itself %.100q", plain(c.Peer().Info.Name))
 	}
 	return text

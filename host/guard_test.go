@@ -255,7 +255,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
 	}
 	if digestOf(&asked[0]) != digestOf(&asked[1]) || digestOf(&asked[0]) == digestOf(&asked[2]) ||
-		!strings.HasSuffix(asked[0].Question(), "Reason for the question: no rule of the policy matches") {
+		!strings.HasSuffix(asked[0].Question(), "}\n\nReason for the question: no rule of the policy matches") {
 		t.Errorf("approvals: %+v", asked)
 	}
 }

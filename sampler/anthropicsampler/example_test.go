@@ -64,7 +64,6 @@ func ExampleSampler() {
 	//
 	// Request: {"maxTokens":100,"messages":[{"content":{"text":"Greet me.","type":"text"},"role":"user"}]}
 	//
-	// Caller: a client without a login
 	// Reason for the question: rule 1 of the policy
 	// Hello.
 }
