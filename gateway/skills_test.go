@@ -86,7 +86,7 @@ func TestSkillsOfServersStayApart(t *testing.T) {
 
 func TestManySkillsHavePages(t *testing.T) {
 	var names []string
-	for i := range 230 {
+	for i := range 500 {
 		names = append(names, fmt.Sprintf("skill-%d", i))
 	}
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", withSkills(t, "one", names...)),
@@ -97,7 +97,7 @@ func TestManySkillsHavePages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n != 460 {
+	if n != 1000 {
 		t.Errorf("%d skills", n)
 	}
 }

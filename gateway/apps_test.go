@@ -1,0 +1,163 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/parley-mcp/parley/apps"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// Two servers have a page with the same URI. The tools of each refer to its own, whether it is listed or not, and the
+// URIs are those of pages.
+func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
+	app := func(text, resources string) upstream {
+		return upstream{
+			mcp.MethodListTools: `{"tools":[{"name":"show","inputSchema":{"type":"object"},` +
+				`"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app"}},` +
+				`{"name":"other","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]},` +
+				`"ui/resourceUri":7}}]}`,
+			mcp.MethodListResources: `{"resources":[` + resources + `]}`,
+			mcp.MethodReadResource:  `{"contents":[{"uri":"ui://app","text":"` + text + `"}]}`,
+			mcp.MethodCallTool: `{"content":[{"type":"text","text":"shown"}],` +
+				`"_meta":{"ui":{"resourceUri":"ui://app"}}}`,
+		}
+	}
+	const resource = `{"uri":"ui://app","name":"app","mimeType":"text/html;profile=mcp-app"}`
+	s := gatewayTo(t, app("one", resource).start(t, "first"), app("two", resource).start(t, "second"),
+		app("three", "").start(t, "third"))
+	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+		want := map[string][2]string{"first__show": {"ui://server/first/ui://app", "one"},
+			"second__show": {"ui://server/second/ui://app", "two"},
+			"third__show":  {"ui://server/third/ui://app", "three"}}
+		for _, tool := range listed(t, c) {
+			expected, ok := want[tool.Name]
+			if !ok {
+				continue
+			}
+			delete(want, tool.Name)
+			var ui struct {
+				ResourceURI string   `json:"resourceUri"`
+				Visibility  []string `json:"visibility"`
+			}
+			var flat string
+			if err := json.Unmarshal(tool.Meta["ui"], &ui); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(tool.Meta["ui/resourceUri"], &flat); err != nil {
+				t.Fatal(err)
+			}
+			if ui.ResourceURI != expected[0] || flat != expected[0] || len(ui.Visibility) != 1 {
+				t.Errorf("%s: %s has %s and %s", r, tool.Name, tool.Meta["ui"], flat)
+			}
+			read, err := c.ReadResource(t.Context(), ui.ResourceURI)
+			if err != nil || read.Contents[0].Text != expected[1] {
+				t.Errorf("%s: the user interface of %s is %+v, %v", r, tool.Name, read, err)
+			}
+			result, err := c.CallTool(t.Context(), tool.Name, nil)
+			if err != nil || string(result.Meta["ui"]) != `{"resourceUri":"`+expected[0]+`"}` {
+				t.Errorf("%s: the result of %s has %s, %v", r, tool.Name, result.Meta, err)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: not listed: %v", r, want)
+		}
+	}
+}
+
+// recorded is a slog.Handler that keeps what each record is about.
+type recorded struct{ all chan string }
+
+func (r recorded) Enabled(context.Context, slog.Level) bool { return true }
+func (r recorded) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r recorded) WithGroup(string) slog.Handler            { return r }
+
+func (r recorded) Handle(_ context.Context, record slog.Record) error {
+	of := make(map[string]string)
+	record.Attrs(func(a slog.Attr) bool {
+		of[a.Key] = a.Value.String()
+		return true
+	})
+	r.all <- of["decision"] + " " + of["name"]
+	return nil
+}
+
+// A page and a tool for pages that the policy denies are neither listed nor served, and Review withholds a tool whose
+// page is another one. The audit log has what was tried.
+func TestPolicyAndReviewApplyToPages(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
+		up := &server.Server{Name: "up", Version: "1"}
+		text := func(context.Context, struct{}) (string, error) { return "done", nil }
+		for _, name := range []string{"open", "secret", "changed"} {
+			page := "ui://" + name
+			apps.AddPage(up, apps.Page{URI: page, Name: name}, "<p>"+name)
+			server.AddTool(up, apps.Show(mcp.Tool{Name: name}, page), text)
+			server.AddTool(up, apps.Show(mcp.Tool{Name: "set_" + name}, page, apps.App), text)
+		}
+		config := inMemory(t, "up", up)
+		config.Revision, config.Prefix = r, new("")
+		audit := recorded{make(chan string, 100)}
+		h := &host.Host{Servers: []host.ServerConfig{config}, Audit: audit}
+		h.Policy = host.Rules{Default: host.Allow, Rules: []host.Rule{
+			{Resource: "ui://secret", Action: host.Deny}, {Tool: "set_secret", Action: host.Deny},
+		}}
+		h.Review = func(d host.Definition) error {
+			var tool mcp.Tool
+			if d.Kind == "tool" && json.Unmarshal(d.JSON, &tool) == nil && apps.PageOf(&tool) == "ui://changed" {
+				return errors.New("not accepted")
+			}
+			return nil
+		}
+		s := &server.Server{Name: "gateway", Version: "1"}
+		gatewaytest.Run(t, h, s)
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+		var names []string
+		for _, tool := range listed(t, c) {
+			names = append(names, tool.Name)
+		}
+		for resource, err := range c.Resources(t.Context()) {
+			must.Do(t, err)
+			names = append(names, resource.URI)
+		}
+		slices.Sort(names)
+		want := []string{"open", "secret", "set_open", "ui://changed", "ui://open"}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: listed %q", r, names)
+		}
+		_, html, err := apps.Read(t.Context(), c, mcp.Resource{URI: "ui://open"})
+		if err != nil || html != "<p>open" {
+			t.Errorf("%s: %q, %v", r, html, err)
+		}
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "set_open", nil))(t), "done")
+		if _, html, err := apps.Read(t.Context(), c, mcp.Resource{URI: "ui://secret"}); err == nil {
+			t.Errorf("%s: a denied page is read: %q", r, html)
+		}
+		for _, tool := range []string{"set_secret", "changed", "set_changed"} {
+			if result, err := c.CallTool(t.Context(), tool, nil); err == nil && !result.IsError {
+				t.Errorf("%s: %s is called: %+v", r, tool, result)
+			}
+		}
+		close(audit.all)
+		var tried []string
+		for record := range audit.all {
+			tried = append(tried, record)
+		}
+		slices.Sort(tried)
+		tried = slices.Compact(tried) // of the decision, and of the outcome
+		if want := []string{" changed", " set_changed", "allow set_open", "allow ui://open", "deny set_secret",
+			"deny ui://secret"}; !slices.Equal(tried, want) {
+			t.Errorf("%s: the audit log has %q", r, tried)
+		}
+	}
+}
