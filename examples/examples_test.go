@@ -3,6 +3,7 @@
 package examples
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,25 @@ import (
 	"github.com/parley-mcp/parley/skills"
 	"github.com/parley-mcp/parley/transport"
 )
+
+// A program links what it uses. The names of functions are in a binary without symbols, too.
+func TestProgramsLinkWhatTheyUse(t *testing.T) {
+	const (
+		httpClient = "net/http.(*Transport).roundTrip"
+		pages      = "parley/apps.AddPage"
+		withSkills = "parley/skills.Add"
+		yaml       = "go.yaml.in/yaml/v3.(*parser).parse"
+	)
+	for name, want := range map[string]string{"call": "", "host": "", "hello": "", "login": httpClient, "poll": pages,
+		"skills": withSkills + yaml} {
+		program := must.Get(os.ReadFile(binary(name)))(t)
+		for _, function := range []string{httpClient, pages, withSkills, yaml} {
+			if got := bytes.Contains(program, []byte(function)); got != strings.Contains(want, function) {
+				t.Errorf("%s has %s: %t", name, function, got)
+			}
+		}
+	}
+}
 
 // binaries is the directory in which TestMain has built the examples.
 var binaries string

@@ -53,6 +53,8 @@ type capable struct {
 // [ServerConfig.CallerAuth].
 type CallerAuth struct {
 	authorizer func(caller principal.Principal) (client.Authorizer, error)
+	// withoutAuthorization is a field, so that a host without logins of callers links no HTTP client.
+	withoutAuthorization func(client.Target) client.Target
 }
 
 // NewCallerAuth returns a CallerAuth. Authorizer returns the authorizer of the requests on behalf of a caller,
@@ -65,7 +67,15 @@ func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Princip
 			return nil, err
 		}
 		return a, nil
-	}}
+	}, withoutAuthorization}
+}
+
+// withoutAuthorization returns a target with a URL, which does not send the credentials of the host.
+func withoutAuthorization(target client.Target) client.Target {
+	of := *target.(*client.HTTPTarget) // see Host.check
+	of.Header = of.Header.Clone()
+	of.Header.Del("Authorization")
+	return &of
 }
 
 // authenticated returns the caller of ctx with its principal, for a server with CallerAuth. Requests of another
@@ -97,10 +107,7 @@ func (a *CallerAuth) authorize(d *client.Dialer, target client.Target,
 		return nil, fmt.Errorf("cannot get the credentials of the caller: %w", err)
 	}
 	d.Auth = authorizer
-	of := *target.(*client.HTTPTarget) // see Host.check
-	of.Header = of.Header.Clone()
-	of.Header.Del("Authorization")
-	return &of, nil
+	return a.withoutAuthorization(target), nil
 }
 
 // checkCallerAuth returns an error if the other settings of a server do not fit its CallerAuth.
