@@ -32,12 +32,13 @@ addEventListener("message", async ({ source, data }) => {
 
 let initialized; // the result of ui/initialize
 async function start(appCapabilities = {}) {
-  initialized = await request("ui/initialize", { protocolVersion: "2026-01-26", appInfo: { name: "test", version: "1" }, appCapabilities });
+  const appInfo = { name: "test", version: "1" };
+  initialized = await request("ui/initialize", { protocolVersion: "2026-01-26", appInfo, appCapabilities });
   notify("ui/notifications/initialized");
 }
 
-// attack runs what a hostile page attempts, at once or in order, and logs the names of what succeeds. An attempt fails if it throws an
-// error or returns a false value. A page that is not in a frame of a host attacks without one.
+// attack runs what a hostile page attempts, at once or in order, and logs the names of what succeeds. An attempt fails
+// if it throws an error or returns a false value. A page that is not in a frame of a host attacks without one.
 async function attack(attempts, isInOrder = false) {
   if (parent !== window) await start();
   const reached = [];

@@ -1,5 +1,5 @@
-// The host of a page of MCP Apps: the frame of the page, and the messages between the page and the inspector. It follows the
-// specification of 2026-01-26, and the draft where a page of the specification cannot tell the difference.
+// The host of a page of MCP Apps: the frame of the page, and the messages between the page and the inspector. It
+// follows the specification of 2026-01-26, and the draft where that is compatible.
 import { effect, signal } from "@preact/signals";
 import { get, post, serverPath } from "./api";
 import { fileName } from "./parts";
@@ -29,8 +29,10 @@ export interface Page {
 export async function loadPage(server: string, uri: string): Promise<Page> {
   const { contents } = await perform(server, "resources/read", uri, {});
   const found = contents?.find((one) => one.uri === uri) ?? contents?.[0];
-  if (!isPage(found?.mimeType)) throw new Error(`the resource must have the type text/html;profile=mcp-app, not ${found?.mimeType ?? "none"}`);
-  const html = found!.text ?? new TextDecoder().decode(Uint8Array.from(atob(found!.blob ?? ""), (c) => c.charCodeAt(0)));
+  if (!isPage(found?.mimeType)) {
+    throw new Error(`the resource must have the type text/html;profile=mcp-app, not ${found?.mimeType ?? "none"}`);
+  }
+  const html = found!.text ?? new TextDecoder().decode(decode(found!.blob ?? ""));
   // The metadata of the contents takes precedence over that of the list.
   const ui = found!._meta?.ui ?? (await resourcesOf(server)).find((one) => one.uri === uri)?._meta?.ui;
   const csp = isObject(ui) && isObject(ui.csp) ? ui.csp : {};
@@ -41,6 +43,11 @@ export async function loadPage(server: string, uri: string): Promise<Page> {
   }
   const frame = await post<{ address: string; allowed: Origins }>("/api/frames", declared);
   return { html, declared, ...frame, hasBorder: !isObject(ui) || ui.prefersBorder !== false };
+}
+
+// decode decodes base64.
+function decode(text: string) {
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 }
 
 // isPage reports whether a media type is that of pages. Other parameters than the profile have no effect.
@@ -61,8 +68,9 @@ function texts(value: Json | undefined): string[] | undefined {
 }
 
 // perform sends a request to the server and returns its result. It cancels the request when signal is aborted.
-async function perform(server: string, method: string, name: string, args: Json, signal?: AbortSignal): Promise<Result> {
-  const { call: number } = await post<{ call: number }>(serverPath(server, "calls"), { method, name, arguments: args });
+async function perform(server: string, method: string, name: string, args: Json, signal?: AbortSignal) {
+  const request = { method, name, arguments: args };
+  const { call: number } = await post<{ call: number }>(serverPath(server, "calls"), request);
   const cancel = () => void post(`/api/calls/${number}/cancel`).catch(() => undefined);
   if (signal?.aborted) cancel();
   signal?.addEventListener("abort", cancel);
@@ -96,7 +104,10 @@ export interface PageFile {
   content: () => Promise<Blob>;
 }
 
-type Wish = { kind: "tool"; tool: Tool; arguments: JsonObject } | { kind: "link"; url: string } | { kind: "files"; files: PageFile[] };
+type Wish =
+  | { kind: "tool"; tool: Tool; arguments: JsonObject }
+  | { kind: "link"; url: string }
+  | { kind: "files"; files: PageFile[] };
 
 // An Ask is a request of a page that the user decides.
 export type Ask = Wish & { number: number; decide: (isAllowed: boolean) => void };
@@ -242,7 +253,8 @@ export class AppHost {
     switch (method) {
       case "ui/notifications/sandbox-proxy-ready": {
         const html = this.page?.html;
-        if (html !== undefined && this.state === "loading") this.send({ method: "ui/notifications/sandbox-resource-ready", params: { html } });
+        if (html === undefined || this.state !== "loading") return;
+        this.send({ method: "ui/notifications/sandbox-resource-ready", params: { html } });
         return;
       }
       case "ui/notifications/initialized":
@@ -259,7 +271,7 @@ export class AppHost {
         void this.end("the page has asked for it");
         return;
       case "notifications/cancelled":
-        if (typeof params.requestId === "string" || typeof params.requestId === "number") this.requests.get(params.requestId)?.abort();
+        this.requests.get(params.requestId as string | number)?.abort();
         return;
       case "notifications/message":
         this.note(`Log message, ${String(params.level)}`, params.data ?? null);
@@ -279,7 +291,9 @@ export class AppHost {
     const fail = (code: number, message: string) => this.send({ id, error: { code, message } });
     if (method === "ping") return this.send({ id, result: {} });
     if (this.requests.has(id)) return fail(-32600, "the id must not be that of a request in flight");
-    if (this.requests.size >= maxRequests) return fail(-32000, `${maxRequests} requests are in flight, which is the limit`);
+    if (this.requests.size >= maxRequests) {
+      return fail(-32000, `${maxRequests} requests are in flight, which is the limit`);
+    }
     const abort = new AbortController();
     this.requests.set(id, abort);
     try {
@@ -308,7 +322,9 @@ export class AppHost {
         return (await perform(server, "resources/read", String(params.uri), {}, signal)) as unknown as Json;
       case "ui/open-link": {
         const url = URL.parse(String(params.url));
-        if (url?.protocol !== "https:" && url?.protocol !== "http:") throw new Error("the URL must begin with http:// or https://");
+        if (url?.protocol !== "https:" && url?.protocol !== "http:") {
+          throw new Error("the URL must begin with http:// or https://");
+        }
         await this.ask({ kind: "link", url: url.href }, signal);
         return {};
       }
@@ -319,17 +335,18 @@ export class AppHost {
         return {};
       }
       case "ui/message": {
-        const content = Array.isArray(params.content) ? params.content : [params.content];
-        if (!content.every(isContent)) throw new Error("content must be content blocks");
+        checkContent(Array.isArray(params.content) ? params.content : [params.content]);
         this.note(`Message of the ${String(params.role)}`, params.content!);
         return {};
       }
       case "ui/update-model-context":
-        if (params.content !== undefined && !(Array.isArray(params.content) && params.content.every(isContent))) throw new Error("content must be content blocks");
+        checkContent(params.content ?? []);
         this.context.value = shortened(params);
         return {};
       case "ui/request-display-mode":
-        if ((params.mode === "inline" || params.mode === "fullscreen") && this.supports(params.mode)) this.mode.value = params.mode;
+        if (params.mode === "inline" || params.mode === "fullscreen") {
+          if (this.supports(params.mode)) this.mode.value = params.mode;
+        }
         return { mode: this.mode.peek() };
     }
     throw new Unsupported(`the inspector does not support ${method}`);
@@ -394,17 +411,17 @@ export class AppHost {
 
   // fileOf returns a file of ui/download-file. A link is read from the server of the page, and from nowhere else.
   private fileOf(content: Json): PageFile {
-    if (isObject(content) && content.type === "resource_link" && typeof content.uri === "string") {
-      const uri = content.uri;
+    const { type, uri, resource } = isObject(content) ? content : {};
+    if (type === "resource_link" && typeof uri === "string") {
       const read = async () => {
         const { contents } = await perform(this.call.server, "resources/read", uri, {});
         return blobOf((contents?.[0] ?? {}) as unknown as JsonObject);
       };
       return { name: fileName(uri), content: read };
     }
-    if (isObject(content) && content.type === "resource" && isObject(content.resource) && typeof content.resource.uri === "string") {
-      const blob = blobOf(content.resource);
-      return { name: fileName(content.resource.uri), content: async () => blob };
+    if (type === "resource" && isObject(resource) && typeof resource.uri === "string") {
+      const blob = blobOf(resource);
+      return { name: fileName(resource.uri), content: async () => blob };
     }
     throw new Error("contents must be resources and links to resources");
   }
@@ -412,16 +429,18 @@ export class AppHost {
 
 // blobOf returns the data of a resource, without its type, which a browser could use to show it.
 function blobOf({ text, blob }: JsonObject): Blob {
-  const data = typeof text === "string" ? text : typeof blob === "string" ? Uint8Array.from(atob(blob), (c) => c.charCodeAt(0)) : undefined;
+  const data = typeof text === "string" ? text : typeof blob === "string" ? decode(blob) : undefined;
   if (data === undefined) throw new Error("the resource must have a text or a blob");
   return new Blob([data], { type: "application/octet-stream" });
 }
 
-function isContent(value: Json | undefined): boolean {
-  return isObject(value) && typeof value.type === "string";
+// checkContent throws an error if a value is no list of content blocks.
+function checkContent(value: Json | (Json | undefined)[]) {
+  const isBlock = (one: Json | undefined) => isObject(one) && typeof one.type === "string";
+  if (!Array.isArray(value) || !value.every(isBlock)) throw new Error("content must be content blocks");
 }
 
-// parse returns a message as JSON of its own. Messages can have other values: objects that contain themselves, for example.
+// parse returns a message as JSON of its own. Messages can have other values, such as objects that contain themselves.
 function parse(data: unknown): JsonObject | undefined {
   try {
     const text = JSON.stringify(data);

@@ -1,7 +1,7 @@
-// MCP Apps: pages of a server that show the results of its tools. They run in a frame of another origin, in a sandbox without
-// an origin of its own, and talk to this page by messages only.
+// MCP Apps: pages of a server that show the results of its tools. They run in a frame of another origin, in a sandbox
+// without an origin of its own, and talk to this page by messages only.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { AppHost, loadPage, type Ask, type Page } from "./apphost";
+import { AppHost, loadPage, type Ask, type Note, type Origins, type Page } from "./apphost";
 import { breakable, save, Tree } from "./parts";
 import { UrlQuestion } from "./questions";
 import { errorText, say, servers } from "./state";
@@ -39,7 +39,9 @@ function AppPage({ call, tool, uri, result, onReopen }: Props & { onReopen: () =
   }, [page]);
   useEffect(() => {
     if (result) host.finish({ method: "ui/notifications/tool-result", params: result as unknown as Json });
-    else if (call.state === "failed" || call.state === "cancelled") host.finish({ method: "ui/notifications/tool-cancelled", params: { reason: call.error ?? call.state } });
+    else if (call.state === "failed" || call.state === "cancelled") {
+      host.finish({ method: "ui/notifications/tool-cancelled", params: { reason: call.error ?? call.state } });
+    }
   }, [result, call.state]);
   useEffect(() => {
     if (connection !== first.current) void host.end("the connection to the server has ended");
@@ -65,31 +67,50 @@ function AppPage({ call, tool, uri, result, onReopen }: Props & { onReopen: () =
     <section class="app" ref={section} aria-label={"Page of " + tool.name}>
       <div class="toolbar">
         <h3>Page of the tool <code>{uri}</code></h3>
-        {mode === "fullscreen" && !closed && <button type="button" onClick={() => host.leaveFullscreen()}>Leave the full window</button>}
-        {closed ? <button type="button" onClick={onReopen}>Open the page again</button> : page && <button type="button" class="quiet" onClick={() => void host.end("the user has closed it")}>Close the page</button>}
+        {mode === "fullscreen" && !closed && (
+          <button type="button" onClick={() => host.leaveFullscreen()}>Leave the full window</button>
+        )}
+        {closed && <button type="button" onClick={onReopen}>Open the page again</button>}
+        {page && !closed && (
+          <button type="button" class="quiet" onClick={() => void host.end("the user has closed it")}>Close the page</button>
+        )}
       </div>
       {page && <Reach page={page} />}
-      <div aria-live="polite">{ask && <AskCard key={ask.number} ask={ask} host={host} server={call.server} waiting={waiting} />}</div>
+      <div aria-live="polite">
+        {ask && <AskCard key={ask.number} ask={ask} host={host} server={call.server} waiting={waiting} />}
+      </div>
       {!page && <p class="muted" aria-busy="true">Loading the page of the tool…</p>}
       {closed && <p class="muted">The page is closed: {closed}.</p>}
-      <div ref={place} class={page?.hasBorder === false ? "frame plain" : "frame"} style={{ height: mode === "inline" ? `${host.height.value}px` : "" }} hidden={!page || !!closed} />
-      {host.context.value && <details open><summary>Context for the model</summary><Tree value={host.context.value} /></details>}
-      {host.notes.value.map((note, i) => <details key={i} open><summary>{note.title}</summary><Tree value={note.value} /></details>)}
+      <div ref={place} class={page?.hasBorder === false ? "frame plain" : "frame"} hidden={!page || !!closed}
+        style={{ height: mode === "inline" ? `${host.height.value}px` : "" }} />
+      {host.context.value && <Shown title="Context for the model" value={host.context.value} />}
+      {host.notes.value.map((note, i) => <Shown key={i} {...note} />)}
     </section>
   );
 }
 
-const reachOf = { connectDomains: "sends data to", resourceDomains: "loads files from", frameDomains: "has frames of", baseUriDomains: "resolves links at" } as const;
+function Shown({ title, value }: Note) {
+  return <details open><summary>{title}</summary><Tree value={value} /></details>;
+}
+
+const reachOf = {
+  connectDomains: "sends data to",
+  resourceDomains: "loads files from",
+  frameDomains: "has frames of",
+  baseUriDomains: "resolves links at",
+} as const;
 
 // Reach tells the other origins of a page.
 function Reach({ page }: { page: Page }) {
   const kinds = Object.keys(reachOf) as (keyof typeof reachOf)[];
   const reached = kinds.filter((kind) => page.allowed[kind]?.length);
-  const refused = [...new Set(kinds.flatMap((kind) => (page.declared[kind] ?? []).filter((one) => !page.allowed[kind]?.includes(one))))];
+  const refusedOf = (kind: keyof Origins) => page.declared[kind]?.filter((one) => !page.allowed[kind]?.includes(one));
+  const refused = [...new Set(kinds.flatMap((kind) => refusedOf(kind) ?? []))].slice(0, 10).join(" ");
+  const text = reached.map((kind) => `${reachOf[kind]} ${page.allowed[kind]!.join(" ")}`).join(", and ");
   return (
-    <p class="muted reach">
-      {reached.length ? <>The page {reached.map((kind) => `${reachOf[kind]} ${page.allowed[kind]!.join(" ")}`).join(", and ")}.</> : "The page reaches no other origin."}
-      {refused.length > 0 && <span class="problem"> Not allowed, because they must be https or wss origins: {refused.slice(0, 10).join(" ")}</span>}
+    <p class="muted wrap">
+      The page {text || "reaches no other origin"}.
+      {refused && <span class="problem"> Not allowed, because they must be https or wss origins: {refused}</span>}
     </p>
   );
 }
@@ -103,6 +124,7 @@ function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; serv
     const timer = setTimeout(() => setReady(true), clickTime);
     return () => clearTimeout(timer);
   }, []);
+  const allowing = { type: "button", disabled: !isReady } as const;
   const saveAll = async (files: { name: string; content: () => Promise<Blob> }[]) => {
     try {
       for (const file of files) save(await file.content(), file.name);
@@ -119,8 +141,8 @@ function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; serv
           <h2>The page wants to call <strong>{breakable(ask.tool.name)}</strong> of {server}</h2>
           <Tree value={ask.arguments} name="arguments" />
           <div class="actions">
-            <button type="button" class="primary" disabled={!isReady} onClick={() => ask.decide(true)}>Allow once</button>
-            <button type="button" disabled={!isReady} onClick={() => host.allow(ask.tool.name)}>Allow this tool for this page</button>
+            <button {...allowing} class="primary" onClick={() => ask.decide(true)}>Allow once</button>
+            <button {...allowing} onClick={() => host.allow(ask.tool.name)}>Allow this tool for this page</button>
             <button type="button" onClick={() => ask.decide(false)}>Deny</button>
           </div>
         </>
@@ -128,7 +150,7 @@ function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; serv
       {ask.kind === "link" && (
         <>
           <h2>The page wants to open a link</h2>
-          <UrlQuestion url={ask.url} isReady={isReady} onAnswer={(answer) => ask.decide((answer as { action: string }).action === "accept")} />
+          <UrlQuestion url={ask.url} isReady={isReady} onAnswer={({ action }) => ask.decide(action === "accept")} />
         </>
       )}
       {ask.kind === "files" && (
@@ -136,7 +158,7 @@ function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; serv
           <h2>The page wants to save {ask.files.length === 1 ? "a file" : `${ask.files.length} files`}</h2>
           <ul>{ask.files.map((file, i) => <li key={i}><code>{file.name}</code></li>)}</ul>
           <div class="actions">
-            <button type="button" class="primary" disabled={!isReady} onClick={() => void saveAll(ask.files)}>Save</button>
+            <button {...allowing} class="primary" onClick={() => void saveAll(ask.files)}>Save</button>
             <button type="button" onClick={() => ask.decide(false)}>Deny</button>
           </div>
         </>

@@ -37,7 +37,7 @@ function QuestionCard({ question }: { question: Question }) {
 
 type Answer = { onAnswer: (body: unknown) => void };
 
-function Decline({ onAnswer }: Answer) {
+function Decline({ onAnswer }: Pick<UrlProps, "onAnswer">) {
   return (
     <>
       <button type="button" onClick={() => onAnswer({ action: "decline" })}>Decline</button>
@@ -62,8 +62,14 @@ function FormQuestion({ schema, onAnswer }: Answer & { schema: Schema }) {
   );
 }
 
+interface UrlProps {
+  url: string;
+  isReady?: boolean;
+  onAnswer: (answer: { action: "accept" | "decline" | "cancel" }) => void;
+}
+
 // UrlQuestion asks the user to open a URL. The user cannot open it while isReady is false.
-export function UrlQuestion({ url, isReady = true, onAnswer }: Answer & { url: string; isReady?: boolean }) {
+export function UrlQuestion({ url, isReady = true, onAnswer }: UrlProps) {
   let host = "";
   try {
     const parsed = new URL(url);
@@ -78,7 +84,9 @@ export function UrlQuestion({ url, isReady = true, onAnswer }: Answer & { url: s
       <p><code class="wrap">{url}</code></p>
       {/(^|\.)xn--/.test(host) && <p class="problem">The host has characters of other alphabets. It may imitate another host.</p>}
       <div class="actions">
-        {isReady ? <a class="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={() => onAnswer({ action: "accept" })}>Open the page</a> : <button type="button" class="primary" disabled>Open the page</button>}
+        {isReady
+          ? <a class="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={() => onAnswer({ action: "accept" })}>Open the page</a>
+          : <button type="button" class="primary" disabled>Open the page</button>}
         <Decline onAnswer={onAnswer} />
       </div>
     </>
