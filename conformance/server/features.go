@@ -4,11 +4,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"testing/fstest"
+	"time"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/skills"
 )
 
 // addResources adds resources and a template.
@@ -104,4 +108,39 @@ func addLogging(s *server.Server) {
 	}
 	server.AddTool(s, mcp.Tool{Name: "test_tool_with_logging", Description: "Logs three messages."}, log)
 	server.AddTool(s, mcp.Tool{Name: "test_logging_tool", Description: "Logs."}, log)
+}
+
+// addSkills adds two skills, one of which has directories.
+func addSkills(s *server.Server) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	_, err := skills.Add(s, fstest.MapFS{
+		"pdf-processing/SKILL.md": file("---\nname: pdf-processing\ndescription: Extract, fill, and assemble PDF " +
+			"documents\nlicense: Apache-2.0\n---\n\nChoose a template from `templates/`, and read " +
+			"`references/FORMS.md` for forms.\n"),
+		"pdf-processing/references/FORMS.md":     file("# Forms\n"),
+		"pdf-processing/templates/invoice.md":    file("# Invoice\n"),
+		"pdf-processing/templates/eu/invoice.md": file("# Invoice of the EU\n"),
+		"acme/refunds/SKILL.md": file("---\nname: refunds\ndescription: Refund a customer\n---\n\n# " +
+			"Refunds\n"),
+		"acme/refunds/examples/email.md": file("# Email\n"),
+	}, skills.Options{Cache: server.CachePolicy{TTL: 5 * time.Minute, Public: true}})
+	if err != nil {
+		panic(err)
+	}
+}
+
+// addStreams adds the tool that closes the stream of its call.
+func addStreams(s *server.Server) {
+	server.AddTool(s, mcp.Tool{Name: "test_reconnection",
+		Description: "Closes its stream and returns a result to the reconnected client."},
+		func(ctx context.Context, _ none) (string, error) {
+			if err := server.CloseStream(ctx, 500*time.Millisecond); err != nil &&
+				!errors.Is(err, errors.ErrUnsupported) {
+				return "", err
+			}
+			if err := work(ctx, 100*time.Millisecond); err != nil {
+				return "", err
+			}
+			return "The client has reconnected.", nil
+		})
 }
