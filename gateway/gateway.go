@@ -61,7 +61,7 @@ type Gateway struct {
 
 	extensions extensions
 	skills     atomic.Pointer[[]skillServer] // ordered by name; set by Run
-	withheld   loglimit.Limiter              // lines about skills
+	withheld   withheldSkills
 	discovery  discovery
 	registered *registered
 	lazy       atomic.Pointer[map[string]string] // see updateLazy

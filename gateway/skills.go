@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -233,11 +233,39 @@ func (g *Gateway) accepts(ctx context.Context, name string, s *skills.Skill) boo
 	if err == nil {
 		err = g.host.Review(d)
 	}
-	if err != nil {
-		g.withheld.Log(ctx, g.logger(), slog.LevelWarn, "skill withheld", slog.String("server", name),
-			slog.String("skill", s.URI), slog.Any("error", err))
+	if g.withheld.isNew(name, s.URI, err) {
+		upstream.Withheld(g.host, ctx, name, d.Kind, d.Name, err)
 	}
 	return err == nil
+}
+
+// withheldSkills are the skills that Review did not accept, with its errors, so that each is recorded once. It is safe
+// for concurrent use.
+type withheldSkills struct {
+	mu  sync.Mutex
+	all map[[2]string]string // by server and URI
+}
+
+// maxWithheld limits the skills of withheldSkills. When there are more, all are forgotten.
+const maxWithheld = 10_000
+
+// isNew reports whether a skill is withheld for another reason than before. A nil error means that it is not withheld.
+func (w *withheldSkills) isNew(server, uri string, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := [2]string{server, uri}
+	if err == nil {
+		delete(w.all, key)
+		return false
+	}
+	if reason, ok := w.all[key]; ok && reason == err.Error() {
+		return false
+	}
+	if w.all == nil || len(w.all) >= maxWithheld {
+		w.all = make(map[[2]string]string)
+	}
+	w.all[key] = err.Error()
+	return true
 }
 
 // hiddenFiles returns a function that reports whether the policy denies a resource of a server to the caller of ctx.

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -166,10 +167,12 @@ func TestPolicyHidesSkills(t *testing.T) {
 	}
 }
 
-// A skill that Review does not accept is not listed. It sees the digests of all files.
+// A skill that Review does not accept is not listed, and recorded once. Review sees the digests of all files.
 func TestReviewWithholdsSkills(t *testing.T) {
 	s := &server.Server{Name: "gateway", Version: "1"}
-	h := &host.Host{Servers: []host.ServerConfig{inMemory(t, "up", withSkills(t, "one", "pdf", "refunds"))}}
+	audit := recorded{make(chan string, 100)}
+	h := &host.Host{Servers: []host.ServerConfig{inMemory(t, "up", withSkills(t, "one", "pdf", "refunds"))},
+		Audit: audit}
 	h.Review = func(d host.Definition) error {
 		if d.Kind != "skill" {
 			return nil
@@ -190,4 +193,12 @@ func TestReviewWithholdsSkills(t *testing.T) {
 	if _, err := skills.Get(t.Context(), c, "skill://pdf/SKILL.md"); err == nil {
 		t.Error("a withheld skill is returned")
 	}
+	close(audit.all)
+	n := 0
+	for record := range audit.all {
+		if record == "withheld skill://pdf/SKILL.md" {
+			n++
+		}
+	}
+	must.CheckEqual(t, n, 1)
 }

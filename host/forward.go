@@ -197,6 +197,7 @@ func init() {
 		PolicyChanges:      (*Host).policyChanges,
 		Hides:              (*Host).hides,
 		ToolsVersion:       (*Host).toolsVersion,
+		Withheld:           (*Host).recordWithheld,
 		Attribute:          (*Host).attribute,
 	})
 	link.Set(link.Extensions[Host]{Notify: (*Host).notifyExtension})

@@ -178,11 +178,16 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 		if old := before[key]; old != nil && old.Error() == err.Error() {
 			continue
 		}
-		s.logger.Warn("definition withheld", "kind", key[0], "name", key[1], "error", err)
-		if s.host.Audit != nil {
-			s.host.recordLater(ctx, newRecord("withheld", slog.String("server", s.name), slog.String("kind", key[0]),
-				slog.String("name", bounded(key[1], maxAuditName)), slog.String("reason", errors.Unwrap(err).Error())))
-		}
+		s.host.recordWithheld(ctx, s.name, key[0], key[1], errors.Unwrap(err))
+	}
+}
+
+// recordWithheld logs and records that a definition is withheld.
+func (h *Host) recordWithheld(ctx context.Context, server, kind, name string, reason error) {
+	h.logger().Warn("definition withheld", "server", server, "kind", kind, "name", name, "error", reason)
+	if h.Audit != nil {
+		h.recordLater(ctx, newRecord("withheld", slog.String("server", server), slog.String("kind", kind),
+			slog.String("name", bounded(name, maxAuditName)), slog.String("reason", reason.Error())))
 	}
 }
 

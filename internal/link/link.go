@@ -45,6 +45,8 @@ type Host[H, Status, Request any] struct {
 	Hides func(h *H, caller principal.Principal) func(*Request) bool
 	// ToolsVersion returns a digest of the tools that the caller of ctx can find.
 	ToolsVersion func(h *H, ctx context.Context) string
+	// Withheld logs, and records in the audit log, that a definition is withheld, because Review returned the reason.
+	Withheld func(h *H, ctx context.Context, server, kind, name string, reason error)
 	// Attribute returns a message of a server for a user, with the name of the server.
 	Attribute func(h *H, server, message string) string
 }
