@@ -255,7 +255,7 @@ type Merged[Definition mcp.Tool | mcp.Prompt] struct {
 // down now: a call starts those servers again. The caller owns the slice. It must not
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
 // lists without the credentials of a caller. The tools that Policy denies are included. Tools that only pages of their
-// server may call (MCP Apps) are not: they are in [ServerStatus].Tools.
+// server may call (MCP Apps) are not: they are in [ServerStatus].Tools, and [Client.CallTool] calls them.
 func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, forModel(l.tools)...)
@@ -266,21 +266,37 @@ func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 // forModel returns the tools that a model may see. A host must not offer the others to it (MCP Apps 2026-01-26,
 // Visibility).
 func forModel(tools []Merged[mcp.Tool]) []Merged[mcp.Tool] {
-	hidden := func(t Merged[mcp.Tool]) bool {
-		var ui struct {
-			Visibility jsontext.Value `json:"visibility"`
-		}
-		if _, err := t.Definition.Meta.Get("ui", &ui); err != nil || ui.Visibility == nil {
-			return false
-		}
-		var names []string
-		err := jsonv2.Unmarshal(ui.Visibility, &names)
-		return err != nil || names != nil && !slices.Contains(names, "model")
-	}
-	if !slices.ContainsFunc(tools, hidden) {
+	if !slices.ContainsFunc(tools, isForPages) {
 		return tools
 	}
-	return slices.DeleteFunc(slices.Clone(tools), hidden)
+	return slices.DeleteFunc(slices.Clone(tools), isForPages)
+}
+
+// isForPages reports whether only pages may call a tool.
+func isForPages(t Merged[mcp.Tool]) bool {
+	var ui struct {
+		Visibility jsontext.Value `json:"visibility"`
+	}
+	if t.Definition.Meta == nil {
+		return false
+	}
+	if _, err := t.Definition.Meta.Get("ui", &ui); err != nil || ui.Visibility == nil {
+		return false
+	}
+	var names []string
+	err := jsonv2.Unmarshal(ui.Visibility, &names)
+	return err != nil || names != nil && !slices.Contains(names, "model")
+}
+
+// isForPages reports whether only pages may call a tool, by the server's name for it.
+func (s *supervisor) isForPages(ctx context.Context, tool string) bool {
+	tools := s.offeredTo(ctx).tools
+	for i := range tools {
+		if tools[i].Definition.Name == tool {
+			return isForPages(tools[i])
+		}
+	}
+	return false
 }
 
 // nameTools returns the tools of a list that are selected, with their merged names. The names of

@@ -272,7 +272,7 @@ func (h *Host) Close() error {
 
 // Call calls a tool by its name in the merged list of [Host.Tools], such as
 // "files__read_text_file". It waits for the server as a [Client] does. It returns
-// [ErrUnknown] if there is no such tool.
+// [ErrUnknown] if there is no such tool, also for a tool that only pages may call.
 //
 // The deadline of ctx limits the wait for the server and the call. The option
 // client.WithTimeout limits the call alone: the server receives the cancellation, and stays
@@ -282,6 +282,9 @@ func (h *Host) Call(ctx context.Context, name string, arguments any,
 	server, tool, err := h.resolve(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if s := h.find(server); s != nil && s.isForPages(ctx, tool) {
+		return nil, fmt.Errorf("%w: only pages may call it", unknown("tool", name))
 	}
 	return h.Client(server).CallTool(ctx, tool, arguments, options...)
 }
