@@ -103,6 +103,7 @@ var packages = map[string]placement{
 
 	"gateway/faults":            {kind: top},
 	"store/redisstore/faults":   {kind: top},
+	"otel/examples":             {kind: top},
 	"store/redisstore/examples": {kind: top},
 
 	"internal/spec":       {kind: specification},
