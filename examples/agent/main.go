@@ -78,21 +78,27 @@ func approve(_ context.Context, a *host.Approval) (bool, error) {
 	return answer == "y", err
 }
 
-func main() {
+// greet starts the servers, each of which is a program, and gives the model a task.
+func greet(ctx context.Context, programs []string) error {
 	h := &host.Host{
 		Policy: policy, Approve: approve,
 		Logger: slog.New(slog.DiscardHandler), // WaitReady returns the errors
 	}
-	for _, program := range os.Args[1:] {
+	for _, program := range programs {
 		name := strings.TrimSuffix(filepath.Base(program), ".exe")
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.Command(program)})
 	}
-	answer, err := "", errors.Join(h.Start(), h.WaitReady(context.Background()))
-	if err == nil {
-		answer, err = run(context.Background(), h, script, "Greet Ada.")
+	defer h.Close() // ends the servers
+	if err := errors.Join(h.Start(), h.WaitReady(ctx)); err != nil {
+		return err
 	}
+	answer, err := run(ctx, h, script, "Greet Ada.")
 	fmt.Println(answer)
-	if err := errors.Join(err, h.Close()); err != nil {
+	return err
+}
+
+func main() {
+	if err := greet(context.Background(), os.Args[1:]); err != nil {
 		log.Fatal(err)
 	}
 }
