@@ -240,7 +240,6 @@ var quoted = []struct {
 	{"long-calls", "the call has ended: its handler has returned or the client has cancelled it", lateProgress},
 	{"long-calls", "the operation was started before and its result is unknown: look it up by its idempotency key",
 		func(*testing.T) string { return server.ErrOnceUncertain.Error() }},
-	{"long-calls", `key "k" must be used once in a call: choose another key`, tool(twice)},
 	{"long-calls", `tool "required" runs only as a task: call it with params.task in revision 2025-11-25, or with the ` +
 		`tasks extension in 2026-07-28`, fails(func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "required"}, nothing, server.AsTask(server.TaskOptions{Support: mcp.TaskRequired}))

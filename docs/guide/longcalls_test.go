@@ -55,17 +55,65 @@ func addCleanup(s *server.Server) {
 		}, server.AsTask(server.TaskOptions{AtDetach: true}))
 }
 
-func TestLongCallsAsk(t *testing.T) {
-	sure := func(d *client.Dialer) {
-		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return mcp.AcceptElicit(confirmation{true})
-		}
-	}
-	s, u := new(server.Server), new(upstream)
-	addSend(s, u)
+// newMailer returns a server whose tools ask.
+func newMailer() *server.Server {
+	s := new(server.Server)
+	addSend(s, new(upstream))
 	addCleanup(s)
-	c := mcptest.Dial(t, s, sure)
-	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "send", nil))(t), "12 letters were sent.")
-	must.CheckEqual(t, u.opened, 1)
-	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "cleanup", nil))(t), "300 files were deleted.")
+	return s
+}
+
+// sure answers the questions of a server.
+func sure(d *client.Dialer) {
+	d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return mcp.AcceptElicit(confirmation{true})
+	}
+}
+
+func TestLongCallsAsk(t *testing.T) {
+	mcptest.Everywhere(t, newMailer, func(t *testing.T, c *client.Client) {
+		for tool, want := range map[string]string{"send": "12 letters were sent.", "cleanup": "300 files were deleted."} {
+			text, err := client.CallTool[string](t.Context(), c, tool, nil)
+			if c.Revision() < mcp.V20250618 { // these revisions have no forms
+				if err == nil {
+					t.Errorf("%s returns %q without an answer", tool, text)
+				}
+				continue
+			}
+			if err != nil || text != want {
+				t.Errorf("%s: %q, %v", tool, text, err)
+			}
+		}
+	}, sure)
+}
+
+// startTask starts a task. It saves the ID, so that another process can wait for the result.
+func startTask(ctx context.Context, c *client.Client, save func(id string)) (*mcp.CallToolResult, error) {
+	task, err := c.StartTool(ctx, "cleanup", nil)
+	if err != nil {
+		return nil, err
+	}
+	save(task.ID()) // "" if the tool has run already, without a task
+	return task.Wait(ctx)
+}
+
+// continueTask waits for a task that another process has started.
+func continueTask(ctx context.Context, c *client.Client, id string) (*mcp.CallToolResult, error) {
+	task, err := c.Task(id)
+	if err != nil {
+		return nil, err
+	}
+	return task.Wait(ctx) // task.Cancel(ctx) cancels it
+}
+
+func TestTaskIsContinued(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		c, id := mcptest.Dial(t, newMailer(), sure, mcptest.WithRevision(r)), ""
+		result := must.Get(startTask(t.Context(), c, func(saved string) { id = saved }))(t)
+		must.CheckEqual(t, id != "", r >= mcp.V20251125, r)
+		if id != "" {
+			result = must.Get(continueTask(t.Context(), c, id))(t)
+		}
+		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "300 files were deleted.", r)
+	}
 }

@@ -26,8 +26,7 @@ func TestLastReturnsTheLastNote(t *testing.T) {
 func TestEmptyNotesAreRejected(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	_, err := client.CallTool[string](t.Context(), c, "add", note{})
-	var failed *client.ToolError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*client.ToolError](err); !ok {
 		t.Fatalf("error %v, want a tool error", err)
 	}
 }
