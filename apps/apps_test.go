@@ -162,6 +162,7 @@ func TestPolicyHasTheOriginsOfThePage(t *testing.T) {
 	must.Equal(t, apps.CSP{bad, bad, bad, bad}.Policy(), none)
 	many := slices.Repeat([]string{"https://example.com"}, 1000)
 	must.Equal(t, strings.Count(apps.CSP{Connect: many}.Policy(), "https:"), 32)
+	must.Equal(t, len(apps.CSP{Frame: append(bad[:3:3], many...)}.Valid().Frame), 29)
 }
 
 func TestInvalidDefinitionsPanic(t *testing.T) {

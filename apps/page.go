@@ -103,13 +103,35 @@ func (c *CSP) check() error {
 // maxOrigins limits the origins of one kind.
 const maxOrigins = 32
 
+// Valid returns the origins that are valid, at most 32 of each kind. They are those that a host allows, and tells the
+// page in its capabilities. The result shares nothing with c.
+func (c CSP) Valid() CSP {
+	return CSP{valid(c.Connect), valid(c.Resource), valid(c.Frame), valid(c.Base)}
+}
+
+func valid(list []string) (all []string) {
+	for _, text := range list[:min(len(list), maxOrigins)] {
+		if isOrigin(text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
 // Policy returns the value of the header Content-Security-Policy with which a host serves the page. It forbids what the
-// origins do not allow, also forms and plug-ins. Invalid origins, and those after the first 32 of a kind, are
-// left out.
+// origins of Valid do not allow, also forms and plug-ins.
 //
 // The host appends frame-ancestors, and keeps the page in a sandboxed frame without allow-same-origin. A content
 // security policy does not limit WebRTC: see docs/guide/apps.md.
 func (c CSP) Policy() string {
+	c = c.Valid()
+	sources := func(list []string) string { return strings.Join(append([]string{""}, list...), " ") }
+	orNone := func(list []string) string {
+		if len(list) == 0 {
+			return " 'none'"
+		}
+		return sources(list)
+	}
 	resource := sources(c.Resource)
 	return strings.Join([]string{
 		"default-src 'none'",
@@ -118,30 +140,12 @@ func (c CSP) Policy() string {
 		"img-src 'self' data: blob:" + resource,
 		"font-src 'self' data:" + resource,
 		"media-src 'self' data: blob:" + resource,
-		"connect-src" + orNone(sources(c.Connect)),
-		"frame-src" + orNone(sources(c.Frame)),
+		"connect-src" + orNone(c.Connect),
+		"frame-src" + orNone(c.Frame),
 		"object-src 'none'",
-		"base-uri" + orNone(sources(c.Base)),
+		"base-uri" + orNone(c.Base),
 		"form-action 'none'",
 	}, "; ")
-}
-
-func orNone(sources string) string {
-	if sources == "" {
-		return " 'none'"
-	}
-	return sources
-}
-
-// sources returns the valid origins of a list, each after a space.
-func sources(list []string) string {
-	var b strings.Builder
-	for _, text := range list[:min(len(list), maxOrigins)] {
-		if isOrigin(text) {
-			b.WriteString(" " + text)
-		}
-	}
-	return b.String()
 }
 
 // isOrigin reports whether text is an origin that can be a source of a content security policy.

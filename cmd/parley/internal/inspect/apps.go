@@ -17,7 +17,7 @@ func eachOrigins(o *apps.CSP, change func(name string, list *[]string)) {
 	change("base", &o.Base)
 }
 
-// appFrame is the outer frame of a page: its address, and the declared origins that its policy allows.
+// appFrame is the outer frame of a page: its address, and the declared origins that it may reach.
 type appFrame struct {
 	Address string   `json:"address"`
 	Allowed apps.CSP `json:"allowed"`
@@ -25,12 +25,9 @@ type appFrame struct {
 
 // newFrame returns the frame for a page that declares origins.
 func (h *hub) newFrame(_ *http.Request, declared apps.CSP) (appFrame, error) {
-	query := make(url.Values)
-	eachOrigins(&declared, func(name string, list *[]string) {
-		*list = validOrigins(*list)
-		query[name] = *list
-	})
-	return appFrame{h.hello.Apps + "/?" + query.Encode(), declared}, nil
+	query, allowed := make(url.Values), declared.Valid()
+	eachOrigins(&allowed, func(name string, list *[]string) { query[name] = *list })
+	return appFrame{h.hello.Apps + "/?" + query.Encode(), allowed}, nil
 }
 
 // appFrames returns the handler of the outer frames of MCP Apps. Their origin has nothing to protect: they contain
@@ -57,7 +54,8 @@ func appFrames(host, page string) http.Handler {
 		}
 		var o apps.CSP
 		query := r.URL.Query()
-		eachOrigins(&o, func(name string, list *[]string) { *list = validOrigins(query[name]) })
+		eachOrigins(&o, func(name string, list *[]string) { *list = query[name] })
+		o = o.Valid()
 		h := w.Header()
 		h.Set("Content-Type", contentTypes[name[len("frame"):]])
 		h.Set("Content-Encoding", "gzip")
@@ -81,14 +79,4 @@ func connections(o apps.CSP) string {
 		list += ` "` + origin + `"`
 	}
 	return list + ")"
-}
-
-// validOrigins returns the origins of a list that a policy has.
-func validOrigins(list []string) []string {
-	_, sources, _ := strings.Cut(apps.CSP{Connect: list}.Policy(), "; connect-src ")
-	sources, _, _ = strings.Cut(sources, ";")
-	if sources == "'none'" {
-		return nil
-	}
-	return strings.Fields(sources)
 }
