@@ -27,10 +27,10 @@ type Client struct {
 }
 
 // Client returns a Client for a server of the Host. It waits for nothing, and checks nothing.
-func (h *Host) Client(server string) *Client { return &Client{h, server} }
+func (h *Host) Client(server string) Client { return Client{h, server} }
 
 // Server returns what the server has declared, which is empty while the Host does not know it.
-func (c *Client) Server() client.ServerDetails {
+func (c Client) Server() client.ServerDetails {
 	if s := c.host.find(c.server); s != nil {
 		return s.snapshot().Server
 	}
@@ -38,7 +38,7 @@ func (c *Client) Server() client.ServerDetails {
 }
 
 // CallTool calls a tool, as client.Client.CallTool does.
-func (c *Client) CallTool(ctx context.Context, tool string, arguments any,
+func (c Client) CallTool(ctx context.Context, tool string, arguments any,
 	options ...client.CallOption) (*mcp.CallToolResult, error) {
 	s, err := c.host.enter(c.server)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) CallTool(ctx context.Context, tool string, arguments any,
 
 // ReadResource reads a resource, as client.Client.ReadResource does. The URI can be that of a large result of a tool;
 // see [ServerConfig.MaxResult].
-func (c *Client) ReadResource(ctx context.Context, uri string,
+func (c Client) ReadResource(ctx context.Context, uri string,
 	options ...client.CallOption) (*mcp.ReadResourceResult, error) {
 	h, server := c.host, c.server
 	s, err := h.enter(server)
@@ -70,7 +70,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string,
 }
 
 // GetPrompt gets a prompt, as client.Client.GetPrompt does.
-func (c *Client) GetPrompt(ctx context.Context, prompt string, arguments any,
+func (c Client) GetPrompt(ctx context.Context, prompt string, arguments any,
 	options ...client.CallOption) (*mcp.GetPromptResult, error) {
 	h, server := c.host, c.server
 	s, err := h.enter(server)
@@ -90,7 +90,7 @@ func (c *Client) GetPrompt(ctx context.Context, prompt string, arguments any,
 }
 
 // Complete requests completions, as client.Client.Complete does.
-func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.Completion, error) {
+func (c Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.Completion, error) {
 	h, server := c.host, c.server
 	s, err := h.enter(server)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.
 // *call.OverloadError if the server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs,
 // a *[DeniedError] if the policy rejects it, then or later (see [Host.PolicyChanged]), and one for a server with
 // CallerAuth if the caller is not authenticated.
-func (c *Client) Subscribe(ctx context.Context, uri string, updated func()) error {
+func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error {
 	h, server := c.host, c.server
 	sub := &subscriber{updated}
 	for {
@@ -189,7 +189,7 @@ func (c *Client) Subscribe(ctx context.Context, uri string, updated func()) erro
 // CallExtension sends a request of an extension, as client.Client.CallExtension does, and returns its result, a JSON
 // object. The method must be one of the extension of skills, or of an extension that the host has been configured to
 // forward; other methods are [ErrUnknown]. It is a [Request] of the kind extension.
-func (c *Client) CallExtension(ctx context.Context, method string, params any,
+func (c Client) CallExtension(ctx context.Context, method string, params any,
 	options ...client.CallOption) (json.RawMessage, error) {
 	result, err := extend(ctx, c.host, c.server, method, params, false,
 		func(ctx context.Context, c *client.Client, params any) (*json.RawMessage, error) {
