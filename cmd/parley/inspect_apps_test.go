@@ -6,12 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -145,6 +149,52 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p.awaitTrue(`(() => { const [first] = document.querySelectorAll(".column .entry"); return ` +
 		`first.innerText.startsWith("echo") && first.innerText.includes("` + strings.TrimPrefix(one, "http://") +
 		`") })()`)
+}
+
+// A user votes in the page of examples/poll.
+func TestBrowserVotesInThePageOfTheExample(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "poll")
+	build := exec.Command("go", "build", "-o", program, "./examples/poll")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	url := startProgram(t, `http://127\.0\.0\.1:\d+/mcp`, exec.Command(program, "-http", "127.0.0.1:0"))
+	p := inspectPage(t, url)
+	p.run("poll")
+	p.awaitTrue(`document.querySelector(".app iframe")?.offsetHeight > 100 && ` +
+		`document.querySelector(".app iframe").offsetHeight !== 240`) // the page has told its size
+	p.shot("poll")
+	// The browser finds a frame of another process at a point some time after the layout has changed.
+	if !p.await(func() bool {
+		at, err := evaluate[[]float64](p.tab, `(() => {
+			if (document.querySelector(".app .question")) return [];
+			const frame = document.querySelector(".app iframe");
+			frame.scrollIntoView({ block: "center" });
+			const { x, y } = frame.getBoundingClientRect();
+			return [x + frame.clientLeft + 50, y + frame.clientTop + 60]; // the first option
+		})()`)
+		p.check(err)
+		if len(at) > 0 {
+			p.check(p.do(chromedp.MouseClickXY(at[0], at[1])))
+		}
+		return len(at) == 0
+	}) {
+		t.Error("a click in the page does not lead to a question")
+	}
+	p.see(`(?s)wants to call vote of.*"Tea"`)
+	p.press("Allow once")
+	c, err := client.Dial(t.Context(), client.URL(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if !p.await(func() bool {
+		poll, err := client.CallTool[json.RawMessage](t.Context(), c, "poll", nil)
+		return err == nil && strings.Contains(string(poll), `{"name":"Tea","votes":1}`)
+	}) {
+		t.Error("the vote does not reach the server")
+	}
 }
 
 func TestBrowserAsksBeforeAPageCallsATool(t *testing.T) {
