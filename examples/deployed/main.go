@@ -105,7 +105,11 @@ func serve(ctx context.Context, s *server.Server, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	draining.Store(true)
-	time.Sleep(*drainDelay)
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(*drainDelay):
+	}
 	grace, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	err := s.Shutdown(grace) // first, because web.Shutdown waits for the event streams that this ends
