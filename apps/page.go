@@ -25,8 +25,8 @@ type Page struct {
 	Name, Title string
 	// Description says what the page shows.
 	Description string
-	// CSP are the origins that the page may reach. The zero value is none: all of its scripts, styles and images are
-	// in the document.
+	// CSP are the origins that the page may reach. The zero value allows none: all scripts, styles and images
+	// are in the document.
 	CSP CSP
 	// Permissions are what the page wants to use: "camera", "microphone", "geolocation", "clipboardWrite". A host need
 	// not grant them.
@@ -194,7 +194,7 @@ func Show(t mcp.Tool, page string, visibility ...string) mcp.Tool {
 func PageOf(t *mcp.Tool) string {
 	var uri string
 	if json.Unmarshal(member(t, "resourceUri"), &uri) != nil {
-		_, _ = t.Meta.Get(oldMetaKey, &uri) // an invalid one is none
+		_, _ = t.Meta.Get(oldMetaKey, &uri) // an invalid value names no page
 	}
 	if !strings.HasPrefix(uri, scheme) {
 		return ""

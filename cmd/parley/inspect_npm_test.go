@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// npmModules has the packages of the interop tests, one of which is @modelcontextprotocol/ext-apps: the library of the
-// specification for hosts and for pages.
+// npmModules has the packages of the interop tests. One is @modelcontextprotocol/ext-apps, the library of MCP Apps for
+// hosts and pages.
 const npmModules = "../../.tools/interop/node_modules"
 
 // A host that uses the library shows a page of a server in Go, in the frame of the inspector.

@@ -38,7 +38,7 @@ func goFiles(t *testing.T) (files []goFile) {
 	return files
 }
 
-// nested reports whether a directory is that of a module, of which pages quote the examples only.
+// nested reports whether a directory has a module of its own. Pages quote only the examples of such a module.
 func nested(dir string) bool { return dir == "otel" || dir == "store/redisstore" }
 
 func isExample(name string) bool {
