@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
@@ -108,6 +109,21 @@ func callTestTool(ctx context.Context, c *client.Client) error {
 	for _, tool := range all {
 		if err := must(ctx, c, tool.Name, struct{}{}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// callAsTokensExpire calls every tool three times. The access tokens of these scenarios expire within three seconds.
+func callAsTokensExpire(ctx context.Context, c *client.Client) error {
+	for range 3 {
+		if err := callTestTool(ctx, c); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	}
 	name, server := os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Args[len(os.Args)-1]
 	scenario, ok := scenarios()[name]
-	if isAuthorization(name) {
+	if !ok && isAuthorization(name) {
 		scenario, ok = callTestTool, true
 	}
 	if !ok {

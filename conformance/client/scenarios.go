@@ -26,6 +26,11 @@ func scenarios() map[string]func(context.Context, *client.Client) error {
 		"json-schema-ref-no-deref":            list,
 		"json-schema-2020-12-preservation":    echoSchema,
 		"sse-retry":                           call("test_reconnection"),
+		"auth/token-refresh-basic":            callAsTokensExpire,
+		"auth/token-refresh-rotation":         callAsTokensExpire,
+		"session-renegotiation-404":           listTwice,
+		"tasks-client-create-handling":        callAllWithText,
+		"tasks-client-lifecycle":              useTasks,
 		"sep-2640-client-no-prefetch":         listSkills,
 		"sep-2640-client-verify-digest":       loadSkills,
 		"sep-2640-client-verify-size":         loadSkills,
@@ -48,6 +53,11 @@ func tools(ctx context.Context, c *client.Client) ([]*mcp.Tool, error) {
 func list(ctx context.Context, c *client.Client) error {
 	_, err := tools(ctx, c)
 	return err
+}
+
+// listTwice uses the server again after it has ended the session.
+func listTwice(ctx context.Context, c *client.Client) error {
+	return errors.Join(list(ctx, c), list(ctx, c))
 }
 
 // must calls a tool and returns an error if it fails.
@@ -87,6 +97,46 @@ func callAll(ctx context.Context, c *client.Client) error {
 		if err := must(ctx, c, tool.Name, struct{}{}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func callAllWithText(ctx context.Context, c *client.Client) error {
+	all, err := tools(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, tool := range all {
+		if err := must(ctx, c, tool.Name, map[string]string{"text": "hello"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// useTasks waits for a task, calls a tool that is none, sees a task fail, and cancels one. The server responds to the
+// ping with a task, which is invalid.
+func useTasks(ctx context.Context, c *client.Client) error {
+	for _, name := range []string{"quick_task", "sync_echo"} {
+		if err := must(ctx, c, name, map[string]string{"text": "hello"}); err != nil {
+			return err
+		}
+	}
+	if err := must(ctx, c, "failing_task", struct{}{}); err == nil {
+		return errors.New("the failed task has a result")
+	}
+	task, err := c.StartTool(ctx, "cancel_task", struct{}{})
+	if err != nil {
+		return err
+	}
+	if err := task.Cancel(ctx); err != nil {
+		return err
+	}
+	if _, err := task.Wait(ctx); !errors.Is(err, client.ErrTaskCancelled) {
+		return fmt.Errorf("the cancelled task ended with: %w", err)
+	}
+	if err := c.Ping(ctx); err == nil {
+		return errors.New("a task was accepted as the response to a ping")
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func addContentTools(s *server.Server) {
 		})
 	server.AddTool(s, mcp.Tool{Name: "test_tool_with_progress", Description: "Reports progress three times"},
 		reportProgress)
+	add("test_tool_fast", "Returns at once", mcp.Text("Done."))
+	server.AddTool(s, mcp.Tool{Name: "test_tool_slow", Description: "Reports progress until the time is over"},
+		reportProgressFor)
 }
 
 func reportProgress(ctx context.Context, _ none) (string, error) {
@@ -44,6 +47,22 @@ func reportProgress(ctx context.Context, _ none) (string, error) {
 			return "", err
 		}
 		if err := work(ctx, 50*time.Millisecond); err != nil {
+			return "", err
+		}
+	}
+	return "Done.", nil
+}
+
+// reportProgressFor runs until its time is over or the call is cancelled.
+func reportProgressFor(ctx context.Context, in struct {
+	Duration float64 `json:"durationMs,omitempty" doc:"how long it takes, in milliseconds" default:"5000"`
+}) (string, error) {
+	const interval = 200
+	for done := 0.0; done < in.Duration; done += interval {
+		if err := server.Progress(ctx, done, in.Duration, ""); err != nil {
+			return "", err
+		}
+		if err := work(ctx, interval*time.Millisecond); err != nil {
 			return "", err
 		}
 	}

@@ -107,7 +107,15 @@ func addLogging(s *server.Server) {
 		return "logged", nil
 	}
 	server.AddTool(s, mcp.Tool{Name: "test_tool_with_logging", Description: "Logs three messages."}, log)
-	server.AddTool(s, mcp.Tool{Name: "test_logging_tool", Description: "Logs."}, log)
+	server.AddTool(s, mcp.Tool{Name: "test_logging_tool", Description: "Logs at several levels."},
+		func(ctx context.Context, _ struct{}) (string, error) {
+			logger := server.Logger(ctx)
+			logger.Debug("A debug message")
+			logger.Info("An informational message")
+			logger.Warn("A warning")
+			logger.Error("An error")
+			return "logged", nil
+		})
 }
 
 // addSkills adds two skills, one of which has directories.

@@ -18,12 +18,24 @@ func addSchemaTools(s *server.Server) {
 			InputSchema: json.RawMessage(schema202012)},
 		{Name: "test_x_mcp_header", Description: "Has an argument that is mirrored in a header",
 			InputSchema: json.RawMessage(schemaWithHeader)},
+		{Name: "sep_2106_oneof_input_tool", Description: "Needs one of two arguments",
+			InputSchema: json.RawMessage(schemaWithAlternatives)},
 	} {
 		if err := s.RegisterTool(tool, echo); err != nil {
 			panic(err)
 		}
 	}
+	server.AddTool(s, mcp.Tool{Name: "sep_2106_array_output_tool", Description: "Returns an array"},
+		func(context.Context, none) ([]string, error) { return []string{"one", "two"}, nil })
+	server.AddTool(s, mcp.Tool{Name: "sep_2106_primitive_output_tool", Description: "Returns a number"},
+		func(context.Context, none) (float64, error) { return 42, nil })
 }
+
+const schemaWithAlternatives = `{
+	"type": "object",
+	"properties": {"id": {"type": "string"}, "name": {"type": "string"}},
+	"oneOf": [{"required": ["id"]}, {"required": ["name"]}]
+}`
 
 const schema202012 = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
