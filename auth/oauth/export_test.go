@@ -31,7 +31,6 @@ func SetMaxFileSize(f *FileStore, size int) { f.max = size }
 
 var (
 	BrowserCommand = browserCommand
-	LockFile       = lockFile
 	IsPublic       = isPublic
 )
 

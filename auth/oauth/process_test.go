@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -213,6 +214,8 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 	c := w.client()
 	c.Store = store
 	must.Get(w.dial(c, ""))(t)
+	unlock := must.Get(store.Lock(t.Context(), "key"))(t)
+	defer unlock()
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) < 2 {
 		t.Fatal(files, err)
@@ -261,7 +264,7 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 // The context ends the wait for a file that another process has locked.
 func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	store, path := fileStore(t)
-	release := must.Get(oauth.LockFile(t.Context(), path+".lock"))(t)
+	release := must.Get(atomicfile.Lock(t.Context(), path+".lock"))(t)
 	first := waitObserver{t.Context(), make(chan struct{}, 2)}
 	loaded := make(chan error, 1)
 	go func() {

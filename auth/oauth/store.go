@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -238,7 +237,7 @@ func (f *FileStore) acquire(ctx context.Context) (unlock func(), err error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	release, err := lockFile(ctx, f.path+".lock")
+	release, err := atomicfile.Lock(ctx, f.path+".lock")
 	if err != nil {
 		<-f.lock
 		return nil, err
@@ -282,7 +281,7 @@ func (f *FileStore) Save(ctx context.Context, key string, value []byte) error {
 // Lock implements [TokenStore].
 func (f *FileStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	digest := sha256.Sum256([]byte(key))
-	return lockFile(ctx, f.path+"."+hex.EncodeToString(digest[:8])+".lock")
+	return atomicfile.Lock(ctx, f.path+"."+hex.EncodeToString(digest[:8])+".lock")
 }
 
 func (f *FileStore) read() (map[string][]byte, error) {
@@ -310,38 +309,4 @@ func (f *FileStore) read() (map[string][]byte, error) {
 		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
 	}
 	return values, nil
-}
-
-// Intervals between attempts to lock a file.
-const (
-	minLockWait = 2 * time.Millisecond
-	maxLockWait = 100 * time.Millisecond
-)
-
-// lockFile waits for the lock of a file. The operating system releases it when the
-// process ends. The file is not removed, because two processes could then lock different
-// files of the same name.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for wait := minLockWait; ; wait = min(2*wait, maxLockWait) {
-		locked, err := tryLock(file)
-		if err != nil {
-			file.Close()
-			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
-		}
-		if locked {
-			return func() { file.Close() }, nil
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			file.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
 }

@@ -145,7 +145,7 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f.json")
 			f := must.Get(jsonedit.Open(path))(t)
 			must.Do(t, client.Set(f, "a", entry, s))
-			must.Do(t, f.Save())
+			must.Do(t, f.Save(t.Context()))
 			plan, err := Plan(new(config.Config), "", []Source{{Path: path, Title: client.Title}})
 			if err != nil || len(plan) != 1 || !config.Same(plan[0].Server, s) ||
 				plan[0].Server.Origin != client.Title+" ("+path+")" {

@@ -3,6 +3,7 @@ package jsonedit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -26,58 +28,64 @@ const maxFile = 16 << 20 // bytes; some programs keep their whole state in the f
 type File struct {
 	path    string
 	old     []byte // nil if the file does not exist
-	mode    fs.FileMode
 	mark    []byte // the byte order mark, which some editors write
 	root    hujson.Value
 	newline string
 	indent  string         // of one level
 	added   map[*byte]bool // the first bytes of the strings of Set and Append
+	changes []change       // since the file was opened or saved
 }
 
 // Open reads the file at path. A file that does not exist, or is empty, is an empty object.
 func Open(path string) (*File, error) {
-	f := &File{path: path, mode: 0o600, newline: "\n", indent: "  ", added: map[*byte]bool{}}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		f.path = target // Save replaces the file, not the link
-	}
+	f := newFile(atomicfile.Target(path)) // Save replaces the file, not the link
 	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.root = emptyObject()
-		return f, nil
+		return f, f.parse(nil)
 	case err != nil:
 		return nil, err
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxFile)
 	}
-	if f.old, err = os.ReadFile(f.path); err != nil {
+	content, err := os.ReadFile(f.path)
+	if err != nil {
 		return nil, err
 	}
-	f.mode = info.Mode().Perm()
-	content, marked := bytes.CutPrefix(f.old, byteOrderMark)
+	return f, f.parse(content)
+}
+
+func newFile(path string) *File {
+	return &File{path: path, newline: "\n", indent: "  ", added: map[*byte]bool{}}
+}
+
+// parse sets the content of the file; nil means that the file does not exist.
+func (f *File) parse(old []byte) (err error) {
+	f.old = old
+	content, marked := bytes.CutPrefix(old, byteOrderMark)
 	if marked {
 		f.mark = byteOrderMark
 	}
 	if len(bytes.TrimSpace(content)) == 0 {
 		f.root = emptyObject()
-		return f, nil
+		return nil
 	}
-	if bytes.Contains(f.old, []byte("\r\n")) {
+	if bytes.Contains(old, []byte("\r\n")) {
 		f.newline = "\r\n"
 	}
 	if f.root, err = hujson.Parse(bytes.Clone(content)); err != nil {
-		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "hujson: "))
+		return fmt.Errorf("%s: %s", f.path, strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	root, ok := f.root.Value.(*hujson.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s: the file must be an object", path)
+		return fmt.Errorf("%s: the file must be an object", f.path)
 	}
 	if len(root.Members) > 0 {
 		if indent := lastLine(root.Members[0].Name.BeforeExtra); indent != "" {
 			f.indent = indent
 		}
 	}
-	return f, nil
+	return nil
 }
 
 func emptyObject() hujson.Value {
@@ -116,8 +124,18 @@ func (f *File) Get(path ...string) json.RawMessage {
 }
 
 // Set sets the member at path to a value, which package encoding/json encodes. It creates the objects of the path that
-// are missing. A new member is the last one of its object.
+// are missing. A new member is the last one of its object. The value must not change before Save.
 func (f *File) Set(value any, path ...string) error {
+	path = slices.Clone(path)
+	before := f.Get(path...)
+	if err := f.set(value, path); err != nil {
+		return err
+	}
+	f.record(before, path, func(again *File) error { return again.set(value, path) })
+	return nil
+}
+
+func (f *File) set(value any, path []string) error {
 	object := f.root.Value.(*hujson.Object)
 	indent := ""
 	for depth, name := range path[:len(path)-1] {
@@ -147,8 +165,18 @@ func (f *File) Set(value any, path ...string) error {
 }
 
 // Append appends a value, which package encoding/json encodes, to the array at path. It creates the array if it is
-// missing.
+// missing. The value must not change before Save.
 func (f *File) Append(value any, path ...string) error {
+	path = slices.Clone(path)
+	before := f.Get(path...)
+	if err := f.append(value, path); err != nil {
+		return err
+	}
+	f.record(before, path, func(again *File) error { return again.append(value, path) })
+	return nil
+}
+
+func (f *File) append(value any, path []string) error {
 	v, indent := &f.root, ""
 	for depth, name := range path {
 		object, ok := v.Value.(*hujson.Object)
@@ -157,7 +185,7 @@ func (f *File) Append(value any, path ...string) error {
 		}
 		i := indexOf(object, name)
 		if i < 0 {
-			return f.Set([]any{value}, path...)
+			return f.set([]any{value}, path)
 		}
 		v, indent = &object.Members[i].Value, f.indentOf(object, indent)
 	}
@@ -237,6 +265,16 @@ func lastLine(extra hujson.Extra) string {
 
 // Remove removes the member at path with the comments before it and in its line. It reports whether there was one.
 func (f *File) Remove(path ...string) bool {
+	path = slices.Clone(path)
+	before := f.Get(path...)
+	removed := f.remove(path)
+	if removed {
+		f.record(before, path, func(again *File) error { again.remove(path); return nil })
+	}
+	return removed
+}
+
+func (f *File) remove(path []string) bool {
 	object := f.root.Value.(*hujson.Object)
 	for _, name := range path[:len(path)-1] {
 		i := indexOf(object, name)
@@ -298,31 +336,71 @@ func cutLine(extra hujson.Extra) (line, rest string) {
 	return text[:at], text[at:]
 }
 
-// errChanged is the error of Save if another program has changed the file since it was opened.
-var errChanged = errors.New("the file was changed by another program; try again")
+// errChanged is the error of Save if another program has changed what would be changed.
+var errChanged = errors.New("another program has changed it meanwhile; run the command again")
 
-// Save replaces the file atomically. Missing directories are created for the user only. A file that exists keeps its
-// mode; a new one is readable by the user only.
-func (f *File) Save() error {
-	now, err := os.ReadFile(f.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if !bytes.Equal(now, f.old) {
-		return fmt.Errorf("%s: %w", f.path, errChanged)
-	}
+// change is a change of a File, which Save can make again in the content that another program has written.
+type change struct {
+	path   []string
+	before json.RawMessage         // the value at path before the change; nil if there was none
+	after  json.RawMessage         // afterwards; nil if it was removed
+	apply  func(again *File) error // makes the change
+}
+
+// record keeps a change that was made for Save.
+func (f *File) record(before json.RawMessage, path []string, apply func(again *File) error) {
+	f.changes = append(f.changes, change{path, before, f.Get(path...), apply})
+}
+
+// Save writes the changes to the file, atomically and while no other parley writes it. What others have written since
+// the file was opened stays, unless it is what the changes are about: then nothing is written, and Save returns an
+// error. Missing directories are created for the user only. A file that exists keeps its permissions; a new one is
+// readable by the user only.
+func (f *File) Save(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return err
 	}
-	content := f.Bytes()
-	if err := atomicfile.Write(f.path, content); err != nil {
-		return err
+	var saved *File
+	err := atomicfile.Update(ctx, f.path, maxFile, func(now []byte) ([]byte, error) {
+		saved = f
+		if !bytes.Equal(now, f.old) {
+			saved = newFile(f.path)
+			if err := saved.parse(now); err != nil {
+				return nil, err
+			}
+			for i := range f.changes {
+				if err := f.changes[i].again(saved); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return saved.Bytes(), nil
+	})
+	if err == nil {
+		f.old, f.root, f.changes = saved.Bytes(), saved.root, nil
 	}
-	f.old = content
-	if f.mode == 0o600 {
+	return err
+}
+
+// again makes a change in a file that another program has changed.
+func (c *change) again(f *File) error {
+	switch now := f.Get(c.path...); {
+	case sameValue(now, c.after): // the other program has made the same change
 		return nil
+	case !sameValue(now, c.before):
+		return fmt.Errorf("%s: %s: %w", f.path, strings.Join(c.path, "."), errChanged)
 	}
-	return os.Chmod(f.path, f.mode)
+	return c.apply(f)
+}
+
+// sameValue reports whether two values differ in white space only.
+func sameValue(a, b json.RawMessage) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	var first, second bytes.Buffer
+	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil &&
+		bytes.Equal(first.Bytes(), second.Bytes())
 }
 
 // indexOf returns the index of the member with a name, or -1. Of duplicates it is the last one, which most programs

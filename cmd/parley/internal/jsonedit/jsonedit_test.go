@@ -1,11 +1,14 @@
 package jsonedit
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parley-mcp/parley/internal/must"
@@ -187,7 +190,7 @@ func TestSaveReplacesTheFileBehindALinkAndKeepsItsMode(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("{}"), 0o644))
 	must.Do(t, os.Symlink(path, link))
 	f := must.Get(Open(link))(t)
-	must.Do(t, errors.Join(f.Set(true, "a"), f.Save()))
+	must.Do(t, errors.Join(f.Set(true, "a"), f.Save(t.Context())))
 	if target, err := os.Readlink(link); err != nil || target != path {
 		t.Errorf("the link is %q, %v", target, err)
 	}
@@ -205,7 +208,7 @@ func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
 	if err != nil || f.Exists() {
 		t.Fatal(f.Exists(), err)
 	}
-	must.Do(t, errors.Join(f.Set(true, "a"), f.Save()))
+	must.Do(t, errors.Join(f.Set(true, "a"), f.Save(t.Context())))
 	for _, path := range []string{path, filepath.Dir(path)} {
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
@@ -213,15 +216,79 @@ func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
 	}
 }
 
-func TestSaveDoesNotOverwriteAChangeOfAnotherProgram(t *testing.T) {
-	f := open(t, `{}`)
-	must.Do(t, f.Set(true, "a"))
-	must.Do(t, os.WriteFile(f.Path(), []byte(`{"b": 1}`), 0o600))
-	if err := f.Save(); !errors.Is(err, errChanged) {
-		t.Errorf("error %v, want errChanged", err)
+func TestSaveKeepsTheChangesOfOtherPrograms(t *testing.T) {
+	for _, c := range []struct {
+		before, now, want string // the file when it is opened and when it is saved, and afterwards
+		change            func(f *File) error
+	}{
+		{"", `{"s": {"b": 2}}`, `{"s": {"b": 2,"a": 1}}`, func(f *File) error { return f.Set(1, "s", "a") }},
+		{`{}`, `{"s": {"b": 2}} /* theirs */`, `{"s": {"b": 2,"a": 1}} /* theirs */`,
+			func(f *File) error { return f.Set(1, "s", "a") }},
+		{`{"s": {"a": 0}}`, `{"t": 1, "s": {"a": 0, "b": 2}}`, `{"t": 1, "s": {"a": 1, "b": 2}}`,
+			func(f *File) error { return f.Set(1, "s", "a") }},
+		{`{"s": {"a": 0}}`, `{"s": {"a": 0, "b": 2}}`, `{"s": { "b": 2}}`,
+			func(f *File) error { f.Remove("s", "a"); return nil }},
+		{`{"s": {"a": 0}}`, `{"s": {"b": 2}}`, `{"s": {"b": 2}}`, // removed twice
+			func(f *File) error { f.Remove("s", "a"); return nil }},
+		{`{"l": [1]}`, `{"b": 2, "l": [1]}`, `{"b": 2, "l": [1,2]}`, func(f *File) error { return f.Append(2, "l") }},
+		{`{}`, `{"a": 1, "b": 2}`, `{"a": 1, "b": 2,"c": 3}`, // a part of the changes
+			func(f *File) error { return errors.Join(f.Set(1, "a"), f.Set(3, "c")) }},
+		{`{"a": 0}`, `{"b": 2, "a": 0}`, `{"b": 2, "a": 5}`, // several changes of one value
+			func(f *File) error { return errors.Join(f.Set(1, "a"), f.Set(5, "a")) }},
+	} {
+		f := open(t, c.before)
+		must.Do(t, c.change(f))
+		must.Do(t, os.WriteFile(f.Path(), []byte(c.now), 0o600))
+		must.Do(t, f.Save(t.Context()))
+		got := string(must.Get(os.ReadFile(f.Path()))(t))
+		must.CheckEqual(t, compact(got), compact(c.want), c.now)
 	}
-	if content, _ := os.ReadFile(f.Path()); string(content) != `{"b": 1}` {
-		t.Errorf("content %s", content)
+}
+
+// compact removes spaces and line feeds.
+func compact(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
+
+func TestSaveDoesNotOverwriteWhatAnotherProgramHasChanged(t *testing.T) {
+	for _, c := range []struct {
+		before, now string
+		change      func(f *File) error
+	}{
+		{`{}`, `{"a": 1}`, func(f *File) error { return f.Set(true, "a") }},
+		{`{"a": 0}`, `{"a": 1}`, func(f *File) error { return f.Set(true, "a") }},
+		{`{"a": 0}`, `{}`, func(f *File) error { return f.Set(true, "a") }},
+		{`{"a": 0}`, `{"a": 1}`, func(f *File) error { f.Remove("a"); return nil }},
+		{`{"l": [1]}`, `{"l": [2]}`, func(f *File) error { return f.Append(2, "l") }},
+		{`{}`, `{"a": `, func(f *File) error { return f.Set(true, "b") }}, // half of it is written
+	} {
+		f := open(t, c.before)
+		must.Do(t, c.change(f))
+		must.Do(t, os.WriteFile(f.Path(), []byte(c.now), 0o600))
+		err := f.Save(t.Context())
+		if err == nil || json.Valid([]byte(c.now)) && !errors.Is(err, errChanged) {
+			t.Errorf("%s: error %v, want errChanged", c.now, err)
+		}
+		must.CheckEqual(t, string(must.Get(os.ReadFile(f.Path()))(t)), c.now, "content")
+	}
+}
+
+func TestServersThatAreAddedAtTheSameTimeAreAllInTheFile(t *testing.T) {
+	const n = 20
+	path := filepath.Join(t.TempDir(), "new", "f.json")
+	files := make([]*File, n)
+	for i := range files { // all are open before the first is saved
+		files[i] = must.Get(Open(path))(t)
+		must.Do(t, files[i].Set(i, "servers", strconv.Itoa(i)))
+	}
+	var all sync.WaitGroup
+	for _, f := range files {
+		all.Go(func() {
+			must.Check(t, f.Save(t.Context()))
+		})
+	}
+	all.Wait()
+	saved := must.Get(Open(path))(t)
+	for i := range n {
+		must.CheckEqual(t, string(saved.Get("servers", strconv.Itoa(i))), strconv.Itoa(i), "server")
 	}
 }
 
@@ -285,7 +352,7 @@ func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		f := must.Get(Open(path))(t)
 		must.Do(t, f.Set(2, "b"))
-		must.Do(t, f.Save())
+		must.Do(t, f.Save(t.Context()))
 		if got, _ := os.ReadFile(path); string(got) != want {
 			t.Errorf("%q becomes %q, want %q", content, got, want)
 		}

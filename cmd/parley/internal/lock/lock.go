@@ -5,6 +5,7 @@ package lock
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -70,6 +71,10 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parse(path, data)
+}
+
+func parse(path string, data []byte) (*File, error) {
 	f := New()
 	f.Format = 0
 	if err := schema.Decode(data, f); err != nil {
@@ -88,6 +93,47 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
+// Update changes the file at path while no other parley writes it: change receives what the file has now, and nothing
+// is written if it returns an error. The error wraps os.ErrNotExist if the file does not exist.
+func Update(ctx context.Context, path string, change func(f *File) error) error {
+	return write(ctx, path, func(old []byte) (*File, error) {
+		if old == nil { // it was removed meanwhile
+			return nil, os.ErrNotExist
+		}
+		f, err := parse(path, old)
+		if err == nil {
+			err = change(f)
+		}
+		return f, err
+	})
+}
+
+// Create writes a new file. The error wraps os.ErrExist if the file exists.
+func (f *File) Create(ctx context.Context, path string) error {
+	return write(ctx, path, func(old []byte) (*File, error) {
+		if old != nil {
+			return nil, os.ErrExist
+		}
+		return f, nil
+	})
+}
+
+// write writes the file that change returns for the content at path, atomically. The content is nil without a file.
+func write(ctx context.Context, path string, change func(old []byte) (*File, error)) error {
+	return atomicfile.Update(ctx, path, maxFile, func(old []byte) ([]byte, error) {
+		f, err := change(old)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		err = e.Encode(f)
+		return text.Bytes(), err
+	})
+}
+
 // check verifies the digests.
 func (s *Server) check() error {
 	if s == nil {
@@ -102,18 +148,6 @@ func (s *Server) check() error {
 		}
 	}
 	return nil
-}
-
-// Save replaces the file at path.
-func (f *File) Save(path string) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(f); err != nil {
-		return err
-	}
-	return atomicfile.Write(path, text.Bytes())
 }
 
 // Check returns nil if a definition is the accepted one. Its error has the command that accepts the definition, with

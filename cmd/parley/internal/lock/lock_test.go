@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,7 +46,7 @@ func instructions(text string) host.Definition {
 func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), lock.Name)
-	must.Do(t, f.Save(path))
+	must.Do(t, f.Create(t.Context(), path))
 	text := must.Get(os.ReadFile(path))(t)
 	again, err := lock.Load(path)
 	if err != nil {
@@ -201,4 +203,27 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 	if _, err := lock.Load(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
+}
+
+func TestServersThatAreAcceptedAtTheSameTimeAreAllInTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lock.Name)
+	must.Do(t, os.Mkdir(filepath.Join(dir, "real"), 0o700))
+	must.Do(t, os.Symlink(filepath.Join("real", lock.Name), path))
+	must.Do(t, lock.New().Create(t.Context(), path))
+	must.CheckIs(t, lock.New().Create(t.Context(), path), os.ErrExist)
+	const n = 20
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			must.Check(t, lock.Update(t.Context(), path, func(f *lock.File) error {
+				f.Accept(strconv.Itoa(i), "", []host.Definition{tool("read", "")})
+				return nil
+			}))
+		})
+	}
+	all.Wait()
+	must.CheckEqual(t, len(must.Get(lock.Load(path))(t).Servers), n, "servers")
+	must.CheckEqual(t, must.Get(os.Readlink(path))(t), filepath.Join("real", lock.Name), "the link")
+	must.CheckIs(t, lock.Update(t.Context(), filepath.Join(dir, "missing"), nil), os.ErrNotExist)
 }

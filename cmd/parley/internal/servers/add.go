@@ -97,7 +97,7 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	if err := secrets.store(); err != nil {
 		return err
 	}
-	if err := file.Save(); err != nil {
+	if err := file.Save(cmd.Context()); err != nil {
 		return err
 	}
 	return output.Text(cmd, listing.NewServer(s), func(b *strings.Builder) {
@@ -316,7 +316,7 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 		}
 		return fmt.Errorf("%s has no server %q in %q; see parley ls", file.Path(), name, config.ServersMember)
 	}
-	if err := file.Save(); err != nil {
+	if err := file.Save(cmd.Context()); err != nil {
 		return err
 	}
 	return output.Print(cmd, names, "Removed %s from %s.\n", terminal.Line(program.Commas(names)),

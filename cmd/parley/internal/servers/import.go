@@ -146,7 +146,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 		!agreed {
 		return err
 	}
-	if err := file.Save(); err != nil {
+	if err := file.Save(cmd.Context()); err != nil {
 		return err
 	}
 	return output.Print(cmd, shown, "Added %s to %s.\n", terminal.Count(write, "server"), terminal.Line(file.Path()))
@@ -346,7 +346,7 @@ func install(cmd *cobra.Command, flags *installFlags, args []string) error {
 	if agreed, err := form.Confirm(cmd, flags.yes, question); err != nil || !agreed {
 		return err
 	}
-	if err := file.Save(); err != nil {
+	if err := file.Save(cmd.Context()); err != nil {
 		return err
 	}
 	return output.Show(cmd, result, func(w io.Writer) error {

@@ -338,7 +338,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if err := asked.secrets.store(); err != nil {
 		return err
 	}
-	if err := file.Save(); err != nil {
+	if err := file.Save(cmd.Context()); err != nil {
 		return err
 	}
 	return output.Print(cmd, listing.NewServer(s), "Added %s to %s.\n", flags.name, terminal.Line(file.Path()))

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +34,7 @@ type lockFlags struct {
 
 func (f *lockFlags) add(cmd *cobra.Command) {
 	f.files.Add(cmd)
-	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to the first file)")
+	cmd.Flags().StringVar(&f.path, "lock", "", "lock `file` (default mcp.lock next to a configuration file)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute,
 		"`time` for the servers to start and list their definitions")
 }
@@ -103,9 +101,6 @@ type listed struct {
 
 // list starts the servers of the configuration files, or only the one that is named, and returns their definitions.
 func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
-	if len(f.files.Paths) == 0 {
-		return nil, errors.New("no configuration file; add --config FILE")
-	}
 	loaded, err := f.files.Load(cmd)
 	if err != nil {
 		return nil, err
@@ -177,12 +172,12 @@ func (l *listed) complete() error {
 }
 
 func createLock(cmd *cobra.Command, flags *lockFlags) error {
-	if len(flags.files.Paths) > 0 {
-		if path := lockPath(flags.path, &flags.files); exists(path) {
-			return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with "+
-				"parley lock "+
-				"accept", path)
-		}
+	path, err := lockPath(flags.path, &flags.files)
+	if err != nil {
+		return err
+	}
+	if exists(path) {
+		return lockExists(path)
 	}
 	all, err := flags.list(cmd, "")
 	if err == nil {
@@ -196,8 +191,10 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 		f.Accept(server, "", all.byName[server])
 		n += len(all.byName[server])
 	}
-	path := lockPath(flags.path, &flags.files)
-	if err := f.Save(path); err != nil {
+	switch err := f.Create(cmd.Context(), path); {
+	case errors.Is(err, os.ErrExist):
+		return lockExists(path)
+	case err != nil:
 		return fmt.Errorf("cannot write the lock file: %w", err)
 	}
 	written := struct {
@@ -209,26 +206,29 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 		terminal.Count(len(all.servers), "server"), path)
 }
 
+func lockExists(path string) error {
+	return fmt.Errorf("lock file %s exists; see the changes with parley lock diff, and accept them with parley lock "+
+		"accept", path)
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// load reads the lock file, and the definitions of the servers.
-func (f *lockFlags) load(cmd *cobra.Command, only string) (*lock.File, *listed, error) {
-	if len(f.files.Paths) == 0 {
-		return nil, nil, errors.New("no configuration file; add --config FILE")
+// load reads the lock file, whose path it returns, and the definitions of the servers.
+func (f *lockFlags) load(cmd *cobra.Command, only string) (path string, file *lock.File, all *listed, err error) {
+	if path, err = lockPath(f.path, &f.files); err != nil {
+		return "", nil, nil, err
 	}
-	path := lockPath(f.path, &f.files)
-	file, err := lock.Load(path)
+	file, err = lock.Load(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, fmt.Errorf("lock file %s does not exist; create it with parley lock", path)
+		return "", nil, nil, fmt.Errorf("lock file %s does not exist; create it with parley lock", path)
 	}
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		all, err = f.list(cmd, only)
 	}
-	all, err := f.list(cmd, only)
-	return file, all, err
+	return path, file, all, err
 }
 
 // errDiffer is the error of parley lock diff if there are differences, which it has printed.
@@ -298,7 +298,7 @@ func diffLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	file, all, err := flags.load(cmd, only)
+	_, file, all, err := flags.load(cmd, only)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	file, all, err := flags.load(cmd, only)
+	path, file, all, err := flags.load(cmd, only)
 	if err == nil {
 		err = all.complete()
 	}
@@ -353,27 +353,19 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 	if agreed, err := flags.review(cmd, found, args); err != nil || !agreed {
 		return err
 	}
-	accepted := []string{}
-	removed := 0
-	for _, server := range all.servers {
-		if name != "" && len(found.Differences) == 0 &&
-			!slices.ContainsFunc(all.byName[server], func(d host.Definition) bool { return d.Name == name }) {
-			return fmt.Errorf("server %q has no definition %q", server, name)
-		}
-		if file.Accept(server, name, all.byName[server]) {
-			accepted = append(accepted, strings.TrimSpace(server+" "+name))
-		}
+	if name != "" && len(found.Differences) == 0 && !all.has(name) {
+		return fmt.Errorf("server %q has no definition %q", only, name)
 	}
-	if only == "" {
-		for server := range file.Servers {
-			if !slices.Contains(all.servers, server) {
-				delete(file.Servers, server)
-				removed++
-			}
+	accepted, removed := []string{}, 0
+	accept := func(file *lock.File) error {
+		if all.differences(file, only, name).Digest != found.Digest {
+			return errors.New("another program has changed it meanwhile; run the command again")
 		}
+		accepted, removed = all.accept(file, only, name)
+		return nil
 	}
-	if len(accepted)+removed > 0 {
-		if err := file.Save(lockPath(flags.path, &flags.files)); err != nil {
+	if found.Digest != "" {
+		if err := lock.Update(cmd.Context(), path, accept); err != nil {
 			return fmt.Errorf("cannot write the lock file: %w", err)
 		}
 	}
@@ -389,6 +381,36 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 			text.WriteString("Nothing has changed.\n")
 		}
 	})
+}
+
+// has reports whether a server has a definition with a name.
+func (l *listed) has(name string) bool {
+	for _, server := range l.servers {
+		if slices.ContainsFunc(l.byName[server], func(d host.Definition) bool { return d.Name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// accept writes the definitions of the servers to a lock file: those of one name if name is not empty. Unless only one
+// server was listed, it removes the servers that the configuration does not have, and returns their number.
+func (l *listed) accept(file *lock.File, only, name string) (accepted []string, removed int) {
+	accepted = []string{}
+	for _, server := range l.servers {
+		if file.Accept(server, name, l.byName[server]) {
+			accepted = append(accepted, strings.TrimSpace(server+" "+name))
+		}
+	}
+	if only == "" {
+		for server := range file.Servers {
+			if !slices.Contains(l.servers, server) {
+				delete(file.Servers, server)
+				removed++
+			}
+		}
+	}
+	return accepted, removed
 }
 
 // review reports whether differences are those of --digest or, without it, shows them and asks.
@@ -407,46 +429,3 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 	}
 	return form.Confirm(cmd, false, "Accept these differences?")
 }
-
-// lockPath returns the path of the lock file: that of the flag, or the default, next to the first configuration file.
-func lockPath(flag string, files *dialing.ConfigFlags) string {
-	if flag != "" {
-		return flag
-	}
-	return filepath.Join(filepath.Dir(files.Paths[0]), lock.Name)
-}
-
-// lockFile is the lock file that parley up checks definitions against.
-type lockFile struct {
-	path    string
-	flags   []string // that name the configuration and the lock file in commands for the user
-	current atomic.Pointer[lock.File]
-}
-
-// openLock reads the lock file. It returns nil if the default file does not exist.
-func openLock(flag string, files *dialing.ConfigFlags) (*lockFile, error) {
-	l := &lockFile{path: lockPath(flag, files), flags: files.Words()}
-	if flag != "" {
-		l.flags = append(l.flags, "--lock", flag)
-	}
-	err := l.reload()
-	if errors.Is(err, os.ErrNotExist) {
-		if flag == "" {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("lock file %s does not exist; create it with parley lock", l.path)
-	}
-	return l, err
-}
-
-// reload reads the file again. It keeps the old content if it fails.
-func (l *lockFile) reload() error {
-	f, err := lock.Load(l.path)
-	if err == nil {
-		l.current.Store(f)
-	}
-	return err
-}
-
-// review returns nil if the lock file has a definition.
-func (l *lockFile) review(d host.Definition) error { return l.current.Load().Check(d, l.flags) }

@@ -300,7 +300,8 @@ type guardFlags struct {
 }
 
 func (f *guardFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.lock, "lock", "", "lock `file` (default mcp.lock next to the first file, if it exists)")
+	cmd.Flags().StringVar(&f.lock, "lock", "",
+		"lock `file` (default mcp.lock next to a configuration file, if it exists)")
 	f.audit.add(cmd)
 }
 

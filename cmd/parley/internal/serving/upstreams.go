@@ -212,9 +212,11 @@ func (u *upstreams) reload(ctx context.Context) error {
 		return err
 	}
 	if u.lock != nil {
-		if err := u.lock.reload(); err != nil {
+		commit, err := u.lock.prepare()
+		if err != nil {
 			return err
 		}
+		commit()
 	}
 	servers, err := u.targets(loaded)
 	if err != nil {

@@ -4,6 +4,7 @@ package shell
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -319,17 +320,16 @@ func (h *History) Add(line string) {
 	_ = h.write(line)
 }
 
-// write appends a line to the file. It shortens a file with twice as many lines as the history.
+// write appends a line to the file. It shortens a file with twice as many lines as the history; other shells can have
+// appended lines, too.
 func (h *History) write(line string) error {
 	if h.inFile++; h.inFile > 2*maxHistory {
-		var kept []string
-		for _, l := range h.lines {
-			if !strings.HasPrefix(l, " ") && !h.secret(l) {
-				kept = append(kept, l+"\n")
-			}
-		}
-		h.inFile = len(kept)
-		return atomicfile.Write(h.path, []byte(strings.Join(kept, "")))
+		return atomicfile.Update(context.Background(), h.path, maxFile, func(old []byte) ([]byte, error) {
+			lines := slices.Collect(strings.Lines(string(old)))
+			lines = append(lines[max(0, len(lines)-maxHistory+1):], line+"\n")
+			h.inFile = len(lines)
+			return []byte(strings.Join(lines, "")), nil
+		})
 	}
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/skills"
 )
 
@@ -82,8 +83,8 @@ func install(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes
 	}
 	defer root.Close()
 	to := filepath.Join(dir, s.Name)
-	if _, err := root.Lstat(s.Name); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists already; remove it, or choose another --dir", to)
+	if exists(root, s.Name) {
+		return errExists(to)
 	}
 	errOut := cmd.ErrOrStderr()
 	fmt.Fprintf(errOut, "%s\n%s\n\n", terminal.Line(s.URI), terminal.Block(s.Description))
@@ -95,11 +96,27 @@ func install(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes
 		return err
 	}
 	result := &origin{Server: c.label, URI: s.URI, Digest: s.Digest(), Files: names}
+	unlock, err := atomicfile.Lock(cmd.Context(), filepath.Join(dir, "."+s.Name+".lock"))
+	switch {
+	case err == nil:
+		defer unlock()
+	case !errors.Is(err, errors.ErrUnsupported): // some systems and file systems have no locks
+		return err
+	}
 	if err := write(cmd, c, s, root, result); err != nil {
 		return err
 	}
 	result.Path = to
 	return output.Print(cmd, result, "Installed %s in %s.\n", terminal.Line(s.Name), terminal.Line(to))
+}
+
+func exists(root *os.Root, name string) bool {
+	_, err := root.Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func errExists(path string) error {
+	return fmt.Errorf("%s exists already; remove it, or choose another --dir", path)
 }
 
 // namesOf returns the paths of the files of a skill. The error means that a system may take two of them for one, or one
@@ -130,9 +147,13 @@ func namesOf(s *skills.Skill) (names []string, err error) {
 	return names, nil
 }
 
-// write reads the files of a skill, and writes them to a directory that gets its name when it is complete.
+// write reads the files of a skill, and writes them to a directory that gets its name when it is complete. The caller
+// holds the lock of the name, so what another parley has left there was not completed.
 func write(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, about *origin) (err error) {
 	temporary := "." + s.Name + ".incomplete"
+	if err := root.RemoveAll(temporary); err != nil {
+		return fmt.Errorf("cannot remove what an installation has left: %w", err)
+	}
 	if err := root.Mkdir(temporary, 0o777); err != nil {
 		return fmt.Errorf("cannot create a directory: %w", err)
 	}
@@ -167,6 +188,9 @@ func write(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, ab
 	}
 	if err := save(originFile, append(raw, '\n')); err != nil {
 		return err
+	}
+	if exists(root, s.Name) { // another program has installed it meanwhile
+		return errExists(filepath.Join(root.Name(), s.Name))
 	}
 	if err := root.Rename(temporary, s.Name); err != nil {
 		return fmt.Errorf("cannot rename the directory: %w", err)

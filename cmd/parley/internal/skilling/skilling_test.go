@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
@@ -145,19 +147,57 @@ func TestHostileSkillsAreNotInstalled(t *testing.T) {
 // Links in the directory of skills lead nowhere else.
 func TestInstallFollowsNoLink(t *testing.T) {
 	files := map[string]string{"SKILL.md": main}
-	url, dir, outside := start(t, files, files), t.TempDir(), t.TempDir()
-	for _, name := range []string{"one", ".one.incomplete"} {
-		link := filepath.Join(dir, name)
-		if err := os.Symlink(outside, link); err != nil {
-			t.Fatal(err)
+	url, outside := start(t, files, files), t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(outside, "kept"), nil, 0o600))
+	for name, installs := range map[string]bool{"one": false, ".one.incomplete": true, ".one.lock": false} {
+		dir := t.TempDir()
+		must.Do(t, os.Symlink(outside, filepath.Join(dir, name)))
+		if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); (err == nil) != installs {
+			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		must.Check(t, os.Remove(link))
 	}
-	if left := filesIn(t, outside); len(left) > 0 {
-		t.Errorf("%q", left)
+	must.CheckEqual(t, fmt.Sprint(filesIn(t, outside)), "[kept]", "files outside of the directory")
+}
+
+// A program that is killed while it installs a skill leaves a directory with a part of it, and the file of its lock.
+func TestWhatAnAbortedInstallationHasLeftDoesNotBlockTheNext(t *testing.T) {
+	files := map[string]string{"SKILL.md": main, "a.md": "a"}
+	url := start(t, files, files)
+	for _, left := range []string{".one.incomplete/", ".one.incomplete/old/a.md", ".one.incomplete", ".one.lock"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, filepath.FromSlash(left))
+		if strings.HasSuffix(left, "/") {
+			must.Do(t, os.Mkdir(path, 0o700))
+		} else {
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			must.Do(t, os.WriteFile(path, []byte("left"), 0o600))
+		}
+		if out, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err != nil {
+			t.Errorf("%s: %s, %v", left, out, err)
+		}
+		got := strings.Join(filesIn(t, dir), " ")
+		must.CheckEqual(t, strings.TrimPrefix(got, ".one.lock "), "one one/.parley-skill.json one/SKILL.md one/a.md", left)
+	}
+}
+
+func TestOnlyOneOfTwoInstallationsAtTheSameTimeInstalls(t *testing.T) {
+	files := map[string]string{"SKILL.md": main, "a.md": "a"}
+	url, dir := start(t, files, files), t.TempDir()
+	var installed atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err == nil {
+				installed.Add(1)
+			} else if !strings.Contains(err.Error(), "exists already") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	must.CheckEqual(t, installed.Load(), 1, "installations")
+	if got := strings.Join(filesIn(t, dir), " "); !strings.HasSuffix(got, "one/SKILL.md one/a.md") {
+		t.Errorf("files %s", got)
 	}
 }
 
