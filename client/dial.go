@@ -267,7 +267,7 @@ func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 		l, err = p.find(ctx)
 	}
 	if err != nil {
-		err = p.addExit(err)
+		err = p.addSilence(p.addExit(err))
 		p.close()
 		return nil, err
 	}
@@ -308,6 +308,26 @@ func (p *probe) addExit(err error) error {
 		return fmt.Errorf("%w: %w", err, exit)
 	}
 	return fmt.Errorf("%w: %w", err, errExited)
+}
+
+// addSilence adds to the error of a server that has not answered in time what it has written instead: nothing, or text
+// that is no message.
+func (p *probe) addSilence(err error) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	after := time.Since(p.began).Round(100 * time.Millisecond)
+	if invalid := p.eras.first.Load(); invalid != nil {
+		return &silenceError{err, after, *invalid}
+	}
+	if process, ok := p.conn.(*transport.CommandConn); ok {
+		select {
+		case <-process.Started():
+		default:
+			return &silenceError{err, after, nil}
+		}
+	}
+	return err
 }
 
 // watchLoss calls OnConnectionLost once the established connection ends, even if it has ended

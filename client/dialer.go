@@ -335,8 +335,9 @@ type Timeouts struct {
 	// Initialize.
 	Probe time.Duration
 	// Start is how long a Command may take to write its first output, before other time-outs
-	// begin: package runners may download the program first. The default is 60 s. If it is
-	// negative, other time-outs begin at once.
+	// begin: package runners may download the program first. All requests of a Dial share this
+	// time, so a program that writes nothing is given up after Start and Initialize. The default
+	// is 20 s. If it is negative, other time-outs begin at once.
 	Start time.Duration
 }
 
@@ -354,6 +355,6 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Max, 30*time.Minute)
 	set(&t.URLElicitation, 5*time.Minute)
 	set(&t.Probe, 2*time.Second)
-	set(&t.Start, 60*time.Second)
+	set(&t.Start, 20*time.Second)
 	return t
 }

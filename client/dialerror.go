@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
@@ -57,7 +58,10 @@ func (e *DialError) Advice() string {
 	var host *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var exit *transport.ExitError
+	var silence *silenceError
 	switch {
+	case errors.As(e.Err, &silence):
+		return silence.advice()
 	case errors.Is(e.Err, exec.ErrNotFound):
 		return "install the command or give its full path"
 	case e.Stage == stageConnect && errors.Is(e.Err, fs.ErrPermission):
@@ -130,6 +134,32 @@ func at(stage string, err error) error {
 		return nil
 	}
 	return &stageError{stage, err}
+}
+
+// silenceError is the error of a server that has not answered before the time-out err.
+type silenceError struct {
+	error
+	after   time.Duration
+	invalid error // of the first text that it has written instead; nil if it has written nothing
+}
+
+func (e *silenceError) Error() string {
+	if e.invalid != nil {
+		return fmt.Sprintf("no answer within %v, but standard output with text that is no message of the protocol: %v",
+			e.after, e.invalid)
+	}
+	return fmt.Sprintf("the server has written nothing to its standard output within %v", e.after)
+}
+
+func (e *silenceError) Unwrap() error { return e.error }
+
+func (e *silenceError) advice() string {
+	if e.invalid != nil {
+		return "check that the command is an MCP server that uses standard input and output; it must write its log " +
+			"to standard error"
+	}
+	return "check that the command is an MCP server that uses standard input and output; run it alone to see what it " +
+		"waits for, or to let it install what it needs"
 }
 
 // dialError returns the DialError for an error of Target.dial.

@@ -32,6 +32,8 @@ type probe struct {
 	wire   *streamclient.Client
 	eras   *eraSwitch
 
+	began       time.Time
+	startBy     time.Time      // when time-outs begin at the latest; see Timeouts.Start
 	first       mcp.Revision   // the revision to offer in a handshake without server/discover before; may be empty
 	offered     mcp.Revision   // in the last handshake; empty if there was none
 	discovering bool           // server/discover was sent
@@ -46,11 +48,13 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 		return nil, err
 	}
 	ids := new(atomic.Int64)
+	began := time.Now()
+	startBy := began.Add(d.Timeouts.Start)
 	for _, o := range []*outbound.Requests{&m.Requests, &l.Requests} {
-		o.IDs, o.Started, o.StartAllowance = ids, started, d.Timeouts.Start
+		o.IDs, o.Started, o.StartBy = ids, started, startBy
 	}
 	l.OneStream = d.answerer() != nil
-	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l}
+	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l, began: began, startBy: startBy}
 	p.eras = &eraSwitch{modern: m, legacy: l}
 	p.eras.ready.Add(1)
 	p.wire = streamclient.NewClient(traced(conn, d.Trace), p.eras, jsonrpc.Limits{})
@@ -134,13 +138,13 @@ func (p *probe) awaitSilence(ctx context.Context) {
 const startPoll = 20 * time.Millisecond
 
 // awaitStart waits until a command has started: it has written output or read
-// server/discover. It waits at most for Timeouts.Start.
+// server/discover. It waits until startBy at the latest.
 func (p *probe) awaitStart(ctx context.Context) {
 	process, ok := p.conn.(*transport.CommandConn)
 	if !ok || p.Timeouts.Start <= 0 {
 		return
 	}
-	allowance := time.NewTimer(p.Timeouts.Start)
+	allowance := time.NewTimer(time.Until(p.startBy))
 	defer allowance.Stop()
 	poll := time.NewTicker(startPoll)
 	defer poll.Stop()
@@ -289,6 +293,7 @@ type eraSwitch struct {
 	modern *modern.Client
 	legacy *legacy.Client
 	chosen atomic.Pointer[outbound.Receiver]
+	first  atomic.Pointer[error] // of the first message that is not valid, before an era is chosen
 }
 
 func (s *eraSwitch) choose(era outbound.Receiver) { s.chosen.Store(&era) }
@@ -311,6 +316,7 @@ func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
 		(*era).ReceiveInvalid(m, err)
 		return
 	}
+	s.first.CompareAndSwap(nil, &err)
 	if !s.modern.Requests.ReceiveInvalid(m, err) {
 		s.legacy.ReceiveInvalid(m, err)
 	}

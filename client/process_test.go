@@ -105,6 +105,40 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 	}
 }
 
+// A program that is no MCP server is given up after one time for its start, and the error says what it has written.
+func TestProgramThatDoesNotAnswerIsGivenUpAfterItsStart(t *testing.T) {
+	t.Parallel()
+	silent := script{Answers: answers("server/discover", "", "initialize", "")}
+	chatty := silent
+	chatty.Greeting = []string{"Listening on port 3000"}
+	for _, test := range []struct {
+		script script
+		want   string
+		advice string
+	}{
+		{silent, "the server has written nothing to its standard output within ", "run it alone"},
+		{script{Delay: time.Hour}, "the server has written nothing to its standard output within ", "run it alone"},
+		{chatty, `text that is no message of the protocol: invalid message: unexpected character at byte 0: ` +
+			`"Listening on port 3000"`, "its log to standard error"},
+	} {
+		d := quiet()
+		d.Timeouts.Probe, d.Timeouts.Start, d.Timeouts.Initialize = time.Millisecond, time.Second, time.Second
+		if test.script.Greeting != nil {
+			d.Timeouts.Start = time.Minute // it ends with the greeting
+		}
+		to := child(t, &test.script)
+		to.ExitGrace = time.Millisecond
+		began := time.Now()
+		_, err := d.Dial(t.Context(), to)
+		must.CheckIs(t, err, context.DeadlineExceeded)
+		must.CheckContains(t, fmt.Sprint(err), test.want, err)
+		must.CheckContains(t, fmt.Sprint(err), test.advice, err)
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("given up after %v", took)
+		}
+	}
+}
+
 // Servers that expect initialize first exit on server/discover, and some on a revision that they reject. Their process
 // is started again with initialize. A process that exits for another reason is not.
 func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {

@@ -353,6 +353,7 @@ type stderrLines struct {
 	log   *slog.Logger // may be nil
 	limit rateLimit
 	tail  tail
+	fault fault
 }
 
 func newStderrLines(opts CommandOptions) *stderrLines {
@@ -385,6 +386,7 @@ func (s *stderrLines) drain(r io.Reader) {
 }
 
 func (s *stderrLines) emit(line []byte) {
+	s.fault.see(line)
 	if s.line == nil && s.log == nil {
 		return
 	}
@@ -441,9 +443,9 @@ func (t *tail) write(b []byte) {
 
 func (t *tail) bytes() []byte { return bytes.Clone(t.buf) }
 
-// lastLine returns the last line of b that is not blank, truncated to 256 bytes.
+// lastLine returns the last line of b that is not blank, truncated.
 func lastLine(b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	b = b[bytes.LastIndexByte(b, '\n')+1:]
-	return b[:min(len(b), 256)]
+	return b[:min(len(b), maxFault)]
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type ExitError struct {
 	// Stderr is the end of the child's standard error, at most 4 KiB. It is untrusted: escape it before
 	// writing it to a terminal.
 	Stderr []byte
+
+	fault []byte // the message of a panic or an exception at the end of standard error; may be nil
 }
 
 // Error implements the error interface.
@@ -29,7 +32,11 @@ func (e *ExitError) Error() string {
 	if e.Signal != nil {
 		msg = fmt.Sprintf("transport: server process was terminated by signal %q", e.Signal)
 	}
-	if line := lastLine(e.Stderr); len(line) > 0 {
+	line := lastLine(e.Stderr)
+	switch {
+	case len(e.fault) > 0 && !bytes.Equal(e.fault, line):
+		msg += fmt.Sprintf("; stderr: %+q", e.fault)
+	case len(line) > 0:
 		msg += fmt.Sprintf("; last line of stderr: %+q", line)
 	}
 	return msg
@@ -69,7 +76,7 @@ func (p *CommandConn) supervise(ends *pipes, started chan<- error) {
 		err = p.cmd.Wait()
 	}
 
-	p.err = exitError(err, p.stderr.tail.bytes())
+	p.err = exitError(err, p.stderr)
 	unread, known := unreadBytes(p.input)
 	p.read = p.stream.out.isUsed() && (!known || unread == 0)
 	p.stream.out.fail(os.ErrProcessDone)
@@ -206,10 +213,11 @@ func (p *CommandConn) discardOutput() {
 }
 
 // exitError converts the error of exec.Cmd.Wait.
-func exitError(err error, stderr []byte) error {
+func exitError(err error, stderr *stderrLines) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &ExitError{Code: exit.ExitCode(), Signal: exitSignal(exit.ProcessState), Stderr: stderr}
+		return &ExitError{Code: exit.ExitCode(), Signal: exitSignal(exit.ProcessState), Stderr: stderr.tail.bytes(),
+			fault: stderr.fault.message()}
 	}
 	return err
 }

@@ -47,15 +47,17 @@ type pending struct {
 	pauses   int           // see TimeoutPause
 }
 
-// startTimeouts starts the time-outs. If the peer has not started yet, they are longer by StartAllowance, and the
-// returned channel is closed when it has started; otherwise the channel is nil.
+// startTimeouts starts the time-outs. If the peer has not started yet, they begin at StartBy, and the returned channel
+// is closed when it has started; otherwise the channel is nil.
 func (p *pending) startTimeouts(o *Requests) (started <-chan struct{}) {
 	var allowance time.Duration
-	if o.Started != nil && o.StartAllowance > 0 {
+	if o.Started != nil {
 		select {
 		case <-o.Started:
 		default:
-			started, allowance = o.Started, o.StartAllowance
+			if allowance = max(0, time.Until(o.StartBy).Round(time.Millisecond)); allowance > 0 {
+				started = o.Started
+			}
 		}
 	}
 	p.setTimeouts(allowance)

@@ -5,6 +5,8 @@ package outbound
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -123,9 +125,23 @@ type StreamObserver interface {
 
 // ReceiveInvalid passes an invalid message to r. m has the part of data that could be read. If data is an invalid
 // batch, or a batch in a revision without batches, the requests that wait for the responses in it end with the error.
+// The error of data that is no message of a known kind has its beginning: it is often a line of a log.
 func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
 	for id := range jsonrpc.Responses(data) {
 		r.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
 	}
+	if m.Kind == jsonrpc.Invalid {
+		err = fmt.Errorf("%w: %q", err, beginning(data))
+	}
 	r.ReceiveInvalid(m, err)
+}
+
+// maxBeginning is the maximum length of the text of a message in an error, in bytes.
+const maxBeginning = 200
+
+func beginning(data []byte) string {
+	if len(data) > maxBeginning {
+		return strings.ToValidUTF8(string(data[:maxBeginning]), "") + "…"
+	}
+	return string(data)
 }

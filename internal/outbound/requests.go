@@ -31,10 +31,11 @@ type Requests struct {
 	// OneStream means that the peer asks for all requests on one stream, which does not say for which of them. See
 	// turns.
 	OneStream bool
-	// Started, if set, is closed when the peer sends its first byte. Until then time-outs are longer by StartAllowance,
-	// because a package runner may have to download the program first.
-	Started        <-chan struct{}
-	StartAllowance time.Duration
+	// Started, if set, is closed when the peer sends its first byte. Until then time-outs do not begin before StartBy,
+	// because a package runner may have to download the program first. All requests share that time, so a peer that
+	// never sends anything delays the first one only.
+	Started <-chan struct{}
+	StartBy time.Time
 	// IDs, if set, is the source of ids, for connections with more than one Requests.
 	IDs *atomic.Int64
 	// LateProgress, if set, receives the progress of requests that have a response already. It must not block.

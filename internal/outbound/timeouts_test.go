@@ -184,7 +184,7 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWire(t)
 					started := make(chan struct{})
-					o := &outbound.Requests{Wire: w, Started: started, StartAllowance: allowance}
+					o := &outbound.Requests{Wire: w, Started: started, StartBy: time.Now().Add(allowance)}
 					if test.starts >= 0 {
 						timer := time.AfterFunc(test.starts, func() { close(started) })
 						defer timer.Stop()
@@ -202,10 +202,25 @@ func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 	}
 }
 
+// Requests that follow one another share the time to start.
+func TestSilentPeerHasOneAllowanceForAllRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t)
+		o := &outbound.Requests{Wire: w, Started: make(chan struct{}), StartBy: time.Now().Add(20 * time.Second)}
+		start := time.Now()
+		for _, want := range []time.Duration{30 * time.Second, 40 * time.Second} {
+			_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: 10 * time.Second})
+			took(t, start, want)
+			must.CheckIs(t, err, context.DeadlineExceeded)
+			<-w.sent
+		}
+	})
+}
+
 func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
-		o := &outbound.Requests{Wire: w, Started: make(chan struct{}), StartAllowance: time.Minute}
+		o := &outbound.Requests{Wire: w, Started: make(chan struct{}), StartBy: time.Now().Add(time.Minute)}
 		got := do(t.Context(), o, &outbound.Request{Method: "a", Timeout: time.Second})
 		id := (<-w.sent).ID
 		time.Sleep(30 * time.Second)
@@ -421,7 +436,7 @@ func TestTimeoutThatStartsDuringAPauseIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)
 		started := make(chan struct{})
-		o := &outbound.Requests{Wire: w, Started: started, StartAllowance: time.Minute}
+		o := &outbound.Requests{Wire: w, Started: started, StartBy: time.Now().Add(time.Minute)}
 		start := time.Now()
 		took := make(chan time.Duration, 1)
 		go func() {

@@ -287,7 +287,7 @@ func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) 
 				slog.String("id", m.ID.String()))
 		case err != nil:
 			answered = answered || m.Kind == jsonrpc.Response
-			c.to.ReceiveInvalid(&m, err)
+			outbound.ReceiveInvalid(c.to, &m, part, err)
 		default:
 			answered = answered || m.Kind == jsonrpc.Response
 			c.receive(id, &m)

@@ -231,7 +231,7 @@ func (c *Client) receiveStandalone(data []byte) {
 		c.ignored.Log(c.ctx, c.Logger, slog.LevelDebug, "response on the standalone stream ignored",
 			slog.String("id", m.ID.String()))
 	case err != nil:
-		c.to.ReceiveInvalid(&m, err)
+		outbound.ReceiveInvalid(c.to, &m, data, err)
 	default:
 		c.to.Receive(&m)
 	}

@@ -97,7 +97,7 @@ func (c *Client) batch(data []byte) {
 	}
 	for _, part := range parts {
 		if err = m.Parse(part, c.limits); err != nil {
-			c.to.ReceiveInvalid(&m, err)
+			outbound.ReceiveInvalid(c.to, &m, part, err)
 		} else {
 			c.to.Receive(&m)
 		}

@@ -71,6 +71,9 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 		if len(r.invalid) != 3 || !strings.HasPrefix(r.invalid[1], "true 7:") {
 			t.Errorf("invalid: %q", r.invalid)
 		}
+		if want := `: "Server listening on stdio"`; !strings.HasSuffix(r.invalid[0], want) {
+			t.Errorf("the error does not show the line: %s", r.invalid[0])
+		}
 		if len(r.lost) > 0 {
 			t.Errorf("lost: %v", r.lost)
 		}

@@ -1,0 +1,43 @@
+package transport
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// fault finds in the lines of standard error the message of the panic or exception that ends the process. The stack
+// trace that follows it has no fixed length, and its last line says nothing.
+type fault struct {
+	text  []byte
+	whole bool // false if the next line continues the message
+}
+
+// faultLine matches the first line of a panic or an exception of Go, JavaScript, Java, Rust and Python, and of the
+// causes that follow it.
+var faultLine = regexp.MustCompile(`^(?:panic: |fatal error: |Exception in thread |Caused by: |thread '.*' panicked at |` +
+	`(?:Uncaught )?(?:[a-z]\w*\.)*\w*(?:Error|Exception)\b)`)
+
+// traceLine matches the other lines that a runtime prints with it, except for indented ones.
+var traceLine = regexp.MustCompile(`^(?:goroutine |created by |\[signal |exit status |Node\.js v|note: |stack backtrace:|` +
+	`r\w+ +0x|\}$|.*\)$)`)
+
+// see receives the next line.
+func (f *fault) see(line []byte) {
+	line = bytes.TrimRight(line[:min(len(line), maxFault)], "\r")
+	switch {
+	case !f.whole && f.text != nil:
+		f.text, f.whole = append(append(f.text, ' '), line...), true
+	case faultLine.Match(line):
+		f.text = bytes.Clone(line)
+		f.whole = !bytes.HasPrefix(line, []byte("thread ")) // the message of Rust is in the next line
+	case len(line) == 0 || line[0] == ' ' || line[0] == '\t' || f.text != nil && traceLine.Match(line):
+	case f.text != nil:
+		f.text = nil // the process has gone on
+	}
+}
+
+// maxFault is the maximum length of the text of ExitError.Error about standard error, in bytes.
+const maxFault = 256
+
+// message returns the message, or nil if the last lines are none of a panic or an exception.
+func (f *fault) message() []byte { return f.text[:min(len(f.text), maxFault)] }
