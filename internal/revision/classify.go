@@ -116,10 +116,9 @@ func (in *Input) prefersModern(header mcp.Revision) bool {
 	return header != "" && !header.Known() && !in.Session
 }
 
-// modern returns the class of a message whose _meta, if it declares a revision that is not a string,
-// declares an empty one.
+// modern returns the class of a modern message. A version in _meta that is not a string declares no revision.
 func (in *Input) modern(header mcp.Revision, meta Metadata) Class {
-	body, declared := mcp.Revision(jsonrpc.Unquote(meta.Version)), meta.Version != nil
+	body, declared := mcp.Revision(jsonrpc.Unquote(meta.Version)), len(meta.Version) > 0 && meta.Version[0] == '"'
 	c := Class{Era: Modern, Revision: body, Metadata: meta}
 	if !declared {
 		c.Revision = header

@@ -54,11 +54,16 @@ var _ rpc.Protocol = (*Peer)(nil)
 // NewCall implements rpc.Protocol. It validates the metadata of a request (2026-07-28, basic, _meta; basic/versioning).
 //
 // If a request has several faults, NewCall reports the first in this order: the version header is missing or repeated,
-// _meta is incomplete, header and _meta declare different versions, the version is unsupported, other headers differ
-// from the body. The engine rejects an unknown method, so that middleware sees the call.
+// the request declares an unsupported version, _meta is incomplete, header and _meta declare different versions, other
+// headers differ from the body. The version comes before _meta, which a later revision may define in another way: its
+// client needs the list of supported versions. The engine rejects an unknown method, so that middleware sees the call.
 func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
-	if fault != nil && (fault.Kind == revision.HeaderMissing || fault.Kind == revision.HeaderRepeated) {
+	switch {
+	case fault == nil:
+	case fault.Kind == revision.HeaderMismatch: // _meta is checked first
+	case fault.Kind == revision.Unsupported && class.Revision == "": // so is _meta without a version
+	default:
 		return nil, fault.Wire()
 	}
 	both := new(served)

@@ -70,20 +70,27 @@ func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) 
 	return c, err
 }
 
+// On a stream, where only _meta declares the version. A later revision may have other metadata.
 func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
-	_, err := open(t, newServer(), parse(t, request(mcp.MethodListTools, `"2199-01-01"`, "{}", "")),
-		principal.Anonymous)
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	var data mcp.UnsupportedVersionData
-	must.Do(t, json.Unmarshal(err.Data, &data))
-	want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
-		mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions,
-		Requested: "2199-01-01"}
-	must.CheckEqual(t, cmp.Diff(want, data), "")
-	if !slices.Contains(data.Supported, "2026-07-28") {
-		t.Errorf("supported: %q", data.Supported)
+	for _, raw := range []string{
+		request(mcp.MethodListTools, `"2199-01-01"`, "{}", ""),
+		request(mcp.MethodListTools, `"2199-01-01"`, "", ""),
+		request(mcp.MethodListTools, `"2199-01-01"`, "null", ""),
+		request(mcp.MethodListTools, `"2199-01-01"`, `[],"io.modelcontextprotocol/clientInfo":7,"progressToken":{}`, ""),
+	} {
+		_, err := open(t, newServer(), parse(t, raw), principal.Anonymous)
+		if err == nil || err.Code != mcp.CodeUnsupportedVersion {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		var data mcp.UnsupportedVersionData
+		must.Do(t, json.Unmarshal(err.Data, &data))
+		want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
+			mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions,
+			Requested: "2199-01-01"}
+		must.CheckEqual(t, cmp.Diff(want, data), "")
+		if !slices.Contains(data.Supported, "2026-07-28") {
+			t.Errorf("supported: %q", data.Supported)
+		}
 	}
 }
 
