@@ -94,7 +94,7 @@ func TestTheResponseHasATypeThatTheClientAccepts(t *testing.T) {
 		}
 	}
 	a := e.modern("1", mcp.MethodDiscover, "", "Accept", "text/event-stream")
-	if a.status != 200 || a.header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(a.body, "data: {") {
+	if a.status != 200 || a.header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(a.body, "event: message\ndata: {") {
 		t.Errorf("%s", a)
 	}
 }

@@ -104,8 +104,8 @@ func TestALongCallIsKeptAlive(t *testing.T) {
 			time.Sleep(50 * time.Second)
 			close(w.release)
 			<-x.done
-			want := `^id: \S+\.0\nretry: 1000\ndata: \n\n` + strings.Repeat(`:\n\n`, comments) +
-				`id: \S+\.1\ndata: {.*"waited"`
+			want := `^id: \S+\.0\ndata:\n\n` + strings.Repeat(`:\n`, comments) +
+				`id: \S+\.1\nevent: message\ndata: {.*"waited"`
 			kind := x.rec.Header().Get("Content-Type")
 			if kind != "text/event-stream" || !regexp.MustCompile(want).MatchString(x.body()) {
 				t.Errorf("every %v: %q", interval, x.body())

@@ -191,7 +191,7 @@ func TestEventReaderReturnsReadErrors(t *testing.T) {
 
 // The reader returns the message that appendEvent encoded, also if it has line breaks.
 func TestEventsRoundTrip(t *testing.T) {
-	for _, name := range []string{"", "endpoint"} {
+	for _, name := range []string{"message", "endpoint"} {
 		for message, want := range map[string]string{
 			`{"a":1}`:                  `{"a":1}`,
 			"{\n  \"a\": 1\n}":         "{\n  \"a\": 1\n}",
@@ -200,6 +200,10 @@ func TestEventsRoundTrip(t *testing.T) {
 			"a\n":                      "a\n",
 			"\na":                      "\na",
 			"  a":                      "  a",
+			// characters that some readers take for line breaks, and others that only begin like them
+			"\"\u0085\u2028\u2029\"": `"\u0085\u2028\u2029"`,
+			"\"é\u2030“\xC2\"":       "\"é\u2030“\xC2\"",
+			"{\n\"\u2028\xE2\x80":    "{\n\"\\u2028\xE2\x80",
 		} {
 			got, _, err := readEvents(bytes.NewReader(AppendEvent(nil, name, []byte(message))), 100)
 			if err != io.EOF || len(got) != 1 || got[0] != name+"|"+want+"|" {
@@ -268,20 +272,21 @@ func withEndings(stream string, endings []byte) string {
 // as line feeds, and the id that resumes the stream behind it.
 func FuzzSSERoundTrip(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x",
-		"\xEF\xBB\xBF{}", " x ", "\x00"} {
+		"\xEF\xBB\xBF{}", " x ", "\x00", "\u2028\n\u0085é\u2029"} {
 		f.Add([]byte(s), uint64(1), []byte{1, 0, 3})
 	}
 	f.Fuzz(func(t *testing.T, message []byte, seq uint64, cuts []byte) {
-		want := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(message))
+		want := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`).
+			Replace(string(message))
 		if want == "" || seq == math.MaxUint64 {
 			return // an event without data is not dispatched, and no event has the last number
 		}
 		name := NewStreamName(KindPost)
-		stream := AppendPriming(nil, name, 0, 10)
+		stream := AppendRetry(AppendPriming(nil, name, 0), name, 0, 10)
 		stream = AppendNumbered(stream, name, seq, message)
 		stream = AppendEvent(stream, "endpoint", message)
 		e := NewEventReader(&pieces{string(stream), cuts}, len(stream))
-		for i, wantName := range []string{"", "endpoint"} {
+		for i, wantName := range []string{"message", "endpoint"} {
 			ev, err := e.Next()
 			if err != nil || string(ev.Data) != want || ev.Name != wantName {
 				t.Fatalf("event %d of %q is read as %q %q, %v", i, stream, ev.Name, ev.Data, err)

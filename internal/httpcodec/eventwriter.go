@@ -61,36 +61,85 @@ func ParseEventID(id string) (stream string, seq uint64, ok bool) {
 	return stream, seq, true
 }
 
-// AppendNumbered appends an event with its id.
+// The event streams of a server use only what every reader in use understands; the table of [wiretest.Readers] has the
+// reasons. Each message has the name "message", which some readers do not assume. An event has the lines id, event and
+// data in this order. A comment is one line without an empty line after it. A retry line ends some readers, so only
+// AppendRetry writes one.
+
+// AppendMessage appends a message as an event.
+func AppendMessage(dst, message []byte) []byte { return AppendEvent(dst, "message", message) }
+
+// AppendNumbered appends a message as an event with its id.
 func AppendNumbered(dst []byte, stream string, seq uint64, message []byte) []byte {
-	dst = append(AppendEventID(append(dst, "id: "...), stream, seq), '\n')
-	return AppendEvent(dst, "", message)
+	return AppendMessage(appendID(dst, stream, seq), message)
 }
 
-// AppendPriming appends an event without a message. It has the id to resume the stream from and the reconnection delay
-// retry in milliseconds (2025-11-25, basic/transports, Sending Messages to the Server).
-func AppendPriming(dst []byte, stream string, seq uint64, retry int64) []byte {
-	dst = append(AppendEventID(append(dst, "id: "...), stream, seq), "\nretry: "...)
-	return append(strconv.AppendInt(dst, retry, 10), "\ndata: \n\n"...)
+func appendID(dst []byte, stream string, seq uint64) []byte {
+	return append(AppendEventID(append(dst, "id: "...), stream, seq), '\n')
 }
 
-// AppendEvent appends one server-sent event. A message with line breaks becomes several
-// data lines, which the reader joins with LF.
+// AppendPriming appends an event without a message. It has the id to resume the stream from (2025-11-25,
+// basic/transports, Sending Messages to the Server).
+func AppendPriming(dst []byte, stream string, seq uint64) []byte {
+	return append(appendID(dst, stream, seq), "data:\n\n"...)
+}
+
+// AppendRetry is AppendPriming with the reconnection delay retry in milliseconds. The server closes the connection
+// after this event.
+func AppendRetry(dst []byte, stream string, seq uint64, retry int64) []byte {
+	dst = append(appendID(dst, stream, seq), "retry: "...)
+	return append(strconv.AppendInt(dst, retry, 10), "\ndata:\n\n"...)
+}
+
+// AppendEvent appends one server-sent event. If the message has line breaks, it becomes several data lines, which the
+// reader joins with LF. Other characters that some readers take for line breaks can occur only in the strings of a
+// message, and are escaped there.
 func AppendEvent(dst []byte, name string, message []byte) []byte {
-	if name != "" {
-		dst = append(append(append(dst, "event: "...), name...), '\n')
+	dst = append(append(append(dst, "event: "...), name...), "\ndata: "...)
+	if hasLineBreak(message) {
+		dst = appendLines(dst, message)
+	} else {
+		dst = append(dst, message...)
 	}
-	for {
-		end := bytes.IndexAny(message, "\r\n")
-		if end < 0 {
-			return append(append(append(dst, "data: "...), message...), "\n\n"...)
-		}
-		dst = append(append(append(dst, "data: "...), message[:end]...), '\n')
-		if message[end] == '\r' && end+1 < len(message) && message[end+1] == '\n' {
-			end++
-		}
-		message = message[end+1:]
-	}
+	return append(dst, "\n\n"...)
 }
 
-func AppendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
+// Characters that are no line breaks in an event stream, but are for some readers: NEL, LS and PS.
+const (
+	nextLine           = "\u0085"
+	lineSeparator      = "\u2028"
+	paragraphSeparator = "\u2029"
+)
+
+// hasLineBreak reports whether appendLines would change the message.
+func hasLineBreak(message []byte) bool {
+	return bytes.IndexByte(message, '\n') >= 0 || bytes.IndexByte(message, '\r') >= 0 ||
+		bytes.Contains(message, []byte(nextLine)) || bytes.Contains(message, []byte(lineSeparator)) ||
+		bytes.Contains(message, []byte(paragraphSeparator))
+}
+
+// appendLines appends a message as the values of data lines.
+func appendLines(dst, message []byte) []byte {
+	for i := 0; i < len(message); i++ {
+		switch c := message[i]; {
+		case c == '\r' && i+1 < len(message) && message[i+1] == '\n':
+		case c == '\r' || c == '\n':
+			dst = append(dst, "\ndata: "...)
+		case c == nextLine[0] && bytes.HasPrefix(message[i:], []byte(nextLine)):
+			dst = append(dst, `\u0085`...)
+			i += len(nextLine) - 1
+		case c == lineSeparator[0] && bytes.HasPrefix(message[i:], []byte(lineSeparator)):
+			dst = append(dst, `\u2028`...)
+			i += len(lineSeparator) - 1
+		case c == lineSeparator[0] && bytes.HasPrefix(message[i:], []byte(paragraphSeparator)):
+			dst = append(dst, `\u2029`...)
+			i += len(paragraphSeparator) - 1
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// AppendComment appends a comment, without the empty line that would end an event.
+func AppendComment(dst []byte) []byte { return append(dst, ":\n"...) }

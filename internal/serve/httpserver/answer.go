@@ -65,7 +65,7 @@ func (a *answerStream) opening(dst []byte) []byte {
 		s.mu.Lock()
 		opened := s.opened
 		s.mu.Unlock()
-		dst = httpcodec.AppendPriming(dst, s.key.Stream, opened, retryHint.Milliseconds())
+		dst = httpcodec.AppendPriming(dst, s.key.Stream, opened)
 	}
 	return dst
 }
@@ -155,10 +155,8 @@ func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) err
 	return s.closeConnection(ctx, min(max(retry, 0), maxRetryHint))
 }
 
-const (
-	retryHint    = time.Second     // reconnection delay that the server sends
-	maxRetryHint = 2 * time.Minute // limit of the reconnection delay, well below logTTL
-)
+// maxRetryHint is the limit of the reconnection delay that the server sends, well below logTTL.
+const maxRetryHint = 2 * time.Minute
 
 // respond sends the response as JSON, or as an event if the event stream has begun or the client accepts only an event
 // stream. If a handler requires scopes that the token does not grant, the response is JSON, and a challenge. It sends
@@ -217,17 +215,17 @@ func (a *answerStream) respondOnly(out []byte) {
 	buf := rpc.NewBuffer()
 	defer rpc.FreeBuffer(buf)
 	if !a.isResumable() {
-		*buf = httpcodec.AppendEvent(*buf, "", out)
+		*buf = httpcodec.AppendMessage(*buf, out)
 	} else if stream, ok := a.server.Streams.logOnly(a.live.Key(), out); ok {
 		if revision.StreamPolling.In(a.live.Revision) {
-			*buf = httpcodec.AppendPriming(*buf, stream, 0, retryHint.Milliseconds())
+			*buf = httpcodec.AppendPriming(*buf, stream, 0)
 		}
 		*buf = httpcodec.AppendNumbered(*buf, stream, 1, out)
 		if a.live.Deleted() { // the log was deleted before or after the event was logged
 			a.server.Streams.drop(a.live.Key())
 		}
 	} else {
-		*buf = httpcodec.AppendEvent(*buf, "", out)
+		*buf = httpcodec.AppendMessage(*buf, out)
 	}
 	a.x.stream.sendOnly(*buf)
 }

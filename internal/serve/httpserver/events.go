@@ -51,7 +51,7 @@ var _ rpc.Stream = (*eventStream)(nil)
 // Write queues one message as an event. It waits while more than maxQueued bytes are queued. It does not retain msg.
 // The error is the cause of ctx or the reason why nothing more can be sent.
 func (e *eventStream) Write(ctx context.Context, msg []byte) error {
-	err := e.write(ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", msg) })
+	err := e.write(ctx, func(dst []byte) []byte { return httpcodec.AppendMessage(dst, msg) })
 	if err != nil && e.broken == nil && e.Broken() != nil {
 		return nil
 	}

@@ -117,7 +117,7 @@ func TestEventStreamBeginsWithTheFirstMessage(t *testing.T) {
 	must.CheckEqual(t, w.begun(), 0)
 	must.Do(t, e.Write(t.Context(), []byte(`{"a":1}`)))
 	e.end()
-	if got := w.text(); got != "data: {\"a\":1}\n\n" || w.begun() != 200 {
+	if got := w.text(); got != "event: message\ndata: {\"a\":1}\n\n" || w.begun() != 200 {
 		t.Errorf("%d, %q", w.begun(), got)
 	}
 	// Rule T23: headers tell proxies not to buffer events.
@@ -135,7 +135,7 @@ func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
 		var want strings.Builder
 		for i := range 1000 {
 			must.Do(t, e.Write(t.Context(), fmt.Append(nil, i)))
-			fmt.Fprintf(&want, "data: %d\n\n", i)
+			fmt.Fprintf(&want, "event: message\ndata: %d\n\n", i)
 			if i == 0 {
 				synctest.Wait() // the first event is being written
 			}
@@ -218,16 +218,16 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := w.text(); got != ":\n\n" || w.header.Get("Content-Type") != "text/event-stream" {
+		if got := w.text(); got != ":\n" || w.header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("%q", got)
 		}
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
-		must.CheckEqual(t, w.text(), strings.Repeat(":\n\n", 4))
+		must.CheckEqual(t, w.text(), strings.Repeat(":\n", 4))
 		requests.leave(f)
 		e.end()
 		time.Sleep(time.Minute)
-		must.CheckEqual(t, w.text(), strings.Repeat(":\n\n", 4))
+		must.CheckEqual(t, w.text(), strings.Repeat(":\n", 4))
 	})
 }
 
@@ -311,7 +311,7 @@ func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSuffix(w.text(), "\n\n"), "\n\n") {
 		var who string
 		var n int
-		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "data: %s %d", &who, &n); err != nil ||
+		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "event: message\ndata: %s %d", &who, &n); err != nil ||
 			n != next[who] {
 			t.Fatalf("%q after %d: %v", line, next[who], err)
 		}

@@ -244,7 +244,7 @@ func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pin
 		return conn.comment()
 	}
 	// Do not log the ping: a client that resumes the stream later gets a new one.
-	return conn.write(ctx, func(dst []byte) []byte { return httpcodec.AppendEvent(dst, "", ping) })
+	return conn.write(ctx, func(dst []byte) []byte { return httpcodec.AppendMessage(dst, ping) })
 }
 
 // isSilent reports whether err means that the client does not answer pings.

@@ -228,7 +228,7 @@ func (s *Server) overloadPair(x *pair, m *jsonrpc.Message) {
 	if m.Kind == jsonrpc.Request {
 		x.stream.offer(func(dst []byte) []byte {
 			rejection := rpc.Rejection(rpc.ErrTooManyInFlight)
-			return httpcodec.AppendEvent(dst, "", jsonrpc.AppendError(nil, m.ID, rejection, false))
+			return httpcodec.AppendMessage(dst, jsonrpc.AppendError(nil, m.ID, rejection, false))
 		})
 	}
 }

@@ -93,7 +93,7 @@ func (s *sessionStream) send(ctx context.Context, message []byte, kind byte) err
 	if conn != nil {
 		conn.enqueue(func(dst []byte) []byte {
 			if seq == 0 {
-				return httpcodec.AppendEvent(dst, "", message)
+				return httpcodec.AppendMessage(dst, message)
 			}
 			return httpcodec.AppendNumbered(dst, s.key.Stream, seq, message)
 		})
@@ -359,7 +359,7 @@ func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration
 		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
 	}
 	conn.enqueue(func(dst []byte) []byte {
-		return httpcodec.AppendPriming(dst, s.key.Stream, seq, retry.Milliseconds())
+		return httpcodec.AppendRetry(dst, s.key.Stream, seq, retry.Milliseconds())
 	})
 	if connDone == nil && !conn.disconnect() {
 		return fmt.Errorf("%w: cannot close the connection before the response", rpc.ErrUnsupported)

@@ -253,10 +253,10 @@ func TestAnEventIsNotRepeatedWhenItsStreamEndsDuringAResumption(t *testing.T) {
 		logged []entry
 		want   string
 	}{
-		"with an error": {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 {"lost":1}`},
+		"with an error": {[]entry{entry("u1 1\n{\"lost\":1}")}, `id: %s.2 event: message {"lost":1}`},
 		"with an event and the error": {[]entry{entry("m1 1\n{\"n\":2}"), entry("u1 1\n{\"lost\":1}")},
-			`id: %[1]s.2 {"n":2} id: %[1]s.3 {"lost":1}`},
-		"with its response": {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 {"n":2}`},
+			`id: %[1]s.2 event: message {"n":2} id: %[1]s.3 event: message {"lost":1}`},
+		"with its response": {[]entry{entry("f1 1\n{\"n\":2}")}, `id: %s.2 event: message {"n":2}`},
 	} {
 		for at := 1; at <= 3; at++ {
 			log := &endingLog{Log: store.NewMemory(), empty: at}

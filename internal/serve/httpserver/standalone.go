@@ -57,7 +57,7 @@ func (s *Server) listen(ctx context.Context, live *legacy.StoredSession, conn *e
 	s.Streams.register(stream)
 	conn.enqueue(func(dst []byte) []byte {
 		if revision.StreamPolling.In(live.Revision) {
-			return httpcodec.AppendPriming(dst, name, 0, retryHint.Milliseconds())
+			return httpcodec.AppendPriming(dst, name, 0)
 		}
 		return httpcodec.AppendComment(dst)
 	})
