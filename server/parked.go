@@ -66,10 +66,10 @@ func (s *Server) callParked(
 	}
 	result, err := s.parkedRound(ctx, c, parker, id, answers)
 	if ctx.Err() != nil { // the client has cancelled the request
-		_, _ = s.tasks.store.Update(context.WithoutCancel(ctx), c.Principal(), id, (*tasks.Task).Cancel)
+		s.cancelAbandoned(ctx, c.Principal(), id)
 		return nil, context.Cause(ctx)
 	}
-	if hasNoTask(err) {
+	if errors.Is(taskError(err), errUnknownTask) {
 		err = errNotParked
 	}
 	return result, err
@@ -90,35 +90,30 @@ func (s *Server) parkedRound(
 			return nil, err
 		}
 	}
-	for {
-		t, err := store.Get(ctx, owner, id)
-		if err == nil {
-			t, err = s.tasks.runner.Check(ctx, t)
-		}
+	var result any
+	ended := s.followTask(ctx, c, changes, func(t *tasks.Task, failure error) (done bool) {
 		switch {
-		case err != nil:
-			return nil, err
+		case failure != nil:
+			err = failure
 		case !t.Parked: // see Detach
-			return createdTask(c, t), nil
+			result = createdTask(c, t)
 		case t.Status == mcp.TaskInputRequired:
 			parker.Park(id, t.Open())
-			return nil, nil
 		case t.Status.Terminal():
-			result, err := s.outcomeOfTask(ctx, t)
+			outcome, failed := s.outcomeOfTask(ctx, t)
 			store.Remove(context.WithoutCancel(ctx), t)
-			if err != nil {
-				return nil, err
+			if err = failed; err == nil {
+				result = outcome
 			}
-			return result, nil
+		default:
+			return false
 		}
-		poll := s.pollTimer(t)
-		select {
-		case <-changes.C:
-		case <-poll.C:
-		case <-ctx.Done():
-		}
-		poll.Stop()
+		return true
+	})
+	if ended != nil {
+		return nil, ended
 	}
+	return result, err
 }
 
 // parkable runs the handler of a call that can be parked. The handler has a goroutine and a call of its

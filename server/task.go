@@ -329,13 +329,3 @@ func (s *Server) stopDriven(ctx context.Context, t *tasks.Task) error {
 	}
 	return nil
 }
-
-// pollTimer returns a timer after which a task must be read again although nothing has announced a
-// change: when it expires, and after its poll interval if an engine runs it.
-func (s *Server) pollTimer(t *tasks.Task) *time.Timer {
-	wait := s.tasks.store.Remaining(t)
-	if t.External {
-		wait = min(wait, time.Duration(t.Poll)*time.Millisecond)
-	}
-	return time.NewTimer(wait)
-}

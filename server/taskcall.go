@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -141,14 +142,25 @@ func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, a
 // cancelUnknown cancels a new task if ctx, the context of its request, has ended: the client has
 // cancelled the request, and does not receive the id of the task.
 func (s *Server) cancelUnknown(ctx context.Context, t *tasks.Task) {
-	if ctx.Err() == nil {
-		return
+	if ctx.Err() != nil {
+		s.cancelAbandoned(ctx, t.Request.Principal, t.ID)
 	}
-	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), rpc.StoreTimeout)
+}
+
+// cancelTime is how long cancelAbandoned tries to cancel a task while the store is out of reach.
+const cancelTime = 20 * time.Second
+
+// cancelAbandoned cancels a task whose client has gone, so that nobody else ends its handler. Ctx has ended already.
+func (s *Server) cancelAbandoned(ctx context.Context, owner principal.Principal, id string) {
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer stop()
-	_, err := s.tasks.store.Update(limited, t.Request.Principal, t.ID, (*tasks.Task).Cancel)
-	if err != nil && !errors.Is(err, tasks.ErrEnded) {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled", tasks.LogID(t.ID), "error", err)
+	err := rpc.Retry(limited, func() error {
+		_, err := s.tasks.store.Update(limited, owner, id, (*tasks.Task).Cancel)
+		return err
+	})
+	if err != nil && !errors.Is(err, tasks.ErrEnded) && !hasNoTask(err) {
+		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled: its handler runs until its time-out",
+			tasks.LogID(id), "error", err)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
-	"github.com/parley-mcp/parley/store"
 )
 
 // declaresTasks resolves a request about tasks. In 2026-07-28 it is for clients that have declared the extension.
@@ -185,28 +184,51 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 	defer a.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the open questions
-	for {
-		t, err := s.task(ctx, c, id)
-		if err != nil {
-			return nil, err
-		}
+	var result any
+	ended := s.followTask(ctx, c, changes, func(t *tasks.Task, failure error) (done bool) {
 		switch {
+		case failure != nil:
+			err = failure
+			return true
 		case t.Status.Terminal():
-			return s.finalResult(ctx, t)
+			result, err = s.finalResult(ctx, t)
+			return true
 		case t.Status == mcp.TaskInputRequired:
 			a.ask(ctx, t)
 		}
-		poll := s.pollTimer(t)
-		select {
-		case <-changes.C:
-		case <-poll.C:
-		case <-ctx.Done():
-			poll.Stop()
-			return nil, context.Cause(ctx)
+		return false
+	})
+	if ended != nil {
+		return nil, ended
+	}
+	return result, err
+}
+
+// followTask calls observe with a task of the caller, or with the error of [Server.task], now and after each change,
+// until observe returns true or ctx ends. It returns the cause of the end of ctx.
+func (s *Server) followTask(ctx context.Context, c *rpc.Call, changes *tasks.Changes,
+	observe func(*tasks.Task, error) (done bool)) error {
+	for {
+		t, err := s.task(ctx, c, changes.ID())
+		if observe(t, err) {
+			return nil
 		}
-		poll.Stop()
+		wait := retryTask
+		switch {
+		case err != nil:
+		case t.External: // its engine announces nothing
+			wait = min(s.tasks.store.Remaining(t), time.Duration(t.Poll)*time.Millisecond)
+		default:
+			wait = s.tasks.store.Remaining(t)
+		}
+		if _, err := changes.Wait(ctx, wait); err != nil {
+			return err
+		}
 	}
 }
+
+// retryTask is the time after which a task that could not be read is read again.
+const retryTask = 5 * time.Second
 
 // finalResult returns what the request of an ended task would have returned.
 func (s *Server) finalResult(ctx context.Context, t *tasks.Task) (any, error) {
@@ -348,61 +370,43 @@ func (s *Server) watchTasks(ctx context.Context, c *rpc.Call,
 			return nil, nil, nil, err
 		}
 		accepted = append(accepted, id)
-		watching.Go(func() { s.sendStates(ctx, c, id, changes, out) })
+		watching.Go(func() { s.sendStates(ctx, c, changes, out) })
 	}
 	return accepted, out, end, nil
 }
 
 // sendStates sends the state of a task, and again after each change, until the task or ctx has ended.
-func (s *Server) sendStates(ctx context.Context, c *rpc.Call, id string, changes *store.Subscription,
-	out chan<- json.RawMessage) {
+func (s *Server) sendStates(ctx context.Context, c *rpc.Call, changes *tasks.Changes, out chan<- json.RawMessage) {
 	defer changes.Close()
 	var last json.RawMessage
-	for {
-		t, raw, err := s.taskState(ctx, c, id)
-		var poll *time.Timer
+	_ = s.followTask(ctx, c, changes, func(t *tasks.Task, err error) (done bool) {
+		var raw json.RawMessage
+		if err == nil {
+			raw, err = s.taskState(ctx, t)
+		}
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
-			return
+			return true
 		case err != nil:
-			s.logger().ErrorContext(ctx, "cannot notify a client of a task", tasks.LogID(id), "error", err)
-			poll = time.NewTimer(retryTask)
-		default:
-			if !bytes.Equal(raw, last) {
-				select {
-				case out <- raw:
-				case <-ctx.Done():
-					return
-				}
-				last = raw
+			s.logger().ErrorContext(ctx, "cannot notify a client of a task", tasks.LogID(changes.ID()), "error", err)
+			return false
+		case !bytes.Equal(raw, last):
+			select {
+			case out <- raw:
+			case <-ctx.Done():
+				return true
 			}
-			if t.Status.Terminal() {
-				return
-			}
-			poll = s.pollTimer(t)
+			last = raw
 		}
-		select {
-		case <-changes.C:
-		case <-poll.C:
-		case <-ctx.Done():
-		}
-		poll.Stop()
-	}
+		return t.Status.Terminal()
+	})
 }
 
-// retryTask is the time after which a task that could not be read is read again.
-const retryTask = 5 * time.Second
-
-// taskState returns a task and its state for notifications/tasks.
-func (s *Server) taskState(ctx context.Context, c *rpc.Call, id string) (*tasks.Task, json.RawMessage, error) {
-	t, err := s.task(ctx, c, id)
-	if err != nil {
-		return nil, nil, err
-	}
+// taskState returns the state of a task for notifications/tasks.
+func (s *Server) taskState(ctx context.Context, t *tasks.Task) (json.RawMessage, error) {
 	d, err := s.detailedTask(ctx, t)
 	if err != nil {
-		return nil, nil, err
+		return nil, taskError(err)
 	}
-	raw, err := json.Marshal(d)
-	return t, raw, err
+	return json.Marshal(d)
 }

@@ -17,8 +17,6 @@ const minProgress = 500 * time.Millisecond
 
 // progress is the progress of a run that is not stored yet.
 type progress struct {
-	late chan struct{} // receives when there is a text to store later; capacity 1
-
 	mu     sync.Mutex
 	stored time.Time // when a text was stored last
 	text   string    // to store later; empty for none
@@ -40,24 +38,35 @@ func (run *Run) Progress(ctx context.Context, done, total float64, text string) 
 		p.mu.Unlock()
 		return run.describe(ctx, text)
 	}
+	waits := p.text != ""
 	p.text = text
 	p.mu.Unlock()
-	select {
-	case p.late <- struct{}{}:
-	default:
+	if !waits {
+		run.changes.Wake() // watch stores it later
 	}
 	return nil
 }
 
+// next returns the time until a text may be stored that followed another one too soon. It reports false if there is
+// none.
+func (p *progress) next() (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return minProgress - time.Since(p.stored), p.text != ""
+}
+
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// describeLate stores a text that followed another one too soon.
+// describeLate stores a text that followed another one too soon, if it is time.
 func (run *Run) describeLate(ctx context.Context) {
 	p := &run.progress
 	p.mu.Lock()
-	text := p.text
+	text, now := p.text, time.Now()
+	if now.Sub(p.stored) < minProgress {
+		text = ""
+	}
 	if text != "" {
-		p.stored, p.text = time.Now(), ""
+		p.stored, p.text = now, ""
 	}
 	p.mu.Unlock()
 	if text != "" {

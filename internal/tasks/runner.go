@@ -82,6 +82,7 @@ type Run struct {
 	runner  *Runner
 	task    *Task
 	journal *journal
+	changes *Changes // watch waits for them
 	cancel  context.CancelCauseFunc
 	// onChange is called by watch, and by End after watch; nil for none. notified is the state at the
 	// last call.
@@ -155,6 +156,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
 			r.forget(owner, id)
 		}
 	}()
+	// Before the task is written, so that no change is missed.
 	changes, err := r.Store.Watch(ctx, owner, id)
 	if err != nil {
 		return nil, err
@@ -168,10 +170,9 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
 		return nil, err
 	}
 	run := &Run{
-		Call: c, runner: r, task: t, journal: newJournal(r.Store, t),
+		Call: c, runner: r, task: t, journal: newJournal(r.Store, t), changes: changes,
 		onChange: onChange, notified: [2]string{string(t.Status), t.Message}, watched: make(chan struct{}),
-		progress: progress{late: make(chan struct{}, 1)},
-		begun:    time.Now(), life: r.Store.Remaining(t),
+		begun: time.Now(), life: r.Store.Remaining(t),
 	}
 	run.quiet.Store(true)
 	c.InputRequester = run.journal
@@ -184,7 +185,7 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
 	run.journal.unanswerable, run.journal.cancel = r.unanswerable, run.cancel
 	c.Bind(life)
 	deadline := min(time.Duration(t.Timeout)*time.Millisecond, run.life)
-	go run.watch(life, deadline, changes)
+	go run.watch(life, deadline)
 	return run, nil
 }
 
@@ -286,6 +287,7 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 		close(ended)
 	}()
 	defer r.background.Wait()
+	defer r.Store.unannounced.close()
 	select {
 	case <-ended:
 		r.stop(ErrStopped)
@@ -303,24 +305,30 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// rereadInterval is the time after which a task is read again that could not be read.
-const rereadInterval = time.Second
+// rereadFailed is the time after which a task is read again that could not be read.
+const rereadFailed = time.Second
 
 // watch ends the run's context when the task ends, and passes answers on.
-func (run *Run) watch(life context.Context, deadline time.Duration, changes *store.Subscription) {
+func (run *Run) watch(life context.Context, deadline time.Duration) {
 	defer close(run.watched)
-	defer changes.Close()
-	timer, quiet, reread := time.NewTimer(deadline), time.NewTimer(quietTime), time.NewTimer(rereadInterval)
-	var late <-chan time.Time // when the next status message may be stored
-	defer timer.Stop()
-	defer quiet.Stop()
-	defer reread.Stop()
-	reread.Stop()
-	for {
-		select {
-		case <-life.Done():
+	defer run.changes.Close()
+	begun := time.Now()
+	for failed := false; ; {
+		limit := deadline - time.Since(begun)
+		if run.Quiet() {
+			limit = min(limit, quietTime-time.Since(begun))
+		}
+		if wait, ok := run.progress.next(); ok {
+			limit = min(limit, wait)
+		}
+		if failed {
+			limit = min(limit, rereadFailed)
+		}
+		changed, err := run.changes.Wait(life, limit)
+		if err != nil {
 			return
-		case <-timer.C:
+		}
+		if time.Since(begun) >= deadline {
 			run.cancel(ErrTimeout)
 			_ = run.store(func(t *Task) error {
 				return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s: the limit is %v", ErrTimeout,
@@ -328,32 +336,19 @@ func (run *Run) watch(life context.Context, deadline time.Duration, changes *sto
 			})
 			run.changed()
 			return
-		case <-run.progress.late:
-			if late == nil {
-				late = time.After(minProgress)
-			}
-			continue
-		case <-late:
-			late = nil
-			run.describeLate(life)
-			continue
-		case <-quiet.C:
+		}
+		if run.Quiet() && time.Since(begun) >= quietTime {
 			run.quiet.Store(false)
 			run.changed()
-			continue
-		case _, open := <-changes.C:
-			if !open { // the Bus has ended
-				return
-			}
-		case <-reread.C:
 		}
-		err := run.read(life)
-		switch {
-		case life.Err() != nil:
+		run.describeLate(life)
+		if !changed && !failed {
+			continue
+		}
+		if err := run.read(life); life.Err() != nil {
 			return
-		case err != nil:
+		} else if failed = err != nil; failed {
 			run.runner.Logger.Error("cannot read a task", LogID(run.task.ID), "error", err)
-			reread.Reset(rereadInterval)
 		}
 	}
 }
@@ -415,10 +410,37 @@ func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
 	}
 	var inline json.RawMessage
 	err = run.retry(func(ctx context.Context) (err error) {
-		inline, err = run.runner.Store.SaveResult(ctx, run.task, run.remaining(run.task), o.Result)
+		if inline, err = run.runner.Store.SaveResult(ctx, run.task, run.remaining(run.task), o.Result); err == nil {
+			return nil
+		}
+		if ended := run.check(ctx); ended != nil {
+			return ended
+		}
 		return err
 	})
+	if errors.Is(err, store.ErrInvalidArgument) {
+		return func(t *Task) error {
+			return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "the store of the server does not accept the "+
+				"result of the task, which has %d bytes", len(o.Result)))
+		}, nil
+	}
 	return func(t *Task) error { return t.Complete(inline, o.Failed) }, err
+}
+
+// check returns ErrEnded, ErrNotFound or ErrLost if the run can no longer end the task.
+func (run *Run) check(ctx context.Context) error {
+	now, err := run.runner.Store.Get(ctx, run.task.Request.Principal, run.task.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return err
+	case err != nil:
+		return nil // it is not known
+	case now.Status.Terminal():
+		return ErrEnded
+	case now.Runs != run.task.Runs:
+		return ErrLost
+	}
+	return nil
 }
 
 // store stores the end of the task, unless it has ended or another replica runs it. The errors are those
@@ -443,17 +465,24 @@ func (run *Run) remaining(*Task) time.Duration { return max(run.life-time.Since(
 // minLife is the shortest life of an outcome, so that a request that waits for it finds it.
 const minLife = lease.TTL
 
-// retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no
-// longer end the task, and ErrStopped if the runner stops.
+// retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no longer end the
+// task, ErrStopped if the runner stops, and that of write if it can never succeed, or if the life of the task is over.
 func (run *Run) retry(write func(context.Context) error) error {
 	ctx := run.runner.life
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := write(ctx)
-		if err == nil || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLost) {
+		switch {
+		case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrNotFound), errors.Is(err, ErrLost),
+			errors.Is(err, store.ErrInvalidArgument):
 			return err
 		}
-		run.runner.Logger.Error("cannot store the outcome of a task", LogID(run.task.ID), "error", err)
-		timer := time.NewTimer(pause)
+		rest := run.life - time.Since(run.begun)
+		run.runner.Logger.Error("cannot store the outcome of a task", LogID(run.task.ID), "error", err,
+			"lost", rest <= 0)
+		if rest <= 0 {
+			return err
+		}
+		timer := time.NewTimer(min(pause, rest))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -44,7 +44,8 @@ type Store struct {
 	// Logger receives a record of each change. It may be nil.
 	Logger *slog.Logger
 
-	unreadable loglimit.Limiter
+	unreadable  loglimit.Limiter
+	unannounced unannounced
 }
 
 func (s *Store) now() time.Time {
@@ -218,21 +219,17 @@ func (s *Store) update(ctx context.Context, owner principal.Principal, id string
 		}
 		t.Updated = s.now().UTC().Truncate(time.Millisecond)
 		_, err = s.put(ctx, t, remaining(t), store.PutOptions{IfVersion: version})
-		if err == nil {
+		switch {
+		case err == nil:
 			s.logChange(ctx, before, t)
 			s.Announce(ctx, owner, id)
 			return t, nil
-		}
-		if !errors.Is(err, store.ErrConflict) {
+		case !errors.Is(err, store.ErrConflict):
+			s.unannounced.add(s, key(owner, id)) // it may be stored: if ctx has ended meanwhile, for instance
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("cannot change the task: %w", store.ErrConflict)
-}
-
-// Announce wakes those who watch a task. If it fails they read the task later.
-func (s *Store) Announce(ctx context.Context, owner principal.Principal, id string) {
-	_ = s.Bus.Publish(ctx, key(owner, id), nil)
 }
 
 // SaveResult stores the result of a task that is about to complete, for ttl. It returns the result if it is
@@ -258,15 +255,6 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 		return nil, readError(err)
 	}
 	return item.Value, nil
-}
-
-// Watch returns a subscription to the changes of a task. Its messages have no content. The error is ErrNotFound if
-// there are no tasks with such an id.
-func (s *Store) Watch(ctx context.Context, owner principal.Principal, id string) (*store.Subscription, error) {
-	if !mayBeID(id) {
-		return nil, ErrNotFound
-	}
-	return s.Bus.Subscribe(ctx, key(owner, id), 1)
 }
 
 func (s *Store) put(ctx context.Context, t *Task, ttl time.Duration, opt store.PutOptions) (uint64, error) {
