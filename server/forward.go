@@ -46,8 +46,9 @@ func (r *replicas) forwardToPair(ctx context.Context, pair string, message []byt
 	return r.sendMessage(ctx, forwardedMessage{Session: pair, Pair: true}, message)
 }
 
-// sendMessage sends m with a message to the other replicas.
+// sendMessage sends m with a message to the other replicas, even if its client leaves meanwhile.
 func (r *replicas) sendMessage(ctx context.Context, m forwardedMessage, message []byte) error {
+	ctx = context.WithoutCancel(ctx) // the store has a time-out of its own
 	m.Origin, m.Message = r.origin, message
 	if len(m.Message) > maxPublished {
 		m.Entry = m.Session + "/message/" + rand.Text()

@@ -148,7 +148,7 @@ func (r *replicas) receive(
 			}
 		}
 		messages.Close()
-		if ctx.Err() != nil {
+		if !sleep(ctx, replicaRetry) { // a Bus that has ended ends every subscription at once
 			return
 		}
 	}

@@ -159,7 +159,7 @@ func (s *Server) cancelAbandoned(ctx context.Context, owner principal.Principal,
 		return err
 	})
 	if err != nil && !errors.Is(err, tasks.ErrEnded) && !hasNoTask(err) {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled: its handler runs until its time-out",
+		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled: its handler goes on",
 			tasks.LogID(id), "error", err)
 	}
 }
