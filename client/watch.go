@@ -47,22 +47,27 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 		}
 		watching, cancel := context.WithCancel(ctx)
 		defer w.sub.Close()
-		done := make(chan error, 1)
-		go func() { done <- c.keepWatching(watching, w) }()
+		var ended error
+		done := make(chan struct{})
+		defer func() { // also after a panic in the loop body
+			cancel()
+			<-done
+		}()
+		go func() {
+			defer close(done)
+			ended = c.keepWatching(watching, w)
+		}()
 		for {
 			select {
 			case <-w.sub.Ready():
 				for _, change := range w.sub.Take() {
 					if !yield(Change{ChangeKind(change.Kind), change.URI, change.Resync}, nil) {
-						cancel()
-						<-done
 						return
 					}
 				}
-			case err := <-done:
-				cancel()
+			case <-done:
 				if ctx.Err() == nil {
-					yield(Change{}, fmt.Errorf("watch: %w", err))
+					yield(Change{}, fmt.Errorf("watch: %w", ended))
 				}
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // Messages on subscriptions.
@@ -337,4 +339,45 @@ func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
 			t.Errorf("the watch began after %v, want 45 s", d)
 		}
 	})
+}
+
+// However the loop is left, the watch ends with it.
+func TestWatchEndsWithItsLoop(t *testing.T) {
+	for name, leave := range map[string]func(){
+		"panic":  func() { panic("a mistake of the program") },
+		"Goexit": runtime.Goexit,
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			ended := make(chan struct{}, 1)
+			d := quiet()
+			d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					result, err := next(ctx, c)
+					if c.Method() == mcp.MethodListen {
+						ended <- struct{}{}
+					}
+					return result, err
+				}
+			}}
+			s := watchable()
+			s.Answers["subscriptions/listen"] = []string{"!lines " + acknowledged}
+			to, _ := target(s)
+			c := must.Get(d.Dial(t.Context(), to))(t)
+			defer c.Close()
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				defer func() { _ = recover() }()
+				for range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
+					leave()
+				}
+			}()
+			<-left
+			select {
+			case <-ended: // the request has ended
+			default:
+				t.Error("the subscription goes on")
+			}
+		})
+	}
 }
