@@ -132,7 +132,8 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 		req := build(l)
 		c.applyLogLevel(ctx, l, req)
 		raw, err := l.call(ctx, req)
-		sessionGone := errors.Is(err, httpclient.ErrSessionGone)
+		unserved := err != nil && !req.MayHaveRun
+		sessionGone := unserved && errors.Is(err, httpclient.ErrSessionGone)
 		lost := err != nil && (sessionGone || l.failed() != nil)
 		if rejection, ok := errors.AsType[*httpclient.Rejection](err); ok && !lost &&
 			c.rejectsAll(ctx, l, req.Method, err) {
@@ -143,14 +144,14 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 		if err == nil {
 			return raw, nil
 		}
-		again := lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
+		again := unserved && lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
 			attempt == 0 && repeatable && (lost || errors.Is(err, call.ErrConnectionLost))
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
 			if dialErr != nil {
 				return nil, withMethod(req.Method, dialErr)
 			}
-			again = attempt == 0 && legacy && (repeatable || notServed(err))
+			again = attempt == 0 && legacy && (repeatable || unserved || rejectsEra(err))
 		}
 		if !again || ctx.Err() != nil {
 			return nil, withMethod(req.Method, err)

@@ -190,21 +190,11 @@ func (c *Client) rediscover(ctx context.Context) (legacy bool, _ error) {
 	return !l.revision.Modern(), nil
 }
 
-// notServed reports whether err shows that the server has not acted on the request, so that
-// any request may be repeated.
-func notServed(err error) bool {
-	var status *call.StatusError
-	var rejected *modern.Rejected
-	var reported *jsonrpc.Error
-	switch {
-	case errors.Is(err, call.ErrNotSent), errors.As(err, &rejected):
-		return true
-	case errors.As(err, &status):
-		return isLegacyStatus(status.Status)
-	case errors.As(err, &reported):
-		return reported.Code == mcp.CodeUnsupportedVersion || reported.Code == jsonrpc.CodeMethodNotFound
-	}
-	return false
+// rejectsEra reports whether err rejects the first request on a connection, before the server has agreed on the
+// revision. A server with sessions has not acted on the request then.
+func rejectsEra(err error) bool {
+	reported, ok := errors.AsType[*jsonrpc.Error](err)
+	return ok && (reported.Code == mcp.CodeUnsupportedVersion || reported.Code == jsonrpc.CodeMethodNotFound)
 }
 
 // verified returns a connection, as connected does, on which the server has declared its

@@ -325,9 +325,9 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 }
 
 // In 2025-11-25 the client decides whether a call runs as a task. A tool says in its definition
-// whether it can, and whether it must. The client knows this of the tools that it has listed. If
-// it calls another tool in the wrong way, the server rejects the call before it acts on it, and
-// the client lists the tools and repeats the call.
+// whether it can, and whether it must. So the client lists the tools before it calls an unlisted
+// one of a server that runs tools as tasks. It does not repeat a call that the server rejects,
+// because it cannot tell such an error from an error of the tool.
 
 // maxTaskSupports limits the tools whose support for tasks is remembered. Above it all are
 // forgotten.
@@ -353,6 +353,12 @@ func (s *taskSupports) learn(tools []mcp.Tool) {
 		}
 		s.known[tools[i].Name] = support
 	}
+}
+
+func (s *taskSupports) forget(tool string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, tool)
 }
 
 // of returns the support of a tool, or "" if it is unknown.
@@ -385,8 +391,7 @@ func (c *Client) runsAsTask(tool string, preferred bool) bool {
 }
 
 // isTaskMismatch reports whether err may mean that the server runs the tool only as a task, or does
-// not run it as one (2025-11-25, basic/utilities/tasks, Tool-Level Negotiation). The tool has not
-// run then.
+// not run it as one (2025-11-25, basic/utilities/tasks, Tool-Level Negotiation).
 func isTaskMismatch(err error) bool {
 	reported, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok && (reported.Code == jsonrpc.CodeMethodNotFound || reported.Code == jsonrpc.CodeInvalidRequest)

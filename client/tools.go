@@ -78,8 +78,8 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	if err != nil {
 		return nil, nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
-	if preferTask && c.choosesTasks() && c.supports.of(name) == "" {
-		c.relist(ctx, name)
+	if c.choosesTasks() && c.supports.of(name) == "" && !c.relist(ctx, name) && ctx.Err() == nil {
+		c.supports.learn([]mcp.Tool{{Name: name}}) // it is not listed, so it cannot be a task
 	}
 	asTask, acceptTask := c.runsAsTask(name, preferTask), preferTask || c.dialer.waitsForTasks()
 	var forwarding *rpc.Forwarding // nil if the caller or middleware may keep the result
@@ -113,17 +113,14 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		}, false)
 	}
 	raw, err := send()
-	if isHeaderMismatch(err) { // the tool has not run
+	if req != nil && !req.MayHaveRun && isHeaderMismatch(err) {
 		var changed bool
 		if mirror, changed = c.mirrorAnew(ctx, name, params, mirror); changed {
 			raw, err = send()
 		}
 	}
-	if isTaskMismatch(err) && c.choosesTasks() && c.relist(ctx, name) {
-		if now := c.runsAsTask(name, preferTask); now != asTask {
-			asTask = now
-			raw, err = send()
-		}
+	if isTaskMismatch(err) {
+		c.supports.forget(name) // the tool may have changed; the next call lists it
 	}
 	switch {
 	case err != nil && (asTask || preferTask) && ctx.Err() != nil:

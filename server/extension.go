@@ -160,15 +160,18 @@ func (x *extensions) remove(id string) bool {
 // ofExtension restricts a handler to clients that have declared its extension, unless it is for any client. In a
 // session the method does not exist for other clients; 2026-07-28 has an error for them.
 func ofExtension(e Extension, handle rpc.Handler) extensionHandler {
-	if e.AnyClient {
-		return extensionHandler{e.ID, handle}
+	id, run := e.ID, func(ctx context.Context, c *rpc.Call) (any, error) {
+		c.Ran = true
+		return handle(ctx, c)
 	}
-	id := e.ID
+	if e.AnyClient {
+		return extensionHandler{id, run}
+	}
 	return extensionHandler{id, func(ctx context.Context, c *rpc.Call) (any, error) {
 		_, declared := c.Extension(id)
 		switch {
 		case declared:
-			return handle(ctx, c)
+			return run(ctx, c)
 		case c.Can(revision.MissingCapabilityErrors):
 			return nil, &call.CapabilityError{Required: mcp.ClientCapabilities{
 				Extensions: map[string]json.RawMessage{id: json.RawMessage("{}")},

@@ -146,6 +146,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if called.err != nil {
 		return errorResult(called.err.Error()), nil
 	}
+	c.Ran = true
 	if called.tool != nil {
 		entry, arguments = called.tool, called.arguments
 	}

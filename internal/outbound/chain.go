@@ -98,7 +98,7 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		req = &extended
 	}
 	raw, err := o.send(ctx, req)
-	o.request.Token = req.Token
+	o.request.Token, o.request.MayHaveRun = req.Token, req.MayHaveRun
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,9 @@ type Request struct {
 	OnNotification func(m *jsonrpc.Message)
 	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
 	Forwarding *rpc.Forwarding
+	// MayHaveRun is set to true unless each exchange of the request has proven that the peer has not acted on it; see
+	// provesUnserved. Who sends a request again looks at it, unless a repetition has no effect.
+	MayHaveRun bool
 	// InputRequested, if set, is set to true if the peer asks for input before it sends the result (2026-07-28,
 	// basic/patterns/mrtr). Such a result must not be cached for other requests.
 	InputRequested *bool

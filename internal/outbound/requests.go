@@ -57,8 +57,14 @@ type Requests struct {
 // error is one of this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or
 // the cause of the end of ctx. If Do returns before the response has arrived, it cancels the request.
 func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
+	resp, err := o.exchange(ctx, req)
+	req.MayHaveRun = req.MayHaveRun || !provesUnserved(err)
+	return resp, err
+}
+
+func (o *Requests) exchange(ctx context.Context, req *Request) (Response, error) {
 	if ctx.Err() != nil {
-		return Response{}, context.Cause(ctx)
+		return Response{}, unsent(context.Cause(ctx))
 	}
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -73,11 +79,11 @@ func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 
 	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror,
 		Forwarding: req.Forwarding}
-	var unsent error    // of Send, if the peer has not received the request
+	var failed error    // of Send, if the peer has not received the request
 	var sent chan error // nil when Send has returned
 	outcome := func() (Response, error) {
-		if p.err != nil && unsent != nil { // the connection has failed at the same time
-			return Response{}, unsent
+		if p.err != nil && failed != nil { // the connection has failed at the same time
+			return Response{}, failed
 		}
 		return p.resp, p.err
 	}
@@ -86,7 +92,7 @@ func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 		if err != nil && ctx.Err() == nil && !p.isAnswered() {
 			return Response{}, err
 		}
-		unsent = ifUnsent(err)
+		failed = ifUnsent(err)
 	} else {
 		// Over HTTP, Send returns after the response. So that progress can be delivered before,
 		// another goroutine calls it. It returns when ctx ends.
@@ -96,7 +102,7 @@ func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	for {
 		if p.deliver() {
 			if sent != nil {
-				unsent = ifUnsent(<-sent) // Send must not outlive Do; it is about to return
+				failed = ifUnsent(<-sent) // Send must not outlive Do; it is about to return
 			}
 			return outcome()
 		}
@@ -106,18 +112,18 @@ func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 			started = nil
 			o.restart(p)
 		case err := <-sent:
-			sent, unsent = nil, ifUnsent(err)
+			sent, failed = nil, ifUnsent(err)
 			if err != nil && ctx.Err() == nil && !p.isAnswered() {
 				return Response{}, err
 			}
 		case <-ctx.Done():
 			if sent != nil {
-				unsent = ifUnsent(<-sent)
+				failed = ifUnsent(<-sent)
 			}
 			if p.deliver() {
 				return outcome()
 			}
-			return Response{}, o.cancel(ctx, p, unsent != nil)
+			return Response{}, o.cancel(ctx, p, failed != nil)
 		}
 	}
 }
@@ -128,6 +134,34 @@ func ifUnsent(err error) error {
 		return err
 	}
 	return nil
+}
+
+// unsent adds call.ErrNotSent to the cause for which a request was not sent.
+func unsent(cause error) error { return fmt.Errorf("%w: %w", call.ErrNotSent, cause) }
+
+// ErrUnserved is wrapped by the error of a Wire whose peer has rejected a request, or its HTTP request, before it acted
+// on it.
+var ErrUnserved = errors.New("request rejected")
+
+// Rejected is the error of a request that the peer has rejected before it acted on it. A Wire returns it if it can
+// tell, for example by an HTTP status.
+type Rejected struct{ Err *jsonrpc.Error }
+
+// Error implements the error interface.
+func (e *Rejected) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that the peer reports, and ErrUnserved.
+func (e *Rejected) Unwrap() []error { return []error{e.Err, ErrUnserved} }
+
+// provesUnserved reports whether the error of one exchange, which the Wire or this side has returned, proves that the
+// peer has not acted on the request: not a byte of it was sent, or the peer has rejected it with an HTTP status that
+// comes before its dispatch. The response to a request proves nothing, whatever its code: a tool can fail with any.
+func provesUnserved(err error) bool {
+	if errors.Is(err, call.ErrNotSent) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, ErrUnserved) {
+		return true
+	}
+	status, ok := errors.AsType[*call.StatusError](err)
+	return ok && 400 <= status.Status && status.Status < 500 && status.Status != 408
 }
 
 // Notify sends a notification. Params must be a JSON object, or nil.
@@ -141,7 +175,7 @@ func (o *Requests) Notify(ctx context.Context, method string, params []byte) err
 // begin makes p a request in flight. The caller holds mu.
 func (o *Requests) begin(p *pending) error {
 	if o.failed != nil {
-		return fmt.Errorf("%w: %w", call.ErrNotSent, o.failed)
+		return unsent(o.failed)
 	}
 	ids := o.IDs
 	if ids == nil {

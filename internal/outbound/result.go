@@ -159,3 +159,37 @@ func readOverload(data json.RawMessage, overload *call.OverloadError) bool {
 	}
 	return true
 }
+
+// unanswered is the error of a request whose peer has asked for input that this side could not give.
+type unanswered struct {
+	text string
+	err  error // of the handler of this side
+}
+
+// Unanswered returns the error of a request whose peer has asked something, as text says, that could not be answered
+// because of err. It wraps err, but for errors about other requests: who gets the error must not take another
+// connection that is lost, or another request that was not sent, for its own.
+func Unanswered(text string, err error) error { return &unanswered{text, err} }
+
+// Error implements the error interface.
+func (e *unanswered) Error() string { return e.text + ": " + e.err.Error() }
+
+// Is finds the error of the handler.
+func (e *unanswered) Is(target error) bool {
+	for _, other := range []error{call.ErrNotSent, call.ErrConnectionLost, call.ErrClosed, call.ErrUnauthorized,
+		ErrUnserved} {
+		if errors.Is(target, other) {
+			return false
+		}
+	}
+	return errors.Is(e.err, target)
+}
+
+// As finds the error of the handler.
+func (e *unanswered) As(target any) bool {
+	switch target.(type) {
+	case **jsonrpc.Error, **call.StatusError, **call.TimeoutError, **call.OverloadError, **Rejected:
+		return false
+	}
+	return errors.As(e.err, target)
+}

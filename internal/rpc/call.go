@@ -50,6 +50,9 @@ type Call struct {
 	Target Target
 	// Overload is the limit that has rejected the call, if one has. The engine sets it.
 	Overload *call.OverloadError
+	// Ran means that code of the program has begun to serve the call, so that an error is not a fault of the request,
+	// whatever its code. The targets of calls that may have effects set it.
+	Ran bool
 
 	handlerContext handlerContext
 	inflight       *Inflight // the call is in flight there; nil if it was not accepted

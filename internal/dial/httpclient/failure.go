@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/redirect"
@@ -70,7 +69,7 @@ func requestError(isModern bool, e *call.StatusError) error {
 	switch {
 	case e.Err == nil:
 	case isModern && (e.Status == http.StatusBadRequest || e.Status == http.StatusNotFound):
-		return &modern.Rejected{Err: e.Err}
+		return &outbound.Rejected{Err: e.Err}
 	case !isModern && e.Status == http.StatusBadRequest:
 		return e.Err
 	}
@@ -78,8 +77,8 @@ func requestError(isModern bool, e *call.StatusError) error {
 }
 
 // Rejection is the error of a request of a session, or of initialize, that was answered with status 400, or with 409 or
-// 410 and a text about the session. The server may have lost the session, or reject the revision. The request may have
-// run, because a handler may be the source of the status and the text.
+// 410 and a text about the session. The server may have lost the session, or reject the revision. A handler may be the
+// source of the status and the text, so the client asks with a ping whether the session is lost.
 type Rejection struct {
 	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
 	Body         string // the beginning
@@ -88,6 +87,9 @@ type Rejection struct {
 
 // Unwrap returns the error.
 func (r *Rejection) Unwrap() error { return r.error }
+
+// Is reports whether a server that has lost the session has not acted on the request.
+func (r *Rejection) Is(target error) bool { return target == outbound.ErrUnserved && r.NamesSession }
 
 // Limits for reading the body of an error response.
 const (

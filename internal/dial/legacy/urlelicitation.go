@@ -244,7 +244,7 @@ func (c *Client) completeRequired(ctx context.Context, err error) (completed boo
 		}
 		answer, err := c.answerer(outbound.WithCompletion(ctx, &open[i].completion), mcp.MethodElicit, params)
 		if err != nil {
-			return false, err
+			return false, outbound.Unanswered("cannot answer the required elicitation", err)
 		}
 		if !accepts(answer) {
 			return false, errDeclined

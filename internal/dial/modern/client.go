@@ -84,13 +84,10 @@ func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessa
 
 func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
-	if err == nil {
-		return result, nil
-	}
-	// A server that rejects the version but lists it as supported has not served the
-	// request, so that a retry is safe. Retry once.
-	if supported, ok := UnsupportedVersion(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
-		result, err = c.rounds(ctx, req)
+	// Some servers reject once a version that they list. Other requests than server/discover may have run.
+	if supported, ok := UnsupportedVersion(err); ok && req.Method == mcp.MethodDiscover &&
+		slices.Contains(supported, string(mcp.V20260728)) {
+		return c.rounds(ctx, req)
 	}
 	return result, err
 }
@@ -162,16 +159,6 @@ func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverRes
 	}
 	return &result, &server, nil
 }
-
-// Rejected is the error of a request that the server has rejected without serving it. A
-// wire returns it if it can tell, for example by an HTTP status.
-type Rejected struct{ Err *jsonrpc.Error }
-
-// Error implements the error interface.
-func (e *Rejected) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error that the server reports.
-func (e *Rejected) Unwrap() error { return e.Err }
 
 // UnsupportedVersion reports whether err is a server's error for an unsupported protocol
 // version, and returns the versions that the server supports.

@@ -119,24 +119,29 @@ func TestRequestsCarryMetadata(t *testing.T) {
 const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"no","data":{"supported":[%s],` +
 	`"requested":"2026-07-28"}}}`
 
-// A server may reject the version although it lists it. The client retries once, with a new id.
-func TestRejectedButListedVersionIsRetriedOnce(t *testing.T) {
-	listed := fmt.Sprintf(rejectsVersion, `"2026-07-28"`)
-	c, wire := newClient(t, listed, result(`"resultType":"complete"`))
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); err != nil ||
-		len(wire.sent) != 2 ||
-		wire.sent[0] == wire.sent[1] {
-		t.Errorf("%v after %q", err, wire.sent)
-	}
-	c, wire = newClient(t, listed, listed, listed)
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !IsModernError(err) ||
-		len(wire.sent) != 2 {
-		t.Errorf("%v after %q", err, wire.sent)
-	}
-	c, wire = newClient(t, fmt.Sprintf(rejectsVersion, `"2025-11-25"`))
-	_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
-	if supported, ok := UnsupportedVersion(err); !ok || len(supported) != 1 || len(wire.sent) != 1 {
-		t.Errorf("%v after %q", err, wire.sent)
+// A server may reject the version although it lists it. The client asks once more, with a new id. It sends no other
+// request again, because the error may be that of a handler that has run.
+func TestRejectedButListedVersionIsDiscoveredOnceMore(t *testing.T) {
+	listed, older := fmt.Sprintf(rejectsVersion, `"2026-07-28"`), fmt.Sprintf(rejectsVersion, `"2025-11-25"`)
+	complete := result(`"resultType":"complete"`)
+	for _, tc := range []struct {
+		method    string
+		responses []string
+		sent      int
+		rejected  bool
+	}{
+		{mcp.MethodDiscover, []string{listed, complete}, 2, false},
+		{mcp.MethodDiscover, []string{listed, listed, complete}, 2, true},
+		{mcp.MethodDiscover, []string{older, complete}, 1, true},
+		{mcp.MethodCallTool, []string{listed, complete}, 1, true},
+		{mcp.MethodListTools, []string{listed, complete}, 1, true},
+	} {
+		c, wire := newClient(t, tc.responses...)
+		_, err := c.Call(t.Context(), &outbound.Request{Method: tc.method})
+		if IsModernError(err) != tc.rejected || len(wire.sent) != tc.sent ||
+			tc.sent == 2 && wire.sent[0] == wire.sent[1] {
+			t.Errorf("%s: %v after %q", tc.method, err, wire.sent)
+		}
 	}
 }
 

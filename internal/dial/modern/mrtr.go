@@ -31,6 +31,7 @@ func (c *Client) rounds(ctx context.Context, req *outbound.Request) (json.RawMes
 	round, uses := req, make(keyUses)
 	for range maxRounds + 1 {
 		raw, err := c.once(ctx, round)
+		req.MayHaveRun = req.MayHaveRun || round.MayHaveRun
 		if err == nil {
 			req.TaskCreated = round.TaskCreated
 			return raw, nil
@@ -166,5 +167,5 @@ func unanswered(method string, err error) error {
 	if errors.As(err, &forServer) {
 		return fmt.Errorf("%w: cannot answer %s of the server: %s", call.ErrInvalidResponse, method, forServer.Message)
 	}
-	return fmt.Errorf("cannot answer %s of the server: %w", method, err)
+	return outbound.Unanswered(fmt.Sprintf("cannot answer %s of the server", method), err)
 }

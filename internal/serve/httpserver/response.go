@@ -10,6 +10,7 @@ import (
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // response is the state of one HTTP request. An event stream that stays open keeps it in memory.
@@ -102,7 +103,10 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error, rejected 
 	case reported == rpc.StoreFailure:
 		o.overload = rpc.ErrStoreUnavailable
 	case era == revision.Modern:
-		if o.status = modernStatus(reported.Code); rejected {
+		if o.status = modernStatus(reported.Code); c != nil && c.Ran && reported.Code != mcp.CodeMissingCapability {
+			o.status = http.StatusOK // clients take a fault of the request as proof that the call has not run
+		}
+		if rejected {
 			o.status = max(o.status, http.StatusBadRequest)
 		}
 		o.json = rejected || o.status == http.StatusNotFound
