@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // Default limits on the size of a message that Read returns, in bytes without its line
@@ -25,8 +28,7 @@ type Conn interface {
 	// Read returns io.EOF after the last message of the peer, an error that wraps
 	// io.ErrUnexpectedEOF if the stream ends in the middle of a message, ErrClosed after Close,
 	// and ctx.Err() when ctx ends first; no message is lost then. If a message exceeds the
-	// limit, Read returns a *MessageTooLargeError as soon as that is known, and the next
-	// Read skips the rest of the message. All other errors are permanent.
+	// limit, Read skips it and returns a *MessageTooLargeError. All other errors are permanent.
 	Read(ctx context.Context) ([]byte, error)
 
 	// Write sends one message. It does not retain msg.
@@ -59,6 +61,28 @@ var (
 // connection can still be used.
 type MessageTooLargeError struct {
 	Limit int // the limit in bytes
+
+	// Kind is the kind of the message, and ID the id of a Request or Response. Both are zero if
+	// they could not be read.
+	Kind jsonrpc.Kind
+	ID   jsonrpc.ID
+}
+
+func newTooLargeError(limit int, envelope *jsonscan.Envelope) *MessageTooLargeError {
+	e := &MessageTooLargeError{Limit: limit}
+	if envelope.IsNotification() {
+		e.Kind = jsonrpc.Notification
+		return e
+	}
+	id, request, response := envelope.ID()
+	if request == response || e.ID.UnmarshalJSON(id) != nil {
+		return e
+	}
+	e.Kind = jsonrpc.Request
+	if response {
+		e.Kind = jsonrpc.Response
+	}
+	return e
 }
 
 // Error implements the error interface.
@@ -145,12 +169,18 @@ func (p *pipeEnd) Close() error {
 	return nil
 }
 
+// queued is a message, or the error of one that exceeds the limit.
+type queued struct {
+	message  []byte
+	tooLarge *MessageTooLargeError
+}
+
 // queue is one direction of a Pipe, a ring buffer of messages.
 type queue struct {
 	limit int
 
 	mu           sync.Mutex
-	ring         [pipeMessages][]byte // a nil entry is a message that exceeds the limit
+	ring         [pipeMessages]queued
 	first, count int
 	bytes        int
 	readerClosed bool
@@ -183,15 +213,15 @@ func (q *queue) read(ctx context.Context) ([]byte, error) {
 			q.mu.Unlock()
 			return nil, ErrClosed
 		case q.count > 0:
-			msg := q.ring[q.first]
-			q.ring[q.first] = nil
+			msg, tooLarge := q.ring[q.first].message, q.ring[q.first].tooLarge
+			q.ring[q.first] = queued{}
 			q.first = (q.first + 1) % pipeMessages
 			q.count--
 			q.bytes -= len(msg)
 			q.mu.Unlock()
 			notify(q.writable)
-			if msg == nil {
-				return nil, &MessageTooLargeError{Limit: q.limit}
+			if tooLarge != nil {
+				return nil, tooLarge
 			}
 			return msg, nil
 		case q.writerClosed:
@@ -209,9 +239,13 @@ func (q *queue) read(ctx context.Context) ([]byte, error) {
 }
 
 func (q *queue) write(ctx context.Context, msg []byte) error {
-	var message []byte // stays nil if msg exceeds the limit
+	var entry queued
 	if len(msg) <= q.limit {
-		message = append(make([]byte, 0, len(msg)), msg...)
+		entry.message = append(make([]byte, 0, len(msg)), msg...)
+	} else {
+		var envelope jsonscan.Envelope
+		envelope.Write(msg)
+		entry.tooLarge = newTooLargeError(q.limit, &envelope)
 	}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -226,9 +260,9 @@ func (q *queue) write(ctx context.Context, msg []byte) error {
 			q.mu.Unlock()
 			return &WriteError{Err: io.ErrClosedPipe}
 		case q.hasSpace():
-			q.ring[(q.first+q.count)%pipeMessages] = message
+			q.ring[(q.first+q.count)%pipeMessages] = entry
 			q.count++
-			q.bytes += len(message)
+			q.bytes += len(entry.message)
 			more := q.hasSpace()
 			q.mu.Unlock()
 			notify(q.readable)

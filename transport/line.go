@@ -36,8 +36,8 @@ type lineReader struct {
 	full                []*window // the beginning of a message that did not fit into buf
 	buf                 *window
 	start, end, scanned int
-	skipping            bool  // the rest of a line that is too large
-	err                 error // the final error of src
+	skipping            *skipped // a line that is too large; nil: none
+	err                 error    // the final error of src
 }
 
 // next returns the next message. It returns os.ErrDeadlineExceeded if src does; the reader can be used
@@ -50,6 +50,9 @@ func (l *lineReader) next() ([]byte, error) {
 		if i := bytes.IndexByte(l.buf[l.start+l.scanned:l.end], '\n'); i >= 0 {
 			size := l.scanned + i
 			msg, err := l.take(size)
+			if errors.Is(err, errTooLarge) {
+				err, size = l.skip(size, true), 0
+			}
 			l.consume(size + 1)
 			if msg != nil || err != nil {
 				return msg, err
@@ -57,12 +60,10 @@ func (l *lineReader) next() ([]byte, error) {
 			continue
 		}
 		l.scanned = l.end - l.start
-		if l.skipping {
-			l.consume(l.scanned)
-		} else if l.tooLarge() {
-			l.skipping = true
-			l.consume(l.scanned)
-			return nil, &MessageTooLargeError{Limit: l.limit}
+		if l.skipping != nil || l.tooLarge() {
+			if err := l.skip(l.scanned, l.err == io.EOF); err != nil {
+				return nil, err
+			}
 		}
 		if l.err != nil {
 			// The rest is a complete line only if the stream has ended without an error.
@@ -84,6 +85,42 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
+// skipped is a line that is too large. Its error is returned once: at the end of the line, when the id has been found
+// wherever it is, or when the line is maxSkipped times as long as the limit.
+type skipped struct {
+	size     int
+	envelope jsonscan.Envelope
+	reported bool
+}
+
+// maxSkipped bounds the time until a line that does not end is reported.
+const maxSkipped = 16
+
+// skip skips full and the next size bytes of buf, after which the line may end. It returns the error of the line once.
+func (l *lineReader) skip(size int, ends bool) error {
+	if l.skipping == nil {
+		l.skipping = new(skipped)
+	}
+	s := l.skipping
+	for _, w := range l.full {
+		s.size += len(w)
+		s.envelope.Write(w[:])
+	}
+	s.size += size
+	if !s.reported {
+		s.envelope.Write(l.buf[l.start : l.start+size])
+	}
+	l.consume(size)
+	if ends {
+		l.skipping = nil
+	}
+	if s.reported || !ends && s.size/maxSkipped <= l.limit {
+		return nil
+	}
+	s.reported = true
+	return newTooLargeError(l.limit, &s.envelope)
+}
+
 // isCut reports whether a last line without a line feed is the beginning of a JSON object or array, because the peer
 // has died while it wrote the line.
 func isCut(line []byte) bool {
@@ -97,7 +134,7 @@ func isCut(line []byte) bool {
 // buffered returns the next message if it has been read completely, else nil. It leaves a message that is
 // too large to next.
 func (l *lineReader) buffered() []byte {
-	for l.buf != nil && !l.skipping {
+	for l.buf != nil && l.skipping == nil {
 		i := bytes.IndexByte(l.buf[l.start+l.scanned:l.end], '\n')
 		if i < 0 {
 			l.scanned = l.end - l.start
@@ -131,18 +168,20 @@ func (l *lineReader) lastByte(size int) byte {
 	return l.buf[l.start+size-1]
 }
 
-// take returns the message that ends at buf[start+size], or nil if it is empty or skipped.
+// errTooLarge is the error of take for a line that is too large.
+var errTooLarge = errors.New("line too large")
+
+// take returns the message that ends at buf[start+size], or nil if it is empty. The error is errTooLarge.
 func (l *lineReader) take(size int) ([]byte, error) {
-	if l.skipping {
-		l.skipping = false
-		return nil, nil
+	if l.skipping != nil {
+		return nil, errTooLarge
 	}
 	total := len(l.full)*windowSize + size
 	if total > 0 && l.lastByte(size) == '\r' {
 		total--
 	}
 	if total > l.limit {
-		return nil, &MessageTooLargeError{Limit: l.limit}
+		return nil, errTooLarge
 	}
 	if total == 0 {
 		return nil, nil

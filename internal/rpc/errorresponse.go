@@ -126,3 +126,9 @@ func capabilityResponse(e *call.CapabilityError, r mcp.Revision) *jsonrpc.Error 
 	data, _ := json.Marshal(mcp.MissingCapabilityData{RequiredCapabilities: e.Required})
 	return &jsonrpc.Error{Code: mcp.CodeMissingCapability, Message: e.Error(), Data: data}
 }
+
+// MessageTooLarge returns the error for a message that exceeds the limit of the server, in bytes.
+func MessageTooLarge(limit int64) *jsonrpc.Error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+		"message too large: the limit is %d bytes: send less, or raise Limits.MaxMessage of the server", limit)
+}

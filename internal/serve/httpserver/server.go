@@ -174,7 +174,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 	case errors.Is(err, httpcodec.ErrBodyTooLarge):
 		closeUnread(w)
 		reject(w, http.StatusRequestEntityTooLarge, jsonrpc.ID{},
-			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message too large: the limit is %d bytes", s.MaxBody))
+			rpc.MessageTooLarge(s.MaxBody))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header()["Connection"] = []string{"close"}
 		reject(w, http.StatusRequestTimeout, jsonrpc.ID{},

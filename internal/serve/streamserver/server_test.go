@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -516,3 +517,36 @@ func TestClientIsNotLostWhileItsNotificationIsHandled(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A client must not wait for its time-out after it has sent a message that is too large, wherever the id is
+// in the message.
+func TestMessageThatIsTooLargeIsAnsweredByItsID(t *testing.T) {
+	onEveryWire(t, func(t *testing.T, e era, begin func(*streamserver.Server) *peer) {
+		p := begin(newServer(handlers{"ask": asking}))
+		large := `"` + strings.Repeat("y", 9000) + `"`
+		first := e.call("41", "echo", large)
+		last := strings.Replace(e.call(`0`, "echo", large), `"id":0,`, "", 1)
+		last = strings.TrimSuffix(last, "}") + `,"id":"42"}`
+		for id, line := range map[string]string{"41": first, `"42"`: last} {
+			p.send(line)
+			p.want(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32600,"message":"message too large: the limit is ` +
+				`4096 bytes: …Limits.MaxMessage…`)
+		}
+		p.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":%s}}`, large))
+		p.alive() // a notification is not answered
+	})
+}
+
+// The call that waits for a response that is too large fails.
+func TestResponseThatIsTooLargeFailsItsInputRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := connect(t, newServer(handlers{"ask": asking}))
+		withRoots(p)
+		p.send(legacyCall("1", "ask", "{}"))
+		question := p.receive()
+		p.send(strings.Replace(p.answerTo(question), `[]`, `["`+strings.Repeat("y", 9000)+`"]`, 1))
+		start := time.Now()
+		p.want(`{"jsonrpc":"2.0","id":1,"error":{…`)
+		must.CheckEqual(t, time.Since(start), 0)
+	})
+}

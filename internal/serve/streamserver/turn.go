@@ -3,6 +3,7 @@ package streamserver
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -125,15 +126,23 @@ func (t *turn) read() {
 	}
 }
 
-// rejectTooLarge answers a message that is too large. It reports false if err is another error.
+// rejectTooLarge answers a message that is too large, by its id if it is a request, and fails the input request if it
+// is a response. It reports false if err is another error.
 func (c *connection) rejectTooLarge(err error) bool {
 	var tooLarge *transport.MessageTooLargeError
 	if !errors.As(err, &tooLarge) {
 		return false
 	}
 	c.received = true
-	c.writeError(c.ctx, jsonrpc.ID{},
-		jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "message must have at most %d bytes", tooLarge.Limit))
+	c.ignored.Log(c.ctx, c.Logger, slog.LevelWarn, "message rejected", slog.Any("error", err),
+		slog.String("id", tooLarge.ID.String()))
+	switch tooLarge.Kind {
+	case jsonrpc.Response:
+		c.session.ReceiveInvalid(&jsonrpc.Message{Kind: tooLarge.Kind, ID: tooLarge.ID}, err)
+	case jsonrpc.Notification: // is not answered
+	default:
+		c.writeError(c.ctx, tooLarge.ID, rpc.MessageTooLarge(int64(tooLarge.Limit)))
+	}
 	return true
 }
 

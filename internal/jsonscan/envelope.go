@@ -1,0 +1,111 @@
+package jsonscan
+
+// Envelope finds the id and the kind of a JSON-RPC message that arrives in pieces and is not kept, because it is too
+// large. Its memory is bounded. It does not check the message. The zero Envelope is ready for use.
+type Envelope struct {
+	depth             int
+	quoted, escaped   bool // in a string, after a backslash
+	value             bool // after the colon of a member of the message
+	name, id          []byte
+	ids               int // members called id
+	hasMethod         bool
+	hasResult, hasErr bool
+	invalid           bool
+}
+
+// Limits of what an Envelope keeps, in bytes.
+const (
+	maxEnvelopeName = 64
+	maxEnvelopeID   = 1 << 10
+)
+
+// Write reads the next piece of the message.
+func (e *Envelope) Write(piece []byte) {
+	for i, c := range piece {
+		if e.quoted {
+			switch {
+			case e.escaped:
+				e.escaped = false
+			case c == '\\':
+				e.escaped = true
+			case c == '"':
+				e.quoted = false
+			}
+			if e.depth == 1 {
+				e.keep(piece[i : i+1])
+			}
+			continue
+		}
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '{', '[':
+			e.invalid = e.invalid || e.depth == 0 && c == '['
+			e.depth++
+			continue
+		case '}', ']':
+			if e.depth == 1 {
+				e.endMember()
+			}
+			e.depth--
+			continue
+		}
+		switch {
+		case c == '"':
+			e.quoted = true
+		case e.depth == 1 && c == ':':
+			e.value = true
+			continue
+		case e.depth == 1 && c == ',':
+			e.endMember()
+			continue
+		}
+		if e.depth == 1 {
+			e.keep(piece[i : i+1])
+		} else if e.depth < 1 {
+			e.invalid = true
+		}
+	}
+}
+
+// keep keeps a byte of a name, or of the id.
+func (e *Envelope) keep(c []byte) {
+	switch {
+	case !e.value && len(e.name) <= maxEnvelopeName:
+		e.name = append(e.name, c...)
+	case e.value && string(e.name) == `"id"` && len(e.id) <= maxEnvelopeID:
+		e.id = append(e.id, c...)
+	}
+}
+
+// endMember ends a member of the message.
+func (e *Envelope) endMember() {
+	if e.value {
+		switch string(e.name) {
+		case `"id"`:
+			e.ids++
+		case `"method"`:
+			e.hasMethod = true
+		case `"result"`:
+			e.hasResult = true
+		case `"error"`:
+			e.hasErr = true
+		}
+	}
+	e.name, e.value = e.name[:0], false
+}
+
+// IsNotification reports whether the message has a method and no id.
+func (e *Envelope) IsNotification() bool {
+	return e.hasMethod && e.ids == 0 && !e.hasResult && !e.hasErr && !e.invalid
+}
+
+// ID returns the id as it was written, and whether the message is a request or a response. It returns nil if the
+// message has no id, or several.
+func (e *Envelope) ID() (id []byte, request, response bool) {
+	isResponse := e.hasResult || e.hasErr
+	if e.invalid || e.ids != 1 || len(e.id) > maxEnvelopeID || e.hasMethod && isResponse {
+		return nil, false, false
+	}
+	return e.id, e.hasMethod, isResponse
+}
