@@ -39,18 +39,26 @@ const (
 
 // outputs has the output schemas of listed tools. It is safe for concurrent use.
 type outputs struct {
-	mu    sync.RWMutex
-	known map[string]*output
-	bytes int
+	mu     sync.RWMutex
+	known  map[string]*output
+	bytes  int
+	memory *schema.Budget // of the compiled schemas in known
 }
 
 // output is one output schema. It is compiled when it is first needed.
 type output struct {
 	raw    []byte
 	listed time.Time // when the tool was last listed
+	memory *schema.Budget
 
 	once     sync.Once
 	compiled *schema.Schema // nil if the schema is unusable
+}
+
+// release gives back the memory of a schema that is no longer known. It waits for a call that compiles the schema.
+func (x *output) release() {
+	x.once.Do(func() {})
+	x.memory.Release(x.compiled)
 }
 
 func (o *outputs) of(tool string) *output {
@@ -61,28 +69,36 @@ func (o *outputs) of(tool string) *output {
 
 // learn records the output schema of a listed tool; raw is nil if it has none.
 func (o *outputs) learn(tool string, raw []byte) {
+	if replaced := o.replace(tool, raw); replaced != nil {
+		replaced.release()
+	}
+}
+
+// replace is learn, and returns the schema that is no longer known.
+func (o *outputs) replace(tool string, raw []byte) (replaced *output) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.known[tool]
 	if known == nil && raw == nil {
-		return
+		return nil
 	}
 	if known != nil && bytes.Equal(known.raw, raw) {
 		known.listed = time.Now()
-		return
+		return nil
 	}
 	if known != nil {
 		o.bytes -= len(known.raw)
 		delete(o.known, tool)
 	}
 	if raw == nil || len(raw) > maxOutputBytes {
-		return
+		return known
 	}
 	if o.known == nil || len(o.known) >= maxOutputs || o.bytes+len(raw) > maxOutputBytes {
-		o.known, o.bytes = make(map[string]*output), 0
+		o.known, o.bytes, o.memory = make(map[string]*output), 0, new(schema.Budget)
 	}
-	o.known[tool] = &output{raw: bytes.Clone(raw), listed: time.Now()}
+	o.known[tool] = &output{raw: bytes.Clone(raw), listed: time.Now(), memory: o.memory}
 	o.bytes += len(raw)
+	return known
 }
 
 // isOld reports whether the schema may have changed since the tool was listed.
@@ -124,7 +140,7 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 		return nil
 	}
 	known.once.Do(func() {
-		compiled, err := schema.Compile(known.raw)
+		compiled, err := known.memory.Compile(known.raw)
 		if err != nil {
 			c.dialer.Logger.Warn("cannot validate the results of a tool: invalid output schema", "server",
 				c.target.String(), "tool", tool, "error", err)

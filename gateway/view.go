@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -24,6 +25,7 @@ type view struct {
 	ofCallers    bool                              // resources have a prefix, and updates are for one caller
 	withoutLogin bool                              // a caller whose call succeeds has logged in
 	capabilities map[string]mcp.ServerCapabilities // by server
+	schemas      map[string]*schema.Budget         // of the tools, by server
 
 	tools     registrations[host.Merged[mcp.Tool]]
 	prompts   registrations[host.Merged[mcp.Prompt]]
@@ -32,7 +34,10 @@ type view struct {
 }
 
 func (g *Gateway) newView(catalog *server.Catalog) *view {
-	v := &view{Gateway: g, catalog: catalog, capabilities: make(map[string]mcp.ServerCapabilities)}
+	v := &view{
+		Gateway: g, catalog: catalog,
+		capabilities: make(map[string]mcp.ServerCapabilities), schemas: make(map[string]*schema.Budget),
+	}
 	v.tools = registrations[host.Merged[mcp.Tool]]{
 		kind: "tool", key: func(t *host.Merged[mcp.Tool]) string { return t.Name },
 		register: v.registerTool, unregister: catalog.RemoveTool,
@@ -77,6 +82,7 @@ func (v *view) apply(servers []string) {
 // forget deletes what remains of a server without registrations.
 func (v *view) forget(name string) {
 	delete(v.capabilities, name)
+	delete(v.schemas, name)
 	v.tools.forget(name)
 	v.prompts.forget(name)
 	v.resources.forget(name)
@@ -95,10 +101,14 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
-	options := []server.Option{server.Parked(), downstream.Origin(&host.Request{
-		Method: mcp.MethodCallTool, Server: serverName, Kind: "tool", Name: t.Definition.Name,
-		Tool: &t.Definition,
-	})}
+	if v.schemas[serverName] == nil {
+		v.schemas[serverName] = new(schema.Budget)
+	}
+	options := []server.Option{server.Parked(), downstream.Within(v.schemas[serverName]),
+		downstream.Origin(&host.Request{
+			Method: mcp.MethodCallTool, Server: serverName, Kind: "tool", Name: t.Definition.Name,
+			Tool: &t.Definition,
+		})}
 	if v.runsTasks(serverName, &t.Definition) {
 		options = append(options, server.AsTask(asTask))
 	}

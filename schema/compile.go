@@ -22,7 +22,7 @@ func (c *compiler) compile() (*node, error) {
 	if err != nil || !c.dynamic {
 		return root, err
 	}
-	targets := map[string][]*node{}
+	targets := map[string]*node{}
 	for _, r := range c.resources {
 		if r.nodes != nil || len(r.dynamic) == 0 {
 			continue // known by another URI too
@@ -34,7 +34,11 @@ func (c *compiler) compile() (*node, error) {
 				return nil, err
 			}
 			r.nodes[name] = n
-			targets[name] = append(targets[name], n)
+			if targets[name] == nil {
+				targets[name] = &node{logic: &logic{}}
+			}
+			all := targets[name].logic
+			all.anyOf = append(all.anyOf, n)
 		}
 	}
 	for _, x := range c.refs {
@@ -91,6 +95,7 @@ type subschema struct {
 	contains                           *node
 	minContains, maxContains           int
 	patterns                           []patternProperty
+	anyName                            bool
 	additional                         *node
 	required                           []string
 	properties                         []property
@@ -185,11 +190,11 @@ func (s *subschema) finishArray() {
 }
 
 func (s *subschema) finishObject() {
-	if s.properties == nil && s.required == nil && s.patterns == nil && s.additional == nil {
+	if s.properties == nil && s.required == nil && s.patterns == nil && !s.anyName && s.additional == nil {
 		return
 	}
 	o := s.objectRules()
-	o.properties, o.patterns, o.additional = s.properties, s.patterns, s.additional
+	o.properties, o.patterns, o.anyName, o.additional = s.properties, s.patterns, s.anyName, s.additional
 	var known map[string]int
 	if len(o.properties)+len(s.required) > fewProperties {
 		known = make(map[string]int, len(o.properties)+len(s.required))
@@ -253,10 +258,15 @@ func (n *node) numberRules() *numberRules {
 	return n.number
 }
 
+// maxUnchecked bounds the keywords that are listed because they cannot be checked: finding their places takes time.
+const maxUnchecked = 100
+
 // skip records a keyword that cannot be checked.
 func (c *compiler) skip(s *subschema, at uint32, reason string) {
 	s.extra.unchecked = true
-	c.unchecked = append(c.unchecked, Unchecked{Pointer: c.pointerTo(at), Reason: reason})
+	if len(c.unchecked) < maxUnchecked {
+		c.unchecked = append(c.unchecked, Unchecked{Pointer: c.pointerTo(at), Reason: reason})
+	}
 }
 
 // must returns an error about the value at a token unless ok.

@@ -22,7 +22,7 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 	missing, hint, index := o.required, 0, 0
 	for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i+1].Next {
 		value := i + 1
-		known := false
+		known := o.anyName
 		if p := o.find(r.memberName(i), hint); p >= 0 {
 			hint = p + 1
 			if o.properties[p].required {
@@ -37,9 +37,7 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 			if !r.goesOn(ok) {
 				break
 			}
-			if pattern := &o.patterns[p]; pattern.pattern == nil {
-				known = true
-			} else if r.match(pattern.pattern, r.memberName(i)) {
+			if pattern := &o.patterns[p]; r.match(pattern.pattern, r.memberName(i)) {
 				known = true
 				ok = r.checkMember(pattern.node, i, value) && ok
 			}

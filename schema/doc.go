@@ -48,7 +48,8 @@
 // # Bounds
 //
 // Schemas and instances may be hostile. A schema has at most 10,000 subschemas, nested up to
-// 64 deep, and regular expressions of at most 4 KiB. A validation takes at most 100 ms, and an
+// 64 deep, and regular expressions of at most 4 KiB. They take at most 16 MiB of memory in all; a [Budget] bounds the
+// memory of several schemas. A validation takes at most 100 ms, and an
 // instance has at most 128 levels and a million values. Numbers are
 // compared exactly, as they are spelled, and 1e1000000000 costs no more than 1.
 package schema

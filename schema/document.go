@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"regexp"
 	"strconv"
 	"unicode/utf8"
 
@@ -193,7 +192,9 @@ type extra struct {
 type dynamicRef struct {
 	name     string // of the dynamic anchor; "" for $recursiveAnchor
 	fallback *node  // if no resource in the dynamic scope has the anchor
-	targets  []*node
+	// targets refers to all nodes with the anchor. It is one node for all references, because each of many references
+	// can lead to each of many anchors.
+	targets *node
 }
 
 // logic contains the applicators that examine the same value again.
@@ -215,9 +216,10 @@ type objectRules struct {
 	index      map[string]int // by name; nil if a linear search is faster
 	required   int            // number of required properties
 
-	patterns   []patternProperty
-	additional *node // nil for anything
-	names      *node // propertyNames
+	patterns   []patternProperty // that can be checked
+	anyName    bool              // a further pattern cannot be checked, and may match every name
+	additional *node             // nil for anything
+	names      *node             // propertyNames
 
 	minimum, maximum int
 	dependents       []dependent
@@ -231,7 +233,7 @@ type property struct {
 
 // patternProperty is a member of "patternProperties".
 type patternProperty struct {
-	pattern *pattern // nil if it cannot be checked: then it may match every name
+	pattern *pattern
 	node    *node
 }
 
@@ -284,13 +286,6 @@ type textRules struct {
 	pattern          *pattern
 }
 
-// pattern is a compiled regular expression. size is the number of its
-// instructions, the factor between the length of a text and the worst time.
-type pattern struct {
-	expression *regexp.Regexp
-	size       int
-}
-
 // numberRules contains the keywords for numbers.
 type numberRules struct {
 	minimum, maximum   *bound
@@ -325,8 +320,7 @@ func (n *node) inPlace(walk func(*node)) {
 	if x := n.extra; x != nil {
 		walkAll(walk, x.plain)
 		for _, d := range x.dynamic {
-			walkAll(walk, d.fallback)
-			walkAll(walk, d.targets...)
+			walkAll(walk, d.fallback, d.targets)
 		}
 	}
 }

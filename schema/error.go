@@ -255,7 +255,7 @@ func (r *run) failTextLength(at uint32, relation string, limit, got int) bool {
 }
 
 func (r *run) failPattern(p *pattern, at uint32) bool {
-	return r.report != nil && r.note("string matching "+quote(p.expression.String()), r.describe(at))
+	return r.report != nil && r.note("string matching "+quote(p.text), r.describe(at))
 }
 
 func (r *run) failBound(relation string, b *bound, at uint32) bool {
@@ -294,7 +294,7 @@ func (r *run) failUnknown(o *objectRules, name uint32) bool {
 	}
 	text := r.excerpt(name, maxPointer+1)
 	expected := "no member"
-	if len(o.patterns) > 0 {
+	if len(o.patterns) > 0 || o.anyName {
 		expected = "another member name"
 	} else if len(known) > 0 {
 		expected = "one of the members " + list(known)

@@ -21,8 +21,8 @@ type index struct {
 	members  map[uint32]map[string]uint32 // of large objects through which references lead
 	elements map[uint32][]uint32          // of large arrays likewise
 
-	count           int // of subschemas
-	identifierBytes int
+	subschemaCount  quota
+	identifierBytes quota
 	patterns        patterns
 }
 
@@ -67,13 +67,16 @@ const (
 	rootURI = "parley:///schema"
 )
 
-// newIndex indexes the document, and resolves its references.
-func newIndex(d *document, l limits) (*index, error) {
+// newIndex indexes the document, and resolves its references. The regular expressions take their memory from a quota.
+func newIndex(d *document, l limits, memory *quota) (*index, error) {
 	x := &index{
 		document: d, limits: l,
 		entries:   make([]entry, len(d.Tokens)),
 		resources: make(map[string]*resource, 2),
-		patterns:  patterns{limit: l.MaxRegexp},
+		patterns:  patterns{limit: l.MaxRegexp, memory: memory},
+
+		subschemaCount:  quota{what: "subschemas", most: int64(l.MaxSubschemas)},
+		identifierBytes: quota{what: "bytes of all identifiers", most: maxIdentifierBytes},
 	}
 	own, err := x.draftAt(0, draft2020)
 	if err != nil {
@@ -112,8 +115,8 @@ func (x *index) walk(at uint32, depth int, within *resource) error {
 	if x.entries[at].resource != nil {
 		return nil
 	}
-	if x.count++; x.count > x.limits.MaxSubschemas {
-		return tooMany("subschemas", x.limits.MaxSubschemas)
+	if err := x.subschemaCount.take(1); err != nil {
+		return err
 	}
 	if depth > x.limits.MaxDepth {
 		return tooMany("depth of subschemas", x.limits.MaxDepth)
@@ -213,8 +216,8 @@ func (x *index) newResource(at uint32, within *resource, own draft, id *url.URL)
 	if len(uri) > maxURI {
 		return nil, tooMany("bytes of an identifier", maxURI)
 	}
-	if x.identifierBytes += len(uri); x.identifierBytes > maxIdentifierBytes {
-		return nil, tooMany("bytes of all identifiers", maxIdentifierBytes)
+	if err := x.identifierBytes.take(int64(len(uri))); err != nil {
+		return nil, err
 	}
 	r := within
 	if at != within.root {
@@ -287,12 +290,12 @@ func (x *index) keyword(name string, owner, value uint32, r *resource) error {
 		}
 	case "pattern":
 		if t.Kind == kindString {
-			return x.patterns.check(x.Text(value))
+			return x.patterns.add(x.Text(value))
 		}
 	case "patternProperties":
 		if t.Kind == kindObject {
 			for i := value + 1; i < t.Next; i = x.Tokens[i+1].Next {
-				if err := x.patterns.check(x.Text(i)); err != nil {
+				if err := x.patterns.add(x.Text(i)); err != nil {
 					return err
 				}
 			}

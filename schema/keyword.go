@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"cmp"
+
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
@@ -198,13 +200,7 @@ func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bo
 			s.properties = append(s.properties, property{name: c.Text(name), node: n})
 		})
 	case "patternProperties":
-		err = c.schemaMap(at, func(name uint32, n *node) {
-			p := c.patterns.get(c.Text(name))
-			if p == nil {
-				c.skip(s, name, c.patterns.fault(c.Text(name)))
-			}
-			s.patterns = append(s.patterns, patternProperty{pattern: p, node: n})
-		})
+		err = c.patternProperties(s, at)
 	case "additionalProperties":
 		s.additional, err = c.nodeOrBoolean(s, at)
 	case "propertyNames":
@@ -221,6 +217,35 @@ func (c *compiler) objectKeyword(s *subschema, name string, at uint32) (known bo
 		return false, nil
 	}
 	return true, err
+}
+
+func (c *compiler) patternProperties(s *subschema, at uint32) error {
+	var failed error
+	err := c.schemaMap(at, func(name uint32, n *node) {
+		p, err := c.pattern(s, name)
+		switch {
+		case err != nil:
+			failed = cmp.Or(failed, err)
+		case p == nil:
+			s.anyName = true
+		default:
+			s.patterns = append(s.patterns, patternProperty{p, n})
+		}
+	})
+	return cmp.Or(err, failed)
+}
+
+// pattern returns the regular expression at a token, or nil if it cannot be checked.
+func (c *compiler) pattern(s *subschema, at uint32) (*pattern, error) {
+	p, err := c.patterns.get(c.Text(at))
+	if err != nil {
+		return nil, err
+	}
+	if p.expression == nil {
+		c.skip(s, at, p.fault)
+		return nil, nil
+	}
+	return p, nil
 }
 
 // nodeOrBoolean compiles a subschema that can be a boolean in draft 4 too.
@@ -299,12 +324,10 @@ func (c *compiler) textKeyword(s *subschema, name string, at uint32) (known bool
 		if c.Tokens[at].Kind != kindString {
 			return true, c.malformed(at, "must be a string")
 		}
-		p := c.patterns.get(c.Text(at))
-		if p == nil {
-			c.skip(s, at, c.patterns.fault(c.Text(at)))
-			break
+		var p *pattern
+		if p, err = c.pattern(s, at); p != nil {
+			s.textRules().pattern = p
 		}
-		s.textRules().pattern = p
 	default:
 		return false, nil
 	}

@@ -44,6 +44,8 @@ type Schema struct {
 	object    bool
 	program   *node
 	unchecked []Unchecked
+	memory    int64                  // in bytes, estimated
+	budget    atomic.Pointer[Budget] // to which the memory counts; nil for none
 	target    atomic.Pointer[target] // of the first Decode
 }
 
@@ -77,6 +79,11 @@ func (l limits) Compile(raw []byte) (*Schema, error) {
 // compile also returns the compiler, which knows the nodes of the program by their
 // places in the document.
 func (l limits) compile(raw []byte) (*Schema, *compiler, error) {
+	return l.compileWithin(raw, &quota{what: limitMemory, most: maxPatternMemory})
+}
+
+// compileWithin is compile with a quota for the memory of regular expressions.
+func (l limits) compileWithin(raw []byte, memory *quota) (*Schema, *compiler, error) {
 	l = l.withDefaults()
 	s := &Schema{raw: slices.Clone(json.RawMessage(raw)), limits: l}
 	d := &document{}
@@ -88,7 +95,7 @@ func (l limits) compile(raw []byte) (*Schema, *compiler, error) {
 			s.object = d.Tokens[at].Kind == kindString && d.Text(at) == "object"
 		}
 	}
-	x, err := newIndex(d, l)
+	x, err := newIndex(d, l, memory)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,6 +104,7 @@ func (l limits) compile(raw []byte) (*Schema, *compiler, error) {
 		return nil, nil, err
 	}
 	s.unchecked = c.unchecked
+	s.measure(x)
 	return s, c, checkCycles(s.program)
 }
 
@@ -110,7 +118,7 @@ func (s *Schema) JSON() json.RawMessage { return s.raw }
 func (s *Schema) IsObject() bool { return s.object }
 
 // Unchecked returns the keywords that Validate ignores because it cannot check
-// them, in the order of the document. The caller owns the result.
+// them, in the order of the document: the first 100 of them. The caller owns the result.
 func (s *Schema) Unchecked() []Unchecked { return slices.Clone(s.unchecked) }
 
 // Validate checks one JSON value against the schema. It returns nil, a

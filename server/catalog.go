@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Catalog has tools, prompts, resources, templates and extensions. A [Server] has one. The clients of a
@@ -24,6 +25,8 @@ type Catalog struct {
 	templates  templateSet
 	prompts    entries[*promptEntry]
 	extensions extensions
+
+	budget schema.Budget // of the schemas of forwarded tools
 
 	completes atomic.Bool // an argument has a completer
 	runsTasks atomic.Bool // a tool runs as a task
@@ -102,6 +105,9 @@ func register[E entry](c *Catalog, k *kind[E], e E) error {
 func unregister[E entry](c *Catalog, k *kind[E], name string) bool {
 	e, was := k.of(c).remove(name)
 	if was {
+		if tool, ok := any(e).(*toolEntry); ok {
+			tool.release()
+		}
 		c.changed(k.change, e.common())
 	}
 	return was

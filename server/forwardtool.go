@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,8 @@ import (
 // its schemas. Clients receive a schema that cannot be compiled unchanged; the server logs a
 // warning and does not validate with it. The type of the input schema becomes "object", as the
 // protocol requires, and an output schema that is not a JSON object is left out. The other server
-// decides about null for an argument that the schema does not require. Safe while the server serves.
+// decides about null for an argument that the schema does not require. Link.Server.Within sets the budget
+// for the memory of the schemas. Safe while the server serves.
 func (c *Catalog) forwardTool(
 	logger *slog.Logger, tool mcp.Tool, handler link.ToolHandler, options ...Option,
 ) error {
@@ -37,24 +39,38 @@ func (c *Catalog) forwardTool(
 		tool.OutputSchema = nil
 	}
 	e := &toolEntry{tool: tool, handle: handler, forwarded: true}
+	given := new(toolEntry)
+	if err := apply(given, options); err != nil {
+		return fmt.Errorf("tool %q: %w", tool.Name, err)
+	}
+	e.budget = cmp.Or(given.budget, &c.budget)
 	var err error
-	if e.input, err = schema.Compile(tool.InputSchema); err != nil {
+	if e.input, err = e.budget.Compile(tool.InputSchema); err != nil {
 		logger.Warn("the arguments of a tool are not validated", "error", err)
 		if e.input, err = schema.Compile(anyObject); err != nil {
 			return fmt.Errorf("tool %q: input schema: %w", tool.Name, err)
 		}
 	}
 	if tool.OutputSchema != nil {
-		if e.output, err = schema.Compile(tool.OutputSchema); err != nil {
+		if e.output, err = e.budget.Compile(tool.OutputSchema); err != nil {
 			logger.Warn("the results of a tool are not validated", "error", err)
 			e.output = nil
 		}
 	}
 	if err := c.addUntyped(e, options); err != nil {
+		e.release()
 		return err
 	}
 	e.logUnchecked(logger)
 	return nil
+}
+
+// release gives back the memory of the schemas of a forwarded tool that was removed.
+func (e *toolEntry) release() {
+	if e.budget != nil {
+		e.budget.Release(e.input)
+		e.budget.Release(e.output)
+	}
 }
 
 // forwarded returns the result of a forwarded call. It decodes the Source if the result needs

@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -109,6 +112,53 @@ func TestForwardedToolsDecideAboutNull(t *testing.T) {
 		text, err := client.CallTool[string](t.Context(), c, "t", json.RawMessage(arguments))
 		if (err == nil) != want || want && text != arguments {
 			t.Errorf("%s: %q, %v", arguments, text, err)
+		}
+	}
+}
+
+// hostileSchema returns a few kilobytes that need almost 2 MB when they are compiled.
+func hostileSchema(n int) json.RawMessage {
+	patterns := make([]string, 30)
+	for i := range patterns {
+		patterns[i] = fmt.Sprintf(`"^%d\\pL{900}$":{}`, n*100+i)
+	}
+	return json.RawMessage(`{"type":"object","patternProperties":{` + strings.Join(patterns, ",") +
+		`},"additionalProperties":false}`)
+}
+
+// Rule V4.
+func TestSchemasOfForwardedToolsTakeBoundedMemory(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	handler := func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+		return new(mcp.CallToolResult), nil
+	}
+	for name, options := range map[string][]server.Option{
+		"of a catalog": nil, "of a server": {linked.Within(new(schema.Budget))},
+	} {
+		s := new(server.Server)
+		register := func(n int) (unvalidated bool) {
+			log.Reset()
+			must.Do(t, linked.ForwardTool(&s.Catalog, logger,
+				mcp.Tool{Name: fmt.Sprint("t", n), InputSchema: hostileSchema(n)}, handler, options...))
+			return strings.Contains(log.String(), "all schemas of one peer")
+		}
+		n := 0
+		for ; !register(n); n++ {
+			if n > 60 {
+				t.Fatalf("%s: memory is not bounded", name)
+			}
+		}
+		if s.RemoveTool("t0"); register(0) {
+			t.Errorf("%s: the memory of a removed tool is not given back", name)
+		}
+		if !register(n + 1) {
+			t.Errorf("%s: the budget is larger after a removal", name)
+		}
+		// Another server has its own budget.
+		options = []server.Option{linked.Within(new(schema.Budget))}
+		if register(n + 2) {
+			t.Errorf("%s: servers share a budget", name)
 		}
 	}
 }

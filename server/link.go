@@ -23,12 +23,18 @@ func init() {
 		RemoveExtension:      func(c *Catalog, id string) bool { return c.extensions.remove(id) },
 		Tool:                 (*Catalog).toolFor,
 		ForwardTool:          (*Catalog).forwardTool,
+		Within:               within,
 		RegisterToolCaller:   (*Catalog).registerToolCaller,
 		RecheckSubscriptions: (*Server).recheckSubscriptions,
 		ResourceUpdated: func(s *Server, caller principal.Principal, uri string) {
 			s.publishTo(caller, changes.Change{Kind: changes.ResourceUpdated, URI: uri})
 		},
 	})
+}
+
+// within counts the memory of the schemas of a forwarded tool towards a budget.
+func within(budget *schema.Budget) Option {
+	return ofTool("Within", func(e *toolEntry) { e.budget = budget })
 }
 
 // hiddenFrom returns a function that reports which entries are left out of a list for a caller; nil if none is.

@@ -31,11 +31,12 @@ type toolEntry struct {
 	target link.ToolTarget
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
-	notSecret []string     // headers that NotSecret names
-	forwarded bool         // another server defines the tool
-	task      *TaskOptions // nil: the tool does not run as a task
-	parked    bool         // see Parked
-	warned    sync.Once    // see logUnchecked
+	notSecret []string       // headers that NotSecret names
+	forwarded bool           // another server defines the tool
+	budget    *schema.Budget // of the schemas of a forwarded tool
+	task      *TaskOptions   // nil: the tool does not run as a task
+	parked    bool           // see Parked
+	warned    sync.Once      // see logUnchecked
 }
 
 // addTool adds a tool with compiled schemas.

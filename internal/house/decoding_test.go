@@ -32,7 +32,7 @@ func TestPeerDataIsDecodedStrictly(t *testing.T) {
 			continue
 		}
 		checked++
-		uses := must.Get(decoderUses(tree, f.path))(t)
+		uses := must.Get(usesOf(tree, f.path, "encoding/json", decoders))(t)
 		for _, use := range uses {
 			t.Errorf("%s: use github.com/go-json-experiment/json, which decodes strictly", use)
 		}
@@ -42,8 +42,8 @@ func TestPeerDataIsDecodedStrictly(t *testing.T) {
 	}
 }
 
-// decoderUses returns the positions in a file that use decoders, with their names.
-func decoderUses(tree fs.FS, name string) ([]string, error) {
+// usesOf returns the positions in a file that use some names of a package, with the names.
+func usesOf(tree fs.FS, name, of string, names map[string]bool) ([]string, error) {
 	source, err := fs.ReadFile(tree, name)
 	if err != nil {
 		return nil, err
@@ -53,9 +53,9 @@ func decoderUses(tree fs.FS, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var local string // the name of encoding/json in the file
+	var local string // the name of the package in the file
 	for _, spec := range f.Imports {
-		if target, _ := strconv.Unquote(spec.Path.Value); target == "encoding/json" {
+		if target, _ := strconv.Unquote(spec.Path.Value); target == of {
 			local = path.Base(target)
 			if spec.Name != nil {
 				local = spec.Name.Name
@@ -67,7 +67,7 @@ func decoderUses(tree fs.FS, name string) ([]string, error) {
 	}
 	var uses []string
 	ast.Inspect(f, func(n ast.Node) bool {
-		if selector, ok := n.(*ast.SelectorExpr); ok && decoders[selector.Sel.Name] {
+		if selector, ok := n.(*ast.SelectorExpr); ok && names[selector.Sel.Name] {
 			if x, ok := selector.X.(*ast.Ident); ok && x.Name == local {
 				uses = append(uses, set.Position(n.Pos()).String()+": "+local+"."+selector.Sel.Name)
 			}
@@ -84,7 +84,7 @@ func TestDecodersAreFound(t *testing.T) {
 		"package a\n\nimport v1 \"encoding/json\"" + body:                   "a.go:7:2: v1.NewDecoder",
 		"package a\n\nimport \"github.com/go-json-experiment/json\"" + body: "",
 	} {
-		uses, err := decoderUses(fstest.MapFS{"a.go": {Data: []byte(source)}}, "a.go")
+		uses, err := usesOf(fstest.MapFS{"a.go": {Data: []byte(source)}}, "a.go", "encoding/json", decoders)
 		if got := strings.Join(uses, " "); err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -200,6 +201,9 @@ type Server[S, Catalog, Option any] struct {
 	Tool func(of *Catalog, caller principal.Principal, name string) (tool *mcp.Tool, origin any)
 	// ForwardTool adds a tool of another server, whose schemas need not be valid.
 	ForwardTool func(to *Catalog, logger *slog.Logger, tool mcp.Tool, handler ToolHandler, options ...Option) error
+	// Within counts the memory of the schemas of a forwarded tool towards a budget until the tool is removed. Without
+	// it, all forwarded tools of a catalog share one budget.
+	Within func(budget *schema.Budget) Option
 	// RegisterToolCaller adds a tool with which clients call other tools, which target names.
 	RegisterToolCaller func(to *Catalog, tool mcp.Tool, target ToolTarget, options ...Option) error
 	// RecheckSubscriptions makes s decide again whether clients may subscribe to resources.

@@ -285,6 +285,8 @@ type lints struct {
 	order []string
 	by    map[string]*lint
 	seen  map[string]bool // names
+
+	schemas schema.Budget
 }
 
 // again reports whether a definition with the name was seen before.
@@ -387,7 +389,7 @@ func lintInput(l *lints, t *mcp.Tool) {
 
 // lintSchema compiles a schema and reports what is wrong with it. It returns nil if it cannot be compiled.
 func lintSchema(l *lints, what, tool string, raw json.RawMessage) *schema.Schema {
-	compiled, err := schema.Compile(raw)
+	compiled, err := l.schemas.Compile(raw)
 	var ref *schema.RefError
 	switch {
 	case errors.As(err, &ref):

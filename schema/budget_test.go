@@ -1,0 +1,239 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
+)
+
+// hostileExpressions are short, and take much memory or time to parse, to compile or to keep.
+func hostileExpressions() map[string]string {
+	long := func(part string) string { return strings.Repeat(part, 4000/len(part)) }
+	return map[string]string{
+		"classes":                     long(`\pL`),
+		"classes of other characters": long(`\PL`),
+		"classes of unassigned":       long(`\p{Cn}`),
+		"classes in any case":         `(?i)` + long(`\p{Lu}`),
+		"classes in a class":          `[` + long(`\pL`) + `]`,
+		"negated classes":             long(`[^\pL]`),
+		"alternatives of classes":     long(`\pL|`) + `a`,
+		"repeated classes":            `^\pL{900}$`,
+		"repeated groups of classes":  `^(?:\pL\pN\pS\pP){100}(?:\pC{10}){10}$`,
+		"optional classes":            `^\pL{0,900}$`,
+		"ranges in any case":          `(?i)` + long(`[B-𞥃]`),
+		"ranges in one class":         `(?i)[` + long(`B-𞥃`) + `]`,
+		"numeric ranges":              `(?i)` + long(`[\x42-\x{1e942}]`),
+		"octal and numeric ranges":    `(?i)` + long(`[\102-\x{1e942}]`),
+		"ranges after a bracket":      `(?i)` + long(`[]B-𞥃]`),
+		"ranges after a named class":  `(?i)` + long(`[[:digit:]B-𞥃]`),
+		"ranges in a group with flag": `(?s:(?U-s)(?mi:` + long(`[^B-𞥃]`) + `))`,
+		"instructions":                strings.Repeat("(a{10}){99}", 300),
+		"not supported at its end":    long(`\pL`) + `(?=`,
+		"not supported in any case":   `(?i)` + long(`[B-𞥃]`) + `(?!`,
+	}
+}
+
+// A schema is a few hundred kilobytes at most. Without bounds, each of them takes gigabytes, or minutes.
+// Rule V4.
+func TestExpressionsOfOneSchemaTakeBoundedMemory(t *testing.T) {
+	for name, expression := range hostileExpressions() {
+		for keyword, format := range map[string]string{
+			"pattern":           `{"anyOf":[` + repeated(40, `{"pattern":EXPRESSION}`) + `]}`,
+			"patternProperties": `{"patternProperties":{` + repeated(40, `EXPRESSION:{}`) + `}}`,
+		} {
+			i := 0
+			doc := []byte(replaceEach(format, "EXPRESSION", func() string {
+				i++
+				return string(appendQuoted(nil, fmt.Sprint(expression, i)))
+			}))
+			allocated, kept, s, err := memoryOf(func() (*Schema, error) { return Compile(doc) })
+			if err != nil && !errors.Is(err, ErrLimit) {
+				t.Errorf("%s, %s: %v", name, keyword, err)
+			}
+			if allocated > 64<<20 || kept > 24<<20 {
+				t.Errorf("%s, %s: %d bytes of schema allocate %d MB and keep %d MB", name, keyword, len(doc),
+					allocated>>20, kept>>20)
+			}
+			runtime.KeepAlive(s)
+		}
+	}
+}
+
+func replaceEach(text, old string, with func() string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(text, old) {
+		if i > 0 {
+			b.WriteString(with())
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func memoryOf(compile func() (*Schema, error)) (allocated uint64, kept int64, s *Schema, err error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s, err = compile()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, int64(after.HeapAlloc) - int64(before.HeapAlloc), s, err
+}
+
+// The parser must not begin before its memory is paid for, because it can take seconds.
+func TestParsingAnExpressionIsPaidForInAdvance(t *testing.T) {
+	for name, expression := range hostileExpressions() {
+		paid := parseMemory(expression) / bytesPerRune
+		if strings.Contains(name, "any case") || strings.Contains(name, "range") {
+			if paid < 1<<20 {
+				t.Errorf("%s: %d steps are paid for", name, paid)
+			}
+			continue
+		}
+		tree, err := syntax.Parse(expression, syntax.Perl)
+		if err != nil {
+			continue
+		}
+		if _, runes, _ := sizeOf(tree); runes > paid {
+			t.Errorf("%s: %d runes, and %d are paid for", name, runes, paid)
+		}
+	}
+}
+
+// Expressions that people write are cheap, in particular in any case of letters.
+func TestOrdinaryExpressionsAreCheap(t *testing.T) {
+	for _, expression := range []string{
+		`^[a-z0-9]+(-[a-z0-9]+)*$`,
+		`(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}$`,
+		`(?i)^[a-zà-ÿ' -]{1,80}$`,
+		`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`,
+		`(?i)\d+-\w+|[\w-]+`,
+		`^(?P<year>\d{4})-(?<month>\d\d)$`,
+	} {
+		memory := &quota{most: 256 << 10}
+		p := patterns{limit: 4 << 10, memory: memory}
+		if err := p.add(expression); err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		if compiled, err := p.get(expression); err != nil || compiled.expression == nil {
+			t.Errorf("%s: %v, %v", expression, compiled, err)
+		}
+	}
+}
+
+func TestNamesInEveryScriptAreMatched(t *testing.T) {
+	const expression = `^[\p{L}\p{M}\p{N}\p{P}\p{Zs}]{1,255}$`
+	s := compile(t, `{"pattern":`+string(appendQuoted(nil, expression))+`}`)
+	if s.Unchecked() != nil {
+		t.Error(s.Unchecked())
+	}
+	must.Do(t, s.Validate([]byte(`"Łukasz Ó Briain, 李 3"`)))
+	must.CheckContains(t, fmt.Sprint(s.Validate([]byte(`"a\tb"`))), `expected string matching "^[\\p{L}`)
+	must.CheckContains(t, fmt.Sprint(s.Validate([]byte(`"`+strings.Repeat("é", 256)+`"`))), "expected string matching")
+}
+
+func TestABudgetBoundsTheMemoryOfManySchemas(t *testing.T) {
+	var b Budget
+	document := func(i int) []byte {
+		return []byte(`{"patternProperties":{` + repeated(40, `"^%d-\\pL{900}$":{}`) + `},"title":"` + fmt.Sprint(i) + `"}`)
+	}
+	var all []*Schema
+	_, kept, _, err := memoryOf(func() (*Schema, error) {
+		for i := range 1000 {
+			s, err := b.Compile(document(i))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s)
+		}
+		return nil, nil
+	})
+	must.CheckIs(t, err, ErrLimit)
+	must.CheckContains(t, fmt.Sprint(err), "all schemas of one peer must be at most 67108864")
+	if len(all) < 10 || kept > maxBudget {
+		t.Errorf("%d schemas with %d MB", len(all), kept>>20)
+	}
+	// Schemas that are no longer used make room, once.
+	for _, s := range all[:5] {
+		b.Release(s)
+		b.Release(s)
+	}
+	b.Release(nil)
+	b.Release(compile(t, `{}`))
+	for i := range 5 {
+		must.Get(b.Compile(document(i)))(t)
+	}
+	_, err = b.Compile(document(0))
+	must.CheckIs(t, err, ErrLimit)
+	runtime.KeepAlive(all)
+}
+
+// A schema that fails because of a bound has made work, and a peer can send it again and again.
+func TestSchemasThatExceedABoundUseUpABudget(t *testing.T) {
+	var b Budget
+	doc := []byte(`{"anyOf":[` + repeated(4000, `{"pattern":"%d\\pL\\pN\\pS"}`) + `]}`)
+	for n := 0; ; n++ {
+		if n > 10 {
+			t.Fatalf("the budget allows it for ever: %d bytes are used", b.used.Load())
+		}
+		_, err := b.Compile(doc)
+		must.CheckIs(t, err, ErrLimit)
+		if strings.Contains(err.Error(), "one peer") {
+			break
+		}
+	}
+	if _, err := new(Budget).Compile([]byte(`{"type":5}`)); errors.Is(err, ErrLimit) || err == nil {
+		t.Error(err)
+	}
+}
+
+// edges counts the steps of checkCycles.
+func edges(root *node) (n int) {
+	seen := map[*node]bool{root: true}
+	queue := []*node{root}
+	for len(queue) > 0 {
+		here := queue[0]
+		queue = queue[1:]
+		visit := func(m *node) {
+			n++
+			if !seen[m] {
+				seen[m] = true
+				queue = append(queue, m)
+			}
+		}
+		here.inPlace(visit)
+		here.children(visit)
+	}
+	return n
+}
+
+func TestDynamicReferencesCompileInLinearTime(t *testing.T) {
+	for _, schema := range []string{
+		`{"$defs":{` + repeated(2000, `"d%d":{"$id":"x%[1]d","$dynamicAnchor":"a","items":{"$dynamicRef":"#a"}}`) +
+			`},"$ref":"x0"}`,
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$defs":{` +
+			repeated(2000, `"d%d":{"$id":"x%[1]d","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}`) +
+			`},"$ref":"x0"}`,
+	} {
+		if n := edges(compile(t, schema).program); n < 2000 || n > 40_000 {
+			t.Errorf("%d steps for 2000 references: %.100s", n, schema)
+		}
+	}
+}
+
+func TestKeywordsThatCannotBeCheckedAreListedUpToABound(t *testing.T) {
+	s := compile(t, `{"patternProperties":{`+repeated(9_000, `"(?=%d)":false`)+`},"additionalProperties":false}`)
+	if n := len(s.Unchecked()); n != maxUnchecked {
+		t.Errorf("%d are listed", n)
+	}
+	if o := s.program.extra.plain.object; len(o.patterns) > 0 {
+		t.Errorf("%d patterns are compared with each member, in vain", len(o.patterns))
+	}
+	must.Do(t, s.Validate([]byte(`{`+repeated(10_000, `"%d":0`)+`}`)))
+}
