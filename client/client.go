@@ -97,6 +97,7 @@ func (c *Client) Close() error {
 	<-c.turn
 	closing.Wait()
 	c.pinging.Wait()
+	_ = c.dialer.endings.await(context.Background())
 	return errors.Join(errs...)
 }
 
@@ -193,7 +194,7 @@ func (e *unsentError) Unwrap() []error { return []error{e.DialError, call.ErrNot
 
 // withMethod adds the method of the request to err, unless err begins with it.
 func withMethod(method string, err error) error {
-	if _, ok := err.(*call.TimeoutError); ok {
+	if late, ok := errors.AsType[*call.TimeoutError](err); ok && late.Method == method {
 		return err
 	}
 	return fmt.Errorf("%s: %w", method, err)

@@ -126,7 +126,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpclient.Options) (*l
 	if err == nil {
 		var r mcp.Revision
 		if r, err = d.choose(found.SupportedVersions); err == nil && r.Modern() {
-			l := modernLink(era, wire.Close).discovered(found, info)
+			l := modernLink(era, func() error { return outbound.Close(wire, &era.Requests) }).discovered(found, info)
 			l.mirrors = true
 			return l, nil
 		}
@@ -183,13 +183,13 @@ func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link
 func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire outbound.Wire) (*link, error) {
 	era.Wire = wire
 	closeAll := func() error {
-		err := wire.Close()
+		err := outbound.Close(wire, &era.Requests)
 		era.Close()
 		return err
 	}
 	found, _, err := d.handshake(ctx, era, d.offer())
 	if err != nil {
-		closeAll()
+		d.endings.add(closeAll)
 		return nil, at(stageInitialize, err)
 	}
 	return legacyLink(era, found, closeAll), nil
@@ -236,10 +236,16 @@ func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision
 	}
 	p.first = first
 	l, err := p.connect(ctx, memory)
-	var tooLarge *transport.MessageTooLargeError
+	if err == nil || !errors.Is(err, call.ErrConnectionLost) || p.Revision != "" {
+		return l, "", err
+	}
+	select {
+	case <-p.ended: // two processes never run at the same time
+	case <-ctx.Done():
+		return nil, "", err
+	}
 	switch {
-	case err == nil || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) || !process.InputRead() ||
-		p.Revision != "":
+	case !process.InputRead():
 	case p.discovering:
 		next = cmp.Or(p.offered, p.offer())
 	case first != "" && p.offered != first: // it has rejected first
@@ -267,8 +273,8 @@ func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 		l, err = p.find(ctx)
 	}
 	if err != nil {
-		err = p.addSilence(p.addExit(err))
-		p.close()
+		err = p.addSilence(p.addExit(ctx, err))
+		p.ended = p.endings.add(p.close)
 		return nil, err
 	}
 	p.watchLoss()
@@ -277,7 +283,7 @@ func (p *probe) connect(ctx context.Context, memory *Discovery) (*link, error) {
 	l.call = func(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 		result, err := send(ctx, req)
 		if err != nil {
-			err = p.addExit(err)
+			err = p.addExit(ctx, err)
 		}
 		return result, err
 	}
@@ -291,7 +297,7 @@ const exitTimeout = 2 * time.Second
 var errExited = errors.New("the server process exited with code 0")
 
 // addExit adds to a lost connection's error how the server process ended.
-func (p *probe) addExit(err error) error {
+func (p *probe) addExit(ctx context.Context, err error) error {
 	process, ok := p.conn.(*transport.CommandConn)
 	var tooLarge *transport.MessageTooLargeError
 	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
@@ -302,6 +308,8 @@ func (p *probe) addExit(err error) error {
 	select {
 	case <-process.Done():
 	case <-timer.C:
+		return err
+	case <-ctx.Done():
 		return err
 	}
 	if exit := process.Err(); exit != nil {
@@ -339,7 +347,7 @@ func (p *probe) watchLoss() {
 	p.watching.Go(func() {
 		<-p.modern.Done()
 		if err := p.modern.Failed(); !errors.Is(err, call.ErrClosed) {
-			p.OnConnectionLost(p.addExit(err))
+			p.OnConnectionLost(p.addExit(context.Background(), err))
 		}
 	})
 }

@@ -154,6 +154,7 @@ type Dialer struct {
 	OnConnectionLost func(err error)
 
 	sending *outbound.Chain // runs Middleware, for all connections of a Client
+	endings *endings        // of a Client
 }
 
 // Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the
@@ -163,10 +164,11 @@ func Dial(ctx context.Context, target Target) (*Client, error) {
 }
 
 // Dial connects to a server and discovers which revision it supports. ctx limits the Dial,
-// not the life of the Client, which the caller must close. An error is a *[DialError].
+// not the life of the Client, which the caller must close. An error is a *[DialError], which Dial
+// returns when ctx ends, even if a process has not ended then; see [DialError.Wait].
 func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 	settings := *d
-	settings.Timeouts = d.Timeouts.withDefaults()
+	settings.Timeouts, settings.endings = d.Timeouts.withDefaults(), new(endings)
 	if settings.Logger == nil {
 		settings.Logger = slog.Default()
 	}
@@ -174,11 +176,11 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, dialError(target, at(stageTarget, fmt.Errorf("%w: Dialer.Revision must be one of %q, not %q",
-			call.ErrRevision, mcp.Revisions(), string(r))))
+		return nil, settings.dialError(target, at(stageTarget, fmt.Errorf(
+			"%w: Dialer.Revision must be one of %q, not %q", call.ErrRevision, mcp.Revisions(), string(r))))
 	}
 	if err := checkExtensions(d.Extensions); err != nil {
-		return nil, dialError(target, at(stageTarget, err))
+		return nil, settings.dialError(target, at(stageTarget, err))
 	}
 	c := newClient(settings.contained(), target)
 	if memory := c.remembered(); memory != nil {

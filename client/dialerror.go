@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -36,7 +37,8 @@ type DialError struct {
 	// a *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and crypto/x509.
 	Err error
 
-	command bool // the target is a command, whose standard error may have the cause
+	command bool     // the target is a command, whose standard error may have the cause
+	endings *endings // see Wait
 }
 
 // Error returns the target, the cause and the advice.
@@ -50,6 +52,11 @@ func (e *DialError) Error() string {
 
 // Unwrap returns e.Err.
 func (e *DialError) Unwrap() error { return e.Err }
+
+// Wait waits until the connections that the Dial has opened are closed and the processes that it has started have
+// ended, which takes five seconds at most. Dial itself does not wait for that, because the time of its context may be
+// over. If the DialError is that of a request, Client.Close waits, too.
+func (e *DialError) Wait() { _ = e.endings.await(context.Background()) }
 
 // Advice returns what a user can do about the error, in a few words. It is empty if the
 // cause states it, or if it is unknown.
@@ -163,8 +170,8 @@ func (e *silenceError) advice() string {
 }
 
 // dialError returns the DialError for an error of Target.dial.
-func dialError(target Target, err error) error {
-	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err}
+func (d *Dialer) dialError(target Target, err error) error {
+	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err, endings: d.endings}
 	_, e.command = target.(*CommandTarget)
 	var s *stageError
 	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {

@@ -128,7 +128,7 @@ func (d *Dialer) recallHTTP(ctx context.Context, options httpclient.Options, mem
 		}
 		wire := httpclient.NewClient(options, true, era)
 		era.Wire = wire
-		l := modernLink(era, wire.Close)
+		l := modernLink(era, func() error { return outbound.Close(wire, &era.Requests) })
 		l.mirrors = true
 		memory.fill(l)
 		return l, nil

@@ -154,7 +154,7 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	}
 	l, err := c.target.dial(connecting, c.dialer, c.memory)
 	if err != nil {
-		return nil, dialError(c.target, err)
+		return nil, c.dialer.dialError(c.target, err)
 	}
 	recalled := c.memory != nil
 	c.memory = nil
@@ -195,6 +195,9 @@ func (c *Client) awaitOldProcesses(ctx context.Context) error {
 	c.mu.Lock()
 	old := slices.Collect(maps.Keys(c.open))
 	c.mu.Unlock()
+	if err := c.dialer.endings.await(ctx); err != nil {
+		return err
+	}
 	for _, l := range old { // all are retired, otherwise there would be a current connection
 		select {
 		case <-l.gone:
@@ -333,5 +336,52 @@ func (c *Client) keepAlive(l *link, interval time.Duration) {
 			c.drop(l)
 			return
 		}
+	}
+}
+
+// endings are the connections of failed attempts to connect. They are closed in the background, because it can take
+// seconds until a process has ended or a session is deleted. It is safe for concurrent use.
+type endings struct {
+	mu  sync.Mutex
+	all []<-chan struct{} // each is closed when its connection is
+}
+
+// add closes a connection in the background. The returned channel is closed when that is done.
+func (e *endings) add(closeAll func() error) <-chan struct{} {
+	ended := make(chan struct{})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(slices.DeleteFunc(e.all, isClosed), ended)
+	go func() {
+		defer close(ended)
+		_ = closeAll() // the error of the attempt is reported
+	}()
+	return ended
+}
+
+// await waits until all connections are closed, or ctx ends.
+func (e *endings) await(ctx context.Context) error {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	all := slices.Clone(e.all)
+	e.mu.Unlock()
+	for _, ended := range all {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

@@ -33,11 +33,12 @@ type probe struct {
 	eras   *eraSwitch
 
 	began       time.Time
-	startBy     time.Time      // when time-outs begin at the latest; see Timeouts.Start
-	first       mcp.Revision   // the revision to offer in a handshake without server/discover before; may be empty
-	offered     mcp.Revision   // in the last handshake; empty if there was none
-	discovering bool           // server/discover was sent
-	watching    sync.WaitGroup // see watchLoss
+	startBy     time.Time       // when time-outs begin at the latest; see Timeouts.Start
+	first       mcp.Revision    // the revision to offer in a handshake without server/discover before; may be empty
+	offered     mcp.Revision    // in the last handshake; empty if there was none
+	discovering bool            // server/discover was sent
+	watching    sync.WaitGroup  // see watchLoss
+	ended       <-chan struct{} // closed when the probe has failed and its connection has ended
 }
 
 // newProbe returns a probe of the server at the other end of conn. It closes conn if it fails.
@@ -64,7 +65,7 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 }
 
 func (p *probe) close() error {
-	err := p.wire.Close()
+	err := outbound.Close(p.wire, &p.modern.Requests, &p.legacy.Requests)
 	p.legacy.Close()
 	p.watching.Wait()
 	return err

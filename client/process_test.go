@@ -343,3 +343,54 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 		}
 	}
 }
+
+// Dial returns when its context ends. The process, whose end takes longer, ends in the background, and DialError.Wait
+// waits for that.
+func TestDialReturnsAtItsDeadline(t *testing.T) {
+	for name, begin := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 500*time.Millisecond)
+		},
+		"cancellation": context.WithCancel,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+			defer listener.Close()
+			s := &script{Answers: answers("server/discover", "", "initialize", ""), Stubborn: true,
+				Life: listener.Addr().String()}
+			to := child(t, s)
+			to.ExitGrace, to.TermGrace = 2*time.Second, time.Millisecond
+			ctx, cancel := begin(t.Context())
+			defer cancel()
+			d := quiet()
+			d.Timeouts.Probe = -1
+			returned := make(chan error, 1)
+			go func() {
+				_, err := d.Dial(ctx, to)
+				returned <- err
+			}()
+			process := must.Get(listener.Accept())(t)
+			defer process.Close()
+			if name == "cancellation" {
+				cancel()
+			}
+			var failed *client.DialError
+			if err := <-returned; !errors.As(err, &failed) || !errors.Is(err, ctx.Err()) {
+				t.Fatalf("got %v", err)
+			}
+			runs := func() bool {
+				process.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+				_, err := process.Read(make([]byte, 1))
+				return errors.Is(err, os.ErrDeadlineExceeded)
+			}
+			if !runs() {
+				t.Error("Dial has waited for the end of the process")
+			}
+			failed.Wait()
+			if runs() {
+				t.Error("the process runs after Wait")
+			}
+		})
+	}
+}

@@ -261,7 +261,7 @@ func (a *callers) dial(ctx context.Context, caller rpc.Caller, own *callerClient
 			return nil, err
 		}
 	}
-	return d.Dial(context.WithoutCancel(ctx), target)
+	return dialAlone(context.WithoutCancel(ctx), &d, target)
 }
 
 // limit removes the functions for other kinds of input requests, so that a session declares no others.

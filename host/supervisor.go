@@ -203,7 +203,7 @@ func (s *supervisor) connect(ctx context.Context) error {
 	c := s.current()
 	if c == nil {
 		var err error
-		if c, err = s.dialer.Dial(ctx, s.config.Target); err != nil {
+		if c, err = dialAlone(ctx, &s.dialer, s.config.Target); err != nil {
 			return err
 		}
 	} else if err := c.Ping(ctx); err != nil {
@@ -220,6 +220,16 @@ func (s *supervisor) connect(ctx context.Context) error {
 	}
 	s.ready(c, listed)
 	return nil
+}
+
+// dialAlone dials a server. It waits until nothing of a failed attempt is left, so that two processes of a server never
+// run at the same time, and none outlives the Host.
+func dialAlone(ctx context.Context, d *client.Dialer, target client.Target) (*client.Client, error) {
+	c, err := d.Dial(ctx, target)
+	if failed, ok := errors.AsType[*client.DialError](err); ok {
+		failed.Wait()
+	}
+	return c, err
 }
 
 // ready publishes the lists of a server that is connected.

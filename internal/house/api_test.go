@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 // shrink to it: when symbols are removed, the number is lowered, too.
 var apiBudgets = map[string]int{
 	"call":    90,
-	"client":  150,
+	"client":  151,
 	"gateway": 21,
 	"host":    134,
 	"server":  130,

@@ -243,6 +243,49 @@ func TestCallersWaitBrieflyForARequestWithoutACaller(t *testing.T) {
 	})
 }
 
+// The time-outs and the deadline of a call apply while it waits, and it is not sent after them.
+func TestDeadlinesHoldInTheQueueForTurns(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	for name, req := range map[string]outbound.Request{
+		"time-out": {Timeout: limit}, "maximum": {MaxTimeout: limit}, "both": {Timeout: time.Hour, MaxTimeout: limit},
+		"context": {},
+	} {
+		for _, freed := range []time.Duration{0, limit, 10 * time.Second} { // when the turn comes; 0 for never
+			t.Run(fmt.Sprint(name, " ", freed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := newPeer(t)
+					p.NotifyCancelled = true
+					p.call("ada", nil, true, "ask")
+					p.question()
+					ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: true}})
+					if name == "context" {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, limit)
+						defer cancel()
+					}
+					begun := time.Now()
+					req.Method, req.Name = mcp.MethodCallTool, "ask"
+					got := do(rpc.WithCaller(ctx, rpc.Caller{Key: "bob"}), &p.Requests, &req)
+					if freed > 0 {
+						time.Sleep(freed)
+						p.answer(1) // ada's call ends
+					}
+					o := <-got
+					if freed != limit { // otherwise it may be sent just in time
+						must.CheckIs(t, o.err, call.ErrNotSent)
+						must.CheckEqual(t, len(p.wire.sent), max(0, 1-int(freed)))
+					}
+					must.CheckIs(t, o.err, context.DeadlineExceeded)
+					if took := time.Since(begun); freed != 10*time.Second && took > 2*limit {
+						t.Errorf("the call returns after %v", took)
+					}
+					p.answer(len(p.wire.sent))
+				})
+			})
+		}
+	}
+}
+
 func TestTheQueueForTurnsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t)

@@ -49,13 +49,17 @@ type Requests struct {
 	turns     turns
 	pauses    map[*TimeoutPause]struct{}
 	deadlines deadlineTimer
-	failed    error         // see Fail
-	done      chan struct{} // closed with failed; made when first needed
+	failed    error          // see Fail
+	cancelled bool           // a notification about a cancelled request was sent
+	closing   bool           // see AwaitCancellations
+	notifying sync.WaitGroup // the notifications that are being sent; Add is called under mu before closing is set
+	done      chan struct{}  // closed with failed; made when first needed
 }
 
 // Do sends a request and waits for its response. An error that the peer reports is part of the Response. The returned
 // error is one of this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or
-// the cause of the end of ctx. If Do returns before the response has arrived, it cancels the request.
+// the cause of the end of ctx. It is a call.ErrNotSent too if nothing was sent. If Do returns before the response has
+// arrived, it cancels the request.
 func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	resp, err := o.exchange(ctx, req)
 	req.MayHaveRun = req.MayHaveRun || !provesUnserved(err)
@@ -218,30 +222,79 @@ func (o *Requests) end(p *pending) {
 
 // Limits of the sending of notifications/cancelled, because the peer may not be reading.
 const (
-	cancelWait    = time.Second      // that the caller waits
-	cancelTimeout = 10 * time.Second // without its caller; the handler of the peer runs on if it does not arrive
+	cancelBrief   = 20 * time.Millisecond // that the caller waits, so that on a stream no later message overtakes it
+	cancelWait    = time.Second           // that Close waits
+	cancelTimeout = 10 * time.Second      // the handler of the peer runs on if it does not arrive
 )
 
-// cancel gives up a request whose context has ended, and notifies the peer.
-func (o *Requests) cancel(ctx context.Context, p *pending, unsent bool) error {
+// cancel gives up a request whose context has ended, and notifies the peer. If that takes time, it goes on in the
+// background.
+func (o *Requests) cancel(ctx context.Context, p *pending, unserved bool) error {
 	cause := context.Cause(ctx)
-	if o.NotifyCancelled && !p.req.Uncancellable && !unsent {
-		params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: cancelReason(cause)})
-		sent := make(chan struct{})
-		go func() { // ends with the Wire
-			defer close(sent)
+	if unserved {
+		return unsent(cause)
+	}
+	if !o.NotifyCancelled || p.req.Uncancellable {
+		return cause
+	}
+	params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: cancelReason(cause)})
+	notified := make(chan struct{})
+	o.mu.Lock()
+	if o.closing {
+		close(notified)
+	} else {
+		o.cancelled = true
+		o.notifying.Go(func() {
+			defer close(notified)
 			limited, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 			defer stop()
 			_ = o.Notify(limited, mcp.NotificationCancelled, params)
-		}()
-		wait := time.NewTimer(cancelWait)
-		defer wait.Stop()
-		select {
-		case <-sent:
-		case <-wait.C:
-		}
+		})
 	}
+	o.mu.Unlock()
+	waitFor(notified, cancelBrief)
 	return cause
+}
+
+// waitFor waits until done is closed, at most for d.
+func waitFor(done <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// AwaitCancellations waits until the peer is notified of the requests that were given up, at most for a second.
+// Requests that are given up later are not notified.
+func (o *Requests) AwaitCancellations() {
+	o.mu.Lock()
+	o.closing = true
+	cancelled := o.cancelled
+	o.mu.Unlock()
+	if !cancelled {
+		return
+	}
+	notified := make(chan struct{})
+	go func() { // ends after cancelTimeout at the latest, and with the Wire
+		defer close(notified)
+		o.notifying.Wait()
+	}()
+	waitFor(notified, cancelWait)
+}
+
+// Close notifies the peer of the requests that were given up, for a second at most, and closes the wire that all have
+// in common. When it returns, the goroutines of all have ended.
+func Close(wire Wire, all ...*Requests) error {
+	for _, o := range all {
+		o.AwaitCancellations()
+	}
+	err := wire.Close()
+	for _, o := range all {
+		o.notifying.Wait()
+	}
+	return err
 }
 
 // cancelReason returns the reason that the peer receives. It does not have the text of the

@@ -294,33 +294,56 @@ func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("too late")
 	cancel(why)
-	if _, err := o.Do(ctx, &outbound.Request{Method: "a"}); !errors.Is(err, why) {
+	req := &outbound.Request{Method: "a"}
+	if _, err := o.Do(ctx, req); !errors.Is(err, why) || !errors.Is(err, call.ErrNotSent) || req.MayHaveRun {
 		t.Errorf("got %v", err)
 	}
 	w.none()
 }
 
-// A peer that does not read cannot block the caller.
-func TestTheCallerWaitsOneSecondForItsCancellation(t *testing.T) {
+// A peer that does not read blocks neither the caller nor Close. For a slow network, the sending goes on without them.
+func TestTheCallerDoesNotWaitForItsCancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, gaveUp := newWire(t), make(chan struct{})
+		w := newWire(t)
+		closed := make(chan struct{})
+		gaveUp := make(chan time.Time, 2)
 		w.send = func(ctx context.Context, out *outbound.Outgoing) error {
 			if out.Method == mcp.NotificationCancelled {
-				<-ctx.Done()
-				close(gaveUp)
+				select {
+				case <-ctx.Done():
+				case <-closed:
+				}
+				gaveUp <- time.Now()
 			}
 			return nil
 		}
 		o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 		start := time.Now()
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second}); !errors.Is(err,
-			context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+		for n := range 2 {
+			_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second})
+			must.CheckIs(t, err, context.DeadlineExceeded)
+			took(t, start, time.Duration(n+1)*(time.Second+20*time.Millisecond))
 		}
-		took(t, start, 2*time.Second)
-		<-gaveUp // for a slow network, the sending goes on without the caller
-		took(t, start, 11*time.Second)
+		if late := (<-gaveUp).Sub(start); late != 11*time.Second {
+			t.Errorf("the sending has ended after %v", late)
+		}
+		start = time.Now()
+		_, _ = o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second})
+		must.Do(t, outbound.Close(closing{w, closed}, o))
+		took(t, start, 2*time.Second+20*time.Millisecond)
+		must.CheckEqual(t, len(gaveUp), 2) // the goroutines have ended
 	})
+}
+
+// closing is a wire whose Close closes a channel.
+type closing struct {
+	*wire
+	closed chan struct{}
+}
+
+func (w closing) Close() error {
+	close(w.closed)
+	return nil
 }
 
 func TestPanicInOnProgressRemovesTheRequest(t *testing.T) {

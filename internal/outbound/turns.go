@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -96,14 +95,26 @@ func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 	limit, poll := time.NewTimer(maxTurnWait), time.NewTicker(turnPoll)
 	defer limit.Stop()
 	defer poll.Stop()
+	var late <-chan time.Time // the time-outs of p are not paused while others are asked
+	if !p.deadline.IsZero() {
+		timer := time.NewTimer(time.Until(p.deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
 	for wake != nil {
 		select {
 		case <-wake:
 		case <-poll.C:
+		case <-late:
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", call.ErrNotSent, context.Cause(ctx))
 		case <-limit.C:
-			return errTurn
+			return unsent(errTurn)
+		}
+		if ctx.Err() != nil {
+			return unsent(context.Cause(ctx))
+		}
+		if err := p.expire(time.Now()); err != nil {
+			return unsent(err)
 		}
 		wake, err = o.beginInTurn(p)
 	}
@@ -124,7 +135,7 @@ func (o *Requests) beginInTurn(p *pending) (wake <-chan struct{}, err error) {
 	}
 	if !slices.Contains(o.turns.queue, p) {
 		if len(o.turns.queue) >= maxTurnQueue {
-			return nil, errTurn
+			return nil, unsent(errTurn)
 		}
 		o.turns.queue = append(o.turns.queue, p)
 	}

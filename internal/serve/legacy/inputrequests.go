@@ -129,6 +129,7 @@ func (a *inputRequests) add(out *outbound.Requests) {
 }
 
 func (a *inputRequests) remove(out *outbound.Requests) {
+	out.AwaitCancellations() // before the response to the call, after which its stream ends
 	out.Release()
 	a.mu.Lock()
 	defer a.mu.Unlock()

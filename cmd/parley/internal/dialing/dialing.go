@@ -218,6 +218,9 @@ func (f *Flags) Dial(cmd *cobra.Command, target []string,
 	}
 	c, err := d.Dial(cmd.Context(), to)
 	if err != nil {
+		if failed, ok := errors.AsType[*client.DialError](err); ok {
+			failed.Wait() // no process outlives the program
+		}
 		return nil, failure.Unreachable(err)
 	}
 	f.use(cmd, target)

@@ -112,6 +112,7 @@ func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 	c, err := e.Dialer.Dial(ctx, e.Target)
 	took := time.Since(start)
 	if err != nil {
+		awaitEnd(err)
 		e.report("connect", Problem, "", "%s", e.text(err)) // Explain says what to do
 		return nil, err
 	}
@@ -132,6 +133,13 @@ func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
+// awaitEnd waits until the process of a failed attempt to connect has ended.
+func awaitEnd(err error) {
+	if failed, ok := errors.AsType[*client.DialError](err); ok {
+		failed.Wait()
+	}
+}
+
 // revisions dials the server in each revision, and returns those that it supports, the newest first.
 func (e *Examination) revisions(ctx context.Context, c *client.Client) (supported []mcp.Revision) {
 	var names, slow []string
@@ -145,6 +153,7 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 		start := time.Now()
 		other, err := d.Dial(ctx, e.Target)
 		took := terminal.Duration(time.Since(start))
+		awaitEnd(err)
 		switch {
 		case ctx.Err() != nil:
 			return supported

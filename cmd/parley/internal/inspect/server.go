@@ -205,6 +205,9 @@ func (s *server) run(ctx context.Context, dialer *client.Dialer) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	c, err := dialer.Dial(dialing, s.Target)
 	cancel()
+	if failed, ok := errors.AsType[*client.DialError](err); ok {
+		defer failed.Wait()
+	}
 	s.mu.Lock()
 	switch {
 	case ctx.Err() != nil:
