@@ -1,8 +1,12 @@
 package house
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,5 +50,54 @@ func TestSchemasOfPeersCountTowardsABudget(t *testing.T) {
 		if !used[file] {
 			t.Errorf("%s does not compile schemas: remove it from the table", file)
 		}
+	}
+}
+
+// The fields of types of package toolargs that have parts of a schema. Iterators of the package take from the budget for
+// each element, and are used instead.
+var budgeted = []string{"all", "branches", "names", "byName", "elements"}
+
+// A tool of a peer can have thousands of properties, and a loop in a loop over them takes seconds.
+func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
+	const dir = "cmd/parley/internal/toolargs"
+	tree := os.DirFS(filepath.Join("..", ".."))
+	loops := func(name string, source any) (found []string) {
+		set := token.NewFileSet()
+		f := must.Get(parser.ParseFile(set, name, source, parser.SkipObjectResolution))(t)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if loop, ok := n.(*ast.RangeStmt); ok {
+				if of, ok := loop.X.(*ast.SelectorExpr); ok && slices.Contains(budgeted, of.Sel.Name) {
+					found = append(found, set.Position(n.Pos()).String())
+				}
+			}
+			return true
+		})
+		return found
+	}
+	if loops("a.go", "package a\n\nfunc f() {\n\tfor range n.branches {\n\t}\n}\n") == nil {
+		t.Fatal("loops are not found")
+	}
+	checked := 0
+	for _, f := range project(t) {
+		// value.go has the iterators, and toolargs.go reads what the user has written.
+		if parent(f.path) != dir || strings.HasSuffix(f.path, "_test.go") || f.path == dir+"/value.go" {
+			continue
+		}
+		checked++
+		for _, at := range loops(filepath.Join("..", "..", f.path), nil) {
+			t.Errorf("%s: loop over an iterator that takes from the budget", at)
+		}
+		if f.path == dir+"/toolargs.go" {
+			continue
+		}
+		reads := map[string]bool{"All": true, "Get": true, "Decode": true}
+		for _, of := range []string{module + "/jsonrpc", module + "/schema"} {
+			for _, use := range must.Get(usesOf(tree, f.path, of, reads))(t) {
+				t.Errorf("%s: read schemas with the methods of value, which take from the budget", use)
+			}
+		}
+	}
+	if checked < 3 {
+		t.Errorf("checked %d files", checked)
 	}
 }

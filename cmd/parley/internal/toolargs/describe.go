@@ -27,13 +27,14 @@ type Argument struct {
 func Arguments(schema json.RawMessage) []Argument { return parseSchema(schema, "argument").arguments() }
 
 func (n node) arguments() (all []Argument) {
-	required := n.required()
-	for _, name := range distinct(slices.Concat(n.properties(), required)) {
+	names := n.required()
+	required := setOf(names)
+	for _, name := range distinct(slices.Concat(n.properties(), names)) {
 		sub, defined, ok := n.property(name)
 		if !ok {
 			continue // no value is valid
 		}
-		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: slices.Contains(required, name),
+		a := Argument{Name: name, Type: placeholder(sub, maxDepth), Required: required[name],
 			Undefined: !defined}
 		a.Values, a.Repeats = sub.choices(maxDepth), slices.Contains(sub.types(), "array")
 		a.Range = sub.limits()
@@ -81,14 +82,7 @@ func (n node) choices(depth int) []string {
 	return nil
 }
 
-// wordsFor returns values as text of the command line: strings without quotation marks, and others as JSON.
-func wordsFor(values []json.RawMessage) (words []string) {
-	for _, v := range values {
-		words = append(words, wordFor(v))
-	}
-	return words
-}
-
+// wordFor returns a value as text of the command line: a string without quotation marks, and others as JSON.
 func wordFor(v json.RawMessage) string {
 	if text, ok := textOf(v); ok {
 		return text
@@ -125,16 +119,16 @@ func Example(schema json.RawMessage) []string {
 
 // wordsOf returns the words that set an argument to a value. They are as short as Parse allows.
 func wordsOf(n node, name string, value json.RawMessage) (texts []string) {
-	elements := list(value)
+	elements := elementsOf(value)
 	if elements == nil {
 		elements = []json.RawMessage{value}
 	}
-	var words []word
+	var given []word
 	for _, e := range elements {
 		texts = append(texts, name+"="+wordFor(e))
-		words = append(words, word{name, wordFor(e), false})
+		given = append(given, word{name, wordFor(e), false})
 	}
-	if got, err := valueOf(n, words); len(words) > 0 && err == nil && string(got) == compact(value) {
+	if got, err := valueOf(n, given); len(given) > 0 && err == nil && string(got) == compact(value) {
 		return texts
 	}
 	return []string{name + ":=" + compact(value)}
@@ -153,7 +147,7 @@ func (n node) example(depth int) json.RawMessage {
 	if value := n.keyword("default"); value != nil {
 		return value
 	}
-	if examples := list(n.keyword("examples")); len(examples) > 0 {
+	if examples := elementsOf(n.keyword("examples")); len(examples) > 0 {
 		return examples[0]
 	}
 	types := n.types()
@@ -204,16 +198,34 @@ func Summary(schema json.RawMessage) string {
 	return summary(Arguments(schema))
 }
 
+// maxSummary is the length in bytes from which a summary has no further arguments.
+const maxSummary = 1000
+
 func summary(arguments []Argument) string {
-	var all []string
-	for _, a := range arguments {
+	var b strings.Builder
+	for i, a := range arguments {
 		text := a.Name + "=" + a.Type
 		if !a.Required {
 			text = "[" + text + "]"
 		}
-		all = append(all, text)
+		if i > 0 && b.Len()+len(text) > maxSummary {
+			fmt.Fprintf(&b, " … and %d more", len(arguments)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(cut(text))
 	}
-	return strings.Join(all, " ")
+	return b.String()
+}
+
+// cut returns the beginning of a text that is too long for a summary.
+func cut(text string) string {
+	if len(text) <= maxSummary {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSummary], "") + "…"
 }
 
 // usage returns the arguments as the end of an error message.

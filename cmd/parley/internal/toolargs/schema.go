@@ -3,48 +3,66 @@ package toolargs
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/schema"
 )
 
 const (
-	maxSubschemas = 1 << 14 // of all nodes of a document, which can be recursive; the rest of the schema has no rules
-	maxDepth      = 4       // values within values, such as arrays of arrays
+	maxDepth     = 4       // values within values, such as arrays of arrays
+	maxReference = 8 << 10 // bytes of a reference
 )
 
 // document is a schema, in which references are resolved.
 type document struct {
-	root    json.RawMessage
-	noun    string                     // what errors call a property: argument or field
-	targets map[string]json.RawMessage // of references
-	left    int                        // subschemas that may still be read
+	*budget
+	root    *value
+	noun    string            // what errors call a property: argument or field
+	targets map[string]*value // of references
 }
 
 // node has the rules of a schema for one value. It follows references and combines subschemas, but it is lenient: the
 // server validates the arguments, so keywords that are not understood have no effect.
 type node struct {
-	doc      *document
-	all      []json.RawMessage // objects that all apply: the schema itself, the target of its $ref, and its allOf
-	branches []node            // of anyOf and oneOf; at least one applies
+	doc *document
+	// all are objects that all apply: the schema itself, the target of its $ref, and its allOf. Loop over subschemas()
+	// instead.
+	all []*value
+	// branches are those of anyOf and oneOf; at least one applies. Loop over alternatives() instead.
+	branches []node
+}
+
+// subschemas yields the objects that all apply.
+func (n node) subschemas() iter.Seq[*value] { return spending(n.doc, n.all) }
+
+// alternatives yields the branches.
+func (n node) alternatives() iter.Seq[node] { return spending(n.doc, n.branches) }
+
+// spending yields the elements of a list as long as the budget lasts.
+func spending[E any](doc *document, list []E) iter.Seq[E] {
+	return func(yield func(E) bool) {
+		for _, e := range list {
+			if !doc.spend(1) || !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // parseSchema parses a schema. A text that is not JSON is a schema without rules.
 func parseSchema(text json.RawMessage, noun string) node {
-	d := &document{noun: noun, targets: make(map[string]json.RawMessage), left: maxSubschemas}
+	d := &document{budget: &budget{maxWork}, noun: noun, targets: make(map[string]*value)}
 	if json.Valid(text) {
-		d.root = bytes.TrimSpace(text)
+		d.root = &value{budget: d.budget, raw: bytes.TrimSpace(text)}
 	}
 	return d.node(d.root)
 }
 
 // node returns the node of a value for which all schemas apply.
-func (d *document) node(schemas ...json.RawMessage) node {
+func (d *document) node(schemas ...*value) node {
 	n := node{doc: d}
 	for _, s := range schemas {
 		n.add(s, nil)
@@ -53,23 +71,24 @@ func (d *document) node(schemas ...json.RawMessage) node {
 }
 
 // add adds the rules of a subschema. An object that is one of those around it adds nothing.
-func (n *node) add(schema json.RawMessage, around []*byte) {
-	if n.doc.left--; n.doc.left < 0 || !isObject(schema) || slices.Contains(around, &schema[0]) {
+func (n *node) add(schema *value, around []*value) {
+	// A step for each object around it, and for its keywords.
+	if !n.doc.spend(8+len(around)) || !schema.isObject() || slices.Contains(around, schema) {
 		return
 	}
 	n.all = append(n.all, schema)
-	around = append(slices.Clone(around), &schema[0])
-	if ref, ok := textOf(member(schema, "$ref")); ok {
+	around = append(slices.Clone(around), schema)
+	if ref, ok := schema.member("$ref").text(); ok {
 		n.add(n.doc.lookup(ref), around)
 	}
-	for _, sub := range list(member(schema, "allOf")) {
+	for _, sub := range schema.member("allOf").list() {
 		n.add(sub, around)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
-		for _, sub := range list(member(schema, keyword)) {
+		for _, sub := range schema.member(keyword).list() {
 			b := node{doc: n.doc}
 			b.add(sub, around)
-			if b.all != nil || string(sub) == "true" { // a branch that repeats the whole allows no further values
+			if b.all != nil || sub.isTrue() { // a branch that repeats the whole allows no further values
 				n.branches = append(n.branches, b)
 			}
 		}
@@ -77,12 +96,12 @@ func (n *node) add(schema json.RawMessage, around []*byte) {
 }
 
 // lookup returns the target of a reference, which is a JSON Pointer in the document, or nil.
-func (d *document) lookup(ref string) json.RawMessage {
+func (d *document) lookup(ref string) *value {
 	target, known := d.targets[ref]
 	if known {
-		return target // with the same address, by which add recognises it
+		return target
 	}
-	if pointer, local := strings.CutPrefix(ref, "#"); local {
+	if pointer, local := strings.CutPrefix(ref, "#"); local && len(ref) <= maxReference && d.spend(len(ref)) {
 		target = d.root
 		for i, name := range strings.Split(pointer, "/") {
 			name, err := url.PathUnescape(name)
@@ -91,10 +110,10 @@ func (d *document) lookup(ref string) json.RawMessage {
 			case i == 0 && name == "":
 			case err != nil || i == 0:
 				target = nil
-			case isObject(target):
-				target = member(target, name)
-			case notIndex == nil && index < uint64(len(list(target))):
-				target = list(target)[index]
+			case target.isObject():
+				target = target.member(name)
+			case notIndex == nil:
+				target = target.element(int(index))
 			default:
 				target = nil
 			}
@@ -106,26 +125,31 @@ func (d *document) lookup(ref string) json.RawMessage {
 
 // first returns the node without branches: with the first one that allows more than null.
 func (n node) first() node {
-	one := node{doc: n.doc, all: n.all}
-	if len(n.branches) > 0 {
-		at := max(slices.IndexFunc(n.branches, node.notNull), 0)
-		one.all = slices.Concat(n.all, n.branches[at].first().all)
+	if len(n.branches) == 0 {
+		return node{doc: n.doc, all: n.all}
 	}
-	return one
+	chosen := n.branches[0]
+	for b := range n.alternatives() {
+		if b.notNull() {
+			chosen = b
+			break
+		}
+	}
+	return node{doc: n.doc, all: slices.Concat(n.all, chosen.first().all)}
 }
 
 func (n node) notNull() bool { return !slices.Equal(n.types(), []string{"null"}) }
 
 // keyword returns the first value of an annotation, or of a keyword whose first value decides; nil if there is none.
 func (n node) keyword(name string) json.RawMessage {
-	for _, o := range n.all {
-		if value := member(o, name); value != nil {
-			return value
+	for o := range n.subschemas() {
+		if v := o.member(name); v != nil {
+			return v.raw
 		}
 	}
-	for _, b := range n.branches {
-		if value := b.keyword(name); value != nil && b.notNull() {
-			return value
+	for b := range n.alternatives() {
+		if raw := b.keyword(name); raw != nil && b.notNull() {
+			return raw
 		}
 	}
 	return nil
@@ -136,30 +160,38 @@ func (n node) text(keyword string) string {
 	return text
 }
 
+// maxTypes bounds the types of one value. JSON has seven.
+const maxTypes = 16
+
 // types returns the JSON types that the schema allows, in the order in which the schema names them. It returns none if
 // the schema does not restrict the type.
 func (n node) types() (types []string) {
 	restrict := func(to []string) {
-		if types == nil {
-			types = distinct(to)
+		to = distinct(to)
+		if to = to[:min(len(to), maxTypes)]; types == nil {
+			types = to
 		} else if both := intersection(types, to); both != nil {
 			types = both
 		}
 	}
-	for _, o := range n.all {
-		if t := member(o, "type"); t != nil {
-			restrict(texts(append(list(t), t)))
+	for o := range n.subschemas() {
+		if t := o.member("type"); t != nil {
+			names := t.texts()
+			if name, ok := t.text(); ok {
+				names = append(names, name)
+			}
+			restrict(names)
 		}
-		if allowed := valuesOf(o); allowed != nil {
+		if allowed, ok := valuesOf(o); ok {
 			var of []string
-			for _, v := range allowed {
-				of = append(of, typeOf(v))
+			for v := range allowed {
+				of = append(of, typeOf(v.raw))
 			}
 			restrict(of)
 		}
 	}
 	var of []string
-	for _, b := range n.branches {
+	for b := range n.alternatives() {
 		t := b.types()
 		if t == nil {
 			return types
@@ -187,21 +219,25 @@ func intersection(a, b []string) (both []string) {
 
 // values returns the values that the schema lists, without null if there are others, as words. Only reports whether no
 // others are allowed.
-func (n node) values() (words []string, only bool) {
+func (n node) values() (list []string, only bool) {
 	restrict := func(to []string) {
 		if only {
-			to = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(to, w) })
+			to = setOf(to).only(list)
 		}
-		words, only = to, true
+		list, only = to, true
 	}
-	for _, o := range n.all {
-		if allowed := valuesOf(o); allowed != nil {
-			restrict(wordsFor(allowed))
+	for o := range n.subschemas() {
+		if allowed, ok := valuesOf(o); ok {
+			var to []string
+			for v := range allowed {
+				to = append(to, wordFor(v.raw))
+			}
+			restrict(to)
 		}
 	}
 	var listed []string
 	complete := len(n.branches) > 0
-	for _, b := range n.branches {
+	for b := range n.alternatives() {
 		more, all := b.values()
 		listed = append(listed, more...)
 		complete = complete && (all || !b.notNull())
@@ -209,30 +245,30 @@ func (n node) values() (words []string, only bool) {
 	if complete {
 		restrict(listed)
 	} else if !only {
-		words = listed
+		list = listed
 	}
-	words = distinct(words)
-	if len(words) > 1 {
-		words = slices.DeleteFunc(words, func(w string) bool { return w == "null" })
+	list = distinct(list)
+	if len(list) > 1 {
+		list = slices.DeleteFunc(list, func(w string) bool { return w == "null" })
 	}
-	return words, only
+	return list, only
 }
 
 // element returns the node of the element of an array at an index.
 func (n node) element(i int) node {
-	var subs []json.RawMessage
-	for _, o := range n.all {
-		prefix, items := list(member(o, "prefixItems")), member(o, "items")
-		if tuple := list(items); tuple != nil { // before 2020-12
-			prefix, items = tuple, member(o, "additionalItems")
+	var subs []*value
+	for o := range n.subschemas() {
+		prefix, items := o.member("prefixItems"), o.member("items")
+		if items.isArray() { // before 2020-12
+			prefix, items = items, o.member("additionalItems")
 		}
-		if i < len(prefix) {
-			items = prefix[i]
+		if own := prefix.element(i); own != nil {
+			items = own
 		}
 		subs = append(subs, items)
 	}
 	of := n.doc.node(subs...)
-	for _, b := range n.branches {
+	for b := range n.alternatives() {
 		if slices.Contains(b.types(), "array") {
 			of.branches = append(of.branches, b.element(i))
 		}
@@ -243,18 +279,18 @@ func (n node) element(i int) node {
 // property returns the node of the property called name. Defined reports whether the schema names the property, and ok
 // whether it allows it.
 func (n node) property(name string) (property node, defined, ok bool) {
-	var subs, rest []json.RawMessage
+	var subs, rest []*value
 	closed, never := false, false
-	for _, o := range n.all {
-		if sub := member(member(o, "properties"), name); sub != nil {
+	for o := range n.subschemas() {
+		if sub := o.member("properties").member(name); sub != nil {
 			subs, defined = append(subs, sub), true
-			never = never || isFalse(sub)
+			never = never || sub.isFalse()
 			continue
 		}
-		switch more := member(o, "additionalProperties"); {
-		case member(o, "patternProperties") != nil:
-			rest = append(rest, json.RawMessage("{}"))
-		case isFalse(more) || isFalse(member(o, "unevaluatedProperties")):
+		switch more := o.member("additionalProperties"); {
+		case o.member("patternProperties") != nil:
+			rest = append(rest, &value{budget: n.doc.budget, raw: json.RawMessage("{}")})
+		case more.isFalse() || o.member("unevaluatedProperties").isFalse():
 			closed = true
 		default:
 			rest = append(rest, more)
@@ -262,7 +298,7 @@ func (n node) property(name string) (property node, defined, ok bool) {
 	}
 	property = n.doc.node(subs...)
 	open := len(n.branches) == 0
-	for _, b := range n.branches {
+	for b := range n.alternatives() {
 		of, defines, allows := b.property(name)
 		open = open || allows
 		if defines && allows { // a branch that does not name the property says nothing about its value
@@ -277,12 +313,10 @@ func (n node) property(name string) (property node, defined, ok bool) {
 
 // properties returns the names of the properties in the order of the schema.
 func (n node) properties() (names []string) {
-	for _, o := range n.all {
-		for name := range jsonrpc.All(member(o, "properties")) {
-			names = append(names, name)
-		}
+	for o := range n.subschemas() {
+		names = slices.AppendSeq(names, o.member("properties").members())
 	}
-	for _, b := range n.objects() {
+	for b := range n.objects() {
 		names = append(names, b.properties()...)
 	}
 	return distinct(names)
@@ -290,84 +324,46 @@ func (n node) properties() (names []string) {
 
 // required returns the names of the properties that every object must have.
 func (n node) required() (names []string) {
-	for _, o := range n.all {
-		names = append(names, texts(list(member(o, "required")))...)
+	for o := range n.subschemas() {
+		names = append(names, o.member("required").texts()...)
 	}
 	var common []string
-	for i, b := range n.objects() {
-		if of := b.required(); i == 0 {
-			common = of
+	first := true
+	for b := range n.objects() {
+		if of := b.required(); first {
+			common, first = of, false
 		} else {
-			common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(of, name) })
+			common = setOf(of).only(common)
 		}
 	}
 	return distinct(append(names, common...))
 }
 
-// objects returns the branches that allow objects.
-func (n node) objects() []node {
-	return slices.DeleteFunc(slices.Clone(n.branches), func(b node) bool {
-		types := b.types()
-		return types != nil && !slices.Contains(types, "object")
-	})
-}
-
-// member returns a member of an object, or nil.
-func member(o json.RawMessage, name string) json.RawMessage {
-	if !isObject(o) {
-		return nil
-	}
-	value, _ := jsonrpc.Get(o, name)
-	return value
-}
-
-func isObject(v json.RawMessage) bool { return len(v) > 0 && v[0] == '{' }
-
-func isFalse(v json.RawMessage) bool { return string(v) == "false" }
-
-// list returns the elements of an array, or nil.
-func list(v json.RawMessage) (elements []json.RawMessage) {
-	if len(v) > 0 && v[0] == '[' {
-		_ = schema.Decode(v, &elements) // it is valid JSON
-	}
-	return elements
-}
-
-func textOf(v json.RawMessage) (text string, ok bool) {
-	if len(v) == 0 || v[0] != '"' {
-		return "", false
-	}
-	return jsonrpc.Unquote(v), true
-}
-
-// texts returns the strings among values.
-func texts(values []json.RawMessage) (all []string) {
-	for _, v := range values {
-		if text, ok := textOf(v); ok {
-			all = append(all, text)
+// objects yields the branches that allow objects.
+func (n node) objects() iter.Seq[node] {
+	return func(yield func(node) bool) {
+		for b := range n.alternatives() {
+			types := b.types()
+			if (types == nil || slices.Contains(types, "object")) && !yield(b) {
+				return
+			}
 		}
 	}
-	return all
 }
 
-// valuesOf returns the values that an enum or a const allows, or nil if there are neither.
-func valuesOf(o json.RawMessage) []json.RawMessage {
-	if value := member(o, "const"); value != nil {
-		return []json.RawMessage{value}
+// valuesOf returns the values that an enum or a const allows, and whether there is one.
+func valuesOf(o *value) (iter.Seq[*value], bool) {
+	if v := o.member("const"); v != nil {
+		return slices.Values([]*value{v}), true
 	}
-	return list(member(o, "enum"))
-}
-
-// distinct returns words without repetitions.
-func distinct(words []string) (all []string) {
-	seen := make(map[string]bool)
-	for _, w := range words {
-		if !seen[w] {
-			all = append(all, w)
+	list := o.member("enum")
+	return func(yield func(*value) bool) {
+		for _, v := range list.list() {
+			if !yield(v) {
+				return
+			}
 		}
-		seen[w] = true
-	}
-	return all
+	}, list.isArray()
 }
 
 func typeOf(v json.RawMessage) string {

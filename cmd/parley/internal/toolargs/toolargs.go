@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Parse converts words to a JSON object.
@@ -31,7 +32,7 @@ func ParseFields(form json.RawMessage, words []string) (json.RawMessage, error) 
 
 func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage, error) {
 	n := parseSchema(schema, noun)
-	var keys []string
+	var keys, undefined []string
 	given := make(map[string][]word)
 	for _, text := range words {
 		w, err := parseWord(text)
@@ -49,6 +50,9 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 		if !ok || noun == "field" && !defined {
 			return nil, n.unknown(key)
 		}
+		if !defined {
+			undefined = append(undefined, key)
+		}
 		value, err := valueOf(sub, given[key])
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: %w", noun, key, err)
@@ -62,12 +66,12 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 		if given[name] != nil {
 			continue
 		}
-		for _, key := range keys {
-			if _, defined, _ := n.property(key); !defined && nearest.Name(key, []string{name}) != "" {
+		for _, key := range undefined {
+			if nearest.Name(key, []string{name}) != "" {
 				return nil, n.unknown(key)
 			}
 		}
-		return nil, fmt.Errorf("%s %q is missing; %s", noun, name, n.usage())
+		return nil, fmt.Errorf("%s %q is missing; %s", noun, cut(name), n.usage())
 	}
 	return append(object, '}'), nil
 }
@@ -113,7 +117,7 @@ func Key(text string) (string, error) {
 
 // Words returns words that set each member of a JSON object.
 func Words(text json.RawMessage) (words []string, err error) {
-	if text = bytes.TrimSpace(text); !isObject(text) || !json.Valid(text) {
+	if text = bytes.TrimSpace(text); !json.Valid(text) || text[0] != '{' {
 		return nil, errors.New("it is not an object")
 	}
 	for name, value := range jsonrpc.All(text) {
@@ -269,4 +273,19 @@ func ParseStrings(words []string) (map[string]string, error) {
 		values[key] = value
 	}
 	return values, nil
+}
+
+// elementsOf returns the elements of an array, which is valid JSON, or nil.
+func elementsOf(v json.RawMessage) (elements []json.RawMessage) {
+	if len(v) > 0 && v[0] == '[' {
+		_ = schema.Decode(v, &elements)
+	}
+	return elements
+}
+
+func textOf(v json.RawMessage) (text string, ok bool) {
+	if len(v) == 0 || v[0] != '"' {
+		return "", false
+	}
+	return jsonrpc.Unquote(v), true
 }
