@@ -182,6 +182,7 @@ func (s *Server) runStdio(ctx context.Context) error {
 	}
 	wire := c.stream
 	wire.KeepAlive = 0 // the client's process closes the stream when it ends
+	wire.Piped = s.Limits.Grace == 0
 	err = s.serveStream(ctx, c, conn, &wire)
 	if ctx.Err() != nil {
 		return nil

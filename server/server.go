@@ -186,7 +186,8 @@ type Limits struct {
 
 	// Grace bounds how long a connection of Run or ServeConn waits for its requests: to finish
 	// after the client has closed its end, and to end after they are cancelled. The default is
-	// 2 seconds.
+	// 2 seconds, except that a client of Run that still reads receives the responses to all its
+	// requests.
 	Grace time.Duration
 	// PageSize is the maximum number of entries in a page of a list. 0 means 1,000.
 	PageSize int

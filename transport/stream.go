@@ -195,6 +195,13 @@ func (s *stream) WriteBuffered(ctx context.Context, msg []byte) error {
 // goroutine is writing.
 func (s *stream) Flush() { s.out.flushBuffered() }
 
+// PeerReads reports whether the peer can still receive messages, as far as that is known without sending one. Only the
+// connections of [Stdio] know.
+func (s *stream) PeerReads() bool {
+	file, ok := s.out.dst.(*os.File)
+	return ok && isRead(file)
+}
+
 // Close implements [Conn].
 func (s *stream) Close() error {
 	s.closeOnce.Do(func() {

@@ -37,6 +37,7 @@ type inputRequests struct {
 	mu       sync.Mutex
 	open     map[*outbound.Requests]struct{}
 	awaiting chan struct{}        // closed while open is not empty; created on first use
+	left     bool                 // the client sends no more messages
 	tasks    outbound.TaskChanges // of tasks of the client
 }
 
@@ -126,6 +127,20 @@ func (a *inputRequests) add(out *outbound.Requests) {
 		close(a.awaiting)
 	}
 	a.open[out] = struct{}{}
+	if a.left {
+		out.Fail(rpc.ErrClientLeft)
+	}
+}
+
+// EndInput fails the input requests, and those that follow, because the client sends no more messages.
+func (s *Session) EndInput() {
+	a := &s.inputRequests
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left = true
+	for out := range a.open {
+		out.Fail(rpc.ErrClientLeft)
+	}
 }
 
 func (a *inputRequests) remove(out *outbound.Requests) {

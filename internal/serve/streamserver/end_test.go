@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,15 +48,19 @@ func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
 // stdio serves a byte stream whose directions end separately.
 func stdio(t *testing.T, s *streamserver.Server) (in *io.PipeWriter, out *syncbuffer.Buffer, served <-chan error) {
 	t.Helper()
+	return stdioOf(t, s, new(reading))
+}
+
+// stdioOf is stdio through conn.
+func stdioOf(t *testing.T, s *streamserver.Server, conn *reading) (in *io.PipeWriter, out *syncbuffer.Buffer,
+	served <-chan error) {
 	theirIn, in := io.Pipe()
 	theirOut, ourOut := io.Pipe()
 	out = new(syncbuffer.Buffer)
 	go io.Copy(out, theirOut)
 	done := make(chan error, 1)
-	go func() {
-		done <- s.Serve(t.Context(), context.Background(),
-			transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{}), principal.Local)
-	}()
+	conn.Conn = transport.Stream(halves{theirIn, ourOut}, transport.StreamOptions{})
+	go func() { done <- s.Serve(t.Context(), context.Background(), conn, principal.Local) }()
 	return in, out, done
 }
 
@@ -133,8 +138,71 @@ func TestCallsAreCancelledAfterTheGraceTime(t *testing.T) {
 		}
 		must.CheckEqual(t, time.Since(start), grace)
 		<-b.ended
-		must.CheckEqual(t, out.String(), "", out)
+		must.CheckEqual(t, out.String(), modernReply("1", "cancelled")+"\n")
 	})
+}
+
+// As with `printf … | server`: the input ends at once, and the requests take as long as they need.
+func TestRequestsThatArePipedHaveNoLimit(t *testing.T) {
+	inBubblesOfBothEras(t, func(t *testing.T, e era) {
+		s := newServer(handlers{
+			"slow": func(context.Context, *rpc.Call) (any, error) {
+				time.Sleep(time.Hour)
+				return text("at last")
+			},
+			"ask": asking, // cannot end, because nobody answers
+		})
+		s.Piped, s.MaxInflight = true, 1
+		p := &reading{reads: true}
+		in, out, served := stdioOf(t, s, p)
+		begin := strings.Replace(initialize("2025-06-18"), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
+		io.WriteString(in, lines(begin, e.call("1", "slow", "{}"), e.call("2", "slow", "{}"), legacyCall("3", "ask", "{}")))
+		in.Close()
+		must.Check(t, <-served)
+		synctest.Wait()
+		for _, want := range []string{e.reply("1", "at last"), e.reply("2", "at last"),
+			`{"jsonrpc":"2.0","id":3,"error":{"code":`} {
+			must.CheckContains(t, out.String(), want, out)
+		}
+	})
+}
+
+// A client that has died reads nothing, so its requests are cancelled as usual.
+func TestPipedRequestsEndWithTheirReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocking()
+		s := newServer(handlers{"block": b.serve})
+		s.Piped = true
+		p := &reading{reads: true}
+		in, _, served := stdioOf(t, s, p)
+		io.WriteString(in, lines(modernCall("1", "block", "{}")))
+		in.Close()
+		time.Sleep(time.Minute)
+		must.CheckEqual(t, len(served), 0)
+		p.die()
+		time.Sleep(2 * grace)
+		must.CheckEqual(t, len(served), 1)
+		<-b.ended
+	})
+}
+
+// reading is a connection whose peer reads or has died.
+type reading struct {
+	transport.Conn
+	mu    sync.Mutex
+	reads bool
+}
+
+func (r *reading) PeerReads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads
+}
+
+func (r *reading) die() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reads = false
 }
 
 func TestHandlerThatIgnoresCancellationDoesNotBlockServe(t *testing.T) {

@@ -24,7 +24,7 @@ func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Cal
 	go func() {
 		var reply []byte
 		p.AppendReply(&reply, accepted)
-		c.write(ctx, reply)
+		c.write(c.ctx, reply)
 		if counted {
 			c.running.Done()
 		}
@@ -98,7 +98,7 @@ func (c *connection) batch(ctx context.Context, data []byte) {
 	go func() {
 		defer c.running.Done()
 		defer c.releaseSlots(slots)
-		c.write(ctx, batch.AppendReply(ctx, nil))
+		c.write(c.ctx, batch.AppendReply(ctx, nil))
 	}()
 }
 

@@ -36,6 +36,9 @@ type Server struct {
 	// Grace is how long requests may run after the client has closed its end, and how long
 	// they may take to end after they are cancelled.
 	Grace time.Duration
+	// Piped means that the input of a connection may end long before its requests, as with `printf '…' | server`.
+	// Requests may then run without a limit after the end of the input, as long as the client reads the output.
+	Piped bool
 }
 
 // ErrNoMessage is returned by Serve if the client has closed the connection without a message.
@@ -45,14 +48,17 @@ var ErrNoMessage = errors.New("input ended before the first message")
 // fails. Then it closes the connection. It returns nil if the client closed it after a
 // complete message, and ErrNoMessage if it closed it before the first one.
 //
-// When the client closes its end, Serve finishes the requests in flight within the grace time, so that `printf '…' |
-// server` receives its responses. When drain ends, Serve rejects new requests and finishes those in flight, until ctx
+// When the client closes its end, Serve finishes the requests in flight, so that `printf '…' | server` receives its
+// responses: within the grace time, unless Piped is set. Then it cancels them, and sends the responses with which they
+// end. Questions to the client fail at once. When drain ends, Serve rejects new requests and finishes those in flight, until ctx
 // ends and cancels them. Meanwhile it still reads the responses to input requests.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
+	calls, cancelCalls := context.WithCancelCause(ctx)
+	defer cancelCalls(nil)
 	closing, endAccepting := context.WithCancel(ctx)
 	c := &connection{
 		Server:       s,
@@ -65,6 +71,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		failed:       make(chan error, 1),
 		fail:         cancel,
 		ctx:          ctx,
+		calls:        calls,
 		reading:      reading,
 		closing:      closing,
 		endAccepting: endAccepting,
@@ -90,7 +97,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		c.goroutines.Wait()
 		close(idle)
 	}()
-	grace := time.NewTimer(s.Grace)
+	grace, last := time.NewTimer(s.Grace), s.Grace
 	defer grace.Stop()
 	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
 	case cut, errors.Is(err, io.EOF):
@@ -101,10 +108,16 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		default:
 			err = ErrNoMessage
 		}
-		select {
-		case <-idle:
-		case <-grace.C:
-		case <-ctx.Done():
+		c.session.EndInput()
+		if !c.finish(ctx, conn, idle, grace.C) {
+			cancelCalls(errInputEnded)
+			last = s.Grace / 2 // half for responses, half for what does not end
+			grace.Reset(last)
+			select {
+			case <-idle:
+			case <-grace.C:
+			case <-ctx.Done():
+			}
 		}
 	case drain.Err() != nil: // the requests have ended or are cancelled
 		err = nil
@@ -113,13 +126,42 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	}
 	cancel(nil)
 	conn.Close()
-	grace.Reset(s.Grace)
+	grace.Reset(last)
 	select {
 	case <-idle:
 	case <-grace.C:
 		err = errors.Join(err, errors.New("handlers are still running after their calls were cancelled"))
 	}
 	return err
+}
+
+// errInputEnded is the cause with which requests are cancelled that outlive the input of their connection.
+var errInputEnded = errors.New("the client has closed its end of the connection")
+
+// finish waits until the requests have ended, after the input has. It reports false if they must not run longer.
+func (c *connection) finish(ctx context.Context, conn transport.Conn, idle <-chan struct{},
+	grace <-chan time.Time) bool {
+	var again <-chan time.Time
+	if c.Piped {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		again = ticker.C
+	}
+	reader, _ := conn.(interface{ PeerReads() bool })
+	for over := false; ; {
+		select {
+		case <-idle:
+			return true
+		case <-ctx.Done():
+			return true
+		case <-grace:
+			over = true
+		case <-again:
+		}
+		if over && !(c.Piped && reader != nil && reader.PeerReads()) {
+			return false
+		}
+	}
 }
 
 // connection is one connection that is being served.
@@ -132,7 +174,8 @@ type connection struct {
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
 
-	ctx        context.Context // of all requests
+	ctx        context.Context // of what is written
+	calls      context.Context // of all requests; ends before ctx
 	reading    context.Context // ends when the server no longer reads
 	goroutines sync.WaitGroup  // those that read or have read, and the workers
 	failed     chan error      // receives the error that ends the reading

@@ -118,7 +118,7 @@ func (t *turn) read() {
 		case t.over:
 		case err == nil:
 			c.received = true
-			t.receive(c.ctx, data)
+			t.receive(c.calls, data)
 		case !c.rejectTooLarge(err):
 			c.failed <- err
 			return

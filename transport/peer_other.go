@@ -1,0 +1,12 @@
+//go:build !linux
+
+package transport
+
+import "os"
+
+// parent is the process that has started this one.
+var parent = os.Getppid()
+
+// isRead reports whether another process can still read what is written to a pipe. Here, it is an estimate: whether the
+// process that has started this one still runs. On Windows it is always true.
+func isRead(*os.File) bool { return os.Getppid() == parent }
