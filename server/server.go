@@ -172,8 +172,9 @@ type Limits struct {
 	SessionIdle time.Duration
 	// SessionsPerPrincipal, SessionsPerAddress and Sessions are the maximum numbers of
 	// sessions over HTTP: of one principal, of all anonymous clients of one address, and of
-	// all clients. The defaults are 100, 1,000 and 10,000. Further sessions are rejected with
-	// status 503.
+	// all clients. The defaults are 100, 1,000 and 10,000. Another session ends the one of the
+	// same principal or address that has been idle longest. If each of them has a request or a
+	// stream, the new session is rejected with status 503.
 	SessionsPerPrincipal int
 	SessionsPerAddress   int
 	Sessions             int

@@ -32,10 +32,11 @@ type quota struct {
 // countedSession is a session that this process has created, or one with subscriptions or buckets.
 type countedSession struct {
 	owner      changes.Owner
-	created    bool // by this process
-	subscribed int  // bytes of URIs
+	subscribed int // bytes of URIs
 	buckets    bucketSet
-	ended      bool // its buckets are being deleted
+	order      uint32 // when it was created, see Sessions.uses
+	created    bool   // by this process
+	ended      bool   // its buckets are being deleted
 }
 
 // ownerCount is the number of one owner's sessions.
@@ -46,13 +47,29 @@ type ownerCount struct {
 }
 
 // add counts one more session of owner, up to the limit most. Expired reports whether a session has expired.
-func (q *quota) add(owner changes.Owner, key string, most int, expired func(key string) bool) bool {
-	ok, candidates := q.tryAdd(owner, key, most)
+func (q *quota) add(owner changes.Owner, key string, order uint32, most int, expired func(key string) bool) bool {
+	ok, candidates := q.tryAdd(owner, key, order, most)
 	if ok || !q.removeExpired(candidates, expired) {
 		return ok
 	}
-	ok, _ = q.tryAdd(owner, key, most)
+	ok, _ = q.tryAdd(owner, key, order, most)
 	return ok
+}
+
+// createdBy returns the sessions of an owner that this process has created, and when.
+func (q *quota) createdBy(owner changes.Owner) map[string]uint32 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if has := q.owners[owner]; has == nil || has.created == 0 {
+		return nil
+	}
+	all := make(map[string]uint32)
+	for key, c := range q.sessions {
+		if c.created && c.owner == owner {
+			all[key] = c.order
+		}
+	}
+	return all
 }
 
 // addSubscribed sets the bytes of the URIs of a session, and adds buckets that it has. The error
@@ -75,6 +92,22 @@ func (q *quota) addSubscribed(ctx context.Context, owner changes.Owner, key stri
 	c.owner, c.subscribed, c.buckets = owner, c.subscribed+added, c.buckets|buckets
 	q.set(key, c)
 	return nil
+}
+
+// swap counts the session key in place of another one. It reports false if that is no longer counted.
+func (q *quota) swap(before, key string, order uint32) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old := q.sessions[before]
+	if !old.created {
+		return false
+	}
+	old.created = false
+	q.set(before, old)
+	now := q.sessions[key]
+	now.owner, now.created, now.order = old.owner, true, order
+	q.set(key, now)
+	return true
 }
 
 // removeExpiredOf removes the expired sessions of an owner, unless it has done so recently.
@@ -100,7 +133,7 @@ func (q *quota) removeExpired(candidates []string, expired func(key string) bool
 }
 
 // tryAdd counts the session, or returns sessions to check because a limit is reached.
-func (q *quota) tryAdd(owner changes.Owner, key string, most int) (ok bool, candidates []string) {
+func (q *quota) tryAdd(owner changes.Owner, key string, order uint32, most int) (ok bool, candidates []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	has := q.owners[owner]
@@ -110,7 +143,7 @@ func (q *quota) tryAdd(owner changes.Owner, key string, most int) (ok bool, cand
 	case q.created >= q.total:
 		return false, q.candidates(&q.checked, nil)
 	}
-	q.set(key, countedSession{owner: owner, created: true})
+	q.set(key, countedSession{owner: owner, created: true, order: order})
 	return true, nil
 }
 

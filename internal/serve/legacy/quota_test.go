@@ -29,7 +29,10 @@ func TestSessionLimits(t *testing.T) {
 	s, _ := newSessions(limits)
 	ada, bob := user(t, "ada"), user(t, "bob")
 	create := func(who principal.Principal, address string) error {
-		_, err := s.Create(t.Context(), who, address, someState)
+		id, err := s.Create(t.Context(), who, address, someState)
+		if err == nil {
+			mustOpen(t, s, who, id) // in use, so that no other session displaces it
+		}
 		return err
 	}
 	want := func(err error, full bool) {
@@ -46,11 +49,94 @@ func TestSessionLimits(t *testing.T) {
 	want(create(principal.Anonymous, "1"), false)
 	want(create(principal.Anonymous, "1"), true) // by address, for all anonymous clients
 	id := mustCreate(t, s, bob, "1")
+	mustOpen(t, s, bob, id)
 	want(create(bob, "1"), true) // the total limit is reached
 	want(create(principal.Anonymous, "2"), true)
 	must.Do(t, s.Delete(t.Context(), bob, id))
 	want(create(principal.Anonymous, "2"), false)
 	want(create(principal.Anonymous, "3"), true)
+}
+
+// A client that begins a session for each of its tasks, and deletes none, is not locked out: a new session ends the one
+// of the same owner that has been idle longest, and none with a request or a stream.
+func TestNewSessionDisplacesTheLongestIdleOneOfItsOwner(t *testing.T) {
+	for name, limits := range map[string]SessionLimits{"principal": {PerOwner: 4}, "address": {PerAddress: 4},
+		"total": {Total: 5}} {
+		s, _ := newSessions(limits)
+		other := mustCreate(t, s, user(t, "bob"), "b")
+		who, address := user(t, "ada"), "a"
+		if name == "address" {
+			who = principal.Anonymous
+		}
+		var all []string
+		for range 4 {
+			all = append(all, mustCreate(t, s, who, address))
+		}
+		mustOpen(t, s, who, all[0]) // a request, or a stream
+		mustOpen(t, s, who, all[1]).Release()
+		mustOpen(t, s, who, all[2])
+		all = append(all, mustCreate(t, s, who, address)) // ends 3, which was never used
+		all = append(all, mustCreate(t, s, who, address)) // ends 1
+		mustOpen(t, s, who, all[5])
+		all = append(all, mustCreate(t, s, who, address)) // ends 4
+		var left []int
+		for i, id := range all {
+			if ss, err := s.Use(t.Context(), who, id); err == nil {
+				ss.Release()
+				left = append(left, i)
+			} else if !errors.Is(err, ErrNoSession) {
+				t.Error(err)
+			}
+		}
+		must.CheckEqual(t, fmt.Sprint(left), "[0 2 5 6]", name)
+		mustOpen(t, s, who, all[6])
+		if _, err := s.Create(t.Context(), who, address, someState); !errors.Is(err, ErrTooManySessions) {
+			t.Errorf("%s: all sessions are in use: %v", name, err)
+		}
+		mustOpen(t, s, user(t, "bob"), other).Release()
+		must.CheckEqual(t, len(s.quota.sessions), 5, name)
+	}
+}
+
+// Another replica may have the stream of a session.
+func TestSessionWithAStreamAtAnotherReplicaIsNotDisplaced(t *testing.T) {
+	s, _ := newSessions(SessionLimits{PerOwner: 2})
+	s.Replicas = new(endings)
+	ada := user(t, "ada")
+	streaming := mustCreate(t, s, ada, "a")
+	ss := mustOpen(t, s, ada, streaming)
+	must.Do(t, ss.update(t.Context(), func(state *State) error { state.Stream = "replica name"; return nil }))
+	ss.Release()
+	idle := mustCreate(t, s, ada, "a")
+	mustCreate(t, s, ada, "a")
+	mustOpen(t, s, ada, streaming).Release()
+	if _, err := s.Open(t.Context(), ada, idle); !errors.Is(err, ErrNoSession) {
+		t.Errorf("the idle session: %v", err)
+	}
+}
+
+// A client that creates sessions at the limit, each with a few requests, is served for ever, and its owner has no more
+// sessions than allowed.
+func TestAbandonedSessionsLockNobodyOut(t *testing.T) {
+	s, _ := newSessions(SessionLimits{PerOwner: 20})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				id, err := s.Create(t.Context(), user(t, "ada"), "a", someState)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				// the other three may have displaced it
+				if ss, err := s.Use(t.Context(), user(t, "ada"), id); err == nil {
+					ss.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must.CheckEqual(t, len(s.quota.sessions), 20)
 }
 
 func TestDefaultSessionLimitsMatchTheDocumentation(t *testing.T) {
@@ -75,14 +161,9 @@ func TestExpiredSessionsDoNotCount(t *testing.T) {
 				}
 				l := mustOpen(t, s, principal.Anonymous, kept)
 				must.Do(t, l.MarkReady(t.Context()))
-				l.Release()
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
-					ErrTooManySessions) {
-					t.Fatal(err)
-				}
 				time.Sleep(31 * time.Second)
 				for range 2 {
-					mustCreate(t, s, principal.Anonymous, "a")
+					mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "a"))
 				}
 				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
 					ErrTooManySessions) {

@@ -68,6 +68,8 @@ func (ss *StoredSession) Release() {
 	if ss.refs--; ss.refs > 0 || ss.removed {
 		return
 	}
+	s.uses++
+	ss.used = s.uses
 	ss.cached, ss.record = true, nil
 	if s.cache.push(ss); s.cache.n > maxCached {
 		s.evict(s.cache.oldest)

@@ -1,6 +1,7 @@
 package legacy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +68,7 @@ type Sessions struct {
 
 	server     *Server
 	unreadable loglimit.Limiter
+	displaced  loglimit.Limiter
 	store      store.KV
 	limits     SessionLimits
 	quota      quota
@@ -73,6 +77,7 @@ type Sessions struct {
 	live     map[sessionRef]*StoredSession // in use or cached
 	byKey    map[string]*StoredSession     // the same by store key, for messages of other replicas
 	cache    sessionCache
+	uses     uint32      // incremented with each session and each use that ends, to order them; it may wrap around
 	ticks    int         // calls of touchActive
 	timer    *time.Timer // for touchActive; nil until needed
 	armed    bool        // the timer is running
@@ -112,7 +117,8 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	rand.Read(random[:])
 	id = base64.RawURLEncoding.EncodeToString(random[:])
 	key := sessionKey(who, id)
-	if !s.quota.add(owner, key, most, s.expired(ctx)) {
+	order := s.nextUse()
+	if !s.quota.add(owner, key, order, most, s.expired(ctx)) && !s.displace(ctx, owner, key, order) {
 		return "", ErrTooManySessions
 	}
 	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
@@ -121,6 +127,90 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	}
 	s.quota.remove(key)
 	return "", fmt.Errorf("cannot write session: %w", err)
+}
+
+// nextUse counts a new session.
+func (s *Sessions) nextUse() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	return s.uses
+}
+
+// maxDisplaced limits the sessions that displace looks up in the store.
+const maxDisplaced = 4
+
+// displace ends the session of an owner that has been idle longest, and counts the session key in its place: many
+// clients begin sessions and never delete them. The client of the session gets ErrNoSession at its next request, and
+// begins again (2025-11-25, basic/transports, Session Management). It reports false if each session has a request in
+// flight or a stream that can be resumed.
+func (s *Sessions) displace(ctx context.Context, owner changes.Owner, key string, order uint32) bool {
+	for lookups := 0; ; {
+		victim, oldest := s.idlest(owner, lookups)
+		if victim == "" {
+			return false
+		}
+		if s.Replicas != nil && s.isListening(ctx, victim) {
+			if lookups++; lookups == maxDisplaced {
+				return false
+			}
+			continue
+		}
+		if !s.quota.swap(victim, key, order) {
+			continue // another new session has displaced it
+		}
+		// Other replicas are not told, so that a request which is in flight there ends as usual.
+		if err := s.store.Delete(ctx, victim); err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.quota.swap(key, victim, oldest)
+			return false
+		}
+		s.displaced.Log(ctx, s.server.Logger, slog.LevelInfo, "session ended: its owner has reached the limit of "+
+			"sessions, and this one was idle longest")
+		s.mu.Lock()
+		ss := s.byKey[victim]
+		if ss != nil && ss.refs == 0 {
+			s.evict(ss)
+		} else {
+			ss = nil // used again
+		}
+		s.mu.Unlock()
+		if ss != nil {
+			ss.Close()
+		}
+		s.forget(ctx, victim)
+		return true
+	}
+}
+
+// idlest returns the session of an owner that has been idle longest, after as many others as skip says, and its place
+// in the order of sessions. It returns "" if there is none that this process has created and does not use.
+func (s *Sessions) idlest(owner changes.Owner, skip int) (key string, order uint32) {
+	idle := s.quota.createdBy(owner)
+	s.mu.Lock()
+	for key := range idle {
+		if ss := s.byKey[key]; ss != nil && ss.refs > 0 {
+			delete(idle, key)
+		} else if ss != nil {
+			idle[key] = ss.used // later than it was created
+		}
+	}
+	now := s.uses
+	s.mu.Unlock()
+	if len(idle) <= skip {
+		return "", 0
+	}
+	oldest := slices.SortedFunc(maps.Keys(idle), func(a, b string) int { return cmp.Compare(now-idle[b], now-idle[a]) })
+	return oldest[skip], idle[oldest[skip]]
+}
+
+// isListening reports whether another replica may have the standalone stream of a session.
+func (s *Sessions) isListening(ctx context.Context, key string) bool {
+	item, err := s.store.Get(ctx, key)
+	if err != nil {
+		return !errors.Is(err, store.ErrNotFound)
+	}
+	state, err := DecodeState(item.Value)
+	return err == nil && state.Stream != ""
 }
 
 // expired returns a function that reports whether the store no longer has a session. It deletes

@@ -34,6 +34,7 @@ type StoredSession struct {
 	touchedAt int // the tick of the last use or renewal
 	cached    bool
 	removed   bool           // no longer in memory: later requests use another StoredSession, or none
+	used      uint32         // when the last use ended, see Sessions.uses
 	older     *StoredSession // in the cache
 	newer     *StoredSession // in the cache
 	number    int            // of the standalone stream in the session; 0 if the server has no replicas

@@ -118,7 +118,8 @@ func (c *connection) wait(j job) {
 	case <-cancelled:
 		<-c.queueSlots
 	}
-	c.reject(c.ctx, j, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call was cancelled before it began"})
+	c.reject(c.ctx, j,
+		&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call was cancelled before it began"})
 	c.running.Done()
 }
 

@@ -50,8 +50,8 @@ var ErrNoMessage = errors.New("input ended before the first message")
 //
 // When the client closes its end, Serve finishes the requests in flight, so that `printf '…' | server` receives its
 // responses: within the grace time, unless Piped is set. Then it cancels them, and sends the responses with which they
-// end. Questions to the client fail at once. When drain ends, Serve rejects new requests and finishes those in flight, until ctx
-// ends and cancels them. Meanwhile it still reads the responses to input requests.
+// end. Questions to the client fail at once. When drain ends, Serve rejects new requests and finishes those in flight,
+// until ctx ends and cancels them. Meanwhile it still reads the responses to input requests.
 func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who principal.Principal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
