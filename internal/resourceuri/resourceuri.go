@@ -5,6 +5,7 @@ package resourceuri
 
 import (
 	"errors"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,16 +27,85 @@ func Grants(pattern, uri string) bool {
 }
 
 // Restricts reports whether a pattern of package glob matches any form of a URI or URI template: unchanged, in its
-// normal form, and decoded and without dot segments.
+// normal form, decoded and without dot segments, and with each other authority that a server may read in it.
 func Restricts(pattern, uri string) bool {
-	patterns := []string{pattern, normalize(pattern), resolve(pattern)}
+	patterns := append(spellings(resolve(pattern), false), pattern, normalize(pattern))
 	forms := []string{uri, normalize(uri)}
+	uri = trim(uri)
 	for range maxDecodings {
-		forms = append(forms, resolve(uri))
-		uri = decode(uri)
+		forms = append(forms, spellings(resolve(uri), true)...)
+		for _, spelling := range spellings(normalize(uri), true) { // an authority can have an encoded slash
+			forms = append(forms, resolve(spelling))
+		}
+		decoded := decode(uri)
+		if decoded == uri {
+			break
+		}
+		uri = decoded
 	}
 	return slices.ContainsFunc(forms, func(form string) bool { return glob.Any(patterns, form) })
 }
+
+// trim returns text without the characters that parsers of URLs remove: spaces and control characters at both ends, and
+// tabs and line breaks anywhere.
+func trim(text string) string {
+	text = strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
+	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text)
+}
+
+// spellings returns a URI in the form of resolve, and the URIs that servers may take it for because of its authority.
+// Many servers use only the path of a file URI, whatever its authority is, or take the authority for the first segment
+// of the path. If anyHost is false, only an authority of this computer is left out.
+func spellings(uri string, anyHost bool) []string {
+	all := []string{uri}
+	name := scheme(uri)
+	if strings.HasPrefix(uri, "/") { // a path, which may be that of a file
+		name, uri = "file", "file:"+uri
+	}
+	if name == "" {
+		return all
+	}
+	rest, hasAuthority := strings.CutPrefix(uri[len(name):], "://")
+	switch {
+	case !hasAuthority && name == "file": // file:a is the same as file:///a for some parsers
+		return append(all, drive("/"+strings.TrimLeft(rest[1:], "/")))
+	case !hasAuthority:
+		return all
+	}
+	end := strings.IndexAny(rest+"/", "/?#")
+	authority, path := rest[:end], rest[end:]
+	host := authority[strings.LastIndexByte(authority, '@')+1:]
+	port := ""
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		host, port = host[:i], host[i+1:]
+	}
+	host = strings.TrimSuffix(host, ".")
+	if name != "file" {
+		if port != "" && port != defaultPorts[name] {
+			host += ":" + port
+		}
+		return append(all, name+"://"+host+path)
+	}
+	if authority != "" {
+		all = append(all, drive("/"+authority+path))
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if anyHost || host == "" || host == "localhost" || err == nil && (address.IsLoopback() || address.IsUnspecified()) {
+		all = append(all, drive(path))
+	}
+	return all
+}
+
+// drive returns the file URI of a path, with one spelling of the letter of a drive.
+func drive(path string) string {
+	if len(path) >= 3 && letter(path[1]) && (path[2] == ':' || path[2] == '|') {
+		path = "/" + strings.ToUpper(path[1:2]) + ":" + path[3:]
+	}
+	return "file://" + path
+}
+
+// defaultPorts are the ports that a URI need not have.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
 // separators separate parts of URIs; a backslash does so for some servers.
 const separators = `/\:;?#&=`
@@ -67,19 +137,31 @@ func Expand(template string, values map[string]string) string {
 }
 
 // errAmbiguous is the error of Within for a URI that servers may resolve in different ways.
-var errAmbiguous = errors.New("cannot compare the URI: it must be valid, and must not have dot segments or encoded " +
-	"separators")
+var errAmbiguous = errors.New("cannot compare the URI: it must be valid, must not have dot segments or encoded " +
+	"separators, and a file URI must have the authority of the directory")
 
 // Within reports whether the path of a URI is the path of another one, or below it, and both have the same scheme and
-// authority. It returns an error if that depends on how a server reads the URI.
+// authority. It returns an error if that depends on how a server reads the URI: many use only the path of a file URI.
 func Within(uri, directory string) (bool, error) {
 	if !valid(uri) || !valid(directory) || HasDots(uri) || HasDots(directory) || decode(uri) != decodeOnce(uri, false) {
 		return false, errAmbiguous
 	}
-	u, dir := canonical(decode(uri)), canonical(decode(directory))
-	u, _, _ = strings.Cut(u, "?")
-	u, _, _ = strings.Cut(u, "#")
-	return u == dir || strings.HasPrefix(u, strings.TrimSuffix(dir, "/")+"/"), nil
+	if below(canonical(decode(uri)), canonical(decode(directory))) {
+		return true, nil
+	}
+	for _, dir := range spellings(resolve(directory), false) {
+		if slices.ContainsFunc(spellings(resolve(uri), true), func(u string) bool { return below(u, dir) }) {
+			return false, errAmbiguous
+		}
+	}
+	return false, nil
+}
+
+// below reports whether a URI is that of a directory or below it.
+func below(uri, dir string) bool {
+	uri, _, _ = strings.Cut(uri, "?")
+	uri, _, _ = strings.Cut(uri, "#")
+	return uri == dir || strings.HasPrefix(uri, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // HasScheme reports whether text begins with a scheme, as every URI does. A single letter is the drive of a path.

@@ -73,23 +73,38 @@ func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
 		"file:///public/..%2fsecret/a", `file:///public\..\secret\a`,
 		"file:///public/..;x/secret/a", "file:///secret%2fa", "file:///secret/%zz", "file:///secret/a b",
 		"file:///./secret/a", "file:///secret/../secret/a?x",
+		"file://127.0.0.1/secret/a", "file://[::1]/secret/a", "file://user@/secret/a", "file://user:pw@localhost/secret/a",
+		"file://:80/secret/a", "file://localhost:80/secret/a", "file://localhost./secret/a", "file://other/secret/a",
+		"file://%6cocalhost/secret/a", "file://a%2fb@c/secret/a", "file:secret/a", "file://secret/a", `file:\\\secret/a`,
+		`file:/\127.0.0.1\secret\a`, " file:///secret/a", "fi\tle:///secret/a", "file:///secret/a ", "/secret/a",
+		"file:///x%2f..%2fsecret/a", "file%3a///secret/a",
 	} {
-		for _, pattern := range []string{"file:///secret/*", "file:/secret/*", "FILE:///%73ecret/*"} {
+		for _, pattern := range []string{"file:///secret/*", "file:/secret/*", "FILE:///%73ecret/*",
+			"file://localhost/secret/*", "file://127.0.0.1/secret/*", "file://user@localhost:80/secret/*"} {
 			if !resourceuri.Restricts(pattern, uri) {
 				t.Errorf("%s does not restrict %s", pattern, uri)
 			}
 		}
 	}
 	for pattern, uri := range map[string]string{
-		"an odd*": "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b",
+		"file:///C:/secret/*": "file://c:/secret/a", "file:///c|/secret/*": "file:/C:/secret/a",
+		"file://nas/secret/*": "file:////nas/secret/a", "file://nas/share/*": `file:\\nas\share\a`,
+		"https://example.com/secret/*": "https://user@EXAMPLE.com.:443/secret/a",
+		"http://example.com:80/*":      "http://example.com:/a",
+		"an odd*":                      "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b",
 		"x:secret": "x:secret", "note://{id}": "note://{id}", "file:///a/*": "file:///a/../b",
 	} {
 		if !resourceuri.Restricts(pattern, uri) {
 			t.Errorf("%s does not restrict %s", pattern, uri)
 		}
 	}
-	if resourceuri.Restricts("file:///secret/*", "file:///secrets/a") {
-		t.Error("the pattern restricts other URIs")
+	for pattern, uri := range map[string]string{
+		"file:///secret/*": "file:///secrets/a", "file://nas/secret/*": "file:///secret/a",
+		"https://example.com/*": "https://example.com:8443/a", "note://a/*": "note://b/a",
+	} {
+		if resourceuri.Restricts(pattern, uri) {
+			t.Errorf("%s restricts %s", pattern, uri)
+		}
 	}
 }
 
@@ -101,8 +116,15 @@ func TestWithinComparesPathsOfURIs(t *testing.T) {
 		{"FILE://localhost/%70ublic/a?x=1#y", "file:/public", "yes"},
 		{"https://Example.com/a/b", "https://example.com/a", "yes"},
 		{"file:///publican/a", "file:///public", "no"},
-		{"file://public/a", "file:///public", "no"},
-		{"file://other/public/a", "file:///public", "no"},
+		{"file://public/a", "file:///public", "error"},
+		{"file://other/public/a", "file:///public", "error"},
+		{"file://127.0.0.1/public/a", "file:///public", "error"},
+		{"file://user@/public/a", "file:///public", "error"},
+		{"file:public/a", "file:///public", "error"},
+		{"file://other/private/a", "file:///public", "no"},
+		{"file:///public/a", "file://other/public", "no"},
+		{"file://other/public/a", "file://other/public", "yes"},
+		{"https://user@example.com:443/a/b", "https://example.com/a", "error"},
 		{"http://example.com/a/b", "https://example.com/a", "no"},
 		{"https://example.com.evil.example/a/b", "https://example.com/a", "no"},
 		{"https://example.com:8080/a/b", "https://example.com/a", "no"},
