@@ -1,21 +1,18 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-)
-
-// Members of _meta with which the MCP Apps extension names the page of a tool: an object with the member resourceUri
-// and, in its earlier form, the URI.
-const (
-	metaUI         = "ui"
-	metaUIResource = "ui/resourceUri"
 )
 
 // pages is a template of the pages of a server. Servers need not list them (MCP Apps 2026-01-26, Resource Discovery).
@@ -29,8 +26,7 @@ func withPages(status *host.ServerStatus, templates []mcp.ResourceTemplate) []mc
 		listed[status.Resources[i].URI] = true
 	}
 	unlisted := slices.ContainsFunc(status.Tools, func(t host.Merged[mcp.Tool]) bool {
-		uri := apps.PageOf(&t.Definition)
-		return uri != "" && !listed[uri]
+		return slices.ContainsFunc(pagesOf(t.Definition.Meta), func(uri string) bool { return !listed[uri] })
 	})
 	if !unlisted || slices.ContainsFunc(templates, func(t mcp.ResourceTemplate) bool {
 		return isAllPages(t.URITemplate)
@@ -42,39 +38,67 @@ func withPages(status *host.ServerStatus, templates []mcp.ResourceTemplate) []mc
 
 // rewriteUI returns _meta with the URIs of pages that the resources have at the gateway. It does not modify meta.
 func rewriteUI(meta mcp.Meta, uri func(string) string) mcp.Meta {
-	set := func(key string, value json.RawMessage) {
-		meta = maps.Clone(meta)
-		meta[key] = value
-	}
-	if from, ok := stringOf(meta[metaUIResource]); ok && uri(from) != from {
-		set(metaUIResource, jsonrpc.AppendString(nil, uri(from)))
-	}
-	if from, ok := resourceURI(meta[metaUI]); ok && uri(from) != from {
-		changed := jsonrpc.AppendString([]byte(`{"resourceUri":`), uri(from))
-		for name, value := range jsonrpc.All(meta[metaUI]) {
-			if name != "resourceUri" {
-				changed = append(append(jsonrpc.AppendString(append(changed, ','), name), ':'), value...)
-			}
+	changed, cloned := meta, false
+	for key, value := range meta {
+		rewritten := mapPages(value, uri)
+		if bytes.Equal(rewritten, value) {
+			continue
 		}
-		set(metaUI, append(changed, '}'))
+		if !cloned {
+			changed, cloned = maps.Clone(meta), true
+		}
+		changed[key] = rewritten
 	}
-	return meta
+	return changed
 }
 
-// resourceURI returns the URI in the member ui of _meta.
-func resourceURI(ui json.RawMessage) (string, bool) {
-	if len(ui) == 0 || ui[0] != '{' {
-		return "", false
+// pagesOf returns the URIs of pages in _meta, sorted. A tool names its page in the member resourceUri of ui, in an
+// earlier form as ui/resourceUri (MCP Apps), or as openai/outputTemplate (Apps SDK), so any string can be one.
+func pagesOf(meta mcp.Meta) (all []string) {
+	for _, value := range meta {
+		mapPages(value, func(uri string) string {
+			all = append(all, uri)
+			return uri
+		})
 	}
-	raw, _ := jsonrpc.Get(ui, "resourceUri")
-	return stringOf(raw)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func stringOf(raw []byte) (string, bool) {
-	if len(raw) == 0 || raw[0] != '"' {
-		return "", false
+// mapPages returns a JSON value in which to has replaced the URIs of pages. Other text does not change.
+func mapPages(raw json.RawMessage, to func(string) string) json.RawMessage {
+	if bytes.IndexByte(raw, ':') < 0 {
+		return raw
 	}
-	return jsonrpc.Unquote(raw), true
+	var mapped []byte
+	copied := 0
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	for {
+		if kind := decoder.PeekKind(); kind != '"' {
+			if _, err := decoder.ReadToken(); err != nil { // the end
+				break
+			}
+			continue
+		}
+		text, err := decoder.ReadValue()
+		if err != nil {
+			break
+		}
+		in, number := decoder.StackIndex(decoder.StackDepth())
+		from := jsonrpc.Unquote(text)
+		if in == '{' && number%2 == 1 || !strings.HasPrefix(canonical(from), pageScheme) { // it is a name, or other text
+			continue
+		}
+		if uri := to(from); uri != from {
+			end := int(decoder.InputOffset())
+			mapped = jsonrpc.AppendString(append(mapped, raw[copied:end-len(text)]...), uri)
+			copied = end
+		}
+	}
+	if copied == 0 {
+		return raw
+	}
+	return append(mapped, raw[copied:]...)
 }
 
 // uriOf returns a function for the URIs that resources of a server have at the gateway. It is used by Run only.
@@ -89,14 +113,15 @@ func (v *view) uriOf(serverName string) func(string) string {
 	}
 }
 
-// referToUIs records the URIs of the user interfaces of all tools, so that a tool is registered again when
+// referToUIs records the URIs of the pages of all tools, so that a tool is registered again when
 // they change. The resources must be registered.
 func (v *view) referToUIs(servers []string) {
 	for _, name := range servers {
 		uri := v.uriOf(name)
 		for _, t := range v.tools.byServer[name] {
-			if t.wantUI = apps.PageOf(&t.entry.Definition); t.wantUI != "" {
-				t.wantUI = uri(t.wantUI)
+			t.wantUI = ""
+			for _, page := range pagesOf(t.entry.Definition.Meta) {
+				t.wantUI += uri(page) + "\n"
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parley-mcp/parley/apps"
@@ -25,7 +26,8 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	app := func(text, resources string) upstream {
 		return upstream{
 			mcp.MethodListTools: `{"tools":[{"name":"show","inputSchema":{"type":"object"},` +
-				`"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app"}},` +
+				`"_meta":{"ui":{"resourceUri":"ui://app","visibility":["model"]},"ui/resourceUri":"ui://app",` +
+				`"openai/outputTemplate":"ui:\/\/app","com.example/pages":{"ui://app":["UI://app",7,"see ui://app"]}}},` +
 				`{"name":"other","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]},` +
 				`"ui/resourceUri":7}}]}`,
 			mcp.MethodListResources: `{"resources":[` + resources + `]}`,
@@ -58,6 +60,13 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 			}
 			if err := json.Unmarshal(tool.Meta["ui/resourceUri"], &flat); err != nil {
 				t.Fatal(err)
+			}
+			if template := string(tool.Meta["openai/outputTemplate"]); template != `"`+expected[0]+`"` {
+				t.Errorf("%s: %s has the template %s", r, tool.Name, template)
+			}
+			wantPages := `{"ui://app":["` + strings.Replace(expected[0], "/ui:", "/UI:", 1) + `",7,"see ui://app"]}`
+			if pages := string(tool.Meta["com.example/pages"]); pages != wantPages {
+				t.Errorf("%s: %s has the pages %s, want %s", r, tool.Name, pages, wantPages)
 			}
 			if ui.ResourceURI != expected[0] || flat != expected[0] || len(ui.Visibility) != 1 {
 				t.Errorf("%s: %s has %s and %s", r, tool.Name, tool.Meta["ui"], flat)

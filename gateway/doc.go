@@ -27,7 +27,8 @@
 //
 // Everything else in definitions and results is forwarded as the server sends it, members
 // that the protocol does not define included; see mcp.Tool.Source. White space may change.
-// Schemas are used for validation as far as possible, and never a reason to reject a tool.
+// Schemas are used for validation as far as possible, and never a reason to reject a tool. Subschemas that are true or
+// false become objects, because many clients reject a whole list with one; see schema.WithoutBooleans.
 // The instructions of the gateway contain those of the servers.
 //
 // Lists do not wait for servers that are not ready. The instructions name the servers whose

@@ -349,3 +349,38 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	c.Close()
 	h.Close()
 }
+
+// Hosts such as the TypeScript and Python SDKs reject a whole list with a boolean subschema. Review, which the lock file
+// uses, sees what the server sends.
+func TestToolsWithBooleanSubschemasAreListedWithObjects(t *testing.T) {
+	const schema = `{"type":"object","properties":{"any":true,"none":false,"rest":{"items":true}},` +
+		`"additionalProperties":false}`
+	up := upstream{
+		mcp.MethodListTools: `{"tools":[{"name":"t","inputSchema":` + schema + `,"outputSchema":` + schema + `}]}`,
+		mcp.MethodCallTool:  `{"content":[{"type":"text","text":"done"}],"structuredContent":{"any":1}}`,
+	}
+	var reviewed atomic.Value
+	s := &server.Server{Name: "gateway", Version: "1"}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up.start(t, "up")}, Review: func(d host.Definition) error {
+		if d.Kind == "tool" {
+			reviewed.Store(string(d.JSON))
+		}
+		return nil
+	}}, s)
+	for _, r := range mcp.Revisions() {
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+		tools := listed(t, c)
+		const want = `{"type":"object","properties":{"any":{},"none":{"not":{}},"rest":{"items":{}}},` +
+			`"additionalProperties":false}`
+		must.CheckEqual(t, string(tools[0].InputSchema), want, r)
+		if r >= mcp.V20250618 {
+			must.CheckEqual(t, string(tools[0].OutputSchema), want, r)
+		}
+		if _, err := c.CallTool(t.Context(), "up__t", map[string]any{"any": 1}); err != nil {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+	if text := reviewed.Load().(string); !strings.Contains(text, `"any":true`) {
+		t.Errorf("the definition to review is %s", text)
+	}
+}

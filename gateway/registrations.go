@@ -36,7 +36,7 @@ type registration[E any] struct {
 	want       string // the name or URI that the entry is to have at the gateway
 	tried      string // the name or URI that register was called with; empty if it was not
 	name       string // as registered; empty if it could not be registered
-	wantUI     string // the URI of the user interface of a tool, if it has one
+	wantUI     string // the URIs of the pages of a tool
 	ui         string // wantUI when register was called
 }
 

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 
@@ -101,6 +103,13 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
+	for _, s := range []*json.RawMessage{&tool.InputSchema, &tool.OutputSchema} {
+		if changed := schema.WithoutBooleans(*s); !bytes.Equal(changed, *s) {
+			logger.Warn("changed subschemas of a tool that are true or false to objects: many clients would reject " +
+				"all tools")
+			*s = changed
+		}
+	}
 	if v.schemas[serverName] == nil {
 		v.schemas[serverName] = new(schema.Budget)
 	}
