@@ -146,7 +146,8 @@ func objectIn(object json.RawMessage, name string) json.RawMessage {
 }
 
 // nameTable has the merged names of all servers. It withholds names that several servers claim,
-// so that no name means the tool of one server now and of another one later.
+// so that no name means the tool of one server now and of another one later. Names that begin with the name of another
+// server are withheld before; see reservedFor.
 //
 // Its mutex is locked before that of a supervisor. It is claimants while lists change, and never
 // during I/O.
@@ -304,7 +305,7 @@ func (s *supervisor) isForPages(ctx context.Context, tool string) bool {
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger,
 	listed []mcp.Tool) (tools []Merged[mcp.Tool], withheld error) {
-	names := mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
+	names := n.mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
@@ -317,7 +318,7 @@ func (n *naming) nameTools(server string, logger *slog.Logger,
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger,
 	listed []mcp.Prompt) (prompts []Merged[mcp.Prompt], withheld error) {
-	names := mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
+	names := n.mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
@@ -335,7 +336,7 @@ type named struct {
 
 // mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name, and
 // distinguish another one for a name that is merged with others, or the same.
-func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int,
+func (n *naming) mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int,
 	listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
 	claims := make(map[string][]string, count) // the listed names by merged name
@@ -366,6 +367,12 @@ func mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name s
 	}
 	var errs []error
 	for i, name := range merged {
+		if n.isReserved(name) {
+			errs = append(errs, fmt.Errorf("%s %s is withheld: it has the name of another server before %s; rename it, "+
+				"or give its server a prefix", kind, name, separator))
+			merged[i] = ""
+			continue
+		}
 		same := claims[name]
 		if name == "" || len(same) == 1 {
 			continue

@@ -204,7 +204,8 @@ type ServerConfig struct {
 	// Prefix, if it is not nil, replaces the name of the server at the beginning of the
 	// merged names of its tools and prompts. An empty prefix leaves out the two underscores
 	// too. Several servers can have the same prefix; names that several servers have are
-	// withheld. The rules for Name apply, with the underscores.
+	// withheld. A name without a prefix is withheld, too, if it begins with the name or the prefix of another server and
+	// two underscores, whether that server has started or not. The rules for Name apply, with the underscores.
 	Prefix *string
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection

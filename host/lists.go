@@ -191,14 +191,44 @@ func (s *Selection) check(annotated bool) error {
 // naming is how a server's tools and prompts are selected and named. It is immutable.
 type naming struct {
 	config         *ServerConfig
-	prefix         string // with the separator; may be empty
+	prefix         string   // with the separator; may be empty
+	reserved       []string // beginnings of merged names, in lower case, that other servers have; see reservedFor
 	tools, prompts Selection
 	maxName        int
 }
 
-func newNaming(config *ServerConfig, maxName int) *naming {
-	return &naming{config: config, prefix: config.prefix(), tools: config.Tools, prompts: config.Prompts,
-		maxName: maxName}
+func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
+	return &naming{config: config, prefix: config.prefix(), reserved: reserved, tools: config.Tools,
+		prompts: config.Prompts, maxName: maxName}
+}
+
+// reservedFor returns the beginnings of names that a server must not have: the names and prefixes of the others, whether
+// these have started or not. Only a server without a prefix can have such names, because a prefix has no separator.
+func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []string) {
+	if config.prefix() != "" {
+		return nil
+	}
+	for i := range servers {
+		if other := &servers[i]; other.Name != config.Name {
+			for _, begin := range []string{other.Name + separator, other.prefix()} {
+				if begin != "" {
+					reserved = append(reserved, strings.ToLower(begin))
+				}
+			}
+		}
+	}
+	slices.Sort(reserved)
+	return slices.Compact(reserved)
+}
+
+// isReserved reports whether a merged name begins as those of another server do.
+func (n *naming) isReserved(merged string) bool {
+	begin, _, found := strings.Cut(merged, separator)
+	if !found || n.reserved == nil {
+		return false
+	}
+	_, reserved := slices.BinarySearch(n.reserved, strings.ToLower(begin)+separator)
+	return reserved
 }
 
 // prefix returns the beginning of the merged names of the server's tools and prompts, with the two underscores. It is

@@ -13,7 +13,7 @@ import (
 
 // namer returns the naming of a server without settings.
 func namer(server string, maxName int) *naming {
-	return newNaming(&ServerConfig{Name: server}, maxName)
+	return newNaming(&ServerConfig{Name: server}, maxName, nil)
 }
 
 var quiet = slog.New(slog.DiscardHandler)

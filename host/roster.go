@@ -68,9 +68,9 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 	for _, config := range servers {
 		s := before.byName[config.Name]
 		if s == nil || !sameConfig(s.config, config) {
-			s = newSupervisor(h, config)
+			s = newSupervisor(h, config, reservedFor(&config, servers))
 			added = append(added, s)
-		} else if s.setNaming(newNaming(&config, h.maxName())) {
+		} else if s.setNaming(newNaming(&config, h.maxName(), reservedFor(&config, servers))) {
 			renamed = append(renamed, s)
 		}
 		now.supervisors = append(now.supervisors, s)

@@ -239,14 +239,13 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 		configOf(t, toolbox("c", "y", "own"), "c")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{a, b, c}})
 	must.Do(t, h.WaitReady(t.Context()))
-	want := []string{"c__own", "x", "z"}
+	want := []string{"c__own", "c__y", "x", "z"}
 	for _, got := range [][]string{mergedNames(h), promptsOf(h)} {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for i, conflict := range []string{`the servers ["a" "c"]`, `tool shared is withheld: the servers ["a" "b"] have it`,
-		"prompt c__y is withheld"} {
+	for i, conflict := range []string{"tool c__y is withheld", `tool shared is withheld: the servers ["a" "b"] have it`} {
 		status := h.Status()[i]
 		if status.State != host.Ready || status.Incomplete == nil ||
 			!strings.Contains(status.Incomplete.Error(), conflict) {
@@ -289,4 +288,31 @@ func TestSelectionChangesWithoutReconnect(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	must.CheckEqual(t, must.Get(who(t, h, "one"))(t), before)
+}
+
+// A server without a prefix could otherwise receive the calls of another one that has not started.
+func TestNamesThatBeginWithAnotherServerAreReserved(t *testing.T) {
+	bare := configOf(t, toolbox("bare", "files__read", "Files__list", "fs__read", "bare__own", "a__b", "open"),
+		"bare")
+	bare.Prefix = new("")
+	files, renamed := configOf(t, toolbox("files", "read"), "files"), configOf(t, toolbox("disk", "read"), "disk")
+	files.Lazy, renamed.Lazy, renamed.Prefix = true, true, new("fs")
+	h := start(t, &host.Host{Servers: []host.ServerConfig{bare, files, renamed}})
+	must.Do(t, h.WaitReady(t.Context()))
+	must.CheckEqual(t, fmt.Sprint(slices.Sorted(slices.Values(mergedNames(h)))), "[a__b bare__own open]")
+	must.CheckEqual(t, fmt.Sprint(slices.Sorted(slices.Values(promptsOf(h)))), "[a__b bare__own open]")
+	if err := h.Status()[0].Incomplete; err == nil || !strings.Contains(err.Error(), "tool files__read is withheld") {
+		t.Errorf("incomplete: %v", err)
+	}
+	result, err := h.Call(t.Context(), "files__read", nil)
+	must.Do(t, err)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "read of files")
+	must.Do(t, h.SetServers([]host.ServerConfig{bare}))
+	if got := mergedNames(h); len(got) != 6 {
+		t.Errorf("tools without the other servers: %s", got)
+	}
+	must.Do(t, h.SetServers([]host.ServerConfig{renamed, bare}))
+	if got := mergedNames(h); slices.Contains(got, "fs__read") || !slices.Contains(got, "files__read") {
+		t.Errorf("tools with a new server: %s", got)
+	}
 }

@@ -82,7 +82,7 @@ type supervisor struct {
 	watcher       *watcher // used by run only
 }
 
-func newSupervisor(h *Host, config ServerConfig) *supervisor {
+func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor {
 	s := &supervisor{
 		name:     config.Name,
 		config:   config,
@@ -95,7 +95,7 @@ func newSupervisor(h *Host, config ServerConfig) *supervisor {
 
 		listWatches: make(chan struct{}, maxListWatches),
 	}
-	s.naming = newNaming(&s.config, h.maxName())
+	s.naming = newNaming(&s.config, h.maxName(), reserved)
 	s.status = ServerStatus{Name: config.Name, State: Starting,
 		details: details{Version: h.versions.Add(1), Config: &s.config}}
 	if config.Lazy {
