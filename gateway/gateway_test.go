@@ -350,8 +350,8 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	h.Close()
 }
 
-// Hosts such as the TypeScript and Python SDKs reject a whole list with a boolean subschema. Review, which the lock file
-// uses, sees what the server sends.
+// Hosts such as the TypeScript and Python SDKs reject a whole list with a boolean subschema. Review, which the lock
+// file uses, sees what the server sends.
 func TestToolsWithBooleanSubschemasAreListedWithObjects(t *testing.T) {
 	const schema = `{"type":"object","properties":{"any":true,"none":false,"rest":{"items":true}},` +
 		`"additionalProperties":false}`

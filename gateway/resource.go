@@ -16,8 +16,7 @@ import (
 // have the prefix.
 func (g *Gateway) read(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-		result, err := g.host.Client(serverName).ReadResource(ctx, strings.TrimPrefix(uri, prefix),
-			callOptions(ctx, g.options().content)...)
+		result, err := g.readSkill(ctx, serverName, strings.TrimPrefix(uri, prefix))
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -12,9 +13,11 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/glob"
+	"github.com/parley-mcp/parley/internal/resourceuri"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -26,8 +29,11 @@ import (
 // resources at the gateway; if one of them has the prefix of its server there, all have it. What the policy denies to
 // a caller is left out, as in other lists.
 
+const skillScheme = "skill:"
+
 // skillFiles is a template of the files of skills. Servers serve them, and need not list them.
-var skillFiles = mcp.ResourceTemplate{URITemplate: "skill://{+path}", Name: "skills", Description: "Files of skills"}
+var skillFiles = mcp.ResourceTemplate{URITemplate: skillScheme + "//{+path}", Name: "skills",
+	Description: "Files of skills"}
 
 // withSkillFiles adds skillFiles to the templates of a server with skills that has no such template.
 func withSkillFiles(status *host.ServerStatus) []mcp.ResourceTemplate {
@@ -197,7 +203,7 @@ func (g *Gateway) askForSkills(ctx context.Context, name, method string, params 
 // that the policy denies. It is nil if the policy denies its SKILL.md, or Review does not accept it.
 func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *skills.Skill {
 	hidden := g.hiddenFiles(ctx, name)
-	if hidden(s.URI) || !g.accepts(ctx, name, s) {
+	if hidden(s.URI) || g.review(ctx, name, s) != nil {
 		return nil
 	}
 	routes := g.routes.Load()
@@ -220,10 +226,10 @@ func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *sk
 	return &changed
 }
 
-// accepts calls the Review of the host with a skill of a server.
-func (g *Gateway) accepts(ctx context.Context, name string, s *skills.Skill) bool {
+// review calls the Review of the host with a skill of a server.
+func (g *Gateway) review(ctx context.Context, name string, s *skills.Skill) error {
 	if g.host.Review == nil {
-		return true
+		return nil
 	}
 	d := host.Definition{Server: name, Kind: "skill", Name: s.URI}
 	raw, err := s.MarshalJSON()
@@ -236,7 +242,100 @@ func (g *Gateway) accepts(ctx context.Context, name string, s *skills.Skill) boo
 	if g.withheld.isNew(name, s.URI, err) {
 		upstream.Withheld(g.host, ctx, name, d.Kind, d.Name, err)
 	}
-	return err == nil
+	return err
+}
+
+// maxParents limits the directories in which the skill of a file is looked for.
+const maxParents = 16
+
+// reviewedSkill returns a skill of a server that Review accepts and that covers a file, which may be in several. It
+// asks for the entries each time, because they may have changed. The error says why there is none. Without a Review,
+// and for a file that is in no skill and has another scheme than skill, it returns nil.
+func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
+	covers func(*skills.Skill) bool) (*skills.Skill, error) {
+	if g.host.Review == nil || !slices.ContainsFunc(*g.skills.Load(),
+		func(s skillServer) bool { return s.name == name }) {
+		return nil, nil
+	}
+	if resourceuri.HasDots(file) {
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.200q is denied: a URI of a server with skills must not "+
+			"have dot segments", file)
+	}
+	reason := errors.New("no skill lists it")
+	found := strings.HasPrefix(canonical(file), skillScheme)
+	for _, uri := range entriesFor(file) {
+		s, err := skills.Get(ctx, g.host.Client(name), uri)
+		if err != nil {
+			if !errors.As(err, new(*jsonrpc.Error)) { // else there is no such skill
+				reason = err
+			}
+			continue
+		}
+		found = true
+		if err := g.review(ctx, name, s); err != nil {
+			reason = fmt.Errorf("skill %.200q is not accepted: %w", s.URI, err)
+		} else if covers(s) {
+			return s, nil
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.200q is denied: %s", file, reason)
+}
+
+// entriesFor returns the URIs that the SKILL.md of a skill with a file can have, those of the nearest directories
+// first.
+func entriesFor(file string) (all []string) {
+	file, _, _ = strings.Cut(file, "?")
+	file, _, _ = strings.Cut(file, "#")
+	for _, dir := range []string{file, canonical(file)} { // several URIs can be those of one file
+		for range maxParents {
+			end := strings.LastIndexByte(dir, '/')
+			if end <= 0 || strings.HasSuffix(dir[:end], ":/") {
+				break
+			}
+			dir = dir[:end]
+			if uri := dir + "/SKILL.md"; !slices.Contains(all, uri) {
+				all = append(all, uri)
+			}
+		}
+	}
+	return all
+}
+
+// readSkill reads a resource of a server. A file of a skill is the one that an entry describes that Review accepts.
+func (g *Gateway) readSkill(ctx context.Context, name, uri string) (*mcp.ReadResourceResult, error) {
+	r := &reading{Client: g.host.Client(name), options: callOptions(ctx, g.options().content)}
+	s, err := g.reviewedSkill(ctx, name, uri, func(s *skills.Skill) bool {
+		return s.Files == nil || slices.ContainsFunc(s.Files, func(f skills.File) bool { return f.URI == uri })
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		return r.ReadResource(ctx, uri)
+	}
+	if _, err := skills.Read(ctx, r, s, uri); err != nil {
+		if errors.As(err, new(*skills.VerificationError)) {
+			err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s", err)
+		}
+		return nil, err
+	}
+	return r.result, nil
+}
+
+// reading is a source that keeps the result of a read.
+type reading struct {
+	host.Client
+	options []client.CallOption
+	result  *mcp.ReadResourceResult
+}
+
+func (r *reading) ReadResource(ctx context.Context, uri string,
+	_ ...client.CallOption) (_ *mcp.ReadResourceResult, err error) {
+	r.result, err = r.Client.ReadResource(ctx, uri, r.options...)
+	return r.result, err
 }
 
 // withheldSkills are the skills that Review did not accept, with its errors, so that each is recorded once. It is safe
@@ -330,6 +429,14 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 	if !owner.directories {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the server of %.200q has no directories", uri)
 	}
+	inside := strings.TrimSuffix(there, "/") + "/"
+	isIn := func(file, dir string) bool { return strings.HasPrefix(file, dir) && file != dir }
+	skill, err := g.reviewedSkill(ctx, owner.name, inside, func(s *skills.Skill) bool {
+		return s.Files == nil || slices.ContainsFunc(s.Files, func(f skills.File) bool { return isIn(f.URI, inside) })
+	})
+	if err != nil {
+		return nil, err
+	}
 	upstreamParams := map[string]json.RawMessage{"uri": jsonrpc.AppendString(nil, there)}
 	if cursor, ok := jsonrpc.Get(params, "cursor"); ok {
 		upstreamParams["cursor"] = cursor
@@ -353,8 +460,17 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 	hidden := g.hiddenFiles(ctx, owner.name)
 	kept := []mcp.Resource{}
 	for _, r := range page.Resources {
-		if hidden(r.URI) {
+		switch {
+		case hidden(r.URI):
 			continue
+		case !isIn(r.URI, inside) || resourceuri.HasDots(r.URI): // it could be that of another server
+			g.logger().WarnContext(ctx, "entry of a directory left out: its URI must begin with that of the directory",
+				"server", owner.name, "directory", there, "uri", r.URI)
+			continue
+		case skill != nil && skill.Files != nil && !slices.ContainsFunc(skill.Files, func(f skills.File) bool {
+			return f.URI == r.URI || isIn(f.URI, strings.TrimSuffix(r.URI, "/")+"/")
+		}):
+			continue // it was added later
 		}
 		r.URI = strings.TrimSuffix(uri, there) + r.URI // with the prefix of the directory
 		r.Meta = revision.ForwardableMeta(r.Meta)

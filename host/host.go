@@ -69,9 +69,10 @@ type Host struct {
 	// Review, if set, is called with each definition that a server lists, before it is used, and again with all
 	// definitions when a list changes. If it returns an error, the definition is withheld: it is not in the lists, it
 	// cannot be called, and [ServerStatus.Incomplete] says so. Tools and prompts that a server does not
-	// list cannot be called either. Resources that it does not list can be read. Review must be safe for concurrent use
-	// and can use the Host; until it returns, the server keeps its previous lists. If the lists change meanwhile,
-	// Review is called again. See [Host.ReviewAgain].
+	// list cannot be called either. Resources that it does not list can be read, except, through a gateway, for files of
+	// a skill that Review does not accept. Review must be safe for concurrent use and can use the Host; until it
+	// returns, the server keeps its previous lists. If the lists change meanwhile, Review is called again. See
+	// [Host.ReviewAgain].
 	Review func(d Definition) error
 
 	// Audit, if set, handles the records of an audit log: two for a request that is sent or answered, before and after,

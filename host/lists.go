@@ -202,8 +202,9 @@ func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
 		prompts: config.Prompts, maxName: maxName}
 }
 
-// reservedFor returns the beginnings of names that a server must not have: the names and prefixes of the others, whether
-// these have started or not. Only a server without a prefix can have such names, because a prefix has no separator.
+// reservedFor returns the beginnings of names that a server must not have: the names and prefixes of the others,
+// whether these have started or not. Only a server without a prefix can have such names, because a prefix has no
+// separator.
 func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []string) {
 	if config.prefix() != "" {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -199,7 +200,8 @@ func isInside(s *Skill, uri string) bool {
 }
 
 // ReadDirectory returns the files and directories in a directory, as the server has them now. The MIME type of a
-// directory is inode/directory. The result does not add files to the entry of a skill: see [Read].
+// directory is inode/directory. Entries whose URIs are not in the directory are left out. The result does not add files
+// to the entry of a skill: see [Read].
 func ReadDirectory(ctx context.Context, from Source, uri string) (all []mcp.Resource, err error) {
 	if _, ok := settings(from); !ok {
 		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.MethodReadDirectory)
@@ -212,7 +214,10 @@ func ReadDirectory(ctx context.Context, from Source, uri string) (all []mcp.Reso
 		if err := jsonv2.Unmarshal(raw, &r); err != nil {
 			return nil, fmt.Errorf("skills: %w", err)
 		}
-		all = append(all, r)
+		if rest, inside := strings.CutPrefix(r.URI, strings.TrimSuffix(uri, "/")+"/"); inside &&
+			isRelative(strings.TrimSuffix(rest, "/")) {
+			all = append(all, r)
+		}
 	}
 	return all, nil
 }
