@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -383,7 +382,7 @@ func (n *naming) mergeNames(kind string, logger *slog.Logger, merge, distinguish
 		}
 		merged[i] = ""
 	}
-	return named{merged, errors.Join(errs...)}
+	return named{merged, joined(kind+"s are withheld, too", errs)}
 }
 
 // toolName returns the name of a tool in the merged list, unless other tools have it.

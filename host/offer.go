@@ -220,12 +220,23 @@ func (s *supervisor) show(status *ServerStatus) bool {
 	status.Resources, status.Templates = s.offered.resources, s.offered.templates
 	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(
-		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged], errors.Join(sameTools...),
+		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged], joined("tools are withheld, too", sameTools),
 		s.lists.incomplete[client.ResourcesChanged],
-		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], errors.Join(samePrompts...),
+		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], joined("prompts are withheld, too", samePrompts),
 		s.offered.withheld.error(),
 	)
 	return true
+}
+
+// maxReasons limits the errors in ServerStatus.Incomplete of one kind.
+const maxReasons = 10
+
+// joined joins errors. The last one counts those above maxReasons.
+func joined(what string, errs []error) error {
+	if more := len(errs) - maxReasons; more > 0 {
+		errs = append(errs[:maxReasons:maxReasons], fmt.Errorf("%d more %s", more, what))
+	}
+	return errors.Join(errs...)
 }
 
 // withoutConflicts returns the entries whose names no other server claims.

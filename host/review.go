@@ -153,7 +153,7 @@ func (w withheld) error() error {
 	for _, key := range w.sorted() {
 		errs = append(errs, w[key])
 	}
-	return errors.Join(errs...)
+	return joined("definitions are withheld, too", errs)
 }
 
 func (w withheld) sorted() [][2]string {

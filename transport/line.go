@@ -349,7 +349,7 @@ func (w *lineWriter) writeDirect(msg []byte) error {
 		if len(batch) == 0 {
 			continue
 		}
-		if _, err := w.dst.Write(batch); err != nil {
+		if err := writeAll(w.dst, batch); err != nil {
 			w.fail(err)
 			break
 		}
@@ -360,6 +360,15 @@ func (w *lineWriter) writeDirect(msg []byte) error {
 		return w.err
 	}
 	return nil
+}
+
+// writeAll writes batch. A Writer that has written less without an error, which it must not, has failed.
+func writeAll(w io.Writer, batch []byte) error {
+	n, err := w.Write(batch)
+	if err == nil && n < len(batch) {
+		err = io.ErrShortWrite
+	}
+	return err
 }
 
 // isWritten reports whether all messages, at least one, are written to dst.
@@ -393,7 +402,7 @@ func (w *lineWriter) isStopped() bool { return w.closed || w.err != nil }
 // flush writes the queue until it is empty or the stream fails.
 func (w *lineWriter) flush() {
 	for batch := w.next(nil); batch != nil; batch = w.next(batch) {
-		if _, err := w.dst.Write(batch); err != nil {
+		if err := writeAll(w.dst, batch); err != nil {
 			w.fail(err)
 		}
 	}

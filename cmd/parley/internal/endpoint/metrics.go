@@ -359,17 +359,17 @@ func (p *Status) summary(s host.ServerStatus) string {
 		text += " " + p.dim.Render("· one client per caller")
 	}
 	if s.Incomplete != nil {
-		text += " " + terminal.Line(fmt.Sprintf("(degraded: %s)", s.Incomplete))
+		text += " " + terminal.Bounded(fmt.Sprintf("(degraded: %s)", s.Incomplete))
 	}
 	return text
 }
 
 func (p *Status) Failed(name, text string) {
 	if p.logger != nil {
-		p.logger.Warn(text, "server", name)
+		p.logger.Warn(terminal.Bounded(text), "server", name)
 		return
 	}
-	p.line(p.red.Render("✗"), name, terminal.Line(text))
+	p.line(p.red.Render("✗"), name, terminal.Bounded(text))
 }
 
 func (p *Status) Note(name, text string) {

@@ -63,7 +63,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(write)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := io.WriteString(h.w, "parley: "+terminal.Line(b.String())+"\n")
+	_, err := io.WriteString(h.w, "parley: "+terminal.Bounded(b.String())+"\n")
 	return err
 }
 
@@ -101,11 +101,25 @@ func (f *LogFlag) Apply(cmd *cobra.Command) error {
 	switch f.Format {
 	case "text":
 	case "json":
-		cmd.SetErr(&recordWriter{logger: slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))})
+		cmd.SetErr(&recordWriter{logger: slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(),
+			&slog.HandlerOptions{ReplaceAttr: BoundedAttr}))})
 	default:
 		return errors.New("--log must be text or json")
 	}
 	return nil
+}
+
+// BoundedAttr returns an attribute of a log record whose text, which may be that of a server or a client, is not longer
+// than a line of a log. It is for slog.HandlerOptions.
+func BoundedAttr(_ []string, attr slog.Attr) slog.Attr {
+	value := attr.Value.Resolve()
+	if err, ok := value.Any().(error); ok {
+		value = slog.StringValue(err.Error())
+	}
+	if value.Kind() == slog.KindString {
+		attr.Value = slog.StringValue(terminal.Cut(value.String()))
+	}
+	return attr
 }
 
 // recordWriter writes each line for the user as a log record. Its methods are safe for concurrent use.

@@ -2,18 +2,21 @@ package serving
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -40,31 +43,54 @@ func (f *auditFlags) open(cmd *cobra.Command) (*auditLog, error) {
 		}
 		return nil, nil
 	}
-	a := &auditLog{flags: *f, report: func(err error) {
-		cmd.PrintErrln("parley: warning: cannot write the audit log: " + terminal.Line(err.Error()))
-	}}
-	a.Handler = slog.NewJSONHandler(a, &slog.HandlerOptions{ReplaceAttr: a.member})
+	a := newAuditLog(*f, func(text string) { cmd.PrintErrln("parley: warning: " + terminal.Bounded(text)) },
+		func() (auditFile, error) {
+			return os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		})
 	return a, a.reopen()
+}
+
+func newAuditLog(flags auditFlags, warn func(text string), open func() (auditFile, error)) *auditLog {
+	a := &auditLog{flags: flags, warn: warn, open: open}
+	a.Handler = slog.NewJSONHandler(a, &slog.HandlerOptions{ReplaceAttr: a.member})
+	return a
+}
+
+// auditFile is the file of an audit log: an *os.File.
+type auditFile interface {
+	io.WriteCloser
+	Stat() (os.FileInfo, error)
+	Truncate(size int64) error
 }
 
 // auditLog is a handler that appends records to a file.
 type auditLog struct {
 	slog.Handler
-	flags   auditFlags
-	report  func(error)
-	file    atomic.Pointer[os.File]
-	failing atomic.Bool // the last record could not be written
+	flags auditFlags
+	warn  func(text string)
+	open  func() (auditFile, error)
 	// written returns the name of a server as it is written in its file.
 	written func(server string) string
+
+	outsiders outsiders
+
+	mu   sync.Mutex
+	file auditFile
+	torn bool // the file ends with a part of a record
+	lost int  // records that could not be written since the last one that was
 }
 
 // reopen opens the file again, which another program may have renamed. It keeps the open file if it fails.
 func (a *auditLog) reopen() error {
-	file, err := os.OpenFile(a.flags.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := a.open()
 	if err != nil {
 		return fmt.Errorf("cannot open the audit log: %w", err)
 	}
-	if before := a.file.Swap(file); before != nil {
+	a.mu.Lock()
+	before := a.file
+	a.file, a.torn = file, false
+	a.mu.Unlock()
+	if before != nil {
 		return before.Close()
 	}
 	return nil
@@ -75,11 +101,17 @@ func (a *auditLog) Close() error {
 	if a == nil {
 		return nil
 	}
-	return a.file.Load().Close()
+	a.outsiders.end(a)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return errors.Join(a.recordLost(), a.file.Close())
 }
 
-// member returns an attribute of a record as it is written.
-func (a *auditLog) member(_ []string, attr slog.Attr) slog.Attr {
+// maxValues limits the values of arguments in a record, in bytes of JSON.
+const maxValues = 64 << 10
+
+// member returns an attribute of a record as it is written. No text is longer than a line of a log.
+func (a *auditLog) member(groups []string, attr slog.Attr) slog.Attr {
 	switch attr.Key {
 	case slog.LevelKey:
 		return slog.Attr{}
@@ -89,22 +121,20 @@ func (a *auditLog) member(_ []string, attr slog.Attr) slog.Attr {
 		if a.written != nil {
 			attr.Value = slog.StringValue(a.written(attr.Value.String()))
 		}
+	case "values":
+		if raw, ok := attr.Value.Any().(json.RawMessage); ok && len(raw) > maxValues {
+			attr.Value = slog.StringValue(fmt.Sprintf("not recorded: %d bytes, the limit is %d", len(raw), maxValues))
+		}
 	}
-	return attr
+	return program.BoundedAttr(groups, attr)
 }
 
 // Handle writes a record in one piece. It returns an error only if --audit-required is set; otherwise it prints the
-// first error of several in a row.
+// first error of several in a row. When records can be written again, the first one has the number of those that were
+// lost.
 func (a *auditLog) Handle(ctx context.Context, r slog.Record) error {
 	err := a.Handler.Handle(ctx, r)
-	if err == nil {
-		a.failing.Store(false)
-		return nil
-	}
-	if !a.failing.Swap(true) {
-		a.report(err)
-	}
-	if a.flags.required {
+	if err != nil && a.flags.required {
 		return err
 	}
 	return nil
@@ -112,14 +142,67 @@ func (a *auditLog) Handle(ctx context.Context, r slog.Record) error {
 
 // Write writes a line.
 func (a *auditLog) Write(line []byte) (int, error) {
-	for {
-		file := a.file.Load()
-		n, err := file.Write(line) // the system appends each write as a whole
-		if errors.Is(err, os.ErrClosed) && a.file.Load() != file {
-			continue // reopen has replaced it
-		}
-		return n, err
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.recordLost()
+	if err == nil {
+		err = a.append(line)
 	}
+	if err != nil {
+		if a.lost++; a.lost == 1 {
+			a.warn("cannot write the audit log: " + err.Error())
+		}
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// recordLost writes a record with the number of records that were lost, if there are any.
+func (a *auditLog) recordLost() error {
+	if a.lost == 0 {
+		return nil
+	}
+	line, err := json.Marshal(struct {
+		Time    time.Time `json:"time"`
+		Event   string    `json:"event"`
+		Records int       `json:"records"`
+	}{time.Now(), "lost", a.lost})
+	if err == nil {
+		err = a.append(append(line, '\n'))
+	}
+	if err == nil {
+		a.warn(fmt.Sprintf("the audit log can be written again; %s lost", terminal.Count(a.lost, "record")))
+		a.lost = 0
+	}
+	return err
+}
+
+// append writes a whole line, or nothing. Where it cannot remove a part that was written, the next line begins after a
+// line break, so that it can be read.
+func (a *auditLog) append(line []byte) error {
+	if a.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	before := a.size()
+	n, err := a.file.Write(line) // the system appends each write as a whole
+	if err == nil && n < len(line) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		a.torn = false
+	} else if n > 0 && (before < 0 || a.size() != before+int64(n) || a.file.Truncate(before) != nil) {
+		a.torn = true
+	}
+	return err
+}
+
+// size returns the size of the file, or -1 if it is no regular file.
+func (a *auditLog) size() int64 {
+	info, err := a.file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return -1
+	}
+	return info.Size()
 }
 
 // record writes a record about a request that was rejected, of a caller with the attributes of callerAttrs. a may be
@@ -160,9 +243,54 @@ func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 		case info != nil:
 			a.record(r.Context(), "denied", info.Principal, "decision", "deny", "reason", rejection.Reason,
 				"outcome", "error", "error", status)
-		case r.Header.Get("Authorization") != "":
+		case r.Header.Get("Authorization") != "" && a.outsiders.mayRecord(a):
 			a.record(r.Context(), "login failed", principal.Anonymous, "reason", rejection.Reason,
 				"outcome", "error", "error", status)
 		}
+	}
+}
+
+// Limits of the records that requests without a valid token cause: anybody can send them.
+const (
+	outsiderPeriod  = time.Minute
+	outsiderRecords = 10 // in a period
+)
+
+// outsiders counts what is not recorded one by one.
+type outsiders struct {
+	mu      sync.Mutex
+	timer   *time.Timer // at the end of the period; nil if none has begun
+	records int         // in the period
+	more    int         // requests in the period that have no record
+}
+
+// mayRecord reports whether a request without a valid token has a record. Those above the limit are counted, and one
+// record has their number at the end of the period.
+func (o *outsiders) mayRecord(a *auditLog) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.timer == nil {
+		o.timer, o.records = time.AfterFunc(outsiderPeriod, func() { o.end(a) }), 0
+	}
+	if o.records < outsiderRecords {
+		o.records++
+		return true
+	}
+	o.more++
+	return false
+}
+
+// end ends the period.
+func (o *outsiders) end(a *auditLog) {
+	o.mu.Lock()
+	more := o.more
+	if o.more = 0; o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
+	}
+	o.mu.Unlock()
+	if more > 0 {
+		a.record(context.Background(), "login failed", principal.Anonymous, "reason",
+			"further requests without a token that is accepted", "outcome", "error", "requests", more)
 	}
 }

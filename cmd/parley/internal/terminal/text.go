@@ -24,6 +24,20 @@ func Line(text string) string {
 	return sanitise(strings.Join(strings.Fields(text), " "), false)
 }
 
+// maxLine limits a line of a log, in bytes.
+const maxLine = 4000
+
+// Bounded is Line for logs, whose lines must not be as long as a server or a client likes.
+func Bounded(text string) string { return Cut(Line(text)) }
+
+// Cut returns the beginning of a text that is too long for a line of a log.
+func Cut(text string) string {
+	if len(text) <= maxLine {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLine], "") + fmt.Sprintf(" … (%d more bytes)", len(text)-maxLine)
+}
+
 // Verbatim sanitises text for output on one line without changing its spaces, for commands that the user can paste.
 func Verbatim(text string) string { return sanitise(text, false) }
 

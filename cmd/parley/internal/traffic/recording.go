@@ -360,7 +360,10 @@ func (w *Writer) Write(e Event) error {
 	e.Time = e.Time.UTC()
 	text, err := appendEvent(e)
 	if err == nil {
-		_, err = w.w.Write(text)
+		var n int
+		if n, err = w.w.Write(text); err == nil && n < len(text) {
+			err = io.ErrShortWrite
+		}
 	}
 	w.err = err
 	return err
