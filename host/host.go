@@ -147,6 +147,10 @@ type ServerConfig struct {
 	// Calls in flight and subscriptions keep it. 0 means that it does not end.
 	Idle time.Duration
 
+	// StartTimeout limits the time until the lists of the server are known, from the start of a program or the first
+	// request on. Then the server is [Down], and is tried again later. 0 means 45 seconds.
+	StartTimeout time.Duration
+
 	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
 	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool
 	// Annotations).

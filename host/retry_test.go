@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -172,7 +173,8 @@ func (l *locked) Authorize(*http.Request, string) error {
 
 func (l *locked) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
-func TestServerThatRequiresLoginIsRetriedSoon(t *testing.T) {
+// A server that requires a login is tried again soon at first, and rarely later.
+func TestServerThatRequiresLoginIsTriedMoreAndMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authorizer := &locked{}
 		h := &host.Host{
@@ -183,13 +185,109 @@ func TestServerThatRequiresLoginIsRetriedSoon(t *testing.T) {
 		must.Do(t, h.Start())
 		defer h.Close()
 		begin := time.Now()
-		time.Sleep(time.Hour)
+		time.Sleep(24 * time.Hour)
 		at := authorizer.since(begin)
-		checkBackoff(t, at, 15*time.Second)
+		checkBackoff(t, at, time.Hour)
+		if len(at) > 50 {
+			t.Errorf("%d attempts in a day", len(at))
+		}
 		if s := h.Status()[0]; !errors.Is(s.Err, call.ErrUnauthorized) {
 			t.Errorf("status: %+v", s)
 		}
+		before := len(at)
+		for range 10 {
+			h.LoginsChanged()
+			time.Sleep(time.Second)
+		}
+		must.CheckEqual(t, len(authorizer.since(begin)), before+1, "after logins")
 	})
+}
+
+// A server that rejects the credentials of its target is not asked again and again: that can lock the account.
+func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		status     int
+		retryAfter string
+		most       int // requests in a day
+	}{"rejected": {401, "", 33}, "later": {401, "7200", 33}, "overloaded": {503, "1800", 66}} {
+		synctest.Test(t, func(t *testing.T) {
+			network := &unreachable{}
+			target := &client.HTTPTarget{URL: "http://guarded.example/mcp",
+				Header: http.Header{"Authorization": {"Bearer old"}}}
+			h := &host.Host{
+				Servers: []host.ServerConfig{{Name: "guarded", Target: target}},
+				Dialer: client.Dialer{HTTPClient: &http.Client{Transport: roundTripper(
+					func(req *http.Request) (*http.Response, error) {
+						_, _ = network.RoundTrip(req)
+						answer := httptest.NewRecorder()
+						if c.retryAfter != "" {
+							answer.Header().Set("Retry-After", c.retryAfter)
+						}
+						answer.WriteHeader(c.status)
+						return answer.Result(), nil
+					})}},
+				Logger: slog.New(slog.DiscardHandler),
+			}
+			must.Do(t, h.Start())
+			defer h.Close()
+			begin := time.Now()
+			time.Sleep(time.Minute)
+			first := len(network.since(begin))
+			if first > 2 {
+				t.Errorf("%s: requests at %v", name, network.since(begin))
+			}
+			if c.status == 401 { // calls can be for a reason: the credentials are accepted again
+				for range 100 {
+					_, err := h.Client("guarded").CallTool(t.Context(), "t", nil)
+					if !errors.Is(err, call.ErrUnauthorized) && !errors.As(err, new(*host.DownError)) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				if n := len(network.since(begin)); c.retryAfter == "" && n != 2*first || c.retryAfter != "" && n != first {
+					t.Errorf("%s: requests for calls at %v", name, network.since(begin))
+				}
+			}
+			time.Sleep(24 * time.Hour)
+			if at := network.since(begin); len(at) > c.most*first {
+				t.Errorf("%s: %d requests in a day", name, len(at))
+			}
+			h.Status()
+		})
+	}
+}
+
+// A server that does not become ready holds nothing up for long, whatever it is that it does not answer.
+func TestStartOfAServerHasOneLimit(t *testing.T) {
+	for _, hangs := range []string{mcp.MethodInitialize, mcp.MethodListTools} {
+		for _, limit := range []time.Duration{0, 5 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				s := newServer("slow")
+				s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+					return func(ctx context.Context, c *call.Call) (any, error) {
+						if c.Method() == hangs {
+							<-release
+						}
+						return next(ctx, c)
+					}
+				})
+				config := configOf(t, s, "slow")
+				config.StartTimeout, config.Revision = limit, mcp.V20251125
+				h := &host.Host{Servers: []host.ServerConfig{config}, Logger: slog.New(slog.DiscardHandler)}
+				must.Do(t, h.Start())
+				defer h.Close()
+				begin := time.Now()
+				down := new(host.DownError)
+				if err := h.WaitReady(t.Context()); !errors.As(err, &down) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v", hangs, err)
+				}
+				if took, most := time.Since(begin), cmp.Or(limit, 46*time.Second); took > most+time.Second {
+					t.Errorf("%s: the state is known after %v: %v", hangs, took, down)
+				}
+			})
+		}
+	}
 }
 
 // flaky is a server in a network that a test interrupts.

@@ -138,6 +138,8 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Idle < 0:
 			return fmt.Errorf("host: server %q must not have a negative Idle time", config.Name)
+		case config.StartTimeout < 0:
+			return fmt.Errorf("host: server %q must not have a negative StartTimeout", config.Name)
 		}
 		if err := config.checkCallerAuth(); err != nil {
 			return fmt.Errorf("host: server %q: %w", config.Name, err)

@@ -31,8 +31,9 @@ const (
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
-	// NeedsLogin is Down for a server that requires a login. The Host tries it again at
-	// least every 15 seconds, so it becomes ready when the user has logged in.
+	// NeedsLogin is Down for a server that requires a login, or rejects the credentials of its target. The Host tries it
+	// again after [Host.LoginsChanged], after a change of its configuration, and for a call; otherwise more and more
+	// rarely, up to once an hour.
 	NeedsLogin
 	// NotStarted means that the server is lazy and was not needed until now, or was not needed for the time in
 	// ServerConfig.Idle. See [ServerConfig.Lazy].
@@ -174,7 +175,11 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 }
 
 func (s *ServerStatus) downError() *DownError {
-	return &DownError{Server: s.Name, retry: s.details.Retry, err: s.Err}
+	down := &DownError{Server: s.Name, retry: s.details.Retry, err: s.Err}
+	if s.State == NeedsLogin { // a new login or a call can be earlier
+		down.retry = time.Time{}
+	}
+	return down
 }
 
 // Status returns the status of each server at one moment, in the order of the servers. The
@@ -334,7 +339,9 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		s.mu.Lock()
 		c, status, until := s.client, s.status, s.lostAt.Add(restartTime)
 		again := time.Until(s.attempted.Add(firstBackoff))
-		mayReturn := c != nil && s.isHTTP() && s.attempted.Before(began)
+		mayReturn := c != nil && s.isHTTP() && s.attempted.Before(began) && time.Now().After(s.notBefore)
+		mayHaveLoggedIn := status.State == NeedsLogin && s.attempted.Add(loginBackoff).Before(began) &&
+			time.Now().After(s.notBefore)
 		s.mu.Unlock()
 		wait := time.Until(status.details.Retry)
 		switch {
@@ -347,7 +354,7 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 			wait = forever
 		case errors.Is(status.Err, errClosed):
 			return nil, status.downError()
-		case wait <= 0:
+		case wait <= 0 || mayHaveLoggedIn:
 			s.want()
 			wait = forever
 		case status.State == Down && status.details.Retry.After(until) && mayReturn:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -20,9 +21,14 @@ import (
 const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
-	// loginBackoff limits the backoff of a server that requires a login. The user may
-	// have logged in since the last attempt.
-	loginBackoff = 15 * time.Second
+	// maxLoginBackoff limits the backoff of a server that rejects the credentials: a request that it rejects again and
+	// again can lock an account. A change of the configuration or of the logins, or a call, makes the host try again; a
+	// call at most once in loginBackoff.
+	maxLoginBackoff = time.Hour
+	loginBackoff    = 15 * time.Second
+
+	// startTime is how long a server may take until its lists are known, unless ServerConfig.StartTimeout is set.
+	startTime = 45 * time.Second
 
 	// lostBackoff limits the backoff of a server over HTTP that was ready. It will probably
 	// return, and an attempt is cheap.
@@ -71,6 +77,7 @@ type supervisor struct {
 	status        ServerStatus
 	since         time.Time          // when the server became usable
 	lostAt        time.Time          // when a server that was ready was lost, until it is ready again
+	notBefore     time.Time          // the server has asked for no request until then (Retry-After)
 	failures      int                // in a row
 	attempted     time.Time          // when the last attempt to connect began
 	calls         int                // in flight, see enter
@@ -107,6 +114,9 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		h.AdaptDialer(config.Name, &s.dialer)
 	}
 	s.dialer.Revision = cmp.Or(config.Revision, s.dialer.Revision)
+	if config.StartTimeout > 0 { // it limits all together
+		s.dialer.Timeouts.Start, s.dialer.Timeouts.Initialize = config.StartTimeout, config.StartTimeout
+	}
 	if s.dialer.Logger == nil {
 		s.dialer.Logger = s.logger
 	} else {
@@ -197,20 +207,24 @@ func (s *supervisor) retryTimer() <-chan time.Time {
 }
 
 // connect dials the server, or makes the existing client reconnect, and lists what the
-// server has.
+// server has. All of it has one time limit.
 func (s *supervisor) connect(ctx context.Context) error {
 	s.stopWatching()
+	limit := cmp.Or(s.config.StartTimeout, startTime)
+	starting, cancel := context.WithTimeoutCause(ctx, limit, &startError{limit})
+	defer cancel()
 	c := s.current()
 	if c == nil {
 		var err error
-		if c, err = dialAlone(ctx, &s.dialer, s.config.Target); err != nil {
-			return err
+		if c, err = dialAlone(starting, &s.dialer, s.config.Target); err != nil {
+			return startFailure(starting, err)
 		}
-	} else if err := c.Ping(ctx); err != nil {
-		return err
+	} else if err := c.Ping(starting); err != nil {
+		return startFailure(starting, err)
 	}
 	s.startWatching(ctx, c) // before listing, so that no change is missed
-	listed, err := list(ctx, c, allKinds, client.WithRefresh())
+	listed, err := list(starting, c, allKinds, client.WithRefresh())
+	err = startFailure(starting, err)
 	if err != nil {
 		s.stopWatching()
 		if s.current() == nil {
@@ -230,6 +244,21 @@ func dialAlone(ctx context.Context, d *client.Dialer, target client.Target) (*cl
 		failed.Wait()
 	}
 	return c, err
+}
+
+// startError is the error of a server that is not ready in time. It is a context.DeadlineExceeded.
+type startError struct{ limit time.Duration }
+
+func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", e.limit) }
+
+func (e *startError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// startFailure returns err with the reason why ctx, the context of a start, has ended.
+func startFailure(ctx context.Context, err error) error {
+	if late := new(startError); err != nil && errors.As(context.Cause(ctx), &late) && !errors.Is(err, late) {
+		return fmt.Errorf("%w: %w", late, err)
+	}
+	return err
 }
 
 // ready publishes the lists of a server that is connected.
@@ -331,15 +360,47 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 		wait = min(wait, lostBackoff)
 	}
 	status.State, status.Err = Down, err
-	switch {
-	case !isUnauthorized(err):
-	case s.config.CallerAuth != nil:
-		status.State = CallersOnly
-	default:
-		wait = min(wait, loginBackoff)
-		status.State = NeedsLogin
+	if isUnauthorized(err) {
+		if status.State = NeedsLogin; s.config.CallerAuth != nil {
+			status.State = CallersOnly
+		}
+		wait = s.loginWait()
 	}
 	status.details.Retry = time.Now().Add(jitter(wait))
+	s.notBefore = time.Time{}
+	if failed := new(call.StatusError); errors.As(err, &failed) && failed.RetryAfter > 0 {
+		s.notBefore = time.Now().Add(min(failed.RetryAfter, maxLoginBackoff))
+		if s.notBefore.After(status.details.Retry) {
+			status.details.Retry = s.notBefore
+		}
+	}
+}
+
+// loginWait returns the time until the next attempt to connect to a server that rejects the credentials. A login does
+// not replace those of the configuration.
+func (s *supervisor) loginWait() time.Duration {
+	if t, ok := s.config.Target.(*client.HTTPTarget); ok && len(t.Header) > 0 {
+		return maxLoginBackoff
+	}
+	return min(firstBackoff<<min(max(s.failures, 1)-1, 20), maxLoginBackoff)
+}
+
+// LoginsChanged announces that the user may have logged in to servers: those in the state [NeedsLogin] are tried again
+// at once, or 15 seconds after the last attempt. They are rarely tried again otherwise, except for calls.
+func (h *Host) LoginsChanged() {
+	for _, s := range h.all() {
+		s.set(func(status *ServerStatus) bool {
+			again := s.attempted.Add(loginBackoff)
+			if s.notBefore.After(again) {
+				again = s.notBefore
+			}
+			if status.State != NeedsLogin || !again.Before(status.details.Retry) {
+				return false
+			}
+			status.details.Retry = again
+			return true
+		})
+	}
 }
 
 // isUnauthorized reports whether a server requires credentials, or others than it received.
