@@ -80,6 +80,9 @@ type shownKey struct {
 func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
 	c := rpc.From(ctx)
 	g.startLazy(ctx, c)
+	if err := g.notListed(c); err != nil {
+		return nil, err
+	}
 	servers := g.callers.all()
 	listing := c != nil && isList(c.Method())
 	views := make([][]*callerView, len(servers))

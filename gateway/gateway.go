@@ -64,7 +64,7 @@ type Gateway struct {
 	withheld   withheldSkills
 	discovery  discovery
 	registered *registered
-	lazy       atomic.Pointer[map[string]string] // see updateLazy
+	lazy       atomic.Pointer[map[string]unlisted] // see updateLazy
 	callers    callers
 	tooLong    loglimit.Limiter // lines about instructions
 

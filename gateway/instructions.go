@@ -24,8 +24,8 @@ func (g *Gateway) instructions() string {
 }
 
 // instructionsOf returns the instructions of a gateway: its own, followed by those of the servers in their order, as
-// far as they do not exceed maxInstructions, and the names of the servers whose lists are missing. Lists do not wait
-// for a server: a client that requests them before a server is ready learns here that they are not complete.
+// far as they do not exceed maxInstructions, and the names of the servers whose lists are missing. Lists wait for a
+// server for some seconds only: a client that requests them before it is ready learns here that they are not complete.
 func instructionsOf(own string, selected *Toolset, servers []host.ServerStatus) (text string, leftOut []string) {
 	var all, missing []string
 	if own != "" {

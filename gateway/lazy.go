@@ -9,35 +9,60 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// lazyTimeout limits the wait of a request for the servers that it starts. Clients are notified when the lists change
-// later.
+// lazyTimeout limits the wait of requests for a server that is starting, from its start on. Many clients list once, and
+// do not follow changes. Clients are notified when the lists change later.
 const lazyTimeout = 10 * time.Second
 
-// updateLazy records whether requests start a server, or wait for its first start: g.lazy has the prefixes of these
-// servers by name.
-func (g *Gateway) updateLazy(status host.ServerStatus) {
-	var before map[string]string
+// unlisted is a server whose lists are not known and that is starting, or that requests start.
+type unlisted struct {
+	prefix string
+	until  time.Time // when requests no longer wait for it; zero if it has not started
+}
+
+// unlistedServers returns the servers whose lists are not known, by name.
+func (g *Gateway) unlistedServers() map[string]unlisted {
 	if p := g.lazy.Load(); p != nil {
-		before = *p
+		return *p
 	}
-	_, waits := before[status.Name]
+	var all map[string]unlisted // Run has not begun
+	for _, status := range g.host.Status() {
+		all = g.withUnlisted(all, status)
+	}
+	return all
+}
+
+// updateLazy records whether requests start a server, or wait for its first start.
+func (g *Gateway) updateLazy(status host.ServerStatus) {
+	now := g.withUnlisted(g.unlistedServers(), status)
+	g.lazy.Store(&now)
+}
+
+// withUnlisted returns servers with one added or removed, as its status demands.
+func (g *Gateway) withUnlisted(before map[string]unlisted, status host.ServerStatus) map[string]unlisted {
+	s, waits := before[status.Name]
+	s.prefix = configs.Prefix(configOf(&status))
 	switch {
-	case status.State == host.NotStarted && status.Revision == "" && g.Toolset.mayHave(&status):
-		waits = true
+	case status.Revision != "" || !g.Toolset.mayHave(&status):
+		waits = false
+	case status.State == host.NotStarted:
+		waits, s.until = true, time.Time{}
 	case status.State != host.Starting || status.Err != nil:
 		waits = false
+	case !waits || s.until.IsZero():
+		waits, s.until = true, time.Now().Add(lazyTimeout)
 	}
 	now := maps.Clone(before)
 	if now == nil {
-		now = make(map[string]string)
+		now = make(map[string]unlisted)
 	}
 	if delete(now, status.Name); waits {
-		now[status.Name] = configs.Prefix(configOf(&status))
+		now[status.Name] = s
 	}
-	g.lazy.Store(&now)
+	return now
 }
 
 // startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the
@@ -55,15 +80,41 @@ func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
 		defer cancel()
 		_ = g.WaitReady(waiting) // the server looks for the resource then
 	}
-	if lazy := g.lazy.Load(); c != nil && lazy != nil && len(*lazy) > 0 {
-		if needed := g.needed(c, *lazy); len(needed) > 0 {
-			g.awaitLazy(ctx, needed)
+	if c == nil {
+		return
+	}
+	if all := g.unlistedServers(); len(all) > 0 {
+		if needed, until := g.needed(c, all); len(needed) > 0 {
+			g.awaitLazy(ctx, needed, until)
 		}
 	}
 }
 
-// needed returns the servers whose lists a request may need.
-func (g *Gateway) needed(c *rpc.Call, lazy map[string]string) []string {
+// notListed returns an error for a request for a tool or prompt that no server lists, if it has the prefix of a server
+// whose lists are not known.
+func (g *Gateway) notListed(c *rpc.Call) error {
+	if c == nil || c.Method() != mcp.MethodCallTool && c.Method() != mcp.MethodGetPrompt {
+		return nil
+	}
+	for _, status := range g.host.Status() {
+		prefix := configs.Prefix(configOf(&status))
+		if status.Revision != "" || prefix == "" || !strings.HasPrefix(c.Name(), prefix) ||
+			!g.Toolset.mayHave(&status) || configOf(&status).CallerAuth != nil {
+			continue
+		}
+		switch {
+		case status.State == host.Starting && status.Err == nil:
+			return jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q is still starting: try again in some seconds",
+				status.Name)
+		case status.Err != nil:
+			return jsonrpc.Errorf(jsonrpc.CodeInternalError, "server %q is down: %v", status.Name, status.Err)
+		}
+	}
+	return nil
+}
+
+// needed returns the servers whose lists a request may need, and until when it waits for them.
+func (g *Gateway) needed(c *rpc.Call, all map[string]unlisted) (needed []string, until time.Time) {
 	name := ""
 	switch c.Method() {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,
@@ -75,26 +126,35 @@ func (g *Gateway) needed(c *rpc.Call, lazy map[string]string) []string {
 	case mcp.MethodGetPrompt:
 		name = c.Name()
 	default:
-		return nil
+		return nil, until
 	}
-	var needed []string
-	for server, prefix := range lazy {
-		if name == "" || strings.HasPrefix(name, prefix) {
+	now := time.Now()
+	for server, s := range all {
+		if name != "" && !strings.HasPrefix(name, s.prefix) {
+			continue
+		}
+		if s.until.IsZero() {
+			s.until = now.Add(lazyTimeout)
+		}
+		if s.until.After(now) {
 			needed = append(needed, server)
 		}
+		if s.until.After(until) {
+			until = s.until
+		}
 	}
-	return needed
+	return needed, until
 }
 
 // awaitLazy starts servers and waits until the gateway has registered what they list, or they are down.
-func (g *Gateway) awaitLazy(ctx context.Context, servers []string) {
-	ctx, cancel := context.WithTimeout(ctx, lazyTimeout)
+func (g *Gateway) awaitLazy(ctx context.Context, servers []string, until time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	_ = g.host.WaitReady(ctx, servers...) // lists name the servers that are missing
 	for {
 		_, changed := g.registered.version("")
-		lazy := *g.lazy.Load()
-		if !slices.ContainsFunc(servers, func(name string) bool { _, waits := lazy[name]; return waits }) {
+		all := g.unlistedServers()
+		if !slices.ContainsFunc(servers, func(name string) bool { _, waits := all[name]; return waits }) {
 			return
 		}
 		if g.registered.wait(ctx, changed) != nil {

@@ -3,12 +3,14 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -17,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -274,4 +277,94 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	if err := g.Await(t.Context(), status); err != nil {
 		t.Errorf("a status that is registered: %v", err)
 	}
+}
+
+// Many clients list once, right after the gateway has started, and do not follow changes. Requests wait for servers
+// that are starting, for a limited time, and an error names the server.
+func TestFirstRequestsWaitForServersThatAreStarting(t *testing.T) {
+	for _, r := range mcp.Revisions() {
+		for _, request := range []string{"list", "call", "prompt", "read"} {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := startingSlowly(t, r, 6*time.Second)
+				began := time.Now()
+				var err error
+				switch request {
+				case "list":
+					must.CheckEqual(t, len(listed(t, c)), 2, r)
+				case "call":
+					_, err = c.CallTool(t.Context(), "slow__t", nil)
+				case "prompt":
+					_, err = c.GetPrompt(t.Context(), "slow__t", nil)
+				case "read":
+					_, err = c.ReadResource(t.Context(), "slow://one")
+				}
+				must.Check(t, err)
+				if took := time.Since(began); took > 8*time.Second {
+					t.Errorf("%s: %s after %v", r, request, took)
+				}
+			})
+		}
+		synctest.Test(t, func(t *testing.T) { // a server that needs too long
+			c, release := startingSlowly(t, r, time.Hour)
+			began := time.Now()
+			must.CheckEqual(t, len(listed(t, c)), 1, r)
+			if took := time.Since(began); took > 11*time.Second {
+				t.Errorf("%s: listed after %v", r, took)
+			}
+			again := time.Now()
+			_, err := c.CallTool(t.Context(), "slow__t", nil)
+			must.CheckContains(t, fmt.Sprint(err), `server "slow" is still starting`, r)
+			must.CheckEqual(t, len(listed(t, c)), 1, r)
+			if _, err := c.CallTool(t.Context(), "fast__t", nil); err != nil || time.Since(again) > time.Second {
+				t.Errorf("%s: later requests take %v: %v", r, time.Since(again), err)
+			}
+			_, err = c.CallTool(t.Context(), "other__t", nil)
+			must.CheckContains(t, fmt.Sprint(err), "unknown tool", r)
+			time.Sleep(time.Minute)
+			_, err = c.CallTool(t.Context(), "slow__t", nil)
+			must.CheckContains(t, fmt.Sprint(err), `server "slow" is down`, r)
+			release()
+		})
+	}
+}
+
+// startingSlowly returns a client of a gateway to two servers, of which one needs some time to start.
+func startingSlowly(t *testing.T, r mcp.Revision, delay time.Duration) (c *client.Client, release func()) {
+	fast, slow := upstreamOf(t, "fast", "t"), upstreamOf(t, "slow", "t")
+	released := make(chan struct{})
+	release = sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release)
+	h := &host.Host{Servers: []host.ServerConfig{fast, slow}, Logger: quiet,
+		AdaptDialer: func(name string, d *client.Dialer) {
+			d.Logger = quiet
+			d.Middleware = append(d.Middleware, func(next call.Handler) call.Handler {
+				return func(ctx context.Context, c *call.Call) (any, error) {
+					if name == "slow" && c.Method() == mcp.MethodListTools {
+						select {
+						case <-time.After(delay):
+						case <-released:
+						case <-ctx.Done():
+							return nil, context.Cause(ctx)
+						}
+					}
+					return next(ctx, c)
+				}
+			})
+		}}
+	s := &server.Server{Name: "gateway", Version: "1", Logger: quiet}
+	g := must.Get(gateway.New(h, s))(t)
+	g.Logger = quiet
+	must.Do(t, h.Start())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		h.Close()
+	})
+	return mcptest.Dial(t, s, mcptest.WithRevision(r)), release
 }
