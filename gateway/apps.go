@@ -85,8 +85,9 @@ func mapPages(raw json.RawMessage, to func(string) string) json.RawMessage {
 			break
 		}
 		in, number := decoder.StackIndex(decoder.StackDepth())
+		isName := in == '{' && number%2 == 1
 		from := jsonrpc.Unquote(text)
-		if in == '{' && number%2 == 1 || !strings.HasPrefix(canonical(from), pageScheme) { // it is a name, or other text
+		if isName || !strings.HasPrefix(canonical(from), pageScheme) {
 			continue
 		}
 		if uri := to(from); uri != from {

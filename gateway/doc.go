@@ -31,8 +31,8 @@
 // false become objects, because many clients reject a whole list with one; see schema.WithoutBooleans.
 // The instructions of the gateway contain those of the servers.
 //
-// Lists, and calls of tools that are not known, wait for servers that are starting, up to 10 seconds from the start of a
-// server on. The instructions name the servers whose lists are missing, and the error of a call names its server.
+// Lists, and calls of tools that are not known, wait for servers that are starting, up to 10 seconds from the start of
+// a server on. The instructions name the servers whose lists are missing, and the error of a call names its server.
 //
 // Tools are registered when their server becomes ready. They stay registered when it
 // goes down: a call then starts the server again, or returns an error with the name of

@@ -258,8 +258,8 @@ func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
 		return nil, nil
 	}
 	if resourceuri.HasDots(file) {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.200q is denied: a URI of a server with skills must not "+
-			"have dot segments", file)
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.200q is denied: a URI of a server with skills must "+
+			"not have dot segments", file)
 	}
 	reason := errors.New("no skill lists it")
 	found := strings.HasPrefix(canonical(file), skillScheme)

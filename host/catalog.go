@@ -367,8 +367,8 @@ func (n *naming) mergeNames(kind string, logger *slog.Logger, merge, distinguish
 	var errs []error
 	for i, name := range merged {
 		if n.isReserved(name) {
-			errs = append(errs, fmt.Errorf("%s %s is withheld: it has the name of another server before %s; rename it, "+
-				"or give its server a prefix", kind, name, separator))
+			errs = append(errs, fmt.Errorf("%s %s is withheld: it has the name of another server before %s; rename "+
+				"it, or give its server a prefix", kind, name, separator))
 			merged[i] = ""
 			continue
 		}

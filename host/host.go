@@ -69,8 +69,8 @@ type Host struct {
 	// Review, if set, is called with each definition that a server lists, before it is used, and again with all
 	// definitions when a list changes. If it returns an error, the definition is withheld: it is not in the lists, it
 	// cannot be called, and [ServerStatus.Incomplete] says so. Tools and prompts that a server does not
-	// list cannot be called either. Resources that it does not list can be read, except, through a gateway, for files of
-	// a skill that Review does not accept. Review must be safe for concurrent use and can use the Host; until it
+	// list cannot be called either. Resources that it does not list can be read, except, through a gateway, for files
+	// of a skill that Review does not accept. Review must be safe for concurrent use and can use the Host; until it
 	// returns, the server keeps its previous lists. If the lists change meanwhile, Review is called again. See
 	// [Host.ReviewAgain].
 	Review func(d Definition) error
@@ -209,8 +209,8 @@ type ServerConfig struct {
 	// Prefix, if it is not nil, replaces the name of the server at the beginning of the
 	// merged names of its tools and prompts. An empty prefix leaves out the two underscores
 	// too. Several servers can have the same prefix; names that several servers have are
-	// withheld. A name without a prefix is withheld, too, if it begins with the name or the prefix of another server and
-	// two underscores, whether that server has started or not. The rules for Name apply, with the underscores.
+	// withheld. A name without a prefix is withheld, too, if it begins with the name or the prefix of another server
+	// and two underscores, whether that server has started or not. The rules for Name apply, with the underscores.
 	Prefix *string
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection

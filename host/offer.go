@@ -220,9 +220,11 @@ func (s *supervisor) show(status *ServerStatus) bool {
 	status.Resources, status.Templates = s.offered.resources, s.offered.templates
 	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(
-		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged], joined("tools are withheld, too", sameTools),
+		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged],
+		joined("tools are withheld, too", sameTools),
 		s.lists.incomplete[client.ResourcesChanged],
-		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged], joined("prompts are withheld, too", samePrompts),
+		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged],
+		joined("prompts are withheld, too", samePrompts),
 		s.offered.withheld.error(),
 	)
 	return true

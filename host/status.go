@@ -31,8 +31,8 @@ const (
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
-	// NeedsLogin is Down for a server that requires a login, or rejects the credentials of its target. The Host tries it
-	// again after [Host.LoginsChanged], after a change of its configuration, and for a call; otherwise more and more
+	// NeedsLogin is Down for a server that requires a login, or rejects the credentials of its target. The Host tries
+	// it again after [Host.LoginsChanged], after a change of its configuration, and for a call; otherwise more and more
 	// rarely, up to once an hour.
 	NeedsLogin
 	// NotStarted means that the server is lazy and was not needed until now, or was not needed for the time in

@@ -22,7 +22,7 @@ var apiBudgets = map[string]int{
 	"call":    90,
 	"client":  151,
 	"gateway": 21,
-	"host":    134,
+	"host":    136,
 	"server":  130,
 	"store":   50,
 }

@@ -54,6 +54,12 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "parley"), nil
 }
 
+// TokensPath returns the path of the file of the stored logins, which need not exist.
+func TokensPath() (string, error) {
+	dir, err := Dir()
+	return filepath.Join(dir, tokensFile), err
+}
+
 // Store is an [oauth.TokenStore] in a directory. Before the first value is saved it creates
 // no files and does not use the keyring. It is safe for concurrent use.
 type Store struct {

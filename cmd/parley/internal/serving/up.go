@@ -241,6 +241,7 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
 	watching.Go(func() { u.watch(ctx, cancel) })
+	watching.Go(func() { u.watchLogins(ctx) })
 	watching.Go(func() {
 		statuses := u.checked(registered(ctx, g, u.host.Watch(ctx)))
 		if !o.verbose && flags.Log.Format != "json" {

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -147,6 +148,35 @@ func (u *upstreams) watch(ctx context.Context, stop func()) {
 		}
 		if err := u.reload(ctx); err != nil {
 			u.cmd.PrintErrln("parley: warning: configuration not changed: " + terminal.Line(err.Error()))
+		}
+	}
+}
+
+// watchLogins makes the host try servers again that need a login, when the stored logins have changed, until ctx ends.
+// A user logs in with another process.
+func (u *upstreams) watchLogins(ctx context.Context) {
+	for status := range u.host.Watch(ctx) {
+		if status.State == host.NeedsLogin {
+			break
+		}
+	}
+	path, err := credstore.TokensPath()
+	if err == nil && ctx.Err() == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	var changed <-chan struct{}
+	if err == nil {
+		changed, err = dirwatch.Files(ctx, []string{path})
+	}
+	if err != nil { // servers are tried again for calls, and from time to time
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			u.host.LoginsChanged()
 		}
 	}
 }

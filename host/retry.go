@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+)
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+	// maxLoginBackoff limits the backoff of a server that rejects the credentials: a request that it rejects again and
+	// again can lock an account. A change of the configuration or of the logins, or a call, makes the host try again; a
+	// call at most once in loginBackoff.
+	maxLoginBackoff = time.Hour
+	loginBackoff    = 15 * time.Second
+
+	// startTime is how long a server may take until its lists are known, unless ServerConfig.StartTimeout is set.
+	startTime = 45 * time.Second
+
+	// lostBackoff limits the backoff of a server over HTTP that was ready. It will probably
+	// return, and an attempt is cheap.
+	lostBackoff = 5 * time.Second
+
+	// stable is how long a server must be ready for its next failure not to increase
+	// the backoff. A server that has answered a call need not.
+	stable = 10 * time.Second
+)
+
+// startError is the error of a server that is not ready in time. It is a context.DeadlineExceeded.
+type startError struct{ limit time.Duration }
+
+func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", e.limit) }
+
+func (e *startError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// startFailure returns err with the reason why ctx, the context of a start, has ended.
+func startFailure(ctx context.Context, err error) error {
+	if late := new(startError); err != nil && errors.As(context.Cause(ctx), &late) && !errors.Is(err, late) {
+		return fmt.Errorf("%w: %w", late, err)
+	}
+	return err
+}
+
+// loginWait returns the time until the next attempt to connect to a server that rejects the credentials. A login does
+// not replace those of the configuration.
+func (s *supervisor) loginWait() time.Duration {
+	if t, ok := s.config.Target.(*client.HTTPTarget); ok && len(t.Header) > 0 {
+		return maxLoginBackoff
+	}
+	return min(firstBackoff<<min(max(s.failures, 1)-1, 20), maxLoginBackoff)
+}
+
+// LoginsChanged announces that the user may have logged in to servers: those in the state [NeedsLogin] are tried again
+// at once, or 15 seconds after the last attempt. They are rarely tried again otherwise, except for calls.
+func (h *Host) LoginsChanged() {
+	for _, s := range h.all() {
+		s.set(func(status *ServerStatus) bool {
+			again := s.attempted.Add(loginBackoff)
+			if s.notBefore.After(again) {
+				again = s.notBefore
+			}
+			if status.State != NeedsLogin || !again.Before(status.details.Retry) {
+				return false
+			}
+			status.details.Retry = again
+			return true
+		})
+	}
+}
+
+// isUnauthorized reports whether a server requires credentials, or others than it received.
+func isUnauthorized(err error) bool {
+	var status *call.StatusError
+	return errors.Is(err, call.ErrUnauthorized) || errors.As(err, &status) && status.Status == http.StatusUnauthorized
+}
+
+// jitter shortens a backoff by up to a quarter, so that many hosts do not reconnect at the
+// same time to a server that was down.
+func jitter(wait time.Duration) time.Duration { return wait - rand.N(wait/4+1) }
+
+// backoff returns the time to wait after a number of failures in a row.
+func backoff(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	return min(firstBackoff<<min(failures-1, 10), maxBackoff)
+}
