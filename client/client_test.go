@@ -269,17 +269,53 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// The client works after a message above the limit.
-func TestTooLargeResultIsATypedError(t *testing.T) {
-	big := strings.Repeat("x", 17<<20)
-	c, _ := dial(t, withToolAnswers(content(`{"type":"text","text":"`+big+`"}`)), modernServer())
-	_, err := c.CallTool(t.Context(), "a", nil)
-	var tooLarge *transport.MessageTooLargeError
-	if !errors.As(err, &tooLarge) || !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("got %.200v", err)
-	}
-	if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-		t.Errorf("the next call: %v", err)
+// Only the call fails whose result exceeds the limit, wherever its id is. The connection and the calls in flight remain.
+func TestTooLargeResultFailsItsCallOnly(t *testing.T) {
+	big := strings.Repeat("x", 2000)
+	for _, s := range map[string]*script{"2026-07-28": modernServer(), "2025-06-18": legacyServer()} {
+		for name, response := range map[string]string{
+			"id first": `{"jsonrpc":"2.0","id":$id,"result":{"resultType":"complete","content":[],"x":"` + big + `"}}`,
+			"id last":  `{"result":{"content":[{"type":"text","text":"` + big + `"}],"id":99},"jsonrpc":"2.0","id":$id}`,
+			"error":    `{"jsonrpc":"2.0","id":$id,"error":{"code":-32603,"message":"` + big + `"}}`,
+		} {
+			inBubble(t, name, func(t *testing.T) {
+				s.Answers["prompts/get"] = []string{""} // it stays in flight
+				s.Answers["tools/call"] = []string{"!lines " + response, content(`{"type":"text","text":"small"}`)}
+				var serving sync.WaitGroup
+				defer serving.Wait()
+				to := client.NewTarget(func() transport.Conn {
+					near, far := transport.PipeLimits(1000, 1000)
+					serving.Go(func() {
+						defer far.Close()
+						s.serve(far)
+					})
+					return near
+				})
+				d := quiet()
+				d.OnConnectionLost = func(err error) { t.Errorf("the connection is lost: %v", err) }
+				c := must.Get(d.Dial(t.Context(), to))(t)
+				defer c.Close()
+				other := make(chan error, 1)
+				go func() {
+					_, err := c.GetPrompt(t.Context(), "a", nil)
+					other <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+				_, err := c.CallTool(t.Context(), "a", nil)
+				var tooLarge *transport.MessageTooLargeError
+				if !errors.As(err, &tooLarge) || !errors.Is(err, call.ErrInvalidResponse) || time.Since(began) > 0 {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				must.CheckContains(t, fmt.Sprint(err), "raise Dialer.MaxMessage", err)
+				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
+					t.Errorf("the next call: %v", err)
+				}
+				must.CheckEqual(t, len(other), 0)
+				c.Close()
+				must.CheckIs(t, <-other, call.ErrClosed)
+			})
+		}
 	}
 }
 

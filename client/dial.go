@@ -299,8 +299,7 @@ var errExited = errors.New("the server process exited with code 0")
 // addExit adds to a lost connection's error how the server process ended.
 func (p *probe) addExit(ctx context.Context, err error) error {
 	process, ok := p.conn.(*transport.CommandConn)
-	var tooLarge *transport.MessageTooLargeError
-	if !ok || !errors.Is(err, call.ErrConnectionLost) || errors.As(err, &tooLarge) {
+	if !ok || !errors.Is(err, call.ErrConnectionLost) {
 		return err
 	}
 	timer := time.NewTimer(exitTimeout)

@@ -125,7 +125,8 @@ type Dialer struct {
 	// only credentials are those in HTTPTarget.Header.
 	Auth Authorizer
 
-	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB.
+	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB. A larger
+	// message is skipped, and the call to which it responds fails.
 	MaxMessage int
 
 	// Logger receives warnings, for instance about invalid data from servers. The default is

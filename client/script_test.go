@@ -37,7 +37,7 @@ type script struct {
 	//	!exit 3 text    writes text to standard error and exits with code 3
 	//	!close          closes the connection
 	//	!mute           closes standard output
-	//	!flood          writes a line of 16 MiB
+	//	!flood          writes a result of 16 MiB
 	//	!lines …        writes lines, with $id replaced by the id of the request
 	Answers map[string][]string
 	// Otherwise is the answer to other requests.
@@ -174,7 +174,8 @@ func (s *script) answer(conn transport.Conn, id jsonrpc.ID, answer string) {
 		os.Stdout.Close()
 		return
 	case "!flood":
-		conn.Write(context.Background(), bytes.Repeat([]byte("x"), 16<<20))
+		conn.Write(context.Background(), slices.Concat([]byte(`{"jsonrpc":"2.0","id":`+id.String()+`,"result":{"x":"`),
+			bytes.Repeat([]byte("x"), 16<<20), []byte(`"}}`)))
 		return
 	case "!close":
 		conn.Close()

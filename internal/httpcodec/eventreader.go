@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // Event is one server-sent event. The receiver owns the data.
@@ -26,6 +28,23 @@ const (
 
 // ErrEventTooLarge means that an event exceeds the limit of the reader.
 var ErrEventTooLarge = errors.New("event too large")
+
+// EventTooLargeError is an ErrEventTooLarge for an event that the reader has skipped, so that Next can be called again.
+type EventTooLargeError struct {
+	Limit    int               // in bytes
+	Envelope jsonscan.Envelope // of the data
+}
+
+// Error implements the error interface.
+func (e *EventTooLargeError) Error() string {
+	return fmt.Sprintf("%s: the limit is %d bytes", ErrEventTooLarge, e.Limit)
+}
+
+// Unwrap returns ErrEventTooLarge.
+func (e *EventTooLargeError) Unwrap() error { return ErrEventTooLarge }
+
+// maxSkipped is how many times as long as the limit an event may be to be skipped. The stream of a longer one ends.
+const maxSkipped = 16
 
 // EventReader reads server-sent events (HTML Living Standard, section 9.2.6). Lines end with CR, LF or CRLF. It skips
 // one leading BOM, comments and unknown fields. It is not safe for concurrent use.
@@ -59,7 +78,8 @@ func (e *EventReader) End(err error) error { return e.monitor.end(err) }
 func (e *EventReader) ResumeAfter(id string) { e.ID, e.newID = id, id }
 
 // Next returns the next event that has data. At the end of the stream it drops an incomplete event and returns io.EOF.
-// Other errors are ErrEventTooLarge and those of the underlying reader.
+// Other errors are an *EventTooLargeError, after which Next can be called again, ErrEventTooLarge for an event that is
+// too large to be skipped, and those of the underlying reader.
 func (e *EventReader) Next() (Event, error) {
 	var ev Event
 	var data []byte
@@ -67,6 +87,9 @@ func (e *EventReader) Next() (Event, error) {
 	size := 0
 	for {
 		line, err := e.readLine()
+		if err == errLineTooLarge {
+			err = e.skipEvent(data, line, false)
+		}
 		if err != nil {
 			return Event{}, err
 		}
@@ -86,7 +109,7 @@ func (e *EventReader) Next() (Event, error) {
 			continue
 		}
 		if size += len(line); size > e.max {
-			return Event{}, fmt.Errorf("%w: the limit is %d bytes", ErrEventTooLarge, e.max)
+			return Event{}, e.skipEvent(data, line, true)
 		}
 		field, value, _ := bytes.Cut(line, []byte{':'})
 		value = bytes.TrimPrefix(value, []byte{' '})
@@ -119,6 +142,9 @@ func isEventID(value []byte) bool {
 		!bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F })
 }
 
+// errLineTooLarge is the error of readLine for a line that exceeds the limit. The rest of the line is not read.
+var errLineTooLarge = errors.New("line too large")
+
 // readLine returns the next line without its line ending. The line is valid until the next call.
 func (e *EventReader) readLine() ([]byte, error) {
 	if e.fresh {
@@ -129,9 +155,29 @@ func (e *EventReader) readLine() ([]byte, error) {
 	}
 	e.line = e.line[:0]
 	for {
+		part, ends, err := e.peekPart()
+		if err != nil {
+			return nil, err
+		}
+		if space := e.max - len(e.line); len(part) > space { // the beginning tells what the line is
+			e.line = append(e.line, part[:space]...)
+			_, _ = e.r.Discard(space)
+			return e.line, errLineTooLarge
+		}
+		e.line = append(e.line, part...)
+		e.discard(part, ends)
+		if ends {
+			return e.line, nil
+		}
+	}
+}
+
+// peekPart returns the next part of a line, which the caller discards, and whether the line ends after it.
+func (e *EventReader) peekPart() (part []byte, ends bool, err error) {
+	for {
 		waits := e.r.Buffered() == 0
 		if _, err := e.r.Peek(1); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if waits {
 			e.monitor.bytes()
@@ -144,21 +190,85 @@ func (e *EventReader) readLine() ([]byte, error) {
 				continue
 			}
 		}
-		end := bytes.IndexAny(chunk, "\r\n")
-		part := chunk
-		if end >= 0 {
-			part = chunk[:end]
+		if end := bytes.IndexAny(chunk, "\r\n"); end >= 0 {
+			return chunk[:end], true, nil
 		}
-		if len(e.line)+len(part) > e.max {
-			return nil, fmt.Errorf("%w: the limit is %d bytes", ErrEventTooLarge, e.max)
+		return chunk, false, nil
+	}
+}
+
+// discard discards what peekPart has returned, and the end of the line.
+func (e *EventReader) discard(part []byte, ends bool) {
+	if !ends {
+		_, _ = e.r.Discard(len(part))
+		return
+	}
+	ending, _ := e.r.Peek(len(part) + 1)
+	e.skip = ending[len(part)] == '\r'
+	_, _ = e.r.Discard(len(part) + 1)
+}
+
+// skipEvent reads the rest of an event that is too large. It has data so far and then a line, which is complete or only
+// the beginning of one.
+func (e *EventReader) skipEvent(data, line []byte, complete bool) error {
+	tooLarge, size := &EventTooLargeError{Limit: e.max}, len(data)+len(line)
+	tooLarge.Envelope.Write(data)
+	value, isData := bytes.CutPrefix(line, []byte("data:"))
+	if isData {
+		tooLarge.Envelope.Write(value)
+	}
+	for {
+		for !complete {
+			part, ends, err := e.peekPart()
+			if size += len(part); err != nil || size/maxSkipped > e.max {
+				return fmt.Errorf("%w: the limit is %d bytes", ErrEventTooLarge, e.max)
+			}
+			if isData {
+				tooLarge.Envelope.Write(part)
+			}
+			e.discard(part, ends)
+			complete = ends
 		}
-		e.line = append(e.line, part...)
-		if end < 0 {
-			_, _ = e.r.Discard(len(chunk))
+		var err error
+		isData, complete, err = e.beginLine(&size)
+		if err != nil || size/maxSkipped > e.max {
+			return fmt.Errorf("%w: the limit is %d bytes", ErrEventTooLarge, e.max)
+		}
+		if complete && len(e.line) == 0 {
+			e.ID, e.Received = e.newID, true
+			e.monitor.event()
+			return tooLarge
+		}
+		if id, ok := bytes.CutPrefix(e.line, []byte("id:")); ok && complete {
+			if id = bytes.TrimPrefix(id, []byte{' '}); isEventID(id) {
+				e.newID = string(id)
+			}
+		}
+	}
+}
+
+// beginLine reads "data:" at the beginning of a line, or the whole of another line, of which it keeps what an id can
+// have. It adds the number of bytes to size.
+func (e *EventReader) beginLine(size *int) (isData, complete bool, err error) {
+	e.line = e.line[:0]
+	for {
+		part, ends, err := e.peekPart()
+		if *size += len(part) + 1; err != nil || *size/maxSkipped > e.max {
+			return false, false, err
+		}
+		rest := min(len("data:")-len(e.line), len(part))
+		if rest > 0 && string(part[:rest]) == "data:"[len(e.line):len(e.line)+rest] && (!ends || rest < len(part)) {
+			e.line = append(e.line, part[:rest]...)
+			_, _ = e.r.Discard(rest)
+			if string(e.line) == "data:" {
+				return true, false, nil
+			}
 			continue
 		}
-		e.skip = chunk[end] == '\r'
-		_, _ = e.r.Discard(end + 1)
-		return e.line, nil
+		e.line = append(e.line, part[:min(len(part), max(0, len("id: ")+maxEventID-len(e.line)))]...)
+		e.discard(part, ends)
+		if ends {
+			return false, true, nil
+		}
 	}
 }

@@ -44,9 +44,6 @@ func (e *Envelope) Write(piece []byte) {
 			e.depth++
 			continue
 		case '}', ']':
-			if e.depth == 1 {
-				e.endMember()
-			}
 			e.depth--
 			continue
 		}
@@ -54,10 +51,10 @@ func (e *Envelope) Write(piece []byte) {
 		case c == '"':
 			e.quoted = true
 		case e.depth == 1 && c == ':':
-			e.value = true
+			e.beginValue()
 			continue
 		case e.depth == 1 && c == ',':
-			e.endMember()
+			e.name, e.value = e.name[:0], false
 			continue
 		}
 		if e.depth == 1 {
@@ -78,21 +75,19 @@ func (e *Envelope) keep(c []byte) {
 	}
 }
 
-// endMember ends a member of the message.
-func (e *Envelope) endMember() {
-	if e.value {
-		switch string(e.name) {
-		case `"id"`:
-			e.ids++
-		case `"method"`:
-			e.hasMethod = true
-		case `"result"`:
-			e.hasResult = true
-		case `"error"`:
-			e.hasErr = true
-		}
+// beginValue is called after the name of a member of the message. The value may have no end that is read.
+func (e *Envelope) beginValue() {
+	e.value = true
+	switch string(e.name) {
+	case `"id"`:
+		e.ids++
+	case `"method"`:
+		e.hasMethod = true
+	case `"result"`:
+		e.hasResult = true
+	case `"error"`:
+		e.hasErr = true
 	}
-	e.name, e.value = e.name[:0], false
 }
 
 // IsNotification reports whether the message has a method and no id.

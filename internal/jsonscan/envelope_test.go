@@ -17,6 +17,7 @@ func TestEnvelopeFindsTheID(t *testing.T) {
 		" {\n\"params\" : {} ,\t\"id\" : \"a}\\\"b\" , \"method\":\"m\"}": `"a}\"b" request`,
 		`{"id":"7","result":{"id":1}}`:                                    `"7" response`,
 		`{"error":{"code":1,"message":"\\"},"id":-7}`:                     "-7 response",
+		`{"id":7,"result":{"s":"cut`:                                      "7 response",
 		`{"method":"m","params":{"id":1}}`:                                " notification",
 		`{"id":null,"method":"m"}`:                                        "null request",
 		`{"id":1.0,"method":"m"}`:                                         "1.0 request",

@@ -5,14 +5,17 @@ package outbound
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
+	"github.com/parley-mcp/parley/transport"
 )
 
 // Request is a request to send.
@@ -147,4 +150,50 @@ func beginning(data []byte) string {
 		return strings.ToValidUTF8(string(data[:maxBeginning]), "") + "…"
 	}
 	return string(data)
+}
+
+// TooLargeAdvice is how errors say what to do about a message of a server that exceeds the limit.
+const TooLargeAdvice = "let the server send less, for example a resource link, or raise Dialer.MaxMessage"
+
+// TooLargeError is the error for a message that was skipped because it exceeds the limit.
+type TooLargeError struct {
+	*transport.MessageTooLargeError
+}
+
+// Error implements the error interface.
+func (e *TooLargeError) Error() string {
+	text := fmt.Sprintf("the message exceeds the limit of %d bytes: %s", e.Limit, TooLargeAdvice)
+	if e.Kind == jsonrpc.Invalid {
+		text += "; it has no id that can be read, so a request to which it responds waits until its time-out"
+	}
+	return text
+}
+
+// Unwrap returns the error of the connection.
+func (e *TooLargeError) Unwrap() error { return e.MessageTooLargeError }
+
+// ReceiveTooLarge passes a message that was skipped to r.
+func ReceiveTooLarge(r Receiver, skipped *transport.MessageTooLargeError) {
+	r.ReceiveInvalid(&jsonrpc.Message{Kind: skipped.Kind, ID: skipped.ID}, &TooLargeError{skipped})
+}
+
+// SkippedEvent returns the error for the message of an event that was skipped, or nil if err is another error.
+func SkippedEvent(err error) *transport.MessageTooLargeError {
+	event, ok := errors.AsType[*httpcodec.EventTooLargeError](err)
+	if !ok {
+		return nil
+	}
+	skipped := &transport.MessageTooLargeError{Limit: event.Limit}
+	raw, request, response := event.Envelope.ID()
+	switch {
+	case event.Envelope.IsNotification():
+		skipped.Kind = jsonrpc.Notification
+	case request == response, skipped.ID.UnmarshalJSON(raw) != nil:
+		skipped.ID = jsonrpc.ID{}
+	case request:
+		skipped.Kind = jsonrpc.Request
+	default:
+		skipped.Kind = jsonrpc.Response
+	}
+	return skipped
 }

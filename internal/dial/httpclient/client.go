@@ -381,7 +381,7 @@ func responseError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, httpcodec.ErrEventTooLarge), errors.Is(err, httpcodec.ErrBodyTooLarge):
-		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
+		return fmt.Errorf("%w: %w: %s", call.ErrInvalidResponse, err, outbound.TooLargeAdvice)
 	case errors.Is(err, io.EOF):
 		return call.ErrConnectionLost
 	case errors.Is(err, call.ErrConnectionLost): // already wrapped

@@ -193,7 +193,7 @@ func TestResponseSizeIsLimited(t *testing.T) {
 		if _, err := list(t.Context(), newModern(t, p.options(t))); !errors.Is(err, call.ErrInvalidResponse) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := <-sent; n > 8<<20 {
+		if n := <-sent; n > 32<<20 { // of an event, what follows is skipped up to a limit
 			t.Errorf("%s: %d bytes were taken", name, n)
 		}
 	}
@@ -477,3 +477,27 @@ func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
 		}
 	}
 }
+
+// An event that is too large costs the stream of an HTTP+SSE pair only the message in it.
+func TestPairSkipsAnEventThatIsTooLarge(t *testing.T) {
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		writeEvents(w, "event: endpoint\ndata: /m\n\n")
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":7,"result":{"x":"`+strings.Repeat("x", 2<<20)+`"}}`+"\n\n")
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":8,"result":{}}`+"\n\n")
+		<-r.Context().Done()
+	})
+	to := collecting{make(chan string, 2)}
+	c, err := DialPair(t.Context(), 0, p.options(t), to)
+	must.Do(t, err)
+	defer c.Close()
+	must.CheckContains(t, <-to.received, "7 invalid: the message exceeds the limit of")
+	must.CheckEqual(t, <-to.received, "8")
+}
+
+type collecting struct{ received chan string }
+
+func (c collecting) Receive(m *jsonrpc.Message) { c.received <- m.ID.String() }
+func (c collecting) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	c.received <- m.ID.String() + " invalid: " + err.Error()
+}
+func (collecting) Lost(error) {}

@@ -236,6 +236,10 @@ func (c *PairClient) read(events *httpcodec.EventReader, body io.ReadCloser, to 
 	c.watchSilence(events, body)
 	for {
 		ev, err := events.Next()
+		if skipped := outbound.SkippedEvent(err); skipped != nil {
+			outbound.ReceiveTooLarge(to, skipped)
+			continue
+		}
 		if err != nil {
 			err = c.lost(events.End(err))
 			c.finishSends()

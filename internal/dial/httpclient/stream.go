@@ -71,7 +71,7 @@ func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) 
 	for {
 		events := r.read(body, c.MaxMessage)
 		c.watchSilence(events, body)
-		answered, err := c.events(events, id)
+		answered, err := c.events(ctx, events, id)
 		err = events.End(err)
 		if answered {
 			finish(body)
@@ -96,9 +96,16 @@ func (c *Client) stream(ctx context.Context, body io.ReadCloser, id jsonrpc.ID) 
 
 // events passes messages to the receiver. It reports true after the response, or with an
 // error that fails the request. It reports false with the error that ended the stream.
-func (c *Client) events(events *httpcodec.EventReader, id jsonrpc.ID) (answered bool, _ error) {
+func (c *Client) events(ctx context.Context, events *httpcodec.EventReader, id jsonrpc.ID) (answered bool, _ error) {
 	for {
 		ev, err := events.Next()
+		if skipped := outbound.SkippedEvent(err); skipped != nil {
+			if skipped.Kind == jsonrpc.Invalid || skipped.Kind == jsonrpc.Response && skipped.ID == id {
+				return true, responseError(ctx, err)
+			}
+			outbound.ReceiveTooLarge(c.to, skipped)
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -201,6 +208,12 @@ func (c *Client) standalone(opened chan struct{}) {
 func (c *Client) readStandalone(events *httpcodec.EventReader) {
 	for {
 		ev, err := events.Next()
+		if skipped := outbound.SkippedEvent(err); skipped != nil {
+			if skipped.Kind != jsonrpc.Response { // which belongs on the stream of its request
+				outbound.ReceiveTooLarge(c.to, skipped)
+			}
+			continue
+		}
 		if err != nil {
 			return
 		}

@@ -298,8 +298,14 @@ func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 		return
 	}
 	var invalid *jsonrpc.InvalidMessageError
-	if m.Kind == jsonrpc.Request && errors.As(err, &invalid) {
+	var tooLarge *outbound.TooLargeError
+	switch {
+	case m.Kind != jsonrpc.Request:
+	case errors.As(err, &invalid):
 		c.reply(jsonrpc.AppendError(nil, m.ID, invalid.Wire(), false))
+	case errors.As(err, &tooLarge):
+		c.reply(jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+			"message too large: the limit of this client is %d bytes", tooLarge.Limit), false))
 	}
 	c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "malformed message from the server ignored", slog.Any("error", err))
 }

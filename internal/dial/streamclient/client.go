@@ -71,6 +71,10 @@ func (c *Client) read() {
 	var m jsonrpc.Message // the receiver copies what it keeps
 	for {
 		data, err := c.conn.Read(context.Background()) // Close ends the Read
+		if tooLarge, ok := errors.AsType[*transport.MessageTooLargeError](err); ok {
+			outbound.ReceiveTooLarge(c.to, tooLarge)
+			continue
+		}
 		if err != nil {
 			c.to.Lost(connectionError(err))
 			return
@@ -104,8 +108,7 @@ func (c *Client) batch(data []byte) {
 	}
 }
 
-// connectionError returns the error of a connection that cannot be read. A message that is too large also ends the
-// connection: it may be a response, and its request would wait for ever.
+// connectionError returns the error of a connection that cannot be read.
 func connectionError(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrClosed):

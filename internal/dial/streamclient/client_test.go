@@ -90,10 +90,6 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 			call.ErrClosed},
 		"client closes": {func(c *streamclient.Client, _ transport.Conn) { c.Close() }, call.ErrClosed,
 			call.ErrConnectionLost},
-		"message too large": {func(_ *streamclient.Client,
-			far transport.Conn) {
-			far.Write(context.Background(), make([]byte, 1001))
-		}, call.ErrConnectionLost, call.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -108,16 +104,27 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 	}
 }
 
-func TestTooLargeMessageIsTheReasonOfTheLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, r, far := newClient(t)
-		must.Do(t, far.Write(t.Context(), make([]byte, 1001)))
-		synctest.Wait()
-		var tooLarge *transport.MessageTooLargeError
-		if len(r.lost) != 1 || !errors.As(r.lost[0], &tooLarge) || tooLarge.Limit != 1000 {
-			t.Errorf("lost: %v", r.lost)
-		}
-	})
+// A message that is too large is skipped, and the connection can be used.
+func TestTooLargeMessageIsSkipped(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"result":{"x":"%s"}}`:   "the limit of 1000 bytes",
+		`{"result":{"x":"%s"},"jsonrpc":"2.0","id":"7"}`: "the limit of 1000 bytes",
+		`{"method":"m","params":{"x":"%s"},"id":7}`:      "the limit of 1000 bytes",
+		`[{"jsonrpc":"2.0","id":7,"result":{"x":"%s"}}]`: "no id that can be read",
+		"%s": "no id that can be read",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, r, far := newClient(t)
+			must.Do(t, far.Write(t.Context(), fmt.Appendf(nil, message, strings.Repeat("x", 1001))))
+			must.Do(t, far.Write(t.Context(), []byte(`{"jsonrpc":"2.0","method":"m"}`)))
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(r.lost) > 0 || len(r.invalid) != 1 || !strings.Contains(r.invalid[0], want) {
+				t.Errorf("%s: invalid %q, lost %v", message, r.invalid, r.lost)
+			}
+		})
+	}
 }
 
 // A server that does not read is lost, even if it still writes.
