@@ -32,8 +32,10 @@ type CommandOptions struct {
 	Env []string
 
 	// InheritEnv makes the child inherit the whole environment of this process. By default it inherits
-	// only variables that most programs need (on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM,
-	// TMPDIR, TZ and USER), so that it does not receive secrets.
+	// only variables that most programs need, so that it does not receive secrets: on Unix HOME, LANG,
+	// LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER, and on all systems those of certificates,
+	// proxies and the registries of package runners, such as SSL_CERT_FILE, NODE_EXTRA_CA_CERTS,
+	// HTTPS_PROXY and npm_config_registry.
 	InheritEnv bool
 
 	// Stderr, if set, is called with each line that the child writes to standard error. The line has no
