@@ -19,6 +19,7 @@ require (
 	github.com/parley-mcp/parley v0.1.0
 	github.com/parley-mcp/parley/otel v0.1.0
 	github.com/parley-mcp/parley/store/redisstore v0.1.0
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0

@@ -1,8 +1,8 @@
 //lint:file-ignore SA1019 deprecated features must still work
 
 // Package config reads configuration files that list MCP servers. It reads the files of several programs as they are:
-// objects mcpServers, servers with inputs, and context_servers, and the projects of a file. The files are JSON, in
-// which comments are allowed. [Schema] describes the form of parley's own files.
+// objects mcpServers, servers with inputs, context_servers and mcp, the tables mcp_servers, and the projects of a file.
+// The files are JSON, in which comments are allowed, or TOML. [Schema] describes the form of parley's own files.
 package config
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
@@ -142,13 +143,17 @@ const byteOrderMark = "\ufeff"
 
 func parseFile(f *Files, path string, data []byte) (*Config, error) {
 	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
-	root, err := hujson.Parse(data)
+	parse := hujson.Parse
+	if isTOML(path) {
+		parse = jsonedit.ParseTOML
+	}
+	root, err := parse(data)
 	if err != nil && len(bytes.TrimSpace(data)) == 0 {
 		return nil, fmt.Errorf("%s: file is empty", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", path,
-			strings.NewReplacer("hujson: ", "", io.ErrUnexpectedEOF.Error(),
+			strings.NewReplacer("hujson: ", "", "toml: ", "", io.ErrUnexpectedEOF.Error(),
 				"unexpected end of file").Replace(err.Error()))
 	}
 	d := &document{path: path, data: data, workspace: f.Workspace, foreign: f.Foreign,
@@ -158,6 +163,8 @@ func parseFile(f *Files, path string, data []byte) (*Config, error) {
 	}
 	return d.config, nil
 }
+
+func isTOML(path string) bool { return strings.HasSuffix(path, ".toml") }
 
 // Find returns the server with a name, or with the name of an entry. If there is none, the error
 // lists the names that exist.

@@ -17,9 +17,10 @@ import (
 // rootMembers read the members of a file.
 var rootMembers = map[string]reader{
 	"mcpServers": readServers, "context_servers": readServers, "servers": readServers,
-	"inputs":   (*document).readInputs,
-	"mcp":      (*document).settings, // in the settings of an editor
-	"projects": (*document).project,
+	"mcp_servers": codexServers,
+	"inputs":      (*document).readInputs,
+	"mcp":         (*document).settings, // in the settings of an editor, and of opencode
+	"projects":    (*document).project,
 	"policy": func(d *document, v *hujson.Value, name string) error {
 		d.found = true
 		if p, err := d.policy(v, name); err != nil {
@@ -63,7 +64,8 @@ var ownMembers = []string{"policy", "hooks", "toolsets", "defaultToolset"}
 var editorFiles = append([]string{
 	"/claude_desktop_config.json", "/.claude.json", "/.mcp.json", "/.cursor/mcp.json", "/windsurf/mcp_config.json",
 	"/.zed/settings.json",
-	"/zed/settings.json", "/Zed/settings.json", "/.gemini/settings.json",
+	"/zed/settings.json", "/Zed/settings.json", "/.gemini/settings.json", "/.codex/config.toml",
+	"/opencode.json", "/opencode.jsonc",
 }, codeFiles...)
 
 // codeFiles are the ends of the paths of the files of VS Code.
@@ -79,7 +81,7 @@ func (d *document) isAt(ends ...string) bool {
 
 // recognize finds out whether the file is one of another program. Other programs have hooks, too, which are an object.
 func (d *document) recognize(members []member) []member {
-	d.foreign = d.foreign || d.isAt(editorFiles...)
+	d.foreign = d.foreign || d.isAt(editorFiles...) || isTOML(d.path)
 	if at := find(members, "hooks"); at != nil && d.foreign {
 		if _, ok := at.Value.(*hujson.Object); ok {
 			members = slices.DeleteFunc(members, func(m member) bool { return m.name == "hooks" })
@@ -98,7 +100,7 @@ func (d *document) recognize(members []member) []member {
 // read reads the servers of every form that the file has, and the toolsets. Unknown members of the file of another
 // program are not for parley, unless their names are almost those of members that are.
 func (d *document) read(root *hujson.Value) error {
-	withoutNull(root, "mcpServers", "servers", "context_servers", "inputs", "mcp", "projects")
+	withoutNull(root, "mcpServers", "servers", "context_servers", "mcp_servers", "inputs", "mcp", "projects")
 	members, err := d.members(root, "the file")
 	if err != nil {
 		return err
@@ -128,13 +130,20 @@ func (d *document) read(root *hujson.Value) error {
 	return nil
 }
 
-// settings reads the member mcp of a file with settings.
+// settings reads the member mcp of a file with settings. The file of opencode has the servers in it.
 func (d *document) settings(v *hujson.Value, what string) error {
 	members, err := d.members(v, what)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
+		if entry, ok := m.value.Value.(*hujson.Object); ok && isOpencode(m) {
+			d.found = true
+			if fromOpencode(entry) {
+				d.one(m, what)
+			}
+			continue
+		}
 		switch m.name {
 		case "inputs":
 			err = d.readInputs(m.value, m.name)
@@ -194,14 +203,19 @@ func (d *document) servers(v *hujson.Value, what string) error {
 		return err
 	}
 	for _, m := range members {
-		s, err := d.server(m, what == ServersMember && d.isAt("/settings.json"))
-		if err != nil {
-			d.config.Problems = append(d.config.Problems, Problem{m.name, err})
-			continue
-		}
-		d.add(s, what)
+		d.one(m, what)
 	}
 	return nil
+}
+
+// one reads a server of an object of the file.
+func (d *document) one(m member, what string) {
+	s, err := d.server(m, what == ServersMember && d.isAt("/settings.json"))
+	if err != nil {
+		d.config.Problems = append(d.config.Problems, Problem{m.name, err})
+		return
+	}
+	d.add(s, what)
 }
 
 // add adds a server of an object of the file. A server of a project replaces that of the user, and VS Code uses those

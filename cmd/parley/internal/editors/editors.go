@@ -69,12 +69,13 @@ type Client struct {
 	Title   string
 	member  string // that has the servers
 	user    func(p *Place) string
-	project []string // the path in a project; nil if there is none
-	http    string   // the member with the URL of a server; empty if the client starts programs only
-	typed   bool     // an entry has a type
-	dir     bool     // an entry can have cwd
-	envFile bool     // an entry can have envFile
-	inputs  bool     // the file can have inputs
+	project []string                          // the path in a project; nil if there is none
+	http    string                            // the member with the URL of a server; empty if the client starts programs only
+	typed   bool                              // an entry has a type
+	style   func(config.Object) config.Object // makes an entry of the client's form of one of mcpServers; may be nil
+	dir     bool                              // an entry can have cwd
+	envFile bool                              // an entry can have envFile
+	inputs  bool                              // the file can have inputs
 	// reference returns a reference in the notation of the client, or false if it has none.
 	reference func(r reference) (string, bool)
 	dollars   bool // $NAME without braces is a reference, too
@@ -134,7 +135,39 @@ func Clients() []*Client {
 			project:   []string{".gemini", "settings.json"},
 			reference: plainVariable,
 		},
+		{
+			Name: "codex", Title: "Codex", member: "mcp_servers", http: "url", dir: true, style: codexEntry,
+			user: func(p *Place) string {
+				if dir := p.Getenv("CODEX_HOME"); dir != "" {
+					return p.join(dir, "config.toml")
+				}
+				return p.join(p.Home, ".codex", "config.toml")
+			},
+			project:   []string{".codex", "config.toml"},
+			reference: func(reference) (string, bool) { return "", false },
+		},
+		{
+			Name: "opencode", Title: "opencode", member: "mcp", http: "url", style: opencodeEntry,
+			user: func(p *Place) string {
+				if file := p.Getenv("OPENCODE_CONFIG"); file != "" {
+					return file
+				}
+				return existing(p.join(p.xdg(), "opencode", "opencode.json"))
+			},
+			project:   []string{"opencode.json"},
+			reference: opencodeVariable,
+		},
 	}
+}
+
+// existing returns the path of a file or, if only the file with comments exists, of that.
+func existing(path string) string {
+	if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path + "c"); err == nil {
+			return path + "c"
+		}
+	}
+	return path
 }
 
 // Names returns the names of all clients.
@@ -163,7 +196,7 @@ func (c *Client) ProjectFile(p *Place) string {
 	if c.project == nil {
 		return ""
 	}
-	return p.join(append([]string{p.Workspace}, c.project...)...)
+	return existing(p.join(append([]string{p.Workspace}, c.project...)...))
 }
 
 // Files returns the paths of the files that the client reads: the user's, then the project's.
@@ -296,6 +329,52 @@ func qualifiedVariable(r reference) (string, bool) {
 	return "${" + r.kind + ":" + r.name + "}", !r.hasDefault && (r.kind == "env" || r.kind == "file")
 }
 
+// opencodeVariable is the notation {env:NAME} and {file:PATH}.
+func opencodeVariable(r reference) (string, bool) {
+	return "{" + r.kind + ":" + r.name + "}", !r.hasDefault && (r.kind == "env" || r.kind == "file")
+}
+
+// codexEntry returns an entry of config.toml.
+func codexEntry(o config.Object) config.Object {
+	for i := range o {
+		if o[i].Name == "headers" {
+			o[i].Name = "http_headers"
+		}
+	}
+	return o
+}
+
+// opencodeEntry returns an entry of opencode.json.
+func opencodeEntry(o config.Object) (entry config.Object) {
+	kind := "remote"
+	for _, m := range o {
+		switch m.Name {
+		case "command":
+			kind = "local"
+			entry = append(entry, config.Member{Name: "command", Value: append([]any{m.Value}, argsOf(o)...)})
+		case "args":
+		case "env":
+			entry = append(entry, config.Member{Name: "environment", Value: m.Value})
+		default:
+			entry = append(entry, m)
+		}
+	}
+	return append(append(config.Object{{Name: "type", Value: kind}}, entry...),
+		config.Member{Name: "enabled", Value: true})
+}
+
+// argsOf returns the arguments of an entry.
+func argsOf(o config.Object) (args []any) {
+	for _, m := range o {
+		if words, ok := m.Value.([]string); ok && m.Name == "args" {
+			for _, word := range words {
+				args = append(args, word)
+			}
+		}
+	}
+	return args
+}
+
 // editorVariable is the notation of VS Code and Cursor.
 func editorVariable(r reference) (string, bool) {
 	switch r.kind {
@@ -389,7 +468,7 @@ func (c *Client) Entry(s *config.Server) (config.Object, error) {
 		if len(s.Headers) > 0 {
 			e = append(e, config.Member{Name: "headers", Value: config.Strings(pairs(s.Headers))})
 		}
-		return e, first
+		return c.styled(e), first
 	}
 	switch {
 	case s.Dir != "" && !c.dir:
@@ -401,7 +480,15 @@ func (c *Client) Entry(s *config.Server) (config.Object, error) {
 	for _, arg := range s.Args {
 		own.Args = append(own.Args, text(arg))
 	}
-	return append(c.begin("stdio"), own.Members()...), first
+	return c.styled(append(c.begin("stdio"), own.Members()...)), first
+}
+
+// styled returns an entry in the form of the client.
+func (c *Client) styled(entry config.Object) config.Object {
+	if c.style == nil {
+		return entry
+	}
+	return c.style(entry)
 }
 
 // begin returns an entry that has only the type of the server, if the client needs it.
@@ -415,7 +502,7 @@ func (c *Client) begin(kind string) config.Object {
 // Start returns the entry with which the client starts a program.
 func (c *Client) Start(program string, args []string, env []config.Pair) config.Object {
 	s := &config.Server{Command: program, Args: args, Env: env}
-	return append(c.begin("stdio"), s.Members()...)
+	return c.styled(append(c.begin("stdio"), s.Members()...))
 }
 
 // Set adds an entry to a file of the client, or replaces the one with its name. Inputs that the server refers to are

@@ -61,6 +61,12 @@ func TestFilesAreWhereEachSystemHasThem(t *testing.T) {
 		{"zed", "windows", map[string]string{"APPDATA": `C:\Roaming`},
 			`C:\Roaming\Zed\settings.json D:\project\.zed\settings.json`},
 		{"gemini", "linux", nil, "/home/ada/.gemini/settings.json /project/.gemini/settings.json"},
+		{"codex", "linux", nil, "/home/ada/.codex/config.toml /project/.codex/config.toml"},
+		{"codex", "linux", map[string]string{"CODEX_HOME": "/codex"}, "/codex/config.toml /project/.codex/config.toml"},
+		{"codex", "windows", nil, `C:\Users\ada\.codex\config.toml D:\project\.codex\config.toml`},
+		{"opencode", "linux", nil, "/home/ada/.config/opencode/opencode.json /project/opencode.json"},
+		{"opencode", "linux", map[string]string{"OPENCODE_CONFIG": "/o.json"}, "/o.json /project/opencode.json"},
+		{"opencode", "darwin", nil, "/Users/ada/.config/opencode/opencode.json /project/opencode.json"},
 		{"gemini", "darwin", nil, "/Users/ada/.gemini/settings.json /project/.gemini/settings.json"},
 		{"gemini", "windows", nil, `C:\Users\ada\.gemini\settings.json D:\project\.gemini\settings.json`},
 	} {
@@ -118,6 +124,13 @@ func TestEntriesHaveTheFormOfEachClient(t *testing.T) {
 		{"zed", reading("${A}"), "Zed does not support the reference ${A}"},
 		{"gemini", remote, `{"httpUrl":"https://example.com/mcp","headers":{"X-A":"b"}}`},
 		{"gemini", reading("${env:A}"), `{"command":"a","env":{"K":"${A}"}}`},
+		{"codex", program, `{"command":"npx","args":["-y","server"],"env":{"KEY":"k"}}`},
+		{"codex", remote, `{"url":"https://example.com/mcp","http_headers":{"X-A":"b"}}`},
+		{"codex", reading("${KEY}"), "Codex does not support the reference ${KEY}"},
+		{"opencode", program, `{"type":"local","command":["npx","-y","server"],"environment":{"KEY":"k"},"enabled":true}`},
+		{"opencode", remote, `{"type":"remote","url":"https://example.com/mcp","headers":{"X-A":"b"},"enabled":true}`},
+		{"opencode", reading("${KEY} ${file:/a}"),
+			`{"type":"local","command":["a"],"environment":{"K":"{env:KEY} {file:/a}"},"enabled":true}`},
 		{"gemini", reading("pa$word"), "Gemini CLI takes $w… for a variable"},
 		{"gemini", `{"mcpServers": {"a": {"command": "a", "cwd": "/b"}}}`, `{"command":"a","cwd":"/b"}`},
 	} {
@@ -142,7 +155,7 @@ func TestInstalledServersCanBeImported(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			path := filepath.Join(t.TempDir(), "f.json")
+			path := filepath.Join(t.TempDir(), "f"+filepath.Ext(client.UserFile(place("linux", nil))))
 			f := must.Get(jsonedit.Open(path))(t)
 			must.Do(t, client.Set(f, "a", entry, s))
 			must.Do(t, f.Save(t.Context()))

@@ -1,4 +1,5 @@
-// Package jsonedit changes members of JSON files, and keeps the comments, the order and the layout of everything else.
+// Package jsonedit changes members of JSON files, and tables of TOML files, and keeps the comments, the order and the
+// layout of everything else.
 package jsonedit
 
 import (
@@ -24,7 +25,8 @@ var byteOrderMark = []byte("\ufeff")
 
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
 
-// File is a JSON file, in which comments and trailing commas are allowed. It is not safe for concurrent use.
+// File is a JSON file, in which comments and trailing commas are allowed, or a TOML file, in which members are tables. It
+// is not safe for concurrent use.
 type File struct {
 	path    string
 	old     []byte // nil if the file does not exist
@@ -34,6 +36,7 @@ type File struct {
 	indent  string         // of one level
 	added   map[*byte]bool // the first bytes of the strings of Set and Append
 	changes []change       // since the file was opened or saved
+	toml    *text          // the content of a TOML file; nil for JSON, see root
 }
 
 // Open reads the file at path. A file that does not exist, or is empty, is an empty object.
@@ -56,7 +59,11 @@ func Open(path string) (*File, error) {
 }
 
 func newFile(path string) *File {
-	return &File{path: path, newline: "\n", indent: "  ", added: map[*byte]bool{}}
+	f := &File{path: path, newline: "\n", indent: "  ", added: map[*byte]bool{}}
+	if strings.HasSuffix(path, ".toml") {
+		f.toml = new(text)
+	}
+	return f
 }
 
 // parse sets the content of the file; nil means that the file does not exist.
@@ -72,6 +79,13 @@ func (f *File) parse(old []byte) (err error) {
 	}
 	if bytes.Contains(old, []byte("\r\n")) {
 		f.newline = "\r\n"
+	}
+	if f.toml != nil {
+		f.toml.before = bytes.Clone(content)
+		if _, err := ParseTOML(content); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+		return nil
 	}
 	if f.root, err = hujson.Parse(bytes.Clone(content)); err != nil {
 		return fmt.Errorf("%s: %s", f.path, strings.TrimPrefix(err.Error(), "hujson: "))
@@ -99,7 +113,12 @@ func (f *File) Path() string { return f.path }
 func (f *File) Exists() bool { return f.old != nil }
 
 // Bytes returns the content with all changes.
-func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()...) }
+func (f *File) Bytes() []byte {
+	if f.toml != nil {
+		return append(bytes.Clone(f.mark), f.toml.bytes()...)
+	}
+	return append(bytes.Clone(f.mark), f.root.Pack()...)
+}
 
 // Changed reports whether the content has changed.
 func (f *File) Changed() bool { return !bytes.Equal(f.old, f.Bytes()) }
@@ -107,6 +126,13 @@ func (f *File) Changed() bool { return !bytes.Equal(f.old, f.Bytes()) }
 // Get returns the value of the member at path as standard JSON, or nil if there is none. The caller owns it.
 func (f *File) Get(path ...string) json.RawMessage {
 	v := &f.root
+	if f.toml != nil {
+		parsed, err := ParseTOML(f.toml.bytes())
+		if err != nil {
+			return nil
+		}
+		v = &parsed
+	}
 	for _, name := range path {
 		object, ok := v.Value.(*hujson.Object)
 		if !ok {
@@ -136,6 +162,10 @@ func (f *File) Set(value any, path ...string) error {
 }
 
 func (f *File) set(value any, path []string) error {
+	if f.toml != nil {
+		_, err := f.setTOML(value, path)
+		return err
+	}
 	object := f.root.Value.(*hujson.Object)
 	indent := ""
 	for depth, name := range path[:len(path)-1] {
@@ -275,6 +305,10 @@ func (f *File) Remove(path ...string) bool {
 }
 
 func (f *File) remove(path []string) bool {
+	if f.toml != nil {
+		found, err := f.setTOML(nil, path)
+		return found && err == nil
+	}
 	object := f.root.Value.(*hujson.Object)
 	for _, name := range path[:len(path)-1] {
 		i := indexOf(object, name)
@@ -377,7 +411,7 @@ func (f *File) Save(ctx context.Context) error {
 		return saved.Bytes(), nil
 	})
 	if err == nil {
-		f.old, f.root, f.changes = saved.Bytes(), saved.root, nil
+		f.old, f.root, f.toml, f.changes = saved.Bytes(), saved.root, saved.toml, nil
 	}
 	return err
 }
@@ -420,6 +454,11 @@ var quoted = regexp.MustCompile(`"[^\r\n]*`)
 // Diff returns the changes in the unified format. Strings that were in the file before are shown as "…", because they
 // can be secrets; those of the values of Set and Append are shown. It returns "" if there is no change.
 func (f *File) Diff() string {
+	if f.toml != nil {
+		old := &text{before: bytes.TrimPrefix(f.old, byteOrderMark)}
+		_, changes, _ := strings.Cut(string(diff.Diff(f.path, old.shown(), f.path, f.toml.shown())), "\n")
+		return changes
+	}
 	var old []byte // stays nil for a file of white space
 	if root, err := hujson.Parse(bytes.TrimPrefix(bytes.Clone(f.old), byteOrderMark)); err == nil {
 		old = f.shown(root)
