@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,6 +39,7 @@ type DialError struct {
 	Err error
 
 	command bool     // the target is a command, whose standard error may have the cause
+	fixed   bool     // Dialer.Revision allows one revision only
 	endings *endings // see Wait
 }
 
@@ -91,8 +93,10 @@ func (e *DialError) Advice() string {
 		return "check that the command is an MCP server on standard input and output, and see its standard error"
 	case e.Stage == stageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
 		return "see the standard error of the server"
+	case errors.Is(e.Err, call.ErrRevision) && e.fixed:
+		return "leave Dialer.Revision empty, or update the server or this program"
 	case errors.Is(e.Err, call.ErrRevision):
-		return "update the server or this program, and check Dialer.Revision"
+		return "update the server or this program"
 	}
 	return ""
 }
@@ -151,11 +155,15 @@ type silenceError struct {
 }
 
 func (e *silenceError) Error() string {
-	if e.invalid != nil {
-		return fmt.Sprintf("no answer within %v, but standard output with text that is no message of the protocol: %v",
-			e.after, e.invalid)
+	begin, within := "", fmt.Sprintf(" within %v", e.after)
+	if !errors.As(e.error, new(*call.TimeoutError)) { // the caller knows the limit
+		begin, within = strings.TrimPrefix(e.error.Error(), call.ErrNotSent.Error()+": ")+": ", ""
 	}
-	return fmt.Sprintf("the server has written nothing to its standard output within %v", e.after)
+	if e.invalid != nil {
+		return fmt.Sprintf("%sno answer%s, but standard output with text that is no message of the protocol: %v", begin,
+			within, e.invalid)
+	}
+	return begin + "the server has written nothing to its standard output" + within
 }
 
 func (e *silenceError) Unwrap() error { return e.error }
@@ -171,7 +179,8 @@ func (e *silenceError) advice() string {
 
 // dialError returns the DialError for an error of Target.dial.
 func (d *Dialer) dialError(target Target, err error) error {
-	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err, endings: d.endings}
+	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err, fixed: d.Revision != "",
+		endings: d.endings}
 	_, e.command = target.(*CommandTarget)
 	var s *stageError
 	if errors.As(err, &s) && !errors.Is(err, call.ErrNotSent) {

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/calling"
 	"github.com/parley-mcp/parley/cmd/parley/internal/checking"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/logins"
 	"github.com/parley-mcp/parley/cmd/parley/internal/manual"
@@ -105,6 +106,11 @@ func indented(examples string) string {
 
 // flagAdvice returns what the user can do about an error of a flag.
 func flagAdvice(cmd *cobra.Command, err error) string {
+	if words := cmd.Flags().Args(); len(words) > 0 && cmd.Flags().Lookup("env-all") != nil {
+		if advice := dialing.CommandAdvice(cmd, words[0]); advice != "" {
+			return advice
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
 		var names []string

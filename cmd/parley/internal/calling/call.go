@@ -1,7 +1,6 @@
 package calling
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +20,11 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/schema"
 )
 
 func NewCall() *cobra.Command {
@@ -53,6 +52,10 @@ parley call greet name=Ada -- parley serve --stdio`,
 			}
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
 				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
+			}
+			if len(rest) == 2 && strings.HasPrefix(strings.TrimSpace(rest[1]), "{") {
+				return fmt.Errorf("%q is not key=value; for arguments as JSON write --json %s", rest[1],
+					quoting.OfUser().Quote(rest[1]))
 			}
 			return callTool(cmd, &flags, target, rest[0], rest[1:], &arguments, task)
 		}),
@@ -82,14 +85,16 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		return err
 	}
 	defer c.close(cmd)
-	var unlisted *unlistedError
+	mistaken := func() error { return lookUp(cmd.Context(), c.Client, tool) }
 	if object.text == "" {
 		input, err := schemaOf(cmd.Context(), c.Client, tool)
-		switch {
+		switch unlisted := new(unlistedError); {
 		case errors.As(err, &unlisted):
-			input = json.RawMessage(unlistedSchema)
+			input, mistaken = json.RawMessage(unlistedSchema), func() error { return unlisted }
 		case err != nil:
 			return err
+		default:
+			mistaken = func() error { return nil }
 		}
 		if arguments, err = toolargs.Parse(input, words); err != nil {
 			return err
@@ -99,33 +104,19 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 		}
 	}
 	if task {
-		return unlisted.instead(startTask(cmd, c, tool, arguments))
+		return instead(startTask(cmd, c, tool, arguments), tool, mistaken)
 	}
 	result, err := c.CallTool(cmd.Context(), tool, arguments, c.onProgress())
 	c.progress.Done()
 	if err != nil {
-		return unlisted.instead(err)
+		return instead(err, tool, mistaken)
+	}
+	if result.IsError && saysUnknown(textOf(result.Content), tool) {
+		if unlisted := mistaken(); unlisted != nil {
+			return unlisted
+		}
 	}
 	return finishCall(cmd, c, tool, result)
-}
-
-// unlistedSchema is the input schema of a tool that the server does not list.
-const unlistedSchema = `{"additionalProperties":{"type":["integer","number","boolean","string"]}}`
-
-// unlistedError reports that the server does not list a tool. The tool is called nevertheless: a gateway hides the
-// tools that its policy always denies, and its audit log has to have the attempt.
-type unlistedError struct{ err error }
-
-func (e *unlistedError) Error() string { return e.err.Error() }
-
-// instead returns the error to report for err, which is that of a call: e if the server does not know the tool. E may
-// be nil.
-func (e *unlistedError) instead(err error) error {
-	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && e != nil &&
-		reported.Code == jsonrpc.CodeInvalidParams {
-		return e.err
-	}
-	return err
 }
 
 // finishCall saves and prints the result of a tool, and returns an error if the tool has failed.
@@ -141,55 +132,6 @@ func finishCall(cmd *cobra.Command, c *session, tool string, result *mcp.CallToo
 		return failure.WithCode(failure.ExitToolError, failure.Reported(errors.New("the tool returned an error")))
 	}
 	return nil
-}
-
-// schemaOf returns the input schema of a tool, or an *unlistedError.
-func schemaOf(ctx context.Context, c *client.Client, tool string) (json.RawMessage, error) {
-	var names []string
-	for t, err := range c.Tools(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if t.Name == tool {
-			return t.InputSchema, nil
-		}
-		names = append(names, t.Name)
-	}
-	if listsNotAll(names) {
-		return describedSchema(ctx, c, tool)
-	}
-	return nil, &unlistedError{unknownName("tool", tool, names)}
-}
-
-// listsNotAll reports whether the tools that a server lists find others; see --discover of parley up.
-func listsNotAll(names []string) bool {
-	return slices.Contains(names, "search_tools") && slices.Contains(names, "describe_tool")
-}
-
-// describedSchema returns the input schema of a tool that the server does not list.
-func describedSchema(ctx context.Context, c *client.Client, tool string) (json.RawMessage, error) {
-	result, err := c.CallTool(ctx, "describe_tool", map[string]string{"name": tool})
-	if err != nil {
-		return nil, err
-	}
-	var text string
-	for _, block := range result.Content {
-		if t, ok := block.(*mcp.TextContent); ok {
-			text += t.Text
-		}
-	}
-	if result.IsError {
-		return nil, &unlistedError{errors.New(text)}
-	}
-	var described struct {
-		InputSchema json.RawMessage `json:"inputSchema"`
-	}
-	if err := schema.Decode([]byte(text), &described); err != nil || described.InputSchema == nil {
-		return nil,
-			errors.New("cannot read the definition of the tool that describe_tool returns: set the arguments with " +
-				"--json")
-	}
-	return described.InputSchema, nil
 }
 
 func NewRead() *cobra.Command {
@@ -228,9 +170,10 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	defer c.close(cmd)
 	result, err := c.ReadResource(cmd.Context(), uri, c.onProgress())
 	c.progress.Done()
+	reported, _ := errors.AsType[*jsonrpc.Error](err)
 	switch {
-	case errors.Is(err, call.ErrResourceNotFound):
-		return unknownResource(cmd.Context(), c.Client, uri)
+	case errors.Is(err, call.ErrResourceNotFound), reported != nil && saysUnknown(reported.Message, uri):
+		return failure.Mistaken(unknownResource(cmd.Context(), c.Client, uri), err)
 	case err != nil:
 		return err
 	}
@@ -241,18 +184,6 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	return output.Show(cmd, result, func(w io.Writer) error {
 		return printContents(w, result.Contents, saved, c.images)
 	})
-}
-
-// unknownResource returns the error for a resource that the server does not have.
-func unknownResource(ctx context.Context, c *client.Client, uri string) error {
-	var uris []string
-	for r, err := range c.Resources(ctx) {
-		if err != nil {
-			break // the resource is unknown nevertheless
-		}
-		uris = append(uris, r.URI)
-	}
-	return unknownName("resource", uri, uris)
 }
 
 // printContents prints the contents of a resource. If there are several, each follows a line with its URI.

@@ -97,7 +97,15 @@ func connectAs(cmd *cobra.Command, flags *connectFlags, target []string) error {
 		conn.Close()
 		return inUse(flags.name)
 	}
-	if err := connection.Start(cmd.Context(), backgroundArgs(os.Args[1:]), cmd.ErrOrStderr()); err != nil {
+	stderr := cmd.ErrOrStderr()
+	progress := terminal.NewProgress(stderr, "")
+	if terminal.Is(stderr) {
+		stderr = progress
+	}
+	_, stop := progress.Await("waiting for " + describeTarget(cmd, target) + " to answer")
+	err = connection.Start(cmd.Context(), backgroundArgs(os.Args[1:]), stderr)
+	stop()
+	if err != nil {
 		if exit := new(connection.ExitError); errors.As(err, &exit) {
 			return failure.WithCode(exit.Code, failure.Reported(err))
 		}

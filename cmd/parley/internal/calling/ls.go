@@ -35,8 +35,8 @@ func NewLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [TARGET [NAME]] [flags]",
 		Short: "List your servers, or what one of them has",
-		Long: `List a server's tools, resources, resource templates and prompts, after its instructions; with -o json or yaml,
-also what it supports. NAME is a tool, prompt or resource to describe, with a command that uses it. Arguments in
+		Long: `List a server's tools, resources, resource templates and prompts; with -v after its instructions for models, and
+with -o json or yaml also what it supports. NAME is a tool, prompt or resource to describe, with a command that uses it. Arguments in
 brackets are optional.
 
 ` + serversHelp + dialing.TargetHelp,
@@ -56,7 +56,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 				return err
 			}
 			if len(rest) > 1 {
-				return fmt.Errorf("unexpected argument %q; ls has one TARGET and one NAME", rest[1])
+				return dialing.Unexpected(cmd, target[0], rest[1], "one TARGET and one NAME")
 			}
 			return ls(cmd, &flags, target, strings.Join(rest, ""))
 		},
@@ -97,7 +97,7 @@ func ls(cmd *cobra.Command, flags *dialing.Flags, target []string, name string) 
 	}
 	err = output.Show(cmd, listing.NewServerListing(c, listed), func(w io.Writer) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), title(c, listed))
-		if text := c.Server().Instructions; text != "" {
+		if text := c.Server().Instructions; text != "" && flags.Verbose {
 			fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n\n", terminal.Block(strings.TrimSpace(text)))
 		}
 		return listed.Print(w, terminal.Width(w))

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -126,6 +124,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 		return nil, err
 	}
 	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir, images: images}
+	f.SetProgress(s.progress)
 	s.use(&activeCommand{f.end, make(chan struct{}), f.given})
 	if of := runningShell(cmd); of != nil {
 		if of.editor == nil && f.given != nil {
@@ -275,13 +274,4 @@ func (f *objectFlag) read(cmd *cobra.Command) (json.RawMessage, error) {
 		return nil, fmt.Errorf("--json: %w", err)
 	}
 	return object, nil
-}
-
-// unknownName returns the error for a tool or prompt that the server does not have.
-func unknownName(kind, name string, names []string) error {
-	advice := fmt.Sprintf("list the server's %ss with parley ls", kind)
-	if slices.Contains(names, "search_tools") && slices.Contains(names, "call_tool") { // see --discover of parley up
-		advice = "the server does not list all tools: find it with search_tools, and call it with call_tool"
-	}
-	return nearest.Unknown(kind, name, names, advice)
 }

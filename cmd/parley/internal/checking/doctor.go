@@ -129,6 +129,11 @@ func examineOne(cmd *cobra.Command, flags *dialing.Flags, target []string, repor
 		return nil
 	}
 	e := &doctor.Examination{Dialer: *d, Target: to, Report: report, Explain: failure.Explain}
+	e.Connect = func(ctx context.Context) (*client.Client, error) {
+		await := flags.Await(&e.Dialer, to)
+		c, err := e.Dialer.Dial(ctx, to)
+		return c, await(err)
+	}
 	if web, ok := to.(*client.HTTPTarget); ok {
 		if stored, err := credstore.Open(); err == nil { // without a home directory there are no logins
 			e.Status = func(ctx context.Context) (*oauth.Status, error) {

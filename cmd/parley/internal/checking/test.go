@@ -1,6 +1,7 @@
 package checking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,8 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	flags.Limit(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.target, "target", "", "`TARGET` to test instead of that of the files")
-	f.StringSliceVar(&flags.revisions, "revisions", nil, "run the tests in these `revisions`, or in all")
+	f.StringSliceVar(&flags.revisions, "revisions", nil,
+		"run the tests in these `revisions`, or in all that the server supports")
 	f.Var((*program.Repeated)(&flags.roots), "root", "`directory` that the server may work in (repeatable)")
 	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")
 	f.BoolVar(&flags.failFast, "fail-fast", false, "skip the tests of a file after one that fails")
@@ -175,14 +177,26 @@ func (t *testRun) file(f *suite.File) error {
 	if err != nil {
 		return err
 	}
+	all, before := t.flags.all(f), len(t.reports)
+	var rejected error // of the newest revision that the server does not support
 	for _, r := range revisions {
 		flags.Revision = string(r)
-		if err := t.revision(f, flags, words, r); err != nil {
+		err := t.revision(f, flags, words, r, all)
+		switch unsupported := new(unsupportedError); {
+		case errors.As(err, &unsupported):
+			rejected = cmp.Or(rejected, unsupported.error)
+		case err != nil:
 			return err
 		}
 	}
+	if len(t.reports) == before && rejected != nil {
+		return fmt.Errorf("%s: the server supports no revision: %w", f.Path, rejected)
+	}
 	return nil
 }
+
+// unsupportedError says that a server does not support a revision in which the tests need not run.
+type unsupportedError struct{ error }
 
 // targetOf returns the words of the target of a file, and the flags to connect to it.
 func (f *testFlags) targetOf(cmd *cobra.Command, file *suite.File) (words []string, flags *dialing.Flags, err error) {
@@ -203,13 +217,21 @@ func (f *testFlags) targetOf(cmd *cobra.Command, file *suite.File) (words []stri
 	return words, flags, err
 }
 
+// all reports whether the tests of a file run in all revisions that the server supports.
+func (f *testFlags) all(file *suite.File) bool {
+	if f.Revision != "" || len(f.revisions) > 0 {
+		return slices.Equal(f.revisions, []string{"all"})
+	}
+	return file.AllRevisions
+}
+
 // revisionsOf returns the revisions in which the tests of a file run; an empty one is the newest that the server
 // supports.
 func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision, err error) {
 	switch {
 	case f.Revision != "":
 		return []mcp.Revision{mcp.Revision(f.Revision)}, nil
-	case slices.Equal(f.revisions, []string{"all"}):
+	case f.all(file):
 		return mcp.Revisions(), nil
 	case len(f.revisions) > 0:
 		for _, r := range f.revisions {
@@ -223,11 +245,10 @@ func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision, err
 }
 
 // revision runs the tests of a file in one revision. Its error ends the command; one of the connection is in the
-// report.
-func (t *testRun) revision(f *suite.File, flags *dialing.Flags, words []string, r mcp.Revision) error {
+// report. If the revision is optional, an *unsupportedError says that the server does not support it.
+func (t *testRun) revision(f *suite.File, flags *dialing.Flags, words []string, r mcp.Revision, optional bool) error {
 	report := &suite.Report{File: f.Path, Target: client.URL(words[0]).String(), Revision: r, Time: time.Now(),
 		Tests: []*suite.Result{}}
-	t.reports = append(t.reports, report)
 	valid := false
 	c, err := flags.Dial(t.cmd, words, func(d *client.Dialer, to client.Target) error {
 		report.Target = to.String()
@@ -236,6 +257,12 @@ func (t *testRun) revision(f *suite.File, flags *dialing.Flags, words []string, 
 		valid = err == nil
 		return err
 	})
+	if err != nil && optional && valid && t.cmd.Context().Err() == nil && failure.RejectsRevision(err, r) {
+		t.printf("%s: %s: not supported by the server\n", terminal.Line(f.Path),
+			terminal.Line(report.Target+" "+string(r)))
+		return &unsupportedError{err}
+	}
+	t.reports = append(t.reports, report)
 	if err == nil {
 		defer dialing.CloseQuietly(c)
 		report.Revision = c.Revision()

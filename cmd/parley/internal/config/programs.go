@@ -129,7 +129,8 @@ func isOpencode(m member) bool {
 }
 
 // fromOpencode changes an entry of opencode: its command is an array, its variables are in environment, and its
-// references are {env:NAME} and {file:PATH}. It reports false if the entry only turns a server of another file on or off.
+// references are {env:NAME} and {file:PATH}. It reports false if the entry only turns a server of another file on or
+// off.
 func fromOpencode(entry *hujson.Object) bool {
 	var kept []hujson.ObjectMember
 	for _, m := range entry.Members {

@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -125,10 +126,19 @@ func (f *ConfigFlags) Find(cmd *cobra.Command, name string) (*config.Server, err
 		return nil, err
 	}
 	s, err := c.Find(name)
-	if err != nil && len(f.Paths) == 0 && (len(c.Servers) == 0 || !isName(name)) {
+	if err == nil || slices.ContainsFunc(c.Problems, func(p config.Problem) bool { return p.Name == name }) {
+		return s, err
+	}
+	names := f.Names()
+	switch advice, near := CommandAdvice(cmd, name), nearest.Name(name, names); {
+	case near != "" && near != name && isName(name):
+		return nil, fmt.Errorf("unknown server %q; did you mean %s?", name, quoting.OfUser().Quote(near))
+	case advice != "":
+		return nil, fmt.Errorf("%q is a program, and not the name of a server; %s", name, advice)
+	case len(f.Paths) == 0 && (len(c.Servers) == 0 || !isName(name)):
 		return nil, invalidTarget(name)
 	}
-	return s, err
+	return nil, err
 }
 
 // Target returns the target of a server in the files.

@@ -10,6 +10,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,12 +20,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -38,8 +43,9 @@ type Flags struct {
 	Timeout  time.Duration
 	Headers  []string
 	Trace    bool
-	verbose  bool
+	Verbose  bool
 	record   traffic.Flags
+	progress *terminal.Progress // of stderr if it is a terminal; see stderr
 
 	Unconnected bool // TARGET is not the name of a connection of parley connect
 	Named       bool // TARGET is a URL or a name, although the command line has a --
@@ -107,7 +113,7 @@ func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
 	flags.DurationVar(&f.Timeout, "timeout", 0, timeout)
 	flags.VarP((*program.Repeated)(&f.Headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	flags.BoolVar(&f.Trace, "trace", false, "print every message to stderr")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print log messages, and the stderr of the server")
+	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "print log messages, and the stderr of the server")
 }
 
 // Shell is the parley shell that runs a command. The command uses its server instead of a TARGET.
@@ -196,9 +202,17 @@ func WithTarget(run func(cmd *cobra.Command, target []string) error) func(*cobra
 func OnlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
 	target, rest, err := Split(cmd, args)
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; %s has one TARGET", rest[0], cmd.Name())
+		err = Unexpected(cmd, target[0], rest[0], "one TARGET")
 	}
 	return target, err
+}
+
+// Unexpected returns the error for a word after TARGET and the other arguments that a command has.
+func Unexpected(cmd *cobra.Command, target, word, has string) error {
+	if advice := CommandAdvice(cmd, target); advice != "" && CommandAt(cmd) < 0 && ShellOf(cmd) == nil {
+		return fmt.Errorf("unexpected argument %q; %s", word, advice)
+	}
+	return fmt.Errorf("unexpected argument %q; %s has %s", word, cmd.Name(), has)
 }
 
 // Dial connects to the target of a command line, which split has returned. Each of settings can change the Dialer.
@@ -216,11 +230,9 @@ func (f *Flags) Dial(cmd *cobra.Command, target []string,
 			return nil, err
 		}
 	}
+	await := f.Await(d, to)
 	c, err := d.Dial(cmd.Context(), to)
-	if err != nil {
-		if failed, ok := errors.AsType[*client.DialError](err); ok {
-			failed.Wait() // no process outlives the program
-		}
+	if err = await(err); err != nil {
 		return nil, failure.Unreachable(err)
 	}
 	f.use(cmd, target)
@@ -233,7 +245,7 @@ func (f *Flags) Dialer(cmd *cobra.Command, target []string) (d *client.Dialer, t
 		Name:     "parley",
 		Version:  program.Version(),
 		Revision: mcp.Revision(f.Revision),
-		Logger:   program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn),
+		Logger:   program.NewLogger(f.stderr(cmd), slog.LevelWarn),
 	}
 	if r := d.Revision; r != "" && !r.Known() {
 		return nil, nil, fmt.Errorf("unknown revision %q; parley supports %s", f.Revision,
@@ -248,11 +260,11 @@ func (f *Flags) Dialer(cmd *cobra.Command, target []string) (d *client.Dialer, t
 		}
 		d.Timeouts = client.Timeouts{Ping: t, Initialize: t, Read: t, Tool: t, Start: t, Max: -1}
 	}
-	if f.verbose {
-		d.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelDebug)
+	if f.Verbose {
+		d.Logger = program.NewLogger(f.stderr(cmd), slog.LevelDebug)
 	}
 	if f.Trace {
-		d.Trace = traffic.NewTracer(cmd.ErrOrStderr()).Peer("server")
+		d.Trace = traffic.NewTracer(f.stderr(cmd)).Peer("server")
 	}
 	if to, err = f.Target(cmd, target); err != nil {
 		return nil, nil, err
@@ -337,6 +349,31 @@ func invalidTarget(name string) error {
 	}
 	return fmt.Errorf("%q is neither a URL nor the name of a server; write https:// before a host, add the server "+
 		"with parley add, or write -- before a command", name)
+}
+
+// required matches the placeholder of an argument in the usage of a command.
+var required = regexp.MustCompile(`^[A-Z]+$`)
+
+// CommandAdvice returns what to write if word is a TARGET that the user has meant as a command, or "".
+func CommandAdvice(cmd *cobra.Command, word string) string {
+	if IsURL(word) || strings.HasPrefix(word, "-") {
+		return ""
+	}
+	if _, err := exec.LookPath(word); err != nil {
+		return ""
+	}
+	arguments := ""
+	for _, placeholder := range strings.Fields(cmd.Use)[1:] { // those that come before --
+		if placeholder != "TARGET" && required.MatchString(placeholder) {
+			arguments += " " + placeholder
+		}
+	}
+	command := quoting.OfUser().Quote(word) + " …"
+	if i := slices.Index(os.Args, word); i >= 0 && arguments == "" && !strings.Contains(cmd.Use, "…") {
+		command = config.MaskedCommand(word, os.Args[i+1:])
+	}
+	return fmt.Sprintf("for a server that is a command, write -- in front of it: %s%s -- %s", cmd.CommandPath(),
+		arguments, command)
 }
 
 // ParseHeaders parses headers in the notation of curl. Errors do not contain the values, which can be secret.

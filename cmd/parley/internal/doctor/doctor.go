@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -48,6 +48,8 @@ type Examination struct {
 	// Dialer connects to the server. The Examination changes Revision, Timeouts and Logger of copies only.
 	Dialer client.Dialer
 	Target client.Target
+	// Connect connects to the server with the Dialer, for the first time. Nil: Dialer.Dial.
+	Connect func(context.Context) (*client.Client, error)
 	// Report is called with each finding, in the order of the checks.
 	Report func(Finding)
 	// Explain returns the text of an error, with advice. Nil: the error's own text.
@@ -77,7 +79,8 @@ func (e *Examination) Run(ctx context.Context) error {
 		e.authorization(ctx, web, err)
 	}
 	if err != nil {
-		if ctx.Err() == nil && !isURL {
+		// Of a server that does not answer, everything is known by now.
+		if ctx.Err() == nil && !isURL && !errors.Is(err, context.DeadlineExceeded) {
 			e.process(ctx, nil)
 		}
 		return err
@@ -109,7 +112,11 @@ func (e *Examination) text(err error) string {
 // connect connects as every client does, and reports how long that took.
 func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 	start := time.Now()
-	c, err := e.Dialer.Dial(ctx, e.Target)
+	connect := e.Connect
+	if connect == nil {
+		connect = func(ctx context.Context) (*client.Client, error) { return e.Dialer.Dial(ctx, e.Target) }
+	}
+	c, err := connect(ctx)
 	took := time.Since(start)
 	if err != nil {
 		awaitEnd(err)
@@ -160,7 +167,7 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 		case err == nil:
 			other.Close()
 			supported, names = append(supported, r), append(names, string(r))
-		case !errors.Is(err, call.ErrRevision) && !isRejection(err):
+		case !failure.RejectsRevision(err, ""):
 			e.report("revisions", Warning,
 				"answer requests in revisions that the server does not support with an error that names the "+
 					"supported ones", "a client that supports only %s gets no proper answer: %s", r, e.text(err))
@@ -179,13 +186,6 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 			"supports no revision since %s; new clients will stop supporting it", mcp.V20250618)
 	}
 	return supported
-}
-
-// isRejection reports whether an error is an answer of the server, as opposed to silence or garbage.
-func isRejection(err error) bool {
-	var status *call.StatusError
-	var reported *jsonrpc.Error
-	return errors.As(err, &status) || errors.As(err, &reported)
 }
 
 // What a model should get at most.

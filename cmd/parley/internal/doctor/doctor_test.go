@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		if err := newServer().Run(context.Background()); err != nil {
 			log.Fatal(err)
 		}
+	case "obeys SIGTERM":
+		serveUntilTerminated()
 	default:
 		serveBadly()
 	}
@@ -259,6 +261,27 @@ func serveBadly() {
 	}
 	signal.Ignore(syscall.SIGTERM)
 	select {}
+}
+
+// serveUntilTerminated exits with code 0, but only after SIGTERM.
+func serveUntilTerminated() {
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	_ = newServer().Run(context.Background()) // returns when its input ends
+	<-terminated
+}
+
+func TestServerThatNeedsASignalDoesNotExitByItself(t *testing.T) {
+	target := testServer("obeys SIGTERM")
+	target.ExitGrace = 100 * time.Millisecond
+	findings, err := examine(t, target, func(e *Examination) { e.grace = 300 * time.Millisecond })
+	must.Check(t, err)
+	all := strings.Join(findings, "\n")
+	must.CheckContains(t, all, "warning process: does not exit within 300ms after its standard input was closed; it "+
+		"ended after SIGTERM")
+	if strings.Contains(all, "ok process: exits") {
+		t.Error(all)
+	}
 }
 
 func TestFaultsOfACommandAreFound(t *testing.T) {

@@ -130,13 +130,20 @@ func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supp
 func (e *Examination) exit(conn *transport.CommandConn) {
 	start := time.Now()
 	err := conn.Close()
-	took := time.Since(start)
+	took, grace := time.Since(start), cmp.Or(e.grace, exitGrace)
 	var killed *transport.ExitError
+	signalled := errors.As(conn.Err(), &killed) && killed.Signal != nil
 	switch {
-	case errors.As(conn.Err(), &killed) && killed.Signal != nil:
+	case took >= grace: // Close has sent SIGTERM, which the server may handle
+		how := "after SIGTERM"
+		if signalled {
+			how = fmt.Sprintf("by the signal %v", killed.Signal)
+		}
 		e.report("process", Warning, "exit when standard input ends, so that hosts need not kill the server",
-			"does not exit within %v after its standard input was closed; it ended by the signal %v",
-			cmp.Or(e.grace, exitGrace), killed.Signal)
+			"does not exit within %v after its standard input was closed; it ended %s", grace, how)
+	case signalled:
+		e.report("process", Warning, "find out why it crashes", "is ended by the signal %v when its standard input is "+
+			"closed", killed.Signal)
 	case err != nil:
 		e.report("process", Note, "", "exits with an error when its standard input is closed: %s", e.text(err))
 	default:

@@ -3,6 +3,7 @@
 package failure
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -35,7 +36,10 @@ func Explained(err error) (message, advice string) {
 	var token *credstore.TokenError
 	var dial *client.DialError
 	var reported *jsonrpc.Error
+	var mistaken *mistakenError
 	switch {
+	case errors.As(err, &mistaken):
+		return splitAdvice(mistaken.Error())
 	case errors.As(err, &login):
 		return splitAdvice(login.Error())
 	case errors.As(err, &token):
@@ -61,7 +65,13 @@ func explainDial(dial *client.DialError) (message, advice string) {
 	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) {
 		message = "cannot start the server: " + cause
 	}
-	if advice == "" {
+	switch {
+	case errors.Is(dial.Err, call.ErrRevision):
+		advice = adviceRevision
+		if strings.HasPrefix(dial.Advice(), "leave Dialer.Revision empty") { // the user has chosen one
+			advice = `leave out --revision, or "revision" in the configuration, or ` + advice
+		}
+	case advice == "":
 		advice = dial.Advice()
 	}
 	if strings.Contains(cause, advice) {
@@ -95,8 +105,8 @@ func causeOf(err error) (cause, advice string) {
 		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
 	case errors.As(err, &exit):
 		return strings.TrimPrefix(exit.Error(), "transport: "),
-			"is it an MCP server that uses standard input and output, and has it all environment variables that it " +
-				"needs?"
+			"is it an MCP server that uses standard input and output, and does it have the environment variables " +
+				"that it needs?"
 	case errors.Is(err, call.ErrUnauthorized):
 		return err.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && isUnauthorized(err):
@@ -104,9 +114,29 @@ func causeOf(err error) (cause, advice string) {
 	case errors.As(err, &status) && status.Status == http.StatusNotFound:
 		return status.Error(), "check the path of the URL, which is often /mcp"
 	case errors.Is(err, call.ErrRevision):
-		return err.Error(), "leave out --revision, or update the server or parley"
+		return err.Error(), adviceRevision
 	}
 	return err.Error(), ""
+}
+
+// adviceRevision is the advice for a server and a client without a common revision.
+const adviceRevision = "update the server or parley"
+
+// RejectsRevision reports whether the error of dialling a server in one revision only says that the server does not
+// support the revision. Servers older than 2026-07-28 can also end or be silent at its first message.
+func RejectsRevision(err error, r mcp.Revision) bool {
+	var status *call.StatusError
+	var reported *jsonrpc.Error
+	switch {
+	case errors.Is(err, call.ErrRevision), errors.As(err, &reported):
+		return true
+	case isUnauthorized(err):
+		return false
+	case errors.As(err, &status):
+		return status.Status >= 400 && status.Status < 500 && status.Status != http.StatusTooManyRequests
+	}
+	return r.Modern() && (errors.As(err, new(*transport.ExitError)) || errors.Is(err, call.ErrConnectionLost) ||
+		errors.Is(err, context.DeadlineExceeded))
 }
 
 // isStart reports whether err is an error of starting a program.

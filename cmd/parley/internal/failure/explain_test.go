@@ -70,7 +70,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 				"server accepts, with --header or in the configuration"},
 		{dial(&transport.ExitError{Code: 3}),
 			"cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that " +
-				"uses standard input and output, and has it all environment variables that it needs?"},
+				"uses standard input and output, and does it have the environment variables that it needs?"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}),
 			`cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write ` +
 				`its path`},

@@ -55,6 +55,16 @@ func WithCode(code int, err error) error { return &codeError{code, err} }
 // Reported marks an error as one that has already been printed.
 func Reported(err error) error { return &reportedError{err} }
 
+// Mistaken returns the error for what a server has reported if the cause is a mistake of the user, which mistake
+// describes.
+func Mistaken(mistake, reported error) error { return &mistakenError{mistake, reported} }
+
+type mistakenError struct{ mistake, reported error }
+
+func (e *mistakenError) Error() string { return e.mistake.Error() }
+
+func (e *mistakenError) Unwrap() []error { return []error{e.mistake, e.reported} }
+
 // ServerExit is the exit code of the server of parley tap, which becomes that of parley.
 type ServerExit int
 

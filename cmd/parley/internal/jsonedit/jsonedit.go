@@ -25,8 +25,8 @@ var byteOrderMark = []byte("\ufeff")
 
 const maxFile = 16 << 20 // bytes; some programs keep their whole state in the file
 
-// File is a JSON file, in which comments and trailing commas are allowed, or a TOML file, in which members are tables. It
-// is not safe for concurrent use.
+// File is a JSON file, in which comments and trailing commas are allowed, or a TOML file, in which members are tables.
+// It is not safe for concurrent use.
 type File struct {
 	path    string
 	old     []byte // nil if the file does not exist
@@ -81,11 +81,7 @@ func (f *File) parse(old []byte) (err error) {
 		f.newline = "\r\n"
 	}
 	if f.toml != nil {
-		f.toml.before = bytes.Clone(content)
-		if _, err := ParseTOML(content); err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
-		}
-		return nil
+		return f.parseTOML(content)
 	}
 	if f.root, err = hujson.Parse(bytes.Clone(content)); err != nil {
 		return fmt.Errorf("%s: %s", f.path, strings.TrimPrefix(err.Error(), "hujson: "))
@@ -125,14 +121,7 @@ func (f *File) Changed() bool { return !bytes.Equal(f.old, f.Bytes()) }
 
 // Get returns the value of the member at path as standard JSON, or nil if there is none. The caller owns it.
 func (f *File) Get(path ...string) json.RawMessage {
-	v := &f.root
-	if f.toml != nil {
-		parsed, err := ParseTOML(f.toml.bytes())
-		if err != nil {
-			return nil
-		}
-		v = &parsed
-	}
+	v := f.tree()
 	for _, name := range path {
 		object, ok := v.Value.(*hujson.Object)
 		if !ok {
@@ -455,9 +444,7 @@ var quoted = regexp.MustCompile(`"[^\r\n]*`)
 // can be secrets; those of the values of Set and Append are shown. It returns "" if there is no change.
 func (f *File) Diff() string {
 	if f.toml != nil {
-		old := &text{before: bytes.TrimPrefix(f.old, byteOrderMark)}
-		_, changes, _ := strings.Cut(string(diff.Diff(f.path, old.shown(), f.path, f.toml.shown())), "\n")
-		return changes
+		return f.diffTOML()
 	}
 	var old []byte // stays nil for a file of white space
 	if root, err := hujson.Parse(bytes.TrimPrefix(bytes.Clone(f.old), byteOrderMark)); err == nil {

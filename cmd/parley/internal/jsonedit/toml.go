@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/tailscale/hujson"
 )
 
@@ -195,6 +196,31 @@ type text struct {
 }
 
 func (t *text) bytes() []byte { return slices.Concat(t.before, t.added, t.after) }
+
+// parseTOML sets the content of a TOML file.
+func (f *File) parseTOML(content []byte) error {
+	f.toml.before = bytes.Clone(content)
+	if _, err := ParseTOML(content); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	return nil
+}
+
+// tree returns the content of a file of either form.
+func (f *File) tree() *hujson.Value {
+	if f.toml == nil {
+		return &f.root
+	}
+	parsed, _ := ParseTOML(f.toml.bytes()) // it was parsed before
+	return &parsed
+}
+
+// diffTOML is Diff for a TOML file.
+func (f *File) diffTOML() string {
+	old := &text{before: bytes.TrimPrefix(f.old, byteOrderMark)}
+	_, changes, _ := strings.Cut(string(diff.Diff(f.path, old.shown(), f.path, f.toml.shown())), "\n")
+	return changes
+}
 
 // setTOML sets a table, or removes it if the value is nil. It reports whether there was one.
 func (f *File) setTOML(value any, path []string) (found bool, err error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,10 +65,25 @@ func UnknownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest.Name(args[0], names); near != "" {
+	near := nearest.Name(args[0], names)
+	if same := synonyms[args[0]]; slices.Contains(names, same) {
+		near = same
+	}
+	if near != "" {
 		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], near)
 	}
 	return fmt.Errorf("unknown command %q; see %s --help", args[0], cmd.CommandPath())
+}
+
+// synonyms are the names that other programs give to commands of parley.
+var synonyms = map[string]string{
+	"list": "ls", "tools": "ls", "show": "ls", "describe": "ls", "servers": "ls", "status": "ls", "info": "ls",
+	"resources": "ls", "prompts": "ls", "run": "call", "exec": "call", "invoke": "call", "use": "call", "get": "read",
+	"cat": "read", "remove": "rm", "delete": "rm", "del": "rm", "uninstall": "rm", "new": "add", "start": "up",
+	"proxy": "up", "gateway": "up", "stop": "disconnect", "kill": "disconnect", "close": "disconnect", "find": "search",
+	"auth": "login", "authenticate": "login", "signin": "login", "signout": "logout", "check": "doctor",
+	"diagnose": "doctor", "validate": "doctor", "debug": "inspect", "inspector": "inspect", "repl": "shell",
+	"interactive": "shell", "compare": "diff", "record": "tap", "subscribe": "watch",
 }
 
 func NoArgs(cmd *cobra.Command, args []string) error {

@@ -26,6 +26,8 @@ type File struct {
 	Target    string         // a URL or the name of a server; empty if the file has none or Command
 	Command   []string       // the words of the command that starts the server
 	Revisions []mcp.Revision // in which the tests run; none means the newest one that the server supports
+	// AllRevisions means that the tests run in all revisions that the server supports.
+	AllRevisions bool
 
 	document *yamldoc.Document
 	env      func(name string) (string, bool)
@@ -167,7 +169,7 @@ func (f *File) setRevisions(raw jsontext.Value) error {
 		return nil
 	}
 	if raw.Kind() == '"' { // all
-		f.Revisions = mcp.Revisions()
+		f.AllRevisions = true
 		return nil
 	}
 	return schema.Decode(raw, &f.Revisions)

@@ -119,9 +119,10 @@ func TestProgressOnATerminalStaysOnOneLine(t *testing.T) {
 	p := &Progress{w: &b, label: "x", width: 50}
 	p.Set(1, 4, "a quarter\nis done")
 	p.Set(7, 0, "")
+	p.Set(0, 0, "row 1") // a task
 	p.Done()
 	p.Done()
-	want := "\r\x1b[K██████░░░░░░░░░░░░░░░░░░ 1/4 a quarter is done" + "\r\x1b[K7 " + "\r\x1b[K"
+	want := "\r\x1b[K██████░░░░░░░░░░░░░░░░░░ 1/4 a quarter is done" + "\r\x1b[K7" + "\r\x1b[Krow 1" + "\r\x1b[K"
 	if b.String() != want {
 		t.Errorf("output is %q, want %q", b.String(), want)
 	}

@@ -136,12 +136,57 @@ type Progress struct {
 	dropped int      // the number of further lines
 }
 
+// waitDelay is how long Await waits before it shows anything.
+const waitDelay = time.Second
+
 // NewProgress returns a Progress that writes to w. It writes nothing before the first report.
 func NewProgress(w io.Writer, label string) *Progress {
 	return &Progress{w: w, label: Line(label), width: Width(w)}
 }
 
-// Set reports that done of total is finished. A total of 0 means that it is unknown.
+// Await shows on a terminal what a command waits for, after a second and until stop is called. Detail adds a text, such
+// as what the other side has written last.
+func (p *Progress) Await(what string) (detail func(string), stop func()) {
+	if p.width == 0 {
+		return func(string) {}, func() {}
+	}
+	var mu sync.Mutex
+	text, late, stopped := what, false, false
+	show := func() {
+		if late && !stopped {
+			p.Set(0, 0, text)
+		}
+	}
+	timer := time.AfterFunc(waitDelay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		late = true
+		show()
+	})
+	detail = func(more string) {
+		mu.Lock()
+		defer mu.Unlock()
+		text = what + ": " + more
+		show()
+	}
+	return detail, func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped = true; late {
+			p.Done()
+		}
+	}
+}
+
+// Write implements io.Writer: it writes lines above the bar.
+func (p *Progress) Write(lines []byte) (int, error) {
+	p.Println(strings.TrimSuffix(string(lines), "\n"))
+	return len(lines), nil
+}
+
+// Set reports that done of total is finished. A total of 0 means that it is unknown; without any number, the message is
+// shown alone, as for tasks, whose reports have no numbers.
 func (p *Progress) Set(done, total float64, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,14 +196,16 @@ func (p *Progress) Set(done, total float64, message string) {
 	message = Line(message)
 	if p.width > 0 {
 		p.drawn = true
-		fmt.Fprint(p.w, "\r\x1b[K"+ansi.Truncate(bar(done, total)+" "+message, p.width-1, "…"))
+		fmt.Fprint(p.w, "\r\x1b[K"+ansi.Truncate(strings.TrimSpace(bar(done, total)+" "+message), p.width-1, "…"))
 		return
 	}
 	if finished := total > 0 && done >= total; !finished && time.Since(p.last) < lineInterval {
 		return
 	}
 	p.last = time.Now()
-	fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("%s: %s %s", p.label, share(done, total), message), " "))
+	if text := strings.TrimSpace(share(done, total) + " " + message); text != "" {
+		fmt.Fprintln(p.w, p.label+": "+text)
+	}
 }
 
 // Println writes a permanent line above the bar.
@@ -222,7 +269,10 @@ func bar(done, total float64) string {
 }
 
 func share(done, total float64) string {
-	if total <= 0 {
+	switch {
+	case total <= 0 && done == 0:
+		return ""
+	case total <= 0:
 		return number(done)
 	}
 	return number(done) + "/" + number(total)
