@@ -12,6 +12,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 )
 
 // document reads a file. It walks the syntax tree instead of decoding it, to detect
@@ -24,7 +25,10 @@ type document struct {
 	inputsByID map[string]*Input
 	// foreign means that the file belongs to another program, which has members that parley does not know. In other
 	// files, such a member is an error: it may be a misspelt limit or policy.
-	foreign   bool
+	foreign bool
+	// own means that the file, or the object that is being read, is surely of parley's own form. Another program may
+	// need what parley does not know in other files.
+	own       bool
 	found     bool // the file has servers, a policy or webhooks
 	inProject bool // the servers of a project are being read
 }
@@ -86,6 +90,10 @@ func (d *document) unknown(v *hujson.Value, field, what string, known []string) 
 		return nil
 	}
 	advice := "remove it"
+	if !d.own {
+		advice = "if the file belongs to another program, leave it as it is, and add its servers with parley import " +
+			quoting.OfUser().Quote(d.path)
+	}
 	if near := nearest.Name(field, known); near != "" {
 		advice = fmt.Sprintf("did you mean %q?", near)
 	}

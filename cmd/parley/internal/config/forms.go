@@ -87,12 +87,16 @@ func (d *document) recognize(members []member) []member {
 			members = slices.DeleteFunc(members, func(m member) bool { return m.name == "hooks" })
 		}
 	}
+	strict := false
 	for _, m := range members {
 		text, _ := m.value.Value.(hujson.Literal)
 		if slices.Contains(ownMembers, m.name) ||
 			m.name == "$schema" && text.Kind() == '"' && text.String() == SchemaURI {
-			d.foreign = false
+			strict = true
 		}
+	}
+	if strict { // if the file is one of another program nevertheless, the rest of it is not parley's
+		d.foreign, d.own = false, !d.foreign
 	}
 	return members
 }

@@ -73,7 +73,7 @@ func read[T any](d *document, to *T, by fields[T], v *hujson.Value, what, separa
 // readOwn is read for an object that no other program has in its files: an unknown member is always an error.
 func readOwn[T any](d *document, to *T, by fields[T], v *hujson.Value, what, separator string) error {
 	own := *d
-	own.foreign = false
+	own.foreign, own.own = false, true
 	return read(&own, to, by, v, what, separator)
 }
 

@@ -438,7 +438,7 @@ func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
 // own.
 func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 	for _, c := range []struct{ path, text, want string }{
-		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; remove it`},
+		{"mcp.json", `{"theme": 1, "mcpServers": {}}`, `error mcp.json:1: theme is unknown; if the file belongs to another program, leave it as it is, and add its servers with parley import mcp.json`},
 		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "lazzy": true}}}`,
 			`problem mcp.json:1: server "a": lazzy is unknown; did you mean "lazy"?`},
 		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "autoApprove": []}}}`,
@@ -450,13 +450,14 @@ func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 		{".cursor/mcp.json", `{"Policy": {"default": "deny"}, "mcpServers": {}}`,
 			`warning .cursor/mcp.json:1: Policy has no effect; did you mean "policy"?`},
 		{".cursor/mcp.json", `{"toolsets": {}, "theme": 1, "mcpServers": {}}`,
-			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+			`error .cursor/mcp.json:1: theme is unknown; if the file belongs to another program, leave it as it is, and add its servers with parley import .cursor/mcp.json`},
 		{".cursor/mcp.json", `{"mcpServers": {}, "theme": 1, "$schema": "` + SchemaURI + `"}`,
-			`error .cursor/mcp.json:1: theme is unknown; remove it`},
+			`error .cursor/mcp.json:1: theme is unknown; if the file belongs to another program, leave it as it is, and add its servers with parley import .cursor/mcp.json`},
 		{".cursor/mcp.json", `{"mcpServers": {"a": {"command": "a", "tools": {"hid": ["*"]}}}}`,
 			`problem .cursor/mcp.json:1: server "a": tools.hid is unknown; did you mean "hide"?`},
 		{"not.cursor/mcp.json", `{"theme": 1, "mcpServers": {}}`,
-			`error not.cursor/mcp.json:1: theme is unknown; remove it`},
+			`error not.cursor/mcp.json:1: theme is unknown; if the file belongs to another program, leave it as it is, and add its servers with parley import not.cursor/mcp.json`},
+		{"mcp.json", `{"theme": 1, "mcpServers": {}, "toolsets": {}}`, `error mcp.json:1: theme is unknown; remove it`},
 		{".gemini/settings.json", `{"hooks": {"BeforeTool": []}, "theme": 1, "mcpServers": {}}`, ``},
 		{".gemini/settings.json", `{"hooks": [{}], "mcpServers": {}}`,
 			`error .gemini/settings.json:1: hooks[0]: "url" is missing`},

@@ -65,6 +65,10 @@ func UnknownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
+	if slices.Contains(names, "ls") && cmd.HasParent() && strings.Contains(args[0], "://") {
+		return fmt.Errorf("unknown command %q; did you mean %s ls %s?", args[0], cmd.CommandPath(),
+			quoting.OfUser().Quote(args[0]))
+	}
 	near := nearest.Name(args[0], names)
 	if same := synonyms[args[0]]; slices.Contains(names, same) {
 		near = same
@@ -92,9 +96,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	case cmd.HasSubCommands():
 		return UnknownCommand(cmd, args)
+	case cmd.Name() == "up" && (strings.Contains(args[0], "://") || cmd.ArgsLenAtDash() >= 0):
+		words := []string{"SERVER", args[0]}
+		if cmd.ArgsLenAtDash() >= 0 {
+			words = append([]string{"SERVER", "--"}, args...)
+		}
+		return fmt.Errorf("unexpected argument %q; parley up serves the servers of your configuration, so add it first: %s",
+			args[0], quoting.OfUser().Command([]string{"add"}, words...))
 	case cmd.Name() == "up":
 		return fmt.Errorf("unexpected argument %q; write --config %s", args[0], quoting.OfUser().Quote(args[0]))
-	case cmd.Name() == "serve" && strings.Contains(args[0], ":"):
+	case cmd.Name() == "serve" && strings.Contains(args[0], ":") && !strings.Contains(args[0], "://"):
 		return fmt.Errorf("unexpected argument %q; write --addr %s", args[0], quoting.OfUser().Quote(args[0]))
 	}
 	return fmt.Errorf("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())

@@ -208,9 +208,17 @@ var notInAccount = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // server returns the server that the command line describes.
 func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, error) {
 	dash := cmd.ArgsLenAtDash()
+	named := func(words ...string) string { return quoting.OfUser().Command([]string{"add"}, words...) }
 	switch {
-	case len(args) == 0 || dash == 0:
+	case dash == 0 && len(args) > 0:
+		return nil, fmt.Errorf("no SERVER, the name for the command; write parley add SERVER -- %s …",
+			quoting.OfUser().Quote(args[0]))
+	case len(args) == 0:
 		return nil, fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
+	case dash < 0 && len(args) == 1 && dialing.IsURL(args[0]):
+		return nil, fmt.Errorf("no SERVER, the name for the URL; write %s", named("SERVER", args[0]))
+	case dash < 0 && len(args) == 2 && dialing.IsURL(args[0]) && !dialing.IsURL(args[1]):
+		return nil, fmt.Errorf("the name comes before the URL; write %s", named(args[1], args[0]))
 	case dash > 1:
 		return nil, fmt.Errorf("unexpected argument %q; write the command after --", args[1])
 	case dash < 0 && len(args) == 1, dash == 1 && len(args) == 1:

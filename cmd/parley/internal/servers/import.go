@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/internal/link"
 )
@@ -170,6 +171,10 @@ func sourcesOf(args []string) ([]editors.Source, error) {
 	for _, arg := range args {
 		c := editors.Find(arg)
 		if c == nil {
+			if dialing.IsURL(arg) {
+				return nil, fmt.Errorf("%q is not a file; add the server with %s", arg,
+					quoting.OfUser().Command([]string{"add"}, "SERVER", arg))
+			}
 			if _, err := os.Stat(arg); err != nil {
 				if near := nearest.Name(arg, editors.Names()); near != "" {
 					return nil, fmt.Errorf("%w; did you mean %s?", err, near)

@@ -116,7 +116,7 @@ func exists(root *os.Root, name string) bool {
 }
 
 func errExists(path string) error {
-	return fmt.Errorf("%s exists already; remove it, or choose another --dir", path)
+	return fmt.Errorf("%s exists already; choose another --dir, or move it away if nothing else needs it", path)
 }
 
 // namesOf returns the paths of the files of a skill. The error means that a system may take two of them for one, or one

@@ -313,7 +313,7 @@ func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
 func Create(path string, o WriterOptions) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("cannot record: %w; remove the file, or choose another name", err)
+		return nil, fmt.Errorf("cannot record: %w; choose another name", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot record: %w", err)

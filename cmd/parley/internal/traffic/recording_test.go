@@ -184,7 +184,7 @@ func TestCreateKeepsAnExistingFile(t *testing.T) {
 		t.Error(entries, err)
 	}
 	if _, err := Create(path, WriterOptions{}); err == nil ||
-		!strings.HasSuffix(err.Error(), "file exists; remove the file, or choose another name") {
+		!strings.HasSuffix(err.Error(), "file exists; choose another name") {
 		t.Error(err)
 	}
 }
