@@ -250,7 +250,8 @@ func (d *Dir) Listen(ctx context.Context, name string) (*net.UnixListener, error
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&fs.ModeSocket == 0 && runtime.GOOS != "windows" {
-			return nil, fmt.Errorf("%s is not a socket, and parley did not make it; move it away, or set PARLEY_RUNTIME_DIR to another directory", path)
+			return nil, fmt.Errorf("%s is not a socket, and parley did not make it; move it away, or set "+
+				"PARLEY_RUNTIME_DIR to another directory", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

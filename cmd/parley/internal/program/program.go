@@ -97,12 +97,12 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	case cmd.HasSubCommands():
 		return UnknownCommand(cmd, args)
 	case cmd.Name() == "up" && (strings.Contains(args[0], "://") || cmd.ArgsLenAtDash() >= 0):
-		words := []string{"SERVER", args[0]}
+		add := quoting.OfUser().Command([]string{"add"}, "SERVER", args[0])
 		if cmd.ArgsLenAtDash() >= 0 {
-			words = append([]string{"SERVER", "--"}, args...)
+			add = quoting.OfUser().CommandWith([]string{"add", "SERVER"}, args)
 		}
-		return fmt.Errorf("unexpected argument %q; parley up serves the servers of your configuration, so add it first: %s",
-			args[0], quoting.OfUser().Command([]string{"add"}, words...))
+		return fmt.Errorf("unexpected argument %q; parley up serves the servers of your configuration, so add it "+
+			"first: %s", args[0], add)
 	case cmd.Name() == "up":
 		return fmt.Errorf("unexpected argument %q; write --config %s", args[0], quoting.OfUser().Quote(args[0]))
 	case cmd.Name() == "serve" && strings.Contains(args[0], ":") && !strings.Contains(args[0], "://"):
