@@ -286,7 +286,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		Name: prefix + loginTool, Title: "Log in to " + name,
 		Description: "Log the user in to the server " + name +
 			", which has more tools, prompts or resources after a login. The user opens a web page for it.",
-		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false}`),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 	}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
 		now, err := upstream.CallerStatus(g.host, ctx, name, 0)
 		if err != nil {

@@ -373,7 +373,7 @@ func (in *inference) findRecursive(t reflect.Type, done map[reflect.Type]bool) e
 	if err != nil {
 		return &TypeError{Path: t.String(), Reason: err.Error()}
 	}
-	if representationOf(t) != plainType || done[t] && !in.open[t] {
+	if _, own := ownSchema(t); own || representationOf(t) != plainType || done[t] && !in.open[t] {
 		return nil
 	}
 	if in.open[t] {

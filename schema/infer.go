@@ -22,7 +22,9 @@ var inferred sync.Map
 //     better than a list of types. Decode reads null for an optional member as absent.
 //   - time.Time is a string of format date-time, time.Duration a string such as
 //     "1h30m", []byte a string in base 64. Types with text methods are strings.
-//   - any, json.RawMessage and types with JSON methods accept every value.
+//   - A type with a method JSONSchema() string has the schema that the method returns for the zero value.
+//   - any, json.RawMessage and other types with JSON methods accept every value, unless the tags of a field say
+//     that it is a string or a number.
 //   - A type that contains itself is defined once, under $defs.
 //
 // Channels, functions, complex numbers, other interfaces and malformed tags cause a
@@ -68,9 +70,14 @@ func infer(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
 	}
-	for _, p := range in.presets {
-		if err := check(c.nodeAt(p.pointer), p.json, s.limits); err != nil {
-			return nil, &TypeError{Path: p.path, Reason: "default must match the schema: " + err.Error()}
+	for _, x := range in.examples {
+		if x.tag == "default" {
+			if err := check(c.nodeAt(x.pointer), x.json, s.limits); err != nil {
+				return nil, &TypeError{Path: x.path, Reason: "default must match the schema: " + err.Error()}
+			}
+		}
+		if err := x.decode(); err != nil {
+			return nil, &TypeError{Path: x.path, Reason: x.tag + " must fit the type: " + err.Error()}
 		}
 	}
 	if in.headers {
@@ -94,19 +101,31 @@ func check(n *node, raw []byte, l limits) error {
 
 // inference writes the schema document of one type.
 type inference struct {
-	root    reflect.Type
-	open    map[reflect.Type]bool   // the types around the current one, in findRecursive
-	names   map[reflect.Type]string // of recursive types, under $defs
-	taken   map[string]bool
-	ordered []reflect.Type // recursive types in the order in which they are found
-	presets []preset
-	headers bool
-	count   int
+	root     reflect.Type
+	open     map[reflect.Type]bool   // the types around the current one, in findRecursive
+	names    map[reflect.Type]string // of recursive types, under $defs
+	taken    map[string]bool
+	ordered  []reflect.Type // recursive types in the order in which they are found
+	examples []example
+	headers  bool
+	count    int
 }
 
-type preset struct {
-	path, pointer string
-	json          []byte
+// example is a value in a tag, a default or one of an enum.
+type example struct {
+	tag, path, pointer string
+	json               []byte
+	typ                reflect.Type
+	quoted             bool
+}
+
+// decode returns an error if Decode cannot read the value. A schema says less than some types do, such as time.Time.
+func (x *example) decode() error {
+	s, err := shapeOf(x.typ)
+	if err != nil || x.quoted {
+		return err
+	}
+	return s.decode(x.json, reflect.New(x.typ).Interface())
 }
 
 // document writes the whole document for the root type.
@@ -171,6 +190,12 @@ func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quo
 // appendPlain writes the complete subschema of a type.
 func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
 	o := object{b: append(b, '{')}
+	if fragment, ok := ownSchema(t); ok {
+		if err := tg.refine(&o, fragment); err != nil {
+			return nil, at.fail("JSONSchema of " + typeName(t) + " must return a JSON Schema that is an object: " + err.Error())
+		}
+		return o.end(), nil
+	}
 	switch representationOf(t) {
 	case timeType:
 		if tg.format == "" {
@@ -188,7 +213,10 @@ func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, qu
 		o.text("type", "string")
 		tg.constrain(&o)
 	case customType:
-		tg.annotate(&o)
+		if tg.kind != 0 {
+			o.text("type", tg.kind.String())
+		}
+		tg.constrain(&o)
 	case numberType:
 		return nil, at.fail("encoding/json.Number is not supported; use int64, float64 or json.RawMessage")
 	default:
@@ -258,7 +286,7 @@ func (in *inference) appendList(o *object, t reflect.Type, at place, tg tags) ([
 	o.raw("maxItems", tg.maxItems)
 	items := tags{
 		enum: tg.enum, format: tg.format, pattern: tg.pattern, minimum: tg.minimum, maximum: tg.maximum,
-		minLength: tg.minLength, maxLength: tg.maxLength,
+		minLength: tg.minLength, maxLength: tg.maxLength, kind: tg.kind,
 	}
 	var err error
 	o.key("items")
@@ -270,6 +298,7 @@ func (in *inference) appendMap(o *object, t reflect.Type, at place, tg tags) ([]
 	key := t.Key()
 	o.text("type", "object")
 	tg.annotate(o)
+	o.raw("properties", "{}") // some models reject an object without it
 	switch r := representationOf(key); {
 	case r == textType, r == timeType, key.Kind() == reflect.String && r == plainType:
 	case isInteger(key) && r == plainType:
@@ -304,11 +333,8 @@ func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) 
 	}
 	o.text("type", "object")
 	tg.annotate(o)
-	if len(fields) > 0 {
-		o.key("properties")
-		o.b = append(o.b, '{')
-	}
-	properties := object{b: o.b}
+	o.key("properties") // even without members: some models reject an object without it
+	properties := object{b: append(o.b, '{')}
 	var required []string
 	for _, f := range fields {
 		here := at.field(f)
@@ -325,19 +351,24 @@ func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) 
 		}
 		in.headers = in.headers || tg.header != ""
 		if tg.preset != nil {
-			in.presets = append(in.presets, preset{here.path, here.pointer, tg.preset})
+			in.examples = append(in.examples,
+				example{"default", here.path, here.pointer, tg.preset, f.typ, f.quoted})
 		} else if !f.optional {
 			required = append(required, f.name)
+		}
+		scalar := inner
+		if tg.list {
+			scalar = inner.Elem()
+		}
+		for _, value := range tg.enum {
+			in.examples = append(in.examples, example{"enum", here.path, "", []byte(value), scalar, f.quoted})
 		}
 		properties.key(f.name)
 		if properties.b, err = in.appendType(properties.b, f.typ, here, tg, f.quoted); err != nil {
 			return nil, err
 		}
 	}
-	o.b = properties.b
-	if len(fields) > 0 {
-		o.b = properties.end()
-	}
+	o.b = properties.end()
 	if required != nil {
 		o.key("required")
 		o.b = append(o.b, '[')
@@ -378,6 +409,40 @@ func (tg *tags) constrain(o *object) {
 	o.raw("minLength", tg.minLength)
 	o.raw("maxLength", tg.maxLength)
 	o.text("pattern", tg.pattern)
+}
+
+// refine writes the members of a schema, a JSON object, and the keywords of the tags, which replace those of the schema.
+func (tg *tags) refine(o *object, schema string) error {
+	d := &document{}
+	if err := d.scan([]byte(schema)); err != nil {
+		return err
+	}
+	if d.Tokens[0].Kind != kindObject {
+		return errors.New("it is " + d.describe(0))
+	}
+	own := object{b: []byte{'{'}}
+	tg.constrain(&own)
+	given := document{}
+	if err := given.scan(own.end()); err != nil {
+		return err
+	}
+	for i := uint32(1); i < d.Tokens[0].Next; i = d.Tokens[i+1].Next {
+		name := d.Text(i)
+		if _, replaced := given.member(0, name); !replaced && name != "$schema" {
+			o.raw(name, jsonOf(d, i+1))
+		}
+	}
+	tg.constrain(o)
+	return nil
+}
+
+// jsonOf returns the JSON of the value at a token.
+func jsonOf(d *document, at uint32) string {
+	t := &d.Tokens[at]
+	if t.Kind == kindString {
+		return string(d.Raw[t.Start-1 : t.End+1])
+	}
+	return string(d.Raw[t.Start:t.End])
 }
 
 // maxSafeInteger is the greatest integer that can be mirrored into a header

@@ -71,7 +71,7 @@ func TestInferredSchemas(t *testing.T) {
 		typ  reflect.Type
 		want string
 	}{
-		{reflect.TypeFor[struct{}](), `{"type":"object","additionalProperties":false}`},
+		{reflect.TypeFor[struct{}](), `{"type":"object","properties":{},"additionalProperties":false}`},
 		{reflect.TypeFor[*struct {
 			Text string `json:"text"`
 		}](), `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],` +
@@ -146,10 +146,10 @@ func TestInferredSchemas(t *testing.T) {
 			`"pair":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"boolean"}},` +
 			`"tags":{"type":"array","description":"labels","minItems":1,"maxItems":2,"items":{"type":"string",` +
 			`"enum":["a","b"]}},` +
-			`"ages":{"type":"object","additionalProperties":{"type":"integer","minimum":0,"maximum":255}},` +
-			`"byID":{"type":"object","propertyNames":{"pattern":"^(0|-?[1-9][0-9]*)$"},` +
+			`"ages":{"type":"object","properties":{},"additionalProperties":{"type":"integer","minimum":0,"maximum":255}},` +
+			`"byID":{"type":"object","properties":{},"propertyNames":{"pattern":"^(0|-?[1-9][0-9]*)$"},` +
 			`"additionalProperties":{"type":"string"}},` +
-			`"ByIP":{"type":"object","additionalProperties":{"type":"boolean"}},` +
+			`"ByIP":{"type":"object","properties":{},"additionalProperties":{"type":"boolean"}},` +
 			`"quoted":{"type":"string","pattern":"^(0|-?[1-9][0-9]*)$"},` +
 			`"share":{"type":"string","pattern":"^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][-+]?[0-9]+)?$"}},` +
 			`"required":["bytes","digest","raw","time","duration","addr","pair","tags","ages","byID","ByIP",` +
@@ -172,7 +172,7 @@ func TestInferredSchemas(t *testing.T) {
 			`{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array","items":{"$ref":"#"}}},` +
 				`"required":["name"],"additionalProperties":false}`},
 		{reflect.TypeFor[forest](),
-			`{"type":"object","properties":{"trees":{"type":"object","additionalProperties":{"$ref":"#/$defs/tree"}},` +
+			`{"type":"object","properties":{"trees":{"type":"object","properties":{},"additionalProperties":{"$ref":"#/$defs/tree"}},` +
 				`"link":{"$ref":"#/$defs/chainOf_schema_pair_int_string"}},"required":["trees"],` +
 				`"additionalProperties":false,"$defs":{` +
 				`"tree":{"type":"object","properties":{"name":{"type":"string"},"kids":{"type":"array",` +

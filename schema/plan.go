@@ -385,7 +385,7 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 			return err
 		}
 		if text, ok := f.tag.Lookup("default"); ok {
-			m.preset = presetOf(text, scalarKind(inner, f.quoted))
+			m.preset = presetOf(text, kindOf(f, inner))
 			s.needs |= needsDefaults
 		}
 		empty := inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map // null is its zero value

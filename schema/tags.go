@@ -14,6 +14,8 @@ import (
 
 	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // tags are the annotations and constraints of one field.
@@ -25,6 +27,9 @@ type tags struct {
 	minLength, maxLength       string
 	minItems, maxItems         string
 	preset                     []byte // the default, as JSON; nil without one
+
+	kind kind // of the values that the constraints of scalars apply to, if they are scalars
+	list bool // these are the elements
 }
 
 // ownTags are the tags that parseTags reads.
@@ -100,8 +105,53 @@ func isMisspelt(name, own string) bool {
 	return false
 }
 
+// describer is a type that says what its JSON is.
+type describer interface{ JSONSchema() string }
+
+// ownSchema returns the schema that a type has by its method.
+func ownSchema(t reflect.Type) (schema string, ok bool) {
+	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
+		return "", false
+	}
+	d, ok := reflect.Zero(reflect.PointerTo(t)).Interface().(describer)
+	if ok {
+		d, _ = reflect.New(t).Interface().(describer)
+		schema = d.JSONSchema()
+	}
+	return schema, ok
+}
+
+// kindOf returns the kind of JSON of a field whose type is t, or of the elements of a list. The tags can say that a type
+// with JSON methods is a string or a number.
+func kindOf(f field, t reflect.Type) kind {
+	if k := scalarKind(t, f.quoted); k != 0 || representationOf(t) != customType {
+		return k
+	}
+	for _, name := range namesOf(f.tag) {
+		switch name {
+		case "minLength", "maxLength", "pattern", "format":
+			return kindString
+		case "minimum", "maximum":
+			return kindNumber
+		}
+	}
+	return 0
+}
+
 // scalarKind returns the kind of JSON of a scalar type, or 0 for other types.
 func scalarKind(t reflect.Type, quoted bool) kind {
+	if schema, ok := ownSchema(t); ok {
+		d := &document{}
+		if d.scan([]byte(schema)) != nil || d.Tokens[0].Kind != kindObject {
+			return 0
+		}
+		at, ok := d.member(0, "type")
+		if !ok || d.Tokens[at].Kind != kindString {
+			return 0
+		}
+		k, _ := jsonscan.KindNamed(d.Text(at))
+		return k & (kindString | kindNumber | kindInteger | kindBoolean)
+	}
 	switch representationOf(t) {
 	case timeType, durationType, textType:
 		return kindString
@@ -148,7 +198,7 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 		minimum: get("minimum"), maximum: get("maximum"), minLength: get("minLength"), maxLength: get("maxLength"),
 		minItems: get("minItems"), maxItems: get("maxItems"),
 	}
-	own := scalarKind(t, f.quoted)
+	own := kindOf(f, t)
 	if _, ok := f.tag.Lookup("mcp-header"); ok {
 		switch {
 		case own&(kindString|kindInteger|kindBoolean) == 0:
@@ -159,11 +209,17 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 	}
 
 	// On a list, the constraints of scalars apply to the elements.
-	k, list := own, false
+	k, list, scalar := own, false, t
 	if own == 0 && representationOf(t) == plainType && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 		if elem, err := indirect(t.Elem()); err == nil {
-			k, list = scalarKind(elem, false), true
+			f := f
+			f.quoted = false
+			k, list, scalar = kindOf(f, elem), true, elem
 		}
+	}
+	tg.kind, tg.list = k, list
+	if problem := checkFormat(tg.format, scalar); problem != "" {
+		return tg, problem
 	}
 	for _, name := range []string{"minItems", "maxItems"} {
 		if value, ok := f.tag.Lookup(name); ok {
@@ -194,6 +250,22 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 		}
 	}
 	return tg, ""
+}
+
+// checkFormat returns the problem with a format that the JSON of a type does not have, or "".
+func checkFormat(format string, t reflect.Type) string {
+	switch representationOf(t) {
+	case timeType:
+		if format != "" && format != "date-time" {
+			return "format of a time.Time must be date-time, because its JSON has a date and a time; for format:" +
+				strconv.Quote(format) + ", use a string"
+		}
+	case durationType:
+		if format == "duration" {
+			return `format of a time.Duration must not be duration, which means "PT1H30M"; its JSON is "1h30m"`
+		}
+	}
+	return ""
 }
 
 func (tg *tags) checkText(f field, k kind) string {
@@ -247,6 +319,9 @@ func parseEnum(value string, k kind) ([]string, string) {
 	var enum []string
 	for item := range strings.SplitSeq(value, ",") {
 		switch {
+		case strings.TrimSpace(item) != item:
+			return nil, "enum must list values without spaces beside the commas: " + quote(strings.TrimSpace(item)) +
+				", not " + quote(item)
 		case k == kindString:
 			item = string(appendQuoted(nil, item))
 		case k&(kindNumber|kindInteger) == 0:
@@ -322,6 +397,13 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 				continue
 			}
 			name, options, _ := strings.Cut(tag, ",")
+			if without, ok := strings.CutSuffix(tag, ","); ok {
+				if without == "-" {
+					without = "-,case:strict" // which has no further effect
+				}
+				return nil, nil, &TypeError{Path: sf.Name, Reason: "the json tag must not end with a comma; write json:" +
+					strconv.Quote(without)}
+			}
 			f := field{
 				name: cmp.Or(name, sf.Name), goName: sf.Name, typ: sf.Type, tag: sf.Tag,
 				index: append(slices.Clone(in.index), i), named: name != "",

@@ -103,7 +103,7 @@ func (c *Catalog) RegisterTool(
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
 	}
 	if tool.InputSchema == nil {
-		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+		tool.InputSchema = anyObject
 	}
 	input, err := schema.Compile(tool.InputSchema)
 	if err != nil {
