@@ -19,7 +19,8 @@ import (
 // cannot represent.
 //
 // Member names are case-sensitive, and duplicate names are rejected. Integers are
-// exact and may be spelled 1.0 or 1e3. A time.Duration is a string such as "1h30m".
+// exact and may be spelled 1.0 or 1e3. In an interface a number is a float64, an integer beyond 2^53 an int64 or a
+// uint64, and one that does not fit into 64 bits an error. A time.Duration is a string such as "1h30m".
 // An absent member with a default tag gets its default, at every depth and also in
 // structs that are absent themselves. Decode ignores members that the type does not
 // have; the schema rejects them.
@@ -43,20 +44,33 @@ func Decode(raw []byte, into any) error {
 }
 
 // Decode checks one JSON value against the schema, as [Schema.Validate] does, and then stores it
-// in *into, as the function [Decode] does, in one scan. A null that the schema rejects counts as
-// absent if the field is optional: a pointer, a slice, a map, or one with omitempty, omitzero or a
-// default. A required member must not be absent. Decode is safe for concurrent use with different values of into.
+// in *into, as the function [Decode] does, in one scan. Decode is safe for concurrent use with
+// different values of into. It tolerates two mistakes:
+//
+//   - A null that the schema rejects counts as absent if the field is optional: a pointer, a slice,
+//     a map, or one with omitempty, omitzero or a default. A required member must not be absent.
+//   - A string that contains the JSON of an array or an object is that array or object, where the
+//     schema allows no string; see [Schema.Unquote].
 func (s *Schema) Decode(raw []byte, into any) error {
 	target, err := s.targetOf(into)
 	if err != nil {
 		return err
 	}
 	err = s.decode(target, raw, into)
-	if err != nil && bytes.Contains(raw, []byte("null")) {
-		without, rewriteErr := target.rewrite(raw, dropOptional)
-		if rewriteErr == nil && len(without) < len(raw) {
-			return s.decode(target, without, into)
+	if _, invalid := errors.AsType[*ValidationError](err); !invalid {
+		return err
+	}
+	meant := s.Unquote(raw)
+	if bytes.Contains(meant, []byte("null")) {
+		if meant, _ = target.rewrite(meant, dropOptional); meant == nil {
+			return err
 		}
+	}
+	if len(meant) == len(raw) {
+		return err
+	}
+	if again := s.decode(target, meant, into); again == nil || bytes.Contains(raw, []byte("null")) {
+		return again
 	}
 	return err
 }
@@ -123,7 +137,10 @@ func (s *shape) decode(raw []byte, into any) (err error) {
 }
 
 func unmarshal(raw []byte, into any, s *shape) error {
-	if s.needs&needsDurations != 0 {
+	switch {
+	case s.needs&needsDynamic != 0 && hasLargeInteger(raw):
+		return json2.Unmarshal(raw, into, readExactly())
+	case s.needs&needsDurations != 0:
 		return json2.Unmarshal(raw, into, readDurations())
 	}
 	return json2.Unmarshal(raw, into)
@@ -250,6 +267,10 @@ func expectationOf(e *json2.SemanticError) string {
 		return k.String()
 	}
 	switch t.Kind() {
+	case reflect.Interface:
+		if e.Err != nil && errors.Is(e.Err, errLargeInteger) {
+			return "integer of at most 64 bits"
+		}
 	case reflect.Slice, reflect.Array:
 		return "array"
 	case reflect.Map, reflect.Struct:

@@ -152,10 +152,14 @@ type report struct {
 	// alternatives they show which of them was not meant.
 	fixed int
 	path  []step
+
+	// collects is set for a run that collects strings instead of mistakes; see Unquote.
+	collects bool
+	quoted   []uint32
 }
 
 // full reports whether the report has maxIssues issues.
-func (p *report) full() bool { return len(p.issues) >= maxIssues }
+func (p *report) full() bool { return !p.collects && len(p.issues) >= maxIssues }
 
 // explain runs n once more and returns the mistakes.
 func (r *run) explain(n *node) error {
@@ -207,7 +211,7 @@ const unitsPerIssue = 64
 // note records an issue about the current place, or with a name about the member
 // of that name, and returns false.
 func (r *run) note(expected, got string, name ...string) bool {
-	if r.report.full() || !r.spend(unitsPerIssue) {
+	if r.report.collects || r.report.full() || !r.spend(unitsPerIssue) {
 		return false
 	}
 	path := r.here()
@@ -224,7 +228,11 @@ func (r *run) note(expected, got string, name ...string) bool {
 // The fail methods note a mistake if there is a report, and return false.
 
 func (r *run) failType(n *node, at uint32) bool {
-	return r.report != nil && r.note(n.types.String(), r.describe(at))
+	if r.report == nil {
+		return false
+	}
+	r.quotes(n.types, at)
+	return r.note(n.types.String(), r.describe(at))
 }
 
 func (r *run) failNever(at uint32) bool {
@@ -403,7 +411,7 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 			continue
 		}
 		r.spend(unitsPerIssue)
-		r.report = &report{path: slices.Clone(outer.path)}
+		r.report = &report{path: slices.Clone(outer.path), collects: outer.collects}
 		r.check(n, at)
 		candidates = append(candidates, r.report)
 		if r.report.fixed == 0 {
@@ -415,6 +423,14 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 
 	if len(candidates) == 1 {
 		meant = candidates
+	}
+	if outer.collects {
+		if len(candidates) == 0 {
+			r.quotes(kinds, at)
+		} else if len(meant) == 1 {
+			outer.quoted = append(outer.quoted, meant[0].quoted...)
+		}
+		return false
 	}
 	switch {
 	case len(candidates) == 0 && kinds != 0:

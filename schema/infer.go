@@ -192,7 +192,8 @@ func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, qu
 	o := object{b: append(b, '{')}
 	if fragment, ok := ownSchema(t); ok {
 		if err := tg.refine(&o, fragment); err != nil {
-			return nil, at.fail("JSONSchema of " + typeName(t) + " must return a JSON Schema that is an object: " + err.Error())
+			return nil, at.fail("JSONSchema of " + typeName(t) + " must return a JSON Schema that is an object: " +
+				err.Error())
 		}
 		return o.end(), nil
 	}
@@ -411,7 +412,8 @@ func (tg *tags) constrain(o *object) {
 	o.text("pattern", tg.pattern)
 }
 
-// refine writes the members of a schema, a JSON object, and the keywords of the tags, which replace those of the schema.
+// refine writes the members of a schema, a JSON object, and the keywords of the tags, which replace those of the
+// schema.
 func (tg *tags) refine(o *object, schema string) error {
 	d := &document{}
 	if err := d.scan([]byte(schema)); err != nil {

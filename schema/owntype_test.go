@@ -14,7 +14,9 @@ import (
 // match is a string such as "2024/11" in JSON.
 type match struct{ Year, Number int }
 
-func (m match) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `"%d/%d"`, m.Year, m.Number), nil }
+func (m match) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `"%d/%d"`, m.Year, m.Number), nil
+}
 
 func (m *match) UnmarshalJSON(raw []byte) error {
 	_, err := fmt.Sscanf(string(raw), `"%d/%d"`, &m.Year, &m.Number)
@@ -24,11 +26,15 @@ func (m *match) UnmarshalJSON(raw []byte) error {
 // round says what its JSON is, and stands for a type of another package.
 type round struct{ match }
 
-func (round) JSONSchema() string { return `{"type":"string","pattern":"^[0-9]+/[0-9]+$","description":"a round"}` }
+func (round) JSONSchema() string {
+	return `{"type":"string","pattern":"^[0-9]+/[0-9]+$","description":"a round"}`
+}
 
 type color string
 
-func (*color) JSONSchema() string { return ` {"$schema":"x", "type":"string", "enum":["red", "blue"]} ` }
+func (*color) JSONSchema() string {
+	return ` {"$schema":"x", "type":"string", "enum":["red", "blue"]} `
+}
 
 type broken struct{ match }
 

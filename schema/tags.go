@@ -121,8 +121,8 @@ func ownSchema(t reflect.Type) (schema string, ok bool) {
 	return schema, ok
 }
 
-// kindOf returns the kind of JSON of a field whose type is t, or of the elements of a list. The tags can say that a type
-// with JSON methods is a string or a number.
+// kindOf returns the kind of JSON of a field whose type is t, or of the elements of a list. The tags can say that a
+// type with JSON methods is a string or a number.
 func kindOf(f field, t reflect.Type) kind {
 	if k := scalarKind(t, f.quoted); k != 0 || representationOf(t) != customType {
 		return k
@@ -401,8 +401,8 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 				if without == "-" {
 					without = "-,case:strict" // which has no further effect
 				}
-				return nil, nil, &TypeError{Path: sf.Name, Reason: "the json tag must not end with a comma; write json:" +
-					strconv.Quote(without)}
+				return nil, nil, &TypeError{Path: sf.Name,
+					Reason: "the json tag must not end with a comma; write json:" + strconv.Quote(without)}
 			}
 			f := field{
 				name: cmp.Or(name, sf.Name), goName: sf.Name, typ: sf.Type, tag: sf.Tag,

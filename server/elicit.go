@@ -74,7 +74,7 @@ func ElicitForm(
 		if content, err = accepted(answer); err != nil {
 			return err
 		}
-		if content, err = withoutNulls(form, content, false); err != nil {
+		if content, _, err = conform(form, content, false); err != nil {
 			return fmt.Errorf("%w: %w", errUnfit, err)
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/schema"
@@ -160,5 +161,45 @@ func TestSchemasOfForwardedToolsTakeBoundedMemory(t *testing.T) {
 		if register(n + 2) {
 			t.Errorf("%s: servers share a budget", name)
 		}
+	}
+}
+
+// Some models write arrays and objects as strings that contain their JSON.
+func TestArraysAndObjectsInStringsAreReadByEveryKindOfTool(t *testing.T) {
+	s := new(server.Server)
+	input := json.RawMessage(`{"type":"object","properties":{"tags":{"anyOf":[{"type":"array"},{"type":"null"}]},` +
+		`"note":{"type":"string"},"name":{"type":"string"},"arguments":{"type":"object"}}}`)
+	echo := func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
+	}
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "untyped", InputSchema: input}, echo))
+	must.Do(t, linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler),
+		mcp.Tool{Name: "forwarded", InputSchema: input}, echo))
+	must.Do(t, linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "caller", InputSchema: input},
+		func(arguments json.RawMessage) (string, json.RawMessage, error) {
+			own, _ := jsonrpc.Get(arguments, "arguments")
+			return "untyped", own, nil
+		}))
+	server.AddTool(s, mcp.Tool{Name: "typed"}, func(_ context.Context, in struct {
+		Tags []string `json:"tags"`
+		Note *string  `json:"note"`
+	}) (string, error) {
+		return fmt.Sprint(in.Tags, in.Note == nil), nil
+	})
+	c := mcptest.Dial(t, s)
+	for _, test := range []struct{ tool, arguments, want string }{
+		{"untyped", `{"tags":"[\"a\"]","note":"[1]"}`, `{"tags":["a"],"note":"[1]"}`},
+		{"untyped", `{"tags":"[\"a\"]","note":null}`, `{"tags":["a"]}`},
+		{"untyped", `{"tags":"a"}`, `invalid arguments: arguments/tags: expected array or null, got string "a"`},
+		{"forwarded", `{"tags":"[\"a\"]","note":null}`, `{"tags":["a"],"note":null}`},
+		{"caller", `{"name":"x","arguments":"{\"tags\":\"[1]\"}"}`, `{"tags":[1]}`},
+		{"typed", `{"tags":"[\"a\"]","note":null}`, `[a] true`},
+	} {
+		result, err := c.CallTool(t.Context(), test.tool, json.RawMessage(test.arguments))
+		if err != nil {
+			t.Errorf("%s: %v", test.tool, err)
+			continue
+		}
+		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, test.want, test.tool, test.arguments)
 	}
 }

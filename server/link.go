@@ -143,7 +143,8 @@ func (s *Server) targetOf(
 	if entry.target == nil {
 		return entry, arguments, nil
 	}
-	if err := entry.input.Validate(arguments); err != nil {
+	arguments, _, err := conform(entry.input, arguments, false)
+	if err != nil {
 		return nil, nil, invalidArguments(err)
 	}
 	name, arguments, err := entry.target(arguments)

@@ -20,8 +20,8 @@ type toolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 
 // AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with string
 // keys, unless tool has one. Package schema describes the tags that refine the schema. Arguments
-// are validated before the handler runs. If they are invalid, the client receives a tool error,
-// which tells the model what to correct.
+// are validated before the handler runs; see [schema.Schema.Decode] for what is tolerated. If they
+// are invalid, the client receives a tool error, which tells the model what to correct.
 //
 // The returned value becomes the result:
 //
@@ -93,7 +93,8 @@ func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Co
 // of its schemas that it cannot check. RegisterTool copies tool. Safe while the server serves.
 //
 // The handler receives a JSON object that has passed the input schema, without optional members whose null the schema
-// rejects, and may keep it. A nil result without an error is a tool error. For other errors and panics, see the package
+// rejects, with arrays and objects in place of strings that contain their JSON (see [schema.Schema.Unquote]), and may
+// keep it. A nil result without an error is a tool error. For other errors and panics, see the package
 // documentation.
 func (c *Catalog) RegisterTool(
 	tool mcp.Tool, handler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error),
@@ -122,14 +123,14 @@ func (c *Catalog) RegisterTool(
 func (c *Catalog) addUntyped(e *toolEntry, options []Option) error {
 	input, handler := e.input, e.handle
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		valid, err := withoutNulls(input, arguments, e.forwarded)
+		valid, unquoted, err := conform(input, arguments, e.forwarded)
 		if err != nil {
 			return nil, invalidArguments(err)
 		}
-		if !e.forwarded { // the server of a forwarded tool decides what null means
-			arguments = valid
+		if e.forwarded { // the server of a forwarded tool decides what null means
+			return handler(ctx, unquoted)
 		}
-		return handler(ctx, arguments)
+		return handler(ctx, valid)
 	}
 	if err := c.addTool(e, options); err != nil {
 		return fmt.Errorf("tool %q: %w", e.tool.Name, err)
@@ -138,6 +139,22 @@ func (c *Catalog) addUntyped(e *toolEntry, options []Option) error {
 		e.logUnchecked(s.logger())
 	}
 	return nil
+}
+
+// conform validates an object as models and clients write it: see withoutNulls, and [schema.Schema.Unquote] for arrays
+// and objects in strings. Unquoted still has the nulls.
+func conform(s *schema.Schema, object json.RawMessage, unknown bool) (valid, unquoted json.RawMessage, err error) {
+	if valid, err = withoutNulls(s, object, unknown); err == nil {
+		return valid, object, nil
+	}
+	if unquoted = s.Unquote(object); len(unquoted) == len(object) {
+		return nil, nil, err
+	}
+	valid, again := withoutNulls(s, unquoted, unknown)
+	if again != nil || !isObject(valid) {
+		return nil, nil, err // about what was sent
+	}
+	return valid, unquoted, nil
 }
 
 // withoutNulls validates an object. Some models and clients write null for a member that they leave out, so
