@@ -131,10 +131,7 @@ type parkable struct {
 	parked   chan *tasks.Run // receives the parked call
 	moved    chan struct{}   // closed when the parked call has become a task, or has ended
 	moving   sync.Once
-	turn     chan struct{} // held while parking
-
-	mu        sync.Mutex
-	parkedRun *tasks.Run // nil until the call is parked
+	claim    *taskClaim // of the parked call
 }
 
 type parkableResult struct {
@@ -144,7 +141,7 @@ type parkableResult struct {
 
 func (s *Server) newParkable(ctx context.Context, c *rpc.Call, entry *toolEntry) *parkable {
 	h := &parkable{server: s, entry: entry, request: c, returned: make(chan parkableResult, 1),
-		parked: make(chan *tasks.Run, 1), moved: make(chan struct{}), turn: make(chan struct{}, 1)}
+		parked: make(chan *tasks.Run, 1), moved: make(chan struct{}), claim: newTaskClaim()}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	h.cancel, h.detach = cancel, context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	h.call = &rpc.Call{Call: c.Call, ProgressToken: c.ProgressToken, LogLevel: c.LogLevel, Stream: (*parkableStream)(h),
@@ -177,7 +174,7 @@ func (h *parkable) run(arguments json.RawMessage) {
 		if exit := h.call.ExitResult; exit != nil { // of runtime.Goexit
 			r = parkableResult{result: exit}
 		}
-		run := h.runOf()
+		run := h.claim.end()
 		if run == nil {
 			h.returned <- r
 			return
@@ -194,14 +191,12 @@ func (h *parkable) run(arguments json.RawMessage) {
 func (h *parkable) result(arguments json.RawMessage) parkableResult {
 	s, entry := h.server, h.entry
 	result, err := s.undecodedResult(h.call.Context(), h.call, entry, arguments)
-	run := h.runOf()
-	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && run == nil &&
-		h.call.CheckURLs(required) == nil {
-		run, err = h.park(h.call.Context(), false)
-		if err == nil {
+	if required, ok := errors.AsType[*call.URLRequiredError](err); ok && h.call.CheckURLs(required) == nil {
+		if _, err = h.park(h.call.Context(), false); err == nil {
 			err = required
 		}
 	}
+	run := h.claim.end()
 	if err == nil && h.call.IsForwarded(result) {
 		if run == nil {
 			forwarded, err := s.forwarded(h.call.Revision(), h.call.Forwarded)
@@ -218,51 +213,36 @@ func (h *parkable) result(arguments json.RawMessage) parkableResult {
 	return parkableResult{result, nil}
 }
 
-// runOf returns the run of the parked call, or nil.
-func (h *parkable) runOf() *tasks.Run {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.parkedRun
-}
-
 // park parks the call, or makes it a task that its client sees. It does nothing if that is done.
 func (h *parkable) park(ctx context.Context, visible bool) (*tasks.Run, error) {
-	select {
-	case h.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-h.turn }()
-	if run := h.runOf(); run != nil {
+	run, first, err := h.claim.begin(ctx, func() (run *tasks.Run, err error) {
+		o := &TaskOptions{Timeout: parkedTime, PollInterval: time.Second, TTL: parkedTime,
+			Replay: h.entry.task != nil && h.entry.task.Replay}
+		if visible {
+			o = h.entry.task
+		}
+		t, err := storedTask(h.request, o, o.TTL)
+		if err != nil {
+			return nil, err
+		}
+		t.Parked = !visible
+		err = h.call.Retry(ctx, func() (err error) {
+			run, err = h.server.tasks.runner.Begin(ctx, t, nil)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		run.Call.Store = h.server.core.engine.Store
+		run.Call.SetAsTask(rpc.AsTask{Progress: h.progress})
 		return run, nil
-	}
-	o := &TaskOptions{Timeout: parkedTime, PollInterval: time.Second, TTL: parkedTime,
-		Replay: h.entry.task != nil && h.entry.task.Replay}
-	if visible {
-		o = h.entry.task
-	}
-	t, err := storedTask(h.request, o, o.TTL)
-	if err != nil {
-		return nil, err
-	}
-	t.Parked = !visible
-	var run *tasks.Run
-	err = h.call.Retry(ctx, func() (err error) {
-		run, err = h.server.tasks.runner.Begin(ctx, t, nil)
-		return err
 	})
-	if err != nil {
-		return nil, err
+	if first {
+		h.detach()
+		context.AfterFunc(run.Call.Context(), func() { h.cancel(context.Cause(run.Call.Context())) })
+		h.parked <- run
 	}
-	run.Call.Store = h.server.core.engine.Store
-	run.Call.SetAsTask(rpc.AsTask{Progress: h.progress})
-	h.detach()
-	h.mu.Lock()
-	h.parkedRun = run
-	h.mu.Unlock()
-	context.AfterFunc(run.Call.Context(), func() { h.cancel(context.Cause(run.Call.Context())) })
-	h.parked <- run
-	return run, nil
+	return run, err
 }
 
 // becomeTask makes the call a task. The handler continues with its context.
@@ -295,7 +275,7 @@ func (h *parkable) RequestInput(
 
 // Answered implements rpc.Replayer.
 func (h *parkable) Answered(q rpc.InputRequest) bool {
-	run := h.runOf()
+	run := h.claim.current()
 	return run != nil && run.Call.Answered(q)
 }
 
@@ -306,7 +286,7 @@ func (h *parkable) Finish(_ context.Context, result any, err error) (any, error)
 // the task.
 func (h *parkable) progress(ctx context.Context, done, total float64, text string) error {
 	if h.isTask.Load() {
-		return h.runOf().Progress(ctx, done, total, text)
+		return h.claim.current().Progress(ctx, done, total, text)
 	}
 	if current := h.current(); current != nil {
 		return current.Progress(ctx, done, total, text)
@@ -316,7 +296,7 @@ func (h *parkable) progress(ctx context.Context, done, total float64, text strin
 
 // current returns the request that waits for the handler, or nil.
 func (h *parkable) current() *rpc.Call {
-	run := h.runOf()
+	run := h.claim.current()
 	if run == nil {
 		return h.request
 	}

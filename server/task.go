@@ -25,7 +25,8 @@ type TaskOptions struct {
 	// the tool does not run as a task, as without AsTask.
 	Support string
 	// TTL is the life of a task and its result from its creation, 1 hour by default and at most 7
-	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists.
+	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists, except that
+	// an outcome can be read for at least 15 seconds.
 	TTL time.Duration
 	// Timeout is the time for one run of the handler, 10 minutes by default and at most TTL. It
 	// includes the time that the handler waits for its user. Afterwards its context ends, and the
@@ -38,8 +39,9 @@ type TaskOptions struct {
 	// the call is a task from the beginning.
 	AtDetach bool
 	// Replay allows another replica to run the handler again when the process that ran it has ended.
-	// The new run finds the answers to the questions that were asked before, in the same order. Code
-	// may run more than once; put effects into [Once]. Without Replay such a task fails.
+	// The new run finds the answers to the questions that were asked before, in the same order. Its
+	// context has the call, but not the values that wrappers and middleware have added to that of the
+	// request. Code may run more than once; put effects into [Once]. Without Replay such a task fails.
 	Replay bool
 	// Driver runs the tasks in another engine. The handler of the tool then serves only clients that
 	// wait for the tool, and Timeout, AtDetach and Replay must not be set.
@@ -60,7 +62,8 @@ const (
 // unless o.Support requires a task. [AddTool] panics if a field of o is invalid, and
 // [Catalog.RegisterTool] returns an error.
 //
-// The handler is the same as without AsTask. Its context does not end with the request, but when
+// The handler is the same as without AsTask. Its context has the values of the request's context, except when
+// another replica runs the handler again, see [TaskOptions.Replay]. It does not end with the request, but when
 // the client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the
 // status of the task to input_required and waits for the answers. [Progress] sets the status message, to its
 // text or, without one, its numbers, at most twice a second. In 2025-11-25 it also sends progress notifications in

@@ -178,6 +178,67 @@ func (s *Server) runTask(run *tasks.Run, entry *toolEntry, arguments json.RawMes
 	outcome = s.outcome(run, result, err)
 }
 
+// taskClaim lets a call become a task while its handler runs. At most one task begins, and none when the handler has
+// returned, because nobody would end it: a goroutine of the handler may ask or detach at any time.
+type taskClaim struct {
+	turn chan struct{} // held while a task begins
+
+	mu       sync.Mutex
+	run      *tasks.Run // nil unless the call is a task
+	returned bool
+}
+
+func newTaskClaim() *taskClaim { return &taskClaim{turn: make(chan struct{}, 1)} }
+
+// begin returns the run of the task. If there is none, it calls start, and first is true. The error is that of start,
+// the cause of the end of ctx, or call.ErrCallDone.
+func (t *taskClaim) begin(ctx context.Context, start func() (*tasks.Run, error)) (run *tasks.Run, first bool,
+	err error) {
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
+	defer func() { <-t.turn }()
+	t.mu.Lock()
+	run, returned := t.run, t.returned
+	t.mu.Unlock()
+	switch {
+	case run != nil:
+		return run, false, nil
+	case returned:
+		return nil, false, call.ErrCallDone
+	}
+	if run, err = start(); err != nil {
+		return nil, false, err
+	}
+	t.mu.Lock()
+	if returned = t.returned; !returned {
+		t.run = run
+	}
+	t.mu.Unlock()
+	if returned {
+		run.Discard()
+		return nil, false, call.ErrCallDone
+	}
+	return run, true, nil
+}
+
+// current returns the run of the task, or nil.
+func (t *taskClaim) current() *tasks.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.run
+}
+
+// end says that the handler has returned. It returns the run of the task, which the caller must end, or nil.
+func (t *taskClaim) end() *tasks.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.returned = true
+	return t.run
+}
+
 // callDetachable serves a call that becomes a task when its handler calls Detach.
 func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEntry,
 	arguments json.RawMessage) (any, error) {
@@ -186,34 +247,28 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 		err    error
 	}
 	returned, detached := make(chan answer, 1), make(chan *tasks.Task, 1)
-	var mu sync.Mutex
-	var run *tasks.Run
+	claim := newTaskClaim()
 	c.SetAsTask(rpc.AsTask{Detach: func(handler context.Context) (context.Context, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if run != nil {
-			return run.Call.Context(), nil
-		}
-		if err := handler.Err(); err != nil {
+		if err := handler.Err(); err != nil && claim.current() == nil {
 			return handler, context.Cause(handler)
 		}
-		t, begun, err := s.newTask(ctx, c, entry, entry.task.TTL, c.Retry)
+		var t *tasks.Task
+		run, first, err := claim.begin(handler, func() (run *tasks.Run, err error) {
+			t, run, err = s.newTask(handler, c, entry, entry.task.TTL, c.Retry)
+			return run, err
+		})
 		if err != nil {
 			return handler, err
 		}
-		run = begun
-		detached <- t
+		if first {
+			detached <- t
+		}
 		return run.Call.Context(), nil
 	}})
-	task := func() *tasks.Run {
-		mu.Lock()
-		defer mu.Unlock()
-		return run
-	}
 	go func() {
 		a := answer{err: errFailedUnexpectedly}
 		defer func() {
-			run, exit := task(), c.ExitResult
+			run, exit := claim.end(), c.ExitResult
 			if run != nil {
 				exit = cmp.Or(run.Call.ExitResult, exit)
 			}
@@ -227,7 +282,7 @@ func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEnt
 			run.End(s.outcome(run, a.result, a.err))
 		}()
 		a.result, a.err = s.result(ctx, c, entry, arguments)
-		if run := task(); run != nil {
+		if run := claim.end(); run != nil {
 			a.result, a.err = s.afterURLs(run, entry, arguments, a.result, a.err)
 		}
 	}()

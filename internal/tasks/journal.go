@@ -39,7 +39,7 @@ func newJournal(s *Store, t *Task) *journal {
 }
 
 // RequestInput implements rpc.InputRequester.
-func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call,
+func (j *journal) RequestInput(ctx context.Context, c *rpc.Call,
 	requests []rpc.InputRequest) ([]json.RawMessage, error) {
 	keys := make([]string, len(requests))
 	for i, q := range requests {
@@ -85,6 +85,8 @@ func (j *journal) RequestInput(ctx context.Context, _ *rpc.Call,
 			return nil, ErrStopped
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-c.Context().Done(): // ctx may outlive the run
+			return nil, context.Cause(c.Context())
 		}
 	}
 }

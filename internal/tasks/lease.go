@@ -282,7 +282,8 @@ func (r *Runner) recover(ctx context.Context, t *Task, leave bool) error {
 		})
 		return ignoreTaken(err)
 	}
-	run, err := r.begin(ctx, t, nil, func() (*Task, error) {
+	// Not the values of ctx: the request of another caller may be the reason for a look at the task.
+	run, err := r.begin(ctx, context.Background(), t, nil, func() (*Task, error) {
 		return r.Store.Update(ctx, t.Request.Principal, t.ID, func(now *Task) error {
 			if err := unchanged(now); err != nil {
 				return err

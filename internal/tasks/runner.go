@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +16,6 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/store"
 )
 
 // Causes of the end of a run's context, and the error of Close.
@@ -31,12 +29,6 @@ var (
 	ErrLost = errors.New("another replica runs the task")
 	// ErrHandlersRun is the error of Runner.Close if handlers have not returned.
 	ErrHandlersRun = errors.New("cannot stop the handlers of tasks: they must return when their context ends")
-)
-
-// Pauses between attempts to store the outcome of a task.
-const (
-	firstPause = 100 * time.Millisecond
-	maxPause   = 10 * time.Second
 )
 
 // Runner runs the handlers of tasks. Set its fields before the first task. It is safe for concurrent
@@ -95,23 +87,6 @@ type Run struct {
 	watched  chan struct{} // closed when the goroutine that watches the task has ended
 }
 
-// Outcome is the outcome of a handler: a result, or an error.
-type Outcome struct {
-	Result json.RawMessage
-	Failed bool // the result is that of a tool that failed
-	Err    *jsonrpc.Error
-}
-
-// Completed returns the outcome of a handler that has returned a result: an error if the result is
-// too long to be stored.
-func Completed(result json.RawMessage, failed bool) Outcome {
-	if len(result) > maxResult {
-		return Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError,
-			"the result has %d bytes, the limit for a task is %d", len(result), maxResult)}
-	}
-	return Outcome{Result: result, Failed: failed}
-}
-
 func (r *Runner) ready() {
 	r.init.Do(func() {
 		r.life, r.stop = context.WithCancelCause(context.Background())
@@ -120,16 +95,18 @@ func (r *Runner) ready() {
 }
 
 // Begin creates a task and its first run. T has an ID, a Request, a TTL and a Timeout; Begin sets the
-// rest. OnChange, if not nil, is called with the task after changes, until the run has ended. The error
-// is a *call.OverloadError, or one of the store.
+// rest. OnChange, if not nil, is called with the task after changes, until the run has ended. The context of
+// the run has the values of ctx, but does not end with it. The error is a *call.OverloadError, or one of the store.
 func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
 	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.Lease.ID(), 1
-	return r.begin(ctx, t, onChange, func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+	return r.begin(ctx, context.WithoutCancel(ctx), t, onChange,
+		func() (*Task, error) { return t, r.Store.Create(ctx, t) })
 }
 
-// begin begins a run of a task. Write stores that this replica runs it, and returns the stored task.
-func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
+// begin begins a run of a task. Its context has the values of the context values, which does not end. Write stores
+// that this replica runs the task, and returns the stored task.
+func (r *Runner) begin(ctx, values context.Context, t *Task, onChange func(*Task),
 	write func() (*Task, error)) (_ *Run, err error) {
 	owner, id := t.Request.Principal, t.ID
 	c, err := t.Request.call(id)
@@ -180,8 +157,12 @@ func (r *Runner) begin(ctx context.Context, t *Task, onChange func(*Task),
 		error) {
 		return ctx, nil
 	}})
-	var life context.Context
-	life, run.cancel = context.WithCancelCause(r.life)
+	life, cancel := context.WithCancelCause(values)
+	stop := context.AfterFunc(r.life, func() { cancel(context.Cause(r.life)) })
+	run.cancel = func(cause error) {
+		stop()
+		cancel(cause)
+	}
 	run.journal.unanswerable, run.journal.cancel = r.unanswerable, run.cancel
 	c.Bind(life)
 	deadline := min(time.Duration(t.Timeout)*time.Millisecond, run.life)
@@ -375,119 +356,3 @@ func (run *Run) read(ctx context.Context) error {
 
 // Asked returns a channel that is closed when the first question of the run is stored.
 func (run *Run) Asked() <-chan struct{} { return run.journal.asked }
-
-// End ends the run and stores the outcome of the handler, if the task has not ended before.
-func (run *Run) End(o Outcome) {
-	r, t := run.runner, run.task
-	defer r.release(key(t.Request.Principal, t.ID))
-	run.Call.Finish()
-	cause := context.Cause(run.Call.Context())
-	run.cancel(nil)
-	<-run.watched
-	// If the runner stops, the task stays one of this replica, so that another takes it over.
-	if errors.Is(cause, ErrStopped) {
-		return
-	}
-	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrTimeout) {
-		r.forget(t.Request.Principal, t.ID)
-		return
-	}
-	end, err := run.ending(o)
-	if err == nil {
-		err = run.store(end)
-	}
-	if errors.Is(err, ErrStopped) {
-		return
-	}
-	r.forget(t.Request.Principal, t.ID)
-	run.changed()
-}
-
-// ending stores the result, if there is one, and returns the transition that ends the task.
-func (run *Run) ending(o Outcome) (end func(*Task) error, err error) {
-	if o.Err != nil {
-		return func(t *Task) error { return t.Fail(o.Err) }, nil
-	}
-	var inline json.RawMessage
-	err = run.retry(func(ctx context.Context) (err error) {
-		if inline, err = run.runner.Store.SaveResult(ctx, run.task, run.remaining(run.task), o.Result); err == nil {
-			return nil
-		}
-		if ended := run.check(ctx); ended != nil {
-			return ended
-		}
-		return err
-	})
-	if errors.Is(err, store.ErrInvalidArgument) {
-		return func(t *Task) error {
-			return t.Fail(jsonrpc.Errorf(jsonrpc.CodeInternalError, "the store of the server does not accept the "+
-				"result of the task, which has %d bytes", len(o.Result)))
-		}, nil
-	}
-	return func(t *Task) error { return t.Complete(inline, o.Failed) }, err
-}
-
-// check returns ErrEnded, ErrNotFound or ErrLost if the run can no longer end the task.
-func (run *Run) check(ctx context.Context) error {
-	now, err := run.runner.Store.Get(ctx, run.task.Request.Principal, run.task.ID)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return err
-	case err != nil:
-		return nil // it is not known
-	case now.Status.Terminal():
-		return ErrEnded
-	case now.Runs != run.task.Runs:
-		return ErrLost
-	}
-	return nil
-}
-
-// store stores the end of the task, unless it has ended or another replica runs it. The errors are those
-// of retry.
-func (run *Run) store(end func(*Task) error) error {
-	return run.retry(func(ctx context.Context) error {
-		_, err := run.runner.Store.update(ctx, run.task.Request.Principal, run.task.ID, run.remaining,
-			func(t *Task) error {
-				if t.Runs != run.task.Runs {
-					return ErrLost
-				}
-				return end(t)
-			})
-		return err
-	})
-}
-
-// remaining returns how long the task still lives. Unlike Store.Remaining, it does not depend on the time of day, which
-// can be set while the handler runs.
-func (run *Run) remaining(*Task) time.Duration { return max(run.life-time.Since(run.begun), minLife) }
-
-// minLife is the shortest life of an outcome, so that a request that waits for it finds it.
-const minLife = lease.TTL
-
-// retry repeats write until it succeeds. The error is ErrEnded, ErrNotFound or ErrLost if the run can no longer end the
-// task, ErrStopped if the runner stops, and that of write if it can never succeed, or if the life of the task is over.
-func (run *Run) retry(write func(context.Context) error) error {
-	ctx := run.runner.life
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		err := write(ctx)
-		switch {
-		case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrNotFound), errors.Is(err, ErrLost),
-			errors.Is(err, store.ErrInvalidArgument):
-			return err
-		}
-		rest := run.life - time.Since(run.begun)
-		run.runner.Logger.Error("cannot store the outcome of a task", LogID(run.task.ID), "error", err,
-			"lost", rest <= 0)
-		if rest <= 0 {
-			return err
-		}
-		timer := time.NewTimer(min(pause, rest))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ErrStopped
-		}
-	}
-}
