@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
+	"github.com/parley-mcp/parley/cmd/parley/internal/output"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -118,6 +120,18 @@ func TestRejectedCredentialsHaveTheirExitCode(t *testing.T) {
 	} {
 		if got := Code(t.Context(), c.err); got != c.want {
 			t.Errorf("exit code of %v is %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestPrintedErrorsAreBounded(t *testing.T) {
+	long := strings.Repeat("argument, ", 100_000)
+	for _, format := range []output.Format{output.Table, output.JSON} {
+		var b strings.Builder
+		Print(&b, errors.New(`unknown argument "x"; the arguments are `+long), ExitOther, format)
+		if text := b.String(); len(text) > 3*maxText || !strings.Contains(text, "unknown argument") ||
+			!strings.Contains(text, " bytes) … ") {
+			t.Errorf("%v: %d bytes: %.200s", format, len(text), text)
 		}
 	}
 }

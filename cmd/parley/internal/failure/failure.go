@@ -130,10 +130,25 @@ func Print(w io.Writer, err error, code int, format output.Format) {
 	if r.Message, r.Advice = Explained(err); errors.Is(err, context.Canceled) || errors.Is(err, form.ErrInterrupted) {
 		r = &errorReport{Code: code, Message: "interrupted"}
 	}
+	r.Message, r.Advice = bounded(r.Message), bounded(r.Advice)
 	if format != output.Table && output.WriteEvent(w, format, r) == nil {
 		return
 	}
 	fmt.Fprintln(w, "parley: "+terminal.Line(r.text()))
+}
+
+// maxText is the maximum length of a message and of an advice, in bytes: both can have names and texts of a server, such
+// as the thousands of arguments of a tool.
+const maxText = 4 << 10
+
+// bounded returns the beginning and the end of a text that is too long.
+func bounded(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	begin, end := text[:maxText/2], text[len(text)-maxText/2:]
+	return fmt.Sprintf("%s … (%d bytes) … %s", strings.ToValidUTF8(begin, ""), len(text)-len(begin)-len(end),
+		strings.ToValidUTF8(end, ""))
 }
 
 // text returns the message and the advice.
