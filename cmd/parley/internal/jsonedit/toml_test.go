@@ -23,6 +23,7 @@ model = "o3" # "secret" of mine
 
 # the files
 [mcp_servers.files]
+# how it starts
 command = "npx" # not bunx
 args = [
   "-y", # yes
