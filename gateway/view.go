@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"slices"
 
@@ -103,12 +102,10 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Name = name
 	tool.Execution = nil
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
-	for _, s := range []*json.RawMessage{&tool.InputSchema, &tool.OutputSchema} {
-		if changed := schema.WithoutBooleans(*s); !bytes.Equal(changed, *s) {
-			logger.Warn("changed subschemas of a tool that are true or false to objects: many clients would reject " +
-				"all tools")
-			*s = changed
-		}
+	input, output := schema.WithoutBooleans(tool.InputSchema), schema.WithoutBooleans(tool.OutputSchema)
+	if !bytes.Equal(input, tool.InputSchema) || !bytes.Equal(output, tool.OutputSchema) {
+		logger.Warn("changed subschemas of a tool that are true or false to objects: many clients would reject all tools")
+		tool.InputSchema, tool.OutputSchema = input, output
 	}
 	if v.schemas[serverName] == nil {
 		v.schemas[serverName] = new(schema.Budget)

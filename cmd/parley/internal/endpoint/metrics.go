@@ -383,6 +383,9 @@ func (p *Status) Note(name, text string) {
 // failureOf describes why a server is down, and when parley connects to it again.
 func failureOf(s host.ServerStatus) string {
 	text := failure.Explain(s.Err)
+	if s.State == host.NeedsLogin {
+		return text + " (tried again after a login, a change of the file or a call)"
+	}
 	if s.Revision != "" { // the server was ready before
 		return text + " (restarts at the next tool call)"
 	}
