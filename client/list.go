@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"slices"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
@@ -19,8 +20,9 @@ import (
 // ends after the first error. It takes fresh pages from the [Cache]; see [WithRefresh]. The
 // time-out for each page is Timeouts.Read.
 //
-// A list of more than 100,000 tools or 64 MiB, or one without end, ends with an
-// [ErrIncompleteList]. The tools before it are valid.
+// A list of more than 100,000 tools or 64 MiB, or one of many empty pages, ends with an
+// [ErrIncompleteList]. The tools before it are valid. A list whose cursor does not advance
+// ends without an error, and with a warning.
 //
 // Tools leaves out entries that cannot be decoded or have no name, and optional members that cannot
 // be decoded, and logs a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid
@@ -99,6 +101,10 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 		for {
 			page, raw, cached, err := listPage[Page](ctx, c, method, cursor, o)
 			if err != nil {
+				if _, reported := errors.AsType[*jsonrpc.Error](err); reported && cursor != nil && *cursor == "" {
+					c.endList(method, "its cursor is empty, and the server rejects it")
+					return
+				}
 				if cursor != nil && isInvalidParams(err) {
 					c.cache.invalidate(method, nil)
 					if anyCached && !restarted { // the cursor came from a cached page and has expired
@@ -116,10 +122,21 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				sources = elementsOf(raw, member)
 			}
 			elements, next := split(page, sources)
+			stuck := "" // why the rest of the list is not requested
+			switch known := func(e E) bool { name, _ := parts(&e); return yielded[name] }; {
+			case cursor != nil && !restarted && len(elements) > 0 && all(elements, known):
+				stuck = "the page has only entries of earlier pages"
+			case next != nil && limits.repeats(*next):
+				stuck = "its cursor repeats"
+			}
+			if stuck != "" {
+				c.endList(method, stuck)
+				next = nil
+			}
 			replaced := replacedValues(raw, member)
 			for i := range elements {
 				name, icons := parts(&elements[i])
-				if skip[name] {
+				if skip[name] || stuck != "" && yielded[name] {
 					continue
 				}
 				if reason := unusable(name, replaced); reason != "" {
@@ -142,15 +159,25 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				c.dialer.Logger.Warn("more entries of a list are ignored",
 					"server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
 			}
-			if cursor = next; cursor == nil { // an empty string is a valid cursor
+			if cursor = next; cursor == nil {
 				return
 			}
-			if err := limits.add(len(elements), len(raw), *cursor); err != nil {
+			if err := limits.add(len(elements), len(raw)); err != nil {
 				yield(nil, err)
 				return
 			}
 		}
 	}
+}
+
+// endList logs that the next page of a list is not requested, or ignored, and why. Some servers send an empty cursor
+// with the last page, or ignore cursors; what they have sent is the list.
+func (c *Client) endList(method, reason string) {
+	c.dialer.Logger.Warn("the next page of a list is ignored: "+reason, "server", c.target.String(), "method", method)
+}
+
+func all[E any](list []E, is func(E) bool) bool {
+	return !slices.ContainsFunc(list, func(e E) bool { return !is(e) })
 }
 
 // maxIgnoredLogged limits the lines in the log about entries of one list.
@@ -192,7 +219,7 @@ const (
 )
 
 // ErrIncompleteList means that the client has not requested the remaining pages of a list, for example
-// because the cursor of the next page repeats. The entries that came before it are valid. The error is
+// because it has too many. The entries that came before it are valid. The error is
 // also a call.ErrInvalidResponse.
 var ErrIncompleteList = errors.New("the list is incomplete")
 
@@ -208,20 +235,23 @@ func newListLimits(method string) *listLimits {
 	return &listLimits{method: method, seed: maphash.MakeSeed(), cursors: make(map[uint64]struct{})}
 }
 
+// repeats records the cursor of the next page, and reports whether an earlier page had it.
+func (l *listLimits) repeats(next string) bool {
+	cursor := maphash.String(l.seed, next)
+	_, repeated := l.cursors[cursor]
+	l.cursors[cursor] = struct{}{}
+	return repeated
+}
+
 // add counts a page. It returns an error if the client must not request the next one.
-func (l *listLimits) add(entries, bytes int, next string) error {
+func (l *listLimits) add(entries, bytes int) error {
 	l.entries += entries
 	l.bytes += bytes
 	if l.empty++; entries > 0 {
 		l.empty = 0
 	}
-	cursor := maphash.String(l.seed, next)
-	_, repeated := l.cursors[cursor]
-	l.cursors[cursor] = struct{}{}
 	reason := ""
 	switch {
-	case repeated:
-		reason = "the cursor of the next page repeats"
 	case l.entries >= maxListed:
 		reason = fmt.Sprintf("the limit is %d entries", maxListed)
 	case l.bytes >= maxListedBytes:

@@ -302,6 +302,7 @@ func pages(n, toolsPerPage, bytesPerTool int) []string {
 // before the limit are valid.
 func TestListsAreLimited(t *testing.T) {
 	last := pages(200, 1, 0)
+	emptyCursor := strings.Replace(pages(1, 2, 0)[0], `"nextCursor":"0"`, `"nextCursor":""`, 1)
 	last[199] = strings.Replace(last[199], `,"nextCursor":"199"`, "", 1)
 	for name, test := range map[string]struct {
 		pages             []string
@@ -309,11 +310,20 @@ func TestListsAreLimited(t *testing.T) {
 		reason            string
 	}{
 		"many pages":       {last, 200, 200, ""},
-		"repeated cursor":  {pages(1, 2, 0), 4, 2, "repeats"},
-		"cycle of cursors": {append(pages(3, 1, 0), `"result":{"tools":[],"nextCursor":"1"}`), 3, 4, "repeats"},
-		"empty pages":      {pages(100, 0, 0), 0, 64, "64 empty pages"},
-		"entries":          {pages(102, 1000, 0), 100_000, 100, "100000 entries"},
-		"bytes":            {pages(10, 1, 8<<20), 8, 8, "64 MiB"},
+		"repeated cursor":  {pages(1, 2, 0), 2, 2, ""},
+		"cycle of cursors": {append(pages(3, 1, 0), `"result":{"tools":[],"nextCursor":"1"}`), 3, 4, ""},
+		"ignored cursor": {[]string{pages(1, 2, 0)[0], strings.Replace(pages(1, 2, 0)[0], `"nextCursor":"0"`,
+			`"nextCursor":"1"`, 1)}, 2, 2, ""},
+		"empty cursor": {[]string{emptyCursor}, 2, 2, ""},
+		"empty cursor, ignored": {[]string{emptyCursor, strings.Replace(emptyCursor, `,"nextCursor":""`, "", 1)},
+			2, 2, ""},
+		"empty cursor, rejected": {[]string{emptyCursor, `"error":{"code":-32602,"message":"cursor"}`}, 2, 2, ""},
+		"overlapping pages": {[]string{`"result":{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"0"}`,
+			`"result":{"tools":[{"name":"a","inputSchema":{}},{"name":"b","inputSchema":{}}],"nextCursor":"0"}`}, 2, 2,
+			""},
+		"empty pages": {pages(100, 0, 0), 0, 64, "64 empty pages"},
+		"entries":     {pages(102, 1000, 0), 100_000, 100, "100000 entries"},
+		"bytes":       {pages(10, 1, 8<<20), 8, 8, "64 MiB"},
 	} {
 		for era, s := range map[string]*script{"2026-07-28": modernServer(), "2025-06-18": legacyServer()} {
 			t.Run(name+"/"+era, func(t *testing.T) {

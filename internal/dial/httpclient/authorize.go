@@ -114,11 +114,7 @@ func (o *Options) authorize(c *http.Client, pause func() (release func())) {
 }
 
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
-func (a *authorized) CloseIdleConnections() {
-	if next, ok := a.next.(interface{ CloseIdleConnections() }); ok {
-		next.CloseIdleConnections()
-	}
-}
+func (a *authorized) CloseIdleConnections() { closeIdle(a.next) }
 
 // pauser is a Receiver whose time-outs can be paused.
 type pauser interface {

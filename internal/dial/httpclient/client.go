@@ -65,6 +65,9 @@ var _ outbound.Wire = (*Client)(nil)
 func NewClient(o Options, isModern bool, to outbound.Receiver) *Client {
 	c := &Client{Options: o, modern: isModern, to: to, http: o.newHTTP()}
 	c.toCall, _ = to.(outbound.CallReceiver)
+	if !isModern {
+		c.keepCookies(c.http)
+	}
 	c.authorize(c.http, pauseFunc(to))
 	c.post, _ = newPoster(&c.Options, c.http)
 	if isModern {
@@ -380,6 +383,8 @@ func responseError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.As(err, new(*codingError)):
+		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
 	case errors.Is(err, httpcodec.ErrEventTooLarge), errors.Is(err, httpcodec.ErrBodyTooLarge):
 		return fmt.Errorf("%w: %w: %s", call.ErrInvalidResponse, err, outbound.TooLargeAdvice)
 	case errors.Is(err, io.EOF):

@@ -44,6 +44,7 @@ var _ outbound.Wire = (*PairClient)(nil)
 // while a user is asked for credentials. ctx applies until DialPair returns.
 func DialPair(ctx context.Context, limit time.Duration, o Options, to outbound.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
+	c.keepCookies(c.http)
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	ctx, late := context.WithCancelCause(ctx)
 	defer late(nil)

@@ -98,7 +98,8 @@ func announcedIdle(h http.Header) (time.Duration, bool) {
 }
 
 // once is an http.RoundTripper whose POST requests net/http does not repeat. It would repeat one with an idempotency
-// key, whose spelling it compares, when the connection breaks. But a tool that runs twice need not know such keys.
+// key, whose spelling it compares, when the connection breaks. But a tool that runs twice need not know such keys. It
+// also decodes responses; see decode.
 type once struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -116,15 +117,15 @@ func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 			req = &sent
 		}
 	}
-	return next.RoundTrip(req)
+	resp, err := next.RoundTrip(req)
+	if err == nil && resp.Header["Content-Encoding"] != nil {
+		decode(resp)
+	}
+	return resp, err
 }
 
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
-func (o once) CloseIdleConnections() {
-	if next, ok := o.next.(interface{ CloseIdleConnections() }); ok {
-		next.CloseIdleConnections()
-	}
-}
+func (o once) CloseIdleConnections() { closeIdle(o.next) }
 
 // poster sends the POST requests of a client. It has the effect of http.Client, which for each request parses the URL,
 // and copies the headers in case of a redirect: a call through the gateway has 48 allocations instead of 54. It is safe

@@ -350,7 +350,8 @@ func (c *Client) sendReply(msg []byte) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, replyTimeout)
 	defer cancel()
 	err := c.repeatReply(ctx, msg)
-	if err != nil && c.ctx.Err() == nil {
+	// A program may close the client as soon as its call has ended. Nobody waits for the reply then.
+	if err != nil && c.ctx.Err() == nil && c.Failed() == nil && !errors.Is(err, call.ErrClosed) {
 		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "cannot send a reply", slog.Any("error", err))
 	}
 	return err == nil

@@ -1,9 +1,11 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -336,3 +338,28 @@ func TestRepliesEndWithTheConnection(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A program may close its client as soon as its call has ended. A reply that is then not sent is not worth a warning.
+func TestReplyThatIsNotSentIsLoggedUnlessTheConnectionEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err, lost error
+		logged    bool
+	}{
+		"closing": {fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed), nil, false},
+		"lost":    {call.ErrConnectionLost, call.ErrConnectionLost, false},
+		"other":   {&call.StatusError{Status: 400}, nil, true},
+	} {
+		var log bytes.Buffer
+		c, w := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) { return "", tc.err })
+		c.logger = slog.New(slog.NewTextHandler(&log, nil))
+		if tc.lost != nil {
+			c.Fail(tc.lost)
+		}
+		c.Receive(&jsonrpc.Message{Kind: jsonrpc.Request, ID: jsonrpc.IntID(1), Method: mcp.MethodPing})
+		<-w.sent
+		c.mu.Lock()
+		c.running.Wait()
+		c.mu.Unlock()
+		must.CheckEqual(t, strings.Contains(log.String(), "cannot send a reply"), tc.logged, name)
+	}
+}

@@ -1,0 +1,149 @@
+package httpclient
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Limits of the cookies of a session, so that a server cannot fill the memory.
+const (
+	maxCookies = 50
+	maxCookie  = 4 << 10 // bytes
+)
+
+// sticky is an http.RoundTripper that keeps the cookies of one origin, in memory and for one session: load balancers
+// find the replica of a session by a cookie. Requests to other origins, such as after a redirect, neither receive nor
+// set any. It is safe for concurrent use.
+type sticky struct {
+	origin *url.URL
+	next   http.RoundTripper
+	jar    *cookiejar.Jar
+	any    atomic.Bool // the jar has had a cookie
+
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// keepCookies makes c keep the cookies of the origin of o.URL, unless the caller's HTTP client has a Jar.
+func (o *Options) keepCookies(c *http.Client) {
+	origin, err := url.Parse(o.URL)
+	if err != nil || c.Jar != nil {
+		return // newRequest reports the error
+	}
+	jar, _ := cookiejar.New(nil) // it returns no error
+	c.Transport = &sticky{origin: origin, next: c.Transport, jar: jar, names: make(map[string]bool)}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *sticky) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != s.origin.Scheme || !strings.EqualFold(req.URL.Host, s.origin.Host) {
+		return s.next.RoundTrip(req)
+	}
+	if s.any.Load() {
+		if cookies := s.jar.Cookies(req.URL); len(cookies) > 0 {
+			sent := *req // a RoundTripper must not change the request
+			sent.Header = req.Header.Clone()
+			for _, c := range cookies {
+				if _, err := req.Cookie(c.Name); err != nil { // those of the configuration win
+					sent.AddCookie(c)
+				}
+			}
+			req = &sent
+		}
+	}
+	resp, err := s.next.RoundTrip(req)
+	if err == nil && len(resp.Header["Set-Cookie"]) > 0 {
+		s.keep(req.URL, resp.Cookies())
+	}
+	return resp, err
+}
+
+func (s *sticky) keep(from *url.URL, cookies []*http.Cookie) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range cookies {
+		if len(c.Name)+len(c.Value)+len(c.Path)+len(c.Domain) > maxCookie ||
+			!s.names[c.Name] && len(s.names) == maxCookies {
+			continue
+		}
+		s.names[c.Name] = true
+		s.jar.SetCookies(from, []*http.Cookie{c})
+		s.any.Store(true)
+	}
+}
+
+// CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
+func (s *sticky) CloseIdleConnections() { closeIdle(s.next) }
+
+func closeIdle(next http.RoundTripper) {
+	if next, ok := next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
+// codingError is the error of the body of a response with a content coding that the client cannot read.
+type codingError struct{ coding string }
+
+func (e *codingError) Error() string {
+	return fmt.Sprintf("the response has the Content-Encoding %.40q, for which the client has not asked: the server, or a "+
+		"proxy in front of it, must observe the Accept-Encoding of the request", e.coding)
+}
+
+// decode replaces the body of a response that has a content coding: some servers, and proxies in front of them, compress
+// responses although the request does not accept that. Package net/http has decoded gzip if it has asked for it.
+func decode(resp *http.Response) {
+	coding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ", ")))
+	var open func(r *bufio.Reader) (io.Reader, error)
+	switch coding {
+	case "", "identity":
+		return
+	case "gzip", "x-gzip":
+		open = func(r *bufio.Reader) (io.Reader, error) { return gzip.NewReader(r) }
+	case "deflate":
+		open = openDeflate
+	default:
+		open = func(*bufio.Reader) (io.Reader, error) { return nil, &codingError{coding} }
+	}
+	resp.Body = &decodedBody{ReadCloser: resp.Body, open: open}
+	resp.ContentLength = -1
+	resp.Header.Del("Content-Length")
+	resp.Header.Del("Content-Encoding")
+}
+
+// openDeflate opens the coding deflate, which is the zlib format. Some servers send it without that (RFC 9110, section
+// 8.4.1.2).
+func openDeflate(r *bufio.Reader) (io.Reader, error) {
+	head, err := r.Peek(2)
+	if err == nil && head[0]&0x0F == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+		return zlib.NewReader(r)
+	}
+	return flate.NewReader(r), nil
+}
+
+// decodedBody is a body whose content coding is removed. Nothing is read before the first Read.
+type decodedBody struct {
+	io.ReadCloser
+	open    func(*bufio.Reader) (io.Reader, error)
+	decoded io.Reader // nil before the first Read
+	err     error     // of open
+}
+
+func (b *decodedBody) Read(p []byte) (int, error) {
+	if b.decoded == nil && b.err == nil {
+		b.decoded, b.err = b.open(bufio.NewReader(b.ReadCloser))
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.decoded.Read(p)
+}
