@@ -98,8 +98,7 @@ func decodeForwarded(result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	return decoded, err
 }
 
-// anyObject is the schema of arguments that can be any object. Some models reject a schema without properties.
-var anyObject = json.RawMessage(`{"type":"object","properties":{}}`)
+var anyObject = json.RawMessage(`{"type":"object"}`)
 
 // withObjectType returns a schema with the type "object".
 func withObjectType(raw json.RawMessage) json.RawMessage {

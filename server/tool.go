@@ -104,7 +104,7 @@ func (c *Catalog) RegisterTool(
 		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
 	}
 	if tool.InputSchema == nil {
-		tool.InputSchema = anyObject
+		tool.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`) // some models reject it without them
 	}
 	input, err := schema.Compile(tool.InputSchema)
 	if err != nil {
