@@ -155,7 +155,7 @@ type Dialer struct {
 	OnConnectionLost func(err error)
 
 	sending *outbound.Chain // runs Middleware, for all connections of a Client
-	endings *endings        // of a Client
+	endings *endings        // of a Client; closed in the background
 }
 
 // Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the

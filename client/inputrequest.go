@@ -154,14 +154,14 @@ func (d *Dialer) elicitForm(ctx context.Context, request *mcp.ElicitParams) (any
 	}
 	content, err := withDefaults(form, result.Content)
 	if err != nil {
-		return nil, fmt.Errorf("cannot parse the content that Dialer.Elicit returned: %w", err)
+		return nil, fmt.Errorf("the answer to the form cannot be read: %w", err)
 	}
 	compiled, err := schema.Compile(request.RequestedSchema)
 	if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
 	}
 	if err := compiled.Validate(content); err != nil {
-		return nil, fmt.Errorf("the content that Dialer.Elicit returned does not match the form: %w", err)
+		return nil, fmt.Errorf("the answer does not match the form: %w", err)
 	}
 	completed := *result
 	completed.Content = content
