@@ -91,8 +91,36 @@ type deferredNotifications struct {
 
 var _ rpc.SessionNotifier = (*Session)(nil)
 
+// current returns the session in memory, and begins a use of it, which release ends. It returns nil if the session has
+// ended. A SessionNotifier often outlives its request: that of a task, of a host or of a deferred notification. After
+// the request, another object replaces a session that another replica has changed, and an unused one is evicted. So
+// every method of the SessionNotifier begins with current.
+func (s *Session) current() (now *Session, release func()) {
+	if s.stored == nil {
+		return s, func() {}
+	}
+	stored := s.stored.sessions.current(s.stored)
+	if stored == nil {
+		return nil, nil
+	}
+	return stored.Session, stored.Release
+}
+
 // NotifyWhenDone implements rpc.SessionNotifier.
 func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification) bool {
+	s, release := s.current()
+	if s == nil {
+		return false
+	}
+	if !s.tryNotifyWhenDone(ctx, a, release) {
+		release()
+		return false
+	}
+	return true
+}
+
+// tryNotifyWhenDone implements NotifyWhenDone for the current session. It calls release afterwards if it returns true.
+func (s *Session) tryNotifyWhenDone(ctx context.Context, a rpc.DeferredNotification, release func()) bool {
 	server := &s.server.deferred
 	parent, ok := server.tryBegin()
 	if !ok {
@@ -103,15 +131,10 @@ func (s *Session) NotifyWhenDone(ctx context.Context, a rpc.DeferredNotification
 		server.done()
 		return false
 	}
-	if s.stored != nil {
-		s.stored.Retain()
-	}
 	go func() {
 		defer server.done()
 		defer s.deferred.done()
-		if s.stored != nil {
-			defer s.stored.Release()
-		}
+		defer release()
 		// Keep the values of the call's context, but not its end: the notification outlives the call.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		defer cancel(nil)
@@ -165,6 +188,12 @@ func (a *deferredNotifications) done() {
 	}
 }
 
+func (a *deferredNotifications) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
 func (a *deferredNotifications) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -176,6 +205,11 @@ func (a *deferredNotifications) close() {
 
 // Notify implements rpc.SessionNotifier. It queues the notification for the session's standalone stream.
 func (s *Session) Notify(notification []byte) {
+	s, release := s.current()
+	if s == nil {
+		return
+	}
+	defer release()
 	a := &s.deferred
 	a.mu.Lock()
 	if len(a.queued) == maxQueuedNotifications {
@@ -191,7 +225,12 @@ func (s *Session) Notify(notification []byte) {
 
 // Listens implements rpc.SessionNotifier.
 func (s *Session) Listens() bool {
-	return s.subscriptions.isOpen() || s.stored != nil && s.stored.sessions.Replicas != nil && !s.stored.Deleted()
+	s, release := s.current()
+	if s == nil {
+		return false
+	}
+	defer release()
+	return s.subscriptions.isOpen() || s.stored != nil && s.stored.sessions.Replicas != nil
 }
 
 // takeQueued returns the queued notifications and clears the queue.

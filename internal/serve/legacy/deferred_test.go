@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // doneAfter returns a deferred notification whose function reports true after d.
@@ -188,5 +191,69 @@ func TestDeferredNotificationKeepsTheSession(t *testing.T) {
 		if exists(t, s, l.ID) {
 			t.Error("the session is still alive")
 		}
+	})
+}
+
+// What a request leaves behind, such as a task, notifies the client although the request's session has been replaced in
+// memory since.
+func TestANotifierThatOutlivesItsRequestReachesTheSession(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, here, there *Sessions, id string, old *StoredSession){
+		"not replaced": func(*testing.T, *Sessions, *Sessions, string, *StoredSession) {},
+		"changed by another replica": func(t *testing.T, _, there *Sessions, id string, _ *StoredSession) {
+			l := mustOpen(t, there, principal.Anonymous, id)
+			must.Do(t, l.SetLevel(t.Context(), mcp.LevelError))
+			l.Release()
+		},
+		"not used lately": func(_ *testing.T, here, _ *Sessions, _ string, old *StoredSession) {
+			here.mu.Lock()
+			defer here.mu.Unlock()
+			here.evict(old)
+		},
+	} {
+		for _, read := range []bool{false, true} { // a request reads the session before the notification
+			t.Run(fmt.Sprintf("%s, read %v", name, read), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					here, there := replicas()
+					id := mustCreate(t, here, principal.Anonymous, "a")
+					old := mustOpen(t, here, principal.Anonymous, id)
+					old.Release()
+					replace(t, here, there, id, old)
+					if read {
+						mustOpen(t, here, principal.Anonymous, id).Release()
+					}
+					old.Notify([]byte("status"))
+					if !old.NotifyWhenDone(t.Context(), doneAfter(time.Second)) {
+						t.Error("a deferred notification is rejected")
+					}
+					now := mustOpen(t, here, principal.Anonymous, id)
+					defer now.Release()
+					queue := now.Notifications()
+					defer queue.Close()
+					time.Sleep(10 * time.Second)
+					if !old.Listens() {
+						t.Error("the client does not listen")
+					}
+					if got := takeAll(queue); !strings.HasPrefix(got, "status") || strings.Count(got, "method") != 1 {
+						t.Errorf("received %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client whose stream is open keeps its session, however often it is notified.
+func TestASessionWithManyNotificationsIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, _ := replicas()
+		id := mustCreate(t, here, principal.Anonymous, "a")
+		l := mustOpen(t, here, principal.Anonymous, id)
+		must.Do(t, l.MarkReady(t.Context()))
+		for end := time.Now().Add(3 * here.limits.Idle); time.Now().Before(end); time.Sleep(time.Second) {
+			l.Notify([]byte("status"))
+		}
+		must.Do(t, here.Refresh(t.Context(), l.Key()))
+		l.Release()
+		time.Sleep(here.limits.Idle) // the timer stops
 	})
 }

@@ -130,6 +130,11 @@ func (ss *logLevel) set(chosen mcp.LoggingLevel) {
 
 // SetLevel implements rpc.SessionNotifier. It sets the session's log level, and stores it if the session is stored.
 func (s *Session) SetLevel(ctx context.Context, chosen mcp.LoggingLevel) error {
+	s, release := s.current()
+	if s == nil {
+		return errSessionEnded
+	}
+	defer release()
 	if s.stored != nil {
 		return s.stored.storeLevel(ctx, chosen)
 	}

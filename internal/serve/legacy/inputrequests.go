@@ -88,14 +88,11 @@ func (a *inputRequests) RequestInput(ctx context.Context, c *rpc.Call, questions
 
 // RequestInput implements rpc.SessionNotifier.
 func (s *Session) RequestInput(ctx context.Context, r rpc.InputRequest) (json.RawMessage, error) {
-	if s.stored != nil {
-		current := s.stored.sessions.use(s.stored.sessionRef)
-		if current == nil {
-			return nil, errSessionEnded
-		}
-		defer current.Release()
-		s = current.Session
+	s, release := s.current()
+	if s == nil {
+		return nil, errSessionEnded
 	}
+	defer release()
 	out := &outbound.Requests{Wire: sessionWire{s}, NotifyCancelled: true, IDs: &s.inputRequests.ids}
 	s.inputRequests.add(out)
 	defer s.inputRequests.remove(out)

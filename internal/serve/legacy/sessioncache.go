@@ -48,8 +48,10 @@ func (s *Sessions) acquire(ss *StoredSession) *StoredSession {
 		s.cache.remove(ss)
 		ss.cached = false
 	}
+	if ss.refs == 0 { // a longer use is renewed, however often a notification begins another one
+		ss.touchedAt = s.ticks
+	}
 	ss.refs++
-	ss.touchedAt = s.ticks
 	switch period := s.tickPeriod(); {
 	case s.timer == nil:
 		s.timer = time.AfterFunc(period, s.touchActive)

@@ -253,7 +253,7 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 	if err != nil {
 		return nil, err
 	}
-	if renewed >= ss.life() {
+	if ss.isRenewed(renewed) {
 		err = ss.renewBuckets(ctx)
 	} else { // another replica may have read notifications/initialized
 		err = ss.Touch(ctx)
@@ -430,14 +430,21 @@ func (s *Sessions) UseLately(key string) *StoredSession {
 	return nil
 }
 
-// use begins a use of a session in memory, which Release ends. It returns nil if the session is not in memory.
-func (s *Sessions) use(ref sessionRef) *StoredSession {
+// current begins a use of the session in memory with the id of ss, which Release ends. Ss was in use once, and another
+// object may have replaced it since. If none has, because the session was not used lately, ss is in memory again. It
+// returns nil if the session has ended here.
+func (s *Sessions) current(ss *StoredSession) *StoredSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ss := s.live[ref]
-	if ss == nil {
+	now := s.live[ss.sessionRef]
+	switch {
+	case now != nil:
+		return s.acquire(now)
+	case ss.deferred.isClosed():
 		return nil
 	}
+	ss.removed = false
+	s.live[ss.sessionRef], s.byKey[ss.key] = ss, ss
 	return s.acquire(ss)
 }
 

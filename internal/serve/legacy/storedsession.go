@@ -77,14 +77,18 @@ func (ss *StoredSession) Touch(ctx context.Context) error {
 	return ss.renewBuckets(ctx)
 }
 
-// life returns the session's life when idle.
-func (ss *StoredSession) life() time.Duration {
+// isRenewed records that the store has just renewed the session's life for a time, and reports whether that is enough.
+func (ss *StoredSession) isRenewed(life time.Duration) bool {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
-	return ss.ttl()
+	if life < ss.ttl() {
+		return false
+	}
+	ss.touchedAt = ss.sessions.ticks
+	return true
 }
 
-// ttl is life. The caller holds the mutex of sessions.
+// ttl returns the session's life when idle. The caller holds the mutex of sessions.
 func (ss *StoredSession) ttl() time.Duration {
 	if ss.Ready {
 		return ss.sessions.limits.Idle
