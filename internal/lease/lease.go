@@ -23,10 +23,19 @@ const (
 // After an outage of the store, leases of replicas that live may have expired. A renewal that the store does not answer
 // fails after renewTimeout and is repeated after retry, so a replica has its lease again within renewTimeout+retry.
 // Only an outage longer than maxPause can outlast a lease: its last renewal was up to Renew before the outage.
+//
+// So the store itself remembers whether it was within reach. Each renewal of any replica renews the entry reachedKey,
+// which lives for maxPause. A replica that finds it expired first writes the entry outageKey: until that expires, after
+// settle, the replicas that live have renewed their leases, and none is judged. The rule depends on no replica and no
+// clock: while replicas fail one after another, a new one can judge the others at once.
 const (
 	renewTimeout = 3 * time.Second
 	retry        = time.Second
 	maxPause     = TTL - Renew - renewTimeout - retry
+	settle       = 2*Renew + renewTimeout + retry
+
+	reachedKey = "replicas/reached"
+	outageKey  = "replicas/outage"
 )
 
 // Lease is the lease of this replica: an entry of a KV that it renews. When the entry has expired, other
@@ -51,8 +60,6 @@ type Lease struct {
 	draining bool // see Drain
 	users    int  // calls of Take without Release
 	closed   bool
-	renewed  time.Time // when the last renewal began that has succeeded
-	steady   time.Time // since when there was no pause longer than maxPause between renewals
 	renewing sync.WaitGroup
 
 	failed loglimit.Limiter
@@ -78,7 +85,7 @@ func Key(replica string) string { return "replica/" + replica }
 var errClosed = errors.New("the server is stopping")
 
 // Take takes the lease, which is renewed until Release is called as often as Take, or until Close. It needs
-// one store operation if the lease is not taken.
+// a few store operations if the lease is not taken.
 func (l *Lease) Take(ctx context.Context) error {
 	l.ready()
 	if !l.Shared {
@@ -158,20 +165,28 @@ func (l *Lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	for {
-		value, begin := l.state(), time.Now()
+		value := l.state()
 		if err := l.put(ctx, value); err != nil {
 			return err
 		}
-		l.mu.Lock()
-		if now := time.Now(); now.Sub(l.renewed) > maxPause {
-			l.steady = now
-		}
-		l.renewed = begin
-		l.mu.Unlock()
 		if value == l.state() {
-			return nil
+			return l.reach(ctx)
 		}
 	}
+}
+
+// reach records that the store is within reach of a replica.
+func (l *Lease) reach(ctx context.Context) error {
+	_, err := l.KV.Touch(ctx, reachedKey, maxPause)
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	// In this order, so that those who find the second entry find the first.
+	if _, err := l.KV.Put(ctx, outageKey, []byte{1}, store.PutOptions{TTL: settle}); err != nil {
+		return err
+	}
+	_, err = l.KV.Put(ctx, reachedKey, []byte{1}, store.PutOptions{TTL: maxPause})
+	return err
 }
 
 func (l *Lease) put(ctx context.Context, value byte) error {
@@ -254,26 +269,37 @@ func (l *Lease) get(ctx context.Context, replica string) (value byte, err error)
 }
 
 // Ended reports whether another replica has ended, so that its work may be ended or taken over. It has ended if it has
-// given up its lease. It has also ended if the lease has expired while the store was within reach of the replicas: this
-// replica has then had its own lease for TTL, without a pause. Otherwise the other replica could not renew its lease
-// either, and Ended reports false, also if this replica has not taken its lease.
+// given up its lease. It has also ended if the lease has expired while the store was within reach of replicas. Otherwise
+// the other replica could not renew its lease either, and Ended reports false.
 func (l *Lease) Ended(ctx context.Context, replica string) (bool, error) {
 	l.ready()
 	if replica == l.id || !l.Shared {
 		return false, nil
 	}
-	if value, err := l.get(ctx, replica); err != nil || value != 0 || !l.isSteady() {
+	begun := time.Now()
+	value, err := l.get(ctx, replica)
+	if err != nil || value != 0 {
 		return value == ended, err
 	}
-	own, err := l.get(ctx, l.id) // absent if the store has lost its data
-	return own != 0 && err == nil, err
+	steady, err := l.isSteady(ctx)
+	return steady && time.Since(begun) < renewTimeout, err // a process that was stopped meanwhile compares old with new
 }
 
-// isSteady reports whether this replica has had its lease for TTL, without a pause.
-func (l *Lease) isSteady() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.taken && time.Since(l.steady) >= TTL && time.Since(l.renewed) <= maxPause
+// isSteady reports whether the store was within reach of replicas for so long that those that live have their leases.
+func (l *Lease) isSteady(ctx context.Context) (bool, error) {
+	if reached, err := l.has(ctx, reachedKey); err != nil || !reached {
+		return false, err
+	}
+	outage, err := l.has(ctx, outageKey)
+	return err == nil && !outage, err
+}
+
+func (l *Lease) has(ctx context.Context, key string) (bool, error) {
+	_, err := l.KV.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Serves reports whether a replica has its lease and is not shutting down.

@@ -65,7 +65,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 			})
 		}
 		taking.Wait()
-		must.CheckEqual(t, kv.puts.Load(), 1)
+		must.CheckEqual(t, kv.puts.Load(), 3) // once, and that the store is within reach again
 		time.Sleep(10 * TTL)
 		wantAlive(t, b, a.ID(), true)
 		for range 2 {
@@ -192,14 +192,49 @@ func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
 	}
 }
 
-func TestAReplicaCannotJudgeOthersWithoutItsOwnLease(t *testing.T) {
+// Replicas die one after another, so that none has its lease for long. Each death is noticed as soon as the lease has
+// expired, even by a replica that has just started.
+func TestAReplicaThatHasJustStartedLearnsOfTheEndOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, first, second := newReplicas()
+		alive := []*Lease{first, second}
+		take(t, first)
+		take(t, second)
+		time.Sleep(2 * TTL)
+		for i := range 10 {
+			dead := alive[0]
+			dead.Abandon()
+			died := time.Now()
+			time.Sleep(maxPause / 2)
+			next := &Lease{KV: kv, Shared: true, Logger: slog.New(slog.DiscardHandler)}
+			take(t, next)
+			alive = append(alive[1:], next)
+			if i%2 == 1 { // the next one dies before this one is noticed
+				continue
+			}
+			for noticed := false; !noticed; time.Sleep(time.Second / 4) {
+				noticed, _ = next.Ended(t.Context(), dead.ID())
+			}
+			if took := time.Since(died); took > TTL+time.Second {
+				t.Errorf("death %d is noticed after %v", i, took)
+			}
+		}
+		for _, l := range alive {
+			l.Abandon()
+		}
+	})
+}
+
+func TestNoReplicaIsJudgedAfterAnOutage(t *testing.T) {
 	for name, prepare := range map[string]func(kv *countingKV, b *Lease){
 		"not taken":  func(*countingKV, *Lease) {},
 		"just taken": func(_ *countingKV, b *Lease) { take(t, b) },
 		"data is lost": func(kv *countingKV, b *Lease) {
 			take(t, b)
 			time.Sleep(2 * TTL)
-			_ = kv.Delete(t.Context(), Key(b.ID()))
+			for _, key := range []string{Key(b.ID()), reachedKey} {
+				_ = kv.Delete(t.Context(), key)
+			}
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
