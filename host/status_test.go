@@ -265,18 +265,18 @@ func scripted(t *testing.T, name, tools, prompts string) host.ServerConfig {
 	return host.ServerConfig{Name: name, Target: client.Conn(near)}
 }
 
-// A server with a list that has no end, or that cannot be decoded, is degraded, not down.
+// A server with a list that cannot be decoded is degraded, not down. A list whose cursor repeats is complete.
 func TestServerWithIncompleteListIsReady(t *testing.T) {
 	const tools = `{"tools":[{"name":"a","inputSchema":{}}]}`
 	for name, test := range map[string]struct {
 		tools, prompts string
 		reason         string
 	}{
-		"tools without end": {`{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"x"}`,
-			`{"prompts":[{"name":"p"}]}`, "tools/list"},
-		"prompts without end": {tools, `{"prompts":[{"name":"p"}],"nextCursor":"x"}`, "prompts/list"},
-		"invalid prompts":     {tools, `{"prompts":7}`, "prompts/list"},
-		"complete":            {tools, `{"prompts":[{"name":"p"}]}`, ""},
+		"tools whose cursor repeats": {`{"tools":[{"name":"a","inputSchema":{}}],"nextCursor":"x"}`,
+			`{"prompts":[{"name":"p"}]}`, ""},
+		"prompts whose cursor repeats": {tools, `{"prompts":[{"name":"p"}],"nextCursor":"x"}`, ""},
+		"invalid prompts":              {tools, `{"prompts":7}`, "prompts/list"},
+		"complete":                     {tools, `{"prompts":[{"name":"p"}]}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, &host.Host{Servers: []host.ServerConfig{scripted(t, "s", test.tools, test.prompts)}})
