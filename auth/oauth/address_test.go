@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -83,6 +84,10 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 	t.Setenv("PATH", dir)
 	if err := oauth.OpenBrowser(t.Context(), "https://as.example/"); err == nil {
 		t.Error("OpenBrowser succeeded without a command")
+	}
+	for _, url := range []string{"file:///x", "https://as.example/"} { // an invalid URL, and no command
+		err := oauth.OpenBrowser(t.Context(), url)
+		must.CheckEqual(t, strings.Count(fmt.Sprint(err), "cannot open a browser: "), 1, err)
 	}
 	must.CheckIs(t, oauth.OpenBrowser(t.Context(), "file:///x"), oauth.ErrInsecureURL)
 	out := filepath.Join(dir, "out")

@@ -374,16 +374,19 @@ func (f *loopbackFlow) Close() error {
 	return err
 }
 
-// OpenBrowser opens an https URL, or an http URL on the loopback interface, in the
-// user's browser. It passes the URL to no shell, and the URL cannot be mistaken for an
-// option. It returns when the browser was started. An error means that the user has not
-// seen the page.
+// OpenBrowser opens an https URL, or an http URL on the loopback interface, in the user's browser. It passes the URL to
+// no shell, and the URL cannot be mistaken for an option. It returns when the browser was started. An error means that
+// the user has not seen the page.
 //
-// Other users of the machine can read the command line of the browser. A URL on the
-// loopback interface is not in it: the browser opens a file that redirects to the URL and
-// that only the user can read. The file is removed when ctx is done, which does not affect
-// the browser otherwise.
-func OpenBrowser(ctx context.Context, url string) error {
+// Other users of the machine can read the command line of the browser. A URL on the loopback interface is not in it: the
+// browser opens a file that redirects to the URL and that only the user can read. The file is removed when ctx is done,
+// which does not affect the browser otherwise.
+func OpenBrowser(ctx context.Context, url string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot open a browser: %w", err)
+		}
+	}()
 	name, args, err := browserCommand(runtime.GOOS, url)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -401,14 +404,14 @@ func OpenBrowser(ctx context.Context, url string) error {
 func redirectFile(ctx context.Context, address string) (string, error) {
 	dir, err := os.MkdirTemp("", "open-browser-") // only the user can read it
 	if err != nil {
-		return "", fmt.Errorf("cannot open a browser: %w", err)
+		return "", err
 	}
 	context.AfterFunc(ctx, func() { os.RemoveAll(dir) })
 	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Redirect</title>` +
 		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
 	path := filepath.Join(dir, "open.html")
 	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		return "", fmt.Errorf("cannot open a browser: %w", err)
+		return "", err
 	}
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // a drive of Windows
@@ -425,7 +428,7 @@ const launchTimeout = 2 * time.Second
 // process.
 func launch(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot open a browser: %w", err)
+		return err
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
@@ -434,7 +437,7 @@ func launch(ctx context.Context, cmd *exec.Cmd) error {
 	select {
 	case err := <-exited:
 		if err != nil {
-			return fmt.Errorf("cannot open a browser: %s: %w", cmd.Path, err)
+			return fmt.Errorf("%s: %w", cmd.Path, err)
 		}
 	case <-timer.C:
 	case <-ctx.Done():
@@ -474,7 +477,7 @@ func browserCommand(system, raw string) (name string, args []string, err error) 
 	case "linux", "freebsd", "openbsd", "netbsd", "dragonfly":
 		return "xdg-open", []string{address}, nil
 	}
-	return "", nil, fmt.Errorf("cannot open a browser: operating system %s is not supported", system)
+	return "", nil, fmt.Errorf("operating system %s is not supported", system)
 }
 
 // escapeForShell formats a URL and percent-encodes the characters that a shell interprets

@@ -386,10 +386,7 @@ func failureOf(s host.ServerStatus) string {
 	if s.State == host.NeedsLogin {
 		return text + " (tried again after a login, a change of the file or a call)"
 	}
-	if s.Revision != "" { // the server was ready before
-		return text + " (restarts at the next tool call)"
-	}
-	return text + " (retrying)"
+	return text + " (retrying)" // whether the server was ready before or not
 }
 
 func (p *Status) line(mark, name, text string) {

@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -80,6 +82,41 @@ func explainDial(dial *client.DialError) (message, advice string) {
 	return message, advice
 }
 
+// adviceNotFound returns the advice for a program that was not found.
+func adviceNotFound(name string) string {
+	if !isLine(name) {
+		return "install the program or write its path"
+	}
+	program, rest, _ := strings.Cut(strings.TrimSpace(name), " ")
+	args := strings.Fields(rest)
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		quoted[i] = strconv.Quote(arg)
+	}
+	return fmt.Sprintf("the program and its arguments are separate: write \"command\": %q, \"args\": [%s] in a file, "+
+		"or %s after -- in a command line", program, strings.Join(quoted, ", "),
+		strings.Join(append([]string{program}, args...), " "))
+}
+
+// isLine reports whether the name of a program is a whole command line, such as "npx -y server".
+func isLine(name string) bool {
+	program, _, found := strings.Cut(strings.TrimSpace(name), " ")
+	return found && isProgram(program) && !isProgram(name)
+}
+
+func isProgram(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// CheckCommand returns an error if the name of a program is a whole command line, such as "npx -y server".
+func CheckCommand(name string) error {
+	if !isLine(name) {
+		return nil
+	}
+	return fmt.Errorf("there is no program %q; %s", name, adviceNotFound(name))
+}
+
 // causeOf returns the innermost error that the user can act upon, with its original text, and
 // advice. For other errors it returns the whole text and no advice.
 func causeOf(err error) (cause, advice string) {
@@ -92,7 +129,9 @@ func causeOf(err error) (cause, advice string) {
 	var exit *transport.ExitError
 	switch {
 	case errors.As(err, &program) && errors.Is(err, exec.ErrNotFound):
-		return program.Error(), "install the program or write its path"
+		return program.Error(), adviceNotFound(program.Name)
+	case isStart(err) && errors.As(err, &path) && errors.Is(err, fs.ErrNotExist) && isLine(path.Path):
+		return path.Error(), adviceNotFound(path.Path)
 	case isStart(err) && errors.As(err, &path):
 		return path.Error(), "check the path of the program and its permissions"
 	case errors.As(err, &dns) && errors.As(err, &op):

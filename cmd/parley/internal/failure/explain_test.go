@@ -76,6 +76,13 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}),
 			`cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write ` +
 				`its path`},
+		{dial(&exec.Error{Name: "go  run ./my server", Err: exec.ErrNotFound}),
+			`cannot start the server: exec: "go  run ./my server": executable file not found in $PATH; the program and ` +
+				`its arguments are separate: write "command": "go", "args": ["run", "./my", "server"] in a file, or ` +
+				`go run ./my server after -- in a command line`},
+		{dial(&exec.Error{Name: "no-such-program run", Err: exec.ErrNotFound}),
+			`cannot start the server: exec: "no-such-program run": executable file not found in $PATH; install the ` +
+				`program or write its path`},
 		{&call.StatusError{Status: http.StatusUnauthorized, Text: "Unauthorized"},
 			"HTTP status 401 Unauthorized; send credentials that the server accepts, with --header or in the " +
 				"configuration"},

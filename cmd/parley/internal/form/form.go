@@ -260,7 +260,7 @@ func (s *Screen) Consent(ctx context.Context, from string, params *mcp.ElicitPar
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	case chosen == opens:
 		if err := s.Open(ctx, params.URL); err != nil {
-			fmt.Fprintf(s.Out, "  Cannot open the browser: %s. Copy the address into a browser.\n\n",
+			fmt.Fprintf(s.Out, "  parley: %s; copy the address into a browser\n\n",
 				terminal.Line(err.Error()))
 		}
 	case chosen != copies:

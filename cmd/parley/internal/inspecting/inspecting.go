@@ -117,7 +117,7 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 		inspector.URL(page))
 	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
 		if err := oauth.OpenBrowser(opening, inspector.URL(page)); err != nil {
-			cmd.PrintErrf("parley: warning: cannot open the browser: %s\n", terminal.Line(err.Error()))
+			cmd.PrintErrf("parley: warning: %s\n", terminal.Line(err.Error()))
 		}
 	}
 	return inspector.Run(cmd.Context(), page, apps)

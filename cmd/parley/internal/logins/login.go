@@ -255,7 +255,7 @@ func (l *loginPrompt) open(ctx context.Context, url string) error {
 			_, err = fmt.Fprintf(w, "Opening the browser to log in at\n\n  %s\n\n", url)
 			return err
 		}
-		fmt.Fprintf(w, "Cannot open the browser: %s\n", terminal.Line(err.Error()))
+		fmt.Fprintf(w, "parley: %s\n", terminal.Line(err.Error()))
 	}
 	_, err := fmt.Fprintf(w, "To log in, open this address in a browser on this machine:\n\n  %s\n\n", url)
 	return err

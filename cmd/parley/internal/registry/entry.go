@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 )
 
 // Choice is one way to use a server.
@@ -65,10 +66,19 @@ func Choices(s *Server) (usable []*Choice, reasons []error) {
 type Ask func(name string, in Input) (value string, err error)
 
 // Entry returns the configuration entry for a choice. It asks for the values that the description does not set and that
-// are required, or have no default and are secret.
-func (c *Choice) Entry(name string, ask Ask) (*config.Server, error) {
+// are required, or have no default and are secret, or are among set. A name in set that the choice does not have, or
+// whose value the description sets, is an error.
+func (c *Choice) Entry(name string, set []string, ask Ask) (*config.Server, error) {
+	v := &values{ask: ask, set: set, known: make(map[string]string)}
+	s, err := c.entry(name, v)
+	if err == nil {
+		err = v.checkSet()
+	}
+	return s, err
+}
+
+func (c *Choice) entry(name string, v *values) (*config.Server, error) {
 	s := &config.Server{Name: name, Original: name, Origin: c.server.Name + "@" + c.server.Version}
-	v := &values{ask: ask, known: make(map[string]string)}
 	if c.remote != nil {
 		s.URL = v.expand(c.remote.URL, c.remote.Variables)
 		if !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
@@ -117,6 +127,7 @@ func (c *Choice) command(s *config.Server, v *values) error {
 		}
 	case "oci":
 		s.Args = []string{"run", "-i", "--rm"}
+		runtime, env = withoutValues(runtime, env)
 		for _, e := range env {
 			s.Args = append(s.Args, "-e", e.Name)
 		}
@@ -148,11 +159,56 @@ func image(p *Package) string {
 	return name
 }
 
+// withoutValues moves environment variables with their values from the arguments of docker to env, so that docker reads
+// the values from its own environment: all users of the machine can see the arguments. Variables that configure docker
+// itself, or that env has, stay.
+func withoutValues(args []string, env []config.Pair) (kept []string, all []config.Pair) {
+	for i := 0; i < len(args); i++ {
+		option, text, joined := strings.Cut(args[i], "=")
+		words := 1
+		if !joined && i+1 < len(args) {
+			text, words = args[i+1], 2
+		}
+		name, value, hasValue := strings.Cut(text, "=")
+		if (option == "-e" || option == "--env") && hasValue && variableName.MatchString(name) &&
+			!configuring.MatchString(name) &&
+			!slices.ContainsFunc(env, func(p config.Pair) bool { return p.Name == name }) {
+			env = append(env, config.Pair{Name: name, Value: value})
+			i += words - 1
+			continue
+		}
+		kept = append(kept, args[i])
+	}
+	return kept, env
+}
+
 // values asks for values, each once. It keeps the first error.
 type values struct {
 	ask   Ask
+	set   []string // names for which the user has a value
+	names []string // that can be set
 	known map[string]string
 	err   error
+}
+
+// checkSet returns an error if the user has set a value that does not exist.
+func (v *values) checkSet() error {
+	for _, name := range v.set {
+		if !slices.Contains(v.names, name) {
+			known := "it has none"
+			if slices.Sort(v.names); len(v.names) > 0 {
+				known = "they are " + strings.Join(slices.Compact(v.names), ", ")
+			}
+			return nearest.Unknown("value", name, v.names, "set only values that the server asks for; "+known)
+		}
+	}
+	return nil
+}
+
+// asks notes that the user can set a value, and reports whether the user has.
+func (v *values) asks(name string) bool {
+	v.names = append(v.names, name)
+	return slices.Contains(v.set, name)
 }
 
 func (v *values) fail(err error) {
@@ -169,10 +225,11 @@ func (v *values) input(name string, in Input, variables map[string]Input) (value
 	case v.err != nil:
 		return "", false
 	}
+	isSet := v.asks(name)
 	if value, known := v.known[name]; known {
 		return value, value != ""
 	}
-	if !in.IsRequired && !in.IsSecret {
+	if !in.IsRequired && !in.IsSecret && !isSet {
 		return literal(in.Default), in.Default != ""
 	}
 	value, err := v.ask(name, in)
@@ -223,7 +280,7 @@ func (v *values) arguments(from []Argument) (args []string) {
 		if a.Type == "positional" {
 			name = a.ValueHint
 		}
-		if a.Type == "named" && a.Value == "" && !a.IsRequired && a.Default == "" && !a.IsSecret {
+		if a.Type == "named" && a.Value == "" && !a.IsRequired && a.Default == "" && !a.IsSecret && !v.asks(name) {
 			continue
 		}
 		value, given := v.input(name, a.Input, a.Variables)

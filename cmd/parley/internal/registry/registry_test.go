@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -100,6 +101,15 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			"runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=bind,src={source},dst=/data", "variables": {"source": {"isRequired": true}}}],
 			"environmentVariables": [{"name": "KEY", "isRequired": true}]}]}`,
 			"docker run -i --rm -e KEY --mount=type=bind,src=<source>,dst=/data docker.io/a/b:1 KEY=<KEY>"},
+		{"oci with secrets in its arguments", // as published entries have them
+			`{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": "stdio"},
+			"runtimeArguments": [{"type": "named", "name": "-e", "value": "TOKEN={token}", "variables": {"token": {"isRequired": true, "isSecret": true}}},
+			{"type": "positional", "value": "--env"}, {"type": "positional", "value": "KEY={key}", "variables": {"key": {"isRequired": true, "isSecret": true}}},
+			{"type": "named", "name": "--env", "value": "LEVEL=info"}, {"type": "named", "name": "-e", "value": "DOCKER_HOST=a"},
+			{"type": "named", "name": "-e", "value": "REGION=eu"}, {"type": "named", "name": "-e", "value": "NAMED"}],
+			"environmentVariables": [{"name": "REGION", "value": "us"}]}]}`,
+			"docker run -i --rm -e REGION -e TOKEN -e KEY -e LEVEL -e=DOCKER_HOST=a -e=REGION=eu -e=NAMED a/b:2 " +
+				"REGION=us TOKEN=<token> KEY=<key> LEVEL=info"},
 		{"oci with a version",
 			`{"packages": [{"registryType": "oci", "identifier": "a/b", "version": "2", "transport": {"type": ` +
 				`"stdio"}}]}`, "docker run -i --rm a/b:2"},
@@ -134,7 +144,7 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			t.Errorf("%s: %v %v", c.name, usable, reasons)
 			continue
 		}
-		entry, err := usable[0].Entry("x", func(name string, _ Input) (string, error) { return "<" + name + ">", nil })
+		entry, err := usable[0].Entry("x", nil, func(name string, _ Input) (string, error) { return "<" + name + ">", nil })
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -178,7 +188,7 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 		{Server{Remotes: []Transport{{URL: "https://{a}/", Variables: map[string]Input{"a": {}}}}}, "declined"},
 	} {
 		usable, _ := Choices(&c.server)
-		_, err := usable[0].Entry("x", decline)
+		_, err := usable[0].Entry("x", nil, decline)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %s", c.server, err, c.want)
 		}
@@ -191,7 +201,7 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 	entry := func(p Package) error {
 		p.Transport.Type = "stdio"
 		usable, _ := Choices(&Server{Packages: []Package{p}})
-		_, err := usable[0].Entry("x", func(string, Input) (string, error) { return "value", nil })
+		_, err := usable[0].Entry("x", nil, func(string, Input) (string, error) { return "value", nil })
 		return err
 	}
 	for kind, names := range map[string][]string{
@@ -256,5 +266,44 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 			RuntimeArguments: argument(words...)}); err != nil {
 			t.Errorf("%s %q: %v", kind, words, err)
 		}
+	}
+}
+
+// The user can set each value of the description that is not fixed, whether parley would ask for it or not.
+func TestValuesThatAreSetAreUsedOrRejected(t *testing.T) {
+	s := &Server{}
+	must.Do(t, schema.Decode([]byte(`{"packages": [{"registryType": "npm", "identifier": "b", "transport": {"type": "stdio"},
+		"packageArguments": [{"type": "named", "name": "--level", "default": "info"}, {"type": "named", "name": "--unused"},
+			{"type": "positional", "valueHint": "directory"}, {"type": "positional", "value": "in-{city}", "variables": {"city": {"default": "rome"}}}],
+		"environmentVariables": [{"name": "REGION", "default": "eu"}, {"name": "OPTIONAL"}, {"name": "FIXED", "value": "yes"}]}]}`), s))
+	usable, _ := Choices(s)
+	for _, c := range []struct {
+		set       []string
+		want, err string
+	}{
+		{nil, "-y b --level=info in-rome REGION=eu FIXED=yes", ""},
+		{[]string{"--level"}, "-y b --level=<--level> in-rome REGION=eu FIXED=yes", ""},
+		{[]string{"--unused", "directory", "city", "REGION", "OPTIONAL"},
+			"-y b --level=info --unused=<--unused> <directory> in-<city> REGION=<REGION> OPTIONAL=<OPTIONAL> FIXED=yes", ""},
+		{[]string{"REGIONS"}, "", `unknown value "REGIONS"; did you mean REGION?`},
+		{[]string{"FIXED"}, "", `unknown value "FIXED"; set only values that the server asks for; they are --level, ` +
+			`--unused, OPTIONAL, REGION, city, directory`},
+	} {
+		entry, err := usable[0].Entry("x", c.set, func(name string, _ Input) (string, error) {
+			if !slices.Contains(c.set, name) {
+				t.Errorf("asks for %s", name)
+			}
+			return "<" + name + ">", nil
+		})
+		if c.err != "" {
+			must.CheckEqual(t, fmt.Sprint(err), c.err)
+			continue
+		}
+		must.Do(t, err)
+		words := entry.Args
+		for _, p := range entry.Env {
+			words = append(words, p.Name+"="+p.Value)
+		}
+		must.CheckEqual(t, strings.Join(words, " "), c.want, c.set)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
@@ -93,6 +94,9 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	}
 	if _, err := s.Target(anyValues()); err != nil { // for example because of an invalid reference
 		return fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	if err := failure.CheckCommand(s.Command); err != nil {
+		return err
 	}
 	if err := secrets.store(); err != nil {
 		return err

@@ -129,6 +129,9 @@ func problemsOf(c *config.Config) (problems []string) {
 		if err == nil {
 			_, err = dialing.RootsOf(s, values)
 		}
+		if err == nil {
+			err = failure.CheckCommand(s.Command)
+		}
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s: server %q: %v", s.Source, s.Original, err))
 		}

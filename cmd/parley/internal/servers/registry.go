@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func printEntry(w io.Writer, e *registry.Entry) error {
 	}
 	usable, reasons := registry.Choices(s)
 	for _, c := range usable {
-		entry, err := c.Entry("server", func(name string, in registry.Input) (string, error) {
+		entry, err := c.Entry("server", nil, func(name string, in registry.Input) (string, error) {
 			return "<" + name + ">", nil
 		})
 		if err != nil {
@@ -318,7 +319,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 		return err
 	}
 	asked := &registryValues{cmd: cmd, server: flags.name, set: set}
-	s, err := choice.Entry(flags.name, asked.ask)
+	s, err := choice.Entry(flags.name, slices.Sorted(maps.Keys(set)), asked.ask)
 	if err != nil {
 		return err
 	}
