@@ -200,6 +200,7 @@ func init() {
 		Withheld:           (*Host).recordWithheld,
 		Attribute:          (*Host).attribute,
 	})
+	link.Set(link.Servers[Host, ServerConfig]{Check: (*Host).check})
 	link.Set(link.Extensions[Host]{Notify: (*Host).notifyExtension})
 	link.Set(link.Approval[Approval]{
 		Digest: func(a *Approval) string { return a.digest }, Answers: (*Approval).answers,

@@ -130,10 +130,10 @@ func (h *Host) check(servers []ServerConfig) error {
 			return fmt.Errorf("host: server name %q must be unique: rename one of the servers", config.Name)
 		case len(config.Name) > longest:
 			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d",
-				config.Name, longest, h.MaxName)
+				config.Name, longest, h.maxName())
 		case config.Prefix != nil && len(*config.Prefix) > longest:
 			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d",
-				config.Name, longest, h.MaxName)
+				config.Name, longest, h.maxName())
 		case config.Target == nil:
 			return fmt.Errorf("host: server %q must have a Target", config.Name)
 		case config.Idle < 0:

@@ -29,6 +29,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -352,6 +353,62 @@ func TestFaultsInContentAreWarnings(t *testing.T) {
 		"part=tools[1]", "part=content[1]"} {
 		if !strings.Contains(printed, part+",") {
 			t.Errorf("the warnings do not name %s:\n%s", part, printed)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A user opens the page of logins of parley up, which shows those to all servers, and ends them there.
+func TestUsersSeeAndEndTheirLogins(t *testing.T) {
+	first, second := serveAuthorized(t, devissuer.Config{}), serveAuthorized(t, devissuer.Config{})
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	must.Do(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers": {
+		"one": {"url": %q, "credentials": {"type": "callerLogin"}},
+		"two": {"url": %q, "credentials": {"type": "callerLogin"}}}}`, first, second), 0o600))
+	up := startParley(t, `http://[0-9.:]+/mcp`, "up", "--config", config, "--addr", "127.0.0.1:0", "--auth", "dev")
+	base := strings.TrimSuffix(up, "/mcp")
+	if out, err := run(t, "login", up); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	call := func(server string) (string, error) { return run(t, "call", up, server+"__greet", "name=Ada") }
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	var cookies string // of the browser
+	user := &devissuer.Browser{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		cookies = r.Header.Get("Cookie")
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	visit := func(path, want string) {
+		t.Helper()
+		text, err := user.LogIn(ctx, base+path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		must.CheckContains(t, text, want, path)
+	}
+	visit("/login/", "This program keeps no logins for you")
+	for _, server := range []string{"one", "two"} {
+		if _, err := call(server); err == nil {
+			t.Errorf("%s can be called without a login", server)
+		}
+		visit("/login/start/"+server, "Login complete")
+		must.Check(t, must.Err(call(server)))
+	}
+	visit("/login", "one at "+first+" Log out two at "+second+" Log out")
+	for i, server := range []string{"one", "two"} {
+		request := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, base+"/login/end/"+server, nil))(t)
+		request.Header.Set("Cookie", cookies)
+		request.Header.Set("Sec-Fetch-Site", "same-origin")
+		response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
+		must.Check(t, response.Body.Close())
+		must.CheckEqual(t, response.Header.Get("Location"), base+"/login/", "the page after the end of a login")
+		visit("/login/", []string{"calls only. two at " + second + " Log out", "keeps no logins"}[i])
+		if out, err := call(server); err == nil || !strings.Contains(out, base+"/login/start/"+server) {
+			t.Errorf("%s after the login was ended: %v, %s", server, err, out)
 		}
 	}
 }

@@ -52,6 +52,12 @@ type Host[H, Status, Request any] struct {
 	Attribute func(h *H, server, message string) string
 }
 
+// Servers has a method of a *host.Host for its servers.
+type Servers[H, Config any] struct {
+	// Check returns the error that SetServers would return for servers, and changes nothing.
+	Check func(h *H, servers []Config) error
+}
+
 // Extensions has methods of a *host.Host for the extensions of its servers.
 type Extensions[H any] struct {
 	// Notify sends a notification of an extension to a server. Params is a JSON object without _meta, or nil.

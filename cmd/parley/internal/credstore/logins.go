@@ -137,6 +137,15 @@ func AuthorizerFor(ctx context.Context, target client.Target) (client.Authorizer
 
 // SetTargets sets the targets of the requests. It does not open the stored logins unless a target is a URL.
 func (a *Authorizer) SetTargets(ctx context.Context, targets ...client.Target) error {
+	set, err := a.Prepare(ctx, targets...)
+	if err == nil {
+		set()
+	}
+	return err
+}
+
+// Prepare returns a function that sets the targets, as SetTargets does. It changes nothing.
+func (a *Authorizer) Prepare(ctx context.Context, targets ...client.Target) (set func(), err error) {
 	now := &authorizerState{headers: make(map[string][]http.Header)}
 	hasURL := false
 	for _, target := range targets {
@@ -151,12 +160,11 @@ func (a *Authorizer) SetTargets(ctx context.Context, targets ...client.Target) e
 		// Without a home directory a server that requires a login rejects the request.
 		if stored, err := Open(); err == nil {
 			if now.client, err = stored.Client(ctx, slog.New(slog.DiscardHandler)); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	a.state.Store(now)
-	return nil
+	return func() { a.state.Store(now) }, nil
 }
 
 // clientFor returns the client for the servers at a URL, or nil if their requests need no login.

@@ -2,7 +2,6 @@
 package dirwatch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,9 +20,6 @@ const (
 	// treeDelay is the time during which changes are collected, because a program that saves a file changes it several
 	// times.
 	treeDelay = 100 * time.Millisecond
-	// fileDelay is the time from a change of a single file until it is reported: a program that saves a file may
-	// truncate it first.
-	fileDelay = 200 * time.Millisecond
 	// maxDirectories is the default of Options.MaxDirectories. The system limits the watches of each user
 	// (fs.inotify.max_user_watches on Linux).
 	maxDirectories = 2000
@@ -35,6 +31,7 @@ const (
 type Changes struct {
 	Updated     []string // files that were written, created or removed; sorted
 	ListChanged bool     // files or directories were created or removed
+	Moved       bool     // the path leads to another directory, because a symbolic link or a directory was replaced
 }
 
 // Options configure a Watcher.
@@ -49,17 +46,20 @@ type Options struct {
 }
 
 // Watcher watches a directory and its subdirectories, including subdirectories that are created later. It ignores names
-// that begin with a dot and does not follow symbolic links. Some time after each event it compares all files with those
-// that it has seen before, so that no event can be missed.
+// that begin with a dot, and follows symbolic links to files of the directory, but not to directories. The path of the
+// directory itself can have symbolic links, and lead to another directory later. Some time after each event the Watcher
+// compares all files with those that it has seen before, so that no event can be missed.
 type Watcher struct {
-	path    string // of root
-	root    *os.Root
+	dir     string // as it was given, absolute
 	options Options
 	events  *fsnotify.Watcher
 	done    chan struct{} // closed when the goroutine has ended
 
 	// Used by the goroutine only.
-	watched map[string]bool        // directories
+	path    string                 // to which dir leads
+	info    fs.FileInfo            // of path
+	links   linkWatch              // of dir
+	watched map[string]bool        // directories below path, which itself is "."
 	seen    map[string]fs.FileInfo // files and directories, by their paths
 	limited bool                   // the warning about the limits has been logged
 }
@@ -69,30 +69,23 @@ func New(dir string, options Options) (*Watcher, error) {
 	if options.MaxDirectories <= 0 {
 		options.MaxDirectories = maxDirectories
 	}
-	dir, err := filepath.EvalSymlinks(dir) // dir itself can be a symbolic link
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	events, err := fsnotify.NewWatcher()
-	if err == nil {
-		if err = events.Add(dir); err != nil {
-			_ = events.Close()
-		}
-	}
 	if err != nil {
-		_ = root.Close()
 		return nil, fmt.Errorf("cannot watch %s: %w", dir, err)
 	}
-	w := &Watcher{path: dir, root: root, options: options, events: events, done: make(chan struct{}),
-		watched: map[string]bool{".": true}}
+	w := &Watcher{dir: dir, options: options, events: events, done: make(chan struct{})}
+	w.links.events = events
+	if _, err := w.follow(); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot watch %s: %w", dir, err), events.Close())
+	}
 	w.seen = w.scan()
 	go func() {
 		defer close(w.done)
-		await(events, treeDelay, w.failed, w.report)
+		await(events, treeDelay, w.concerns, w.failed, w.report)
 	}()
 	return w, nil
 }
@@ -101,11 +94,46 @@ func New(dir string, options Options) (*Watcher, error) {
 func (w *Watcher) Close() error {
 	err := w.events.Close()
 	<-w.done
-	return errors.Join(err, w.root.Close())
+	return err
 }
 
-// await calls check some time after events, until the watcher is closed. If check takes long, it is called less often.
-func await(events *fsnotify.Watcher, delay time.Duration, failed func(error), check func()) {
+// follow watches the directory to which the path leads now, and reports whether that is another one than before.
+func (w *Watcher) follow() (moved bool, err error) {
+	linksErr := w.links.follow(w.dir)
+	path, err := filepath.EvalSymlinks(w.dir)
+	if err != nil {
+		return false, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if path == w.path && os.SameFile(info, w.info) {
+		return false, linksErr
+	}
+	for name := range w.watched {
+		if dir := w.at(name); !w.links.dirs[dir] {
+			_ = w.events.Remove(dir) // it may be removed already
+		}
+	}
+	w.path, w.info, w.watched = path, info, map[string]bool{".": true}
+	return true, errors.Join(linksErr, w.events.Add(path))
+}
+
+// concerns reports whether an event can be about the files. Some systems have the current version of all files in a
+// directory to which a link leads whose name begins with two dots, such as Kubernetes.
+func (w *Watcher) concerns(e fsnotify.Event) bool {
+	dir, name := filepath.Split(e.Name)
+	if dir = filepath.Clean(dir); w.links.dirs[dir] && dir != w.path {
+		return w.links.paths[e.Name]
+	}
+	return !strings.HasPrefix(name, ".") || strings.HasPrefix(name, "..")
+}
+
+// await calls check some time after events that concern it, until the watcher is closed. If check takes long, it is
+// called less often.
+func await(events *fsnotify.Watcher, delay time.Duration, concerns func(fsnotify.Event) bool, failed func(error),
+	check func()) {
 	timer := time.NewTimer(delay)
 	timer.Stop()
 	defer timer.Stop()
@@ -116,7 +144,7 @@ func await(events *fsnotify.Watcher, delay time.Duration, failed func(error), ch
 			if !open {
 				return
 			}
-			if strings.HasPrefix(filepath.Base(e.Name), ".") && delay == treeDelay {
+			if !concerns(e) {
 				continue
 			}
 		case err, open := <-events.Errors:
@@ -145,10 +173,14 @@ func (w *Watcher) failed(err error) {
 
 // report reports how the files differ from those that were seen before.
 func (w *Watcher) report() {
+	moved, err := w.follow()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.failed(err)
+	}
 	before, now := w.seen, w.scan()
 	w.seen = now
 	updated := make(map[string]bool)
-	changes := Changes{}
+	changes := Changes{Moved: moved}
 	for name, info := range now {
 		old := before[name]
 		changes.ListChanged = changes.ListChanged || old == nil
@@ -164,7 +196,7 @@ func (w *Watcher) report() {
 			}
 		}
 	}
-	if changes.Updated = slices.Sorted(maps.Keys(updated)); len(changes.Updated) > 0 || changes.ListChanged {
+	if changes.Updated = slices.Sorted(maps.Keys(updated)); len(changes.Updated) > 0 || changes.ListChanged || moved {
 		w.options.OnChange(changes)
 	}
 }
@@ -209,7 +241,12 @@ func (w *Watcher) at(name string) string { return filepath.Join(w.path, filepath
 // read returns the files and directories except for hidden ones.
 func (w *Watcher) read() map[string]fs.FileInfo {
 	all := make(map[string]fs.FileInfo)
-	_ = fs.WalkDir(w.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(w.path)
+	if err != nil { // the directory was removed
+		return all
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case name == ".":
 			return err
@@ -223,7 +260,13 @@ func (w *Watcher) read() map[string]fs.FileInfo {
 			w.limit(name)
 			return fs.SkipAll
 		}
-		if info, err := entry.Info(); err == nil { // otherwise it is removed again
+		info, err := entry.Info()
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			if target, err := root.Stat(name); err == nil && target.Mode().IsRegular() {
+				info = target
+			}
+		}
+		if err == nil { // otherwise it is removed again
 			all[name] = info
 		}
 		if entry.IsDir() && strings.Count(name, "/") >= maxDepth {
@@ -242,50 +285,4 @@ func (w *Watcher) limit(name string) {
 		w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched",
 			len(w.watched))
 	}
-}
-
-// Files reports changes of single files until ctx ends. It watches their directories, because programs replace files
-// and links.
-func Files(ctx context.Context, paths []string) (<-chan struct{}, error) {
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range paths {
-		dirs := []string{filepath.Dir(path)}
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
-		}
-		for _, dir := range dirs {
-			if err := events.Add(dir); err != nil {
-				return nil, errors.Join(err, events.Close())
-			}
-		}
-	}
-	changed, before := make(chan struct{}, 1), State(paths...)
-	context.AfterFunc(ctx, func() { events.Close() })
-	go await(events, fileDelay, func(error) {}, func() {
-		now := State(paths...)
-		if now == before {
-			return // another file of a directory
-		}
-		before = now
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
-	return changed, nil
-}
-
-// State describes files, differently after each of them has been replaced or changed.
-func State(paths ...string) string {
-	var state strings.Builder
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil {
-			fmt.Fprint(&state, info.Size(), " ", info.ModTime().UnixNano())
-		}
-		state.WriteByte('\n')
-	}
-	return state.String()
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -169,25 +168,63 @@ func TestNewReturnsAnErrorForAMissingDirectory(t *testing.T) {
 	}
 }
 
-// Another file of the directory changes all the time.
-func TestChangeIsReportedInABusyDirectory(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+// link makes path a symbolic link to target, atomically.
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	must.Do(t, os.Symlink(target, path+".new"))
+	must.Do(t, os.Rename(path+".new", path))
+}
+
+func TestDirectoryBehindALinkIsFollowed(t *testing.T) {
+	at := t.TempDir()
+	w := &watched{t: t, dir: filepath.Join(at, "current"), changes: make(chan dirwatch.Changes, 1000)}
+	for _, version := range []string{"v1", "v2", "v3"} {
+		must.Do(t, os.MkdirAll(filepath.Join(at, version), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(at, version, "a.txt"), []byte(version), 0o600))
 	}
-	write("mcp.json", "{}")
-	changed := must.Get(dirwatch.Files(t.Context(), []string{filepath.Join(dir, "mcp.json")}))(t)
-	write("mcp.json", "{ }")
-	limit := time.After(20 * time.Second)
-	for n := 0; ; n++ {
+	link(t, "v1", filepath.Join(at, "latest"))
+	link(t, "latest", w.dir)
+	watcher := must.Get(dirwatch.New(w.dir, dirwatch.Options{OnChange: func(c dirwatch.Changes) { w.changes <- c },
+		Logger: slog.New(slog.NewTextHandler(&w.log, nil))}))(t)
+	defer watcher.Close()
+	moved := func() {
+		t.Helper()
 		select {
-		case <-changed:
-			return
-		case <-limit:
+		case c := <-w.changes:
+			if !c.Moved || !slices.Equal(c.Updated, []string{"a.txt"}) {
+				t.Errorf("reported %+v, want that it moved and a.txt", c)
+			}
+		case <-time.After(20 * time.Second):
 			t.Fatal("the change is not reported")
-		default:
-			write("other", strconv.Itoa(n))
 		}
 	}
+	link(t, "v2", filepath.Join(at, "latest")) // a link on the way
+	moved()
+	w.write("a.txt", "in the new directory")
+	w.until(false, "a.txt")
+	link(t, "v3", w.dir)
+	moved()
+	must.Do(t, os.Rename(filepath.Join(at, "v3"), filepath.Join(at, "old"))) // the directory itself
+	must.Do(t, os.Rename(filepath.Join(at, "v2"), filepath.Join(at, "v3")))
+	for moved := false; !moved; { // the files can be missing at first
+		select {
+		case c := <-w.changes:
+			moved = c.Moved
+		case <-time.After(20 * time.Second):
+			t.Fatal("the change is not reported")
+		}
+	}
+	w.write("a.txt", "again")
+	w.until(false, "a.txt")
+}
+
+// The files of a directory can be links to their current version, as those of a volume of Kubernetes.
+func TestFilesBehindALinkOfTheDirectoryAreFollowed(t *testing.T) {
+	w := watch(t, 0, "..v1/a.txt", "..v2/a.txt")
+	w.write("..v2/a.txt", "in the next version")
+	link(t, "..v1", w.path("..data"))
+	link(t, "..data/a.txt", w.path("a.txt"))
+	w.until(true, "a.txt")
+	link(t, "..v2", w.path("..data"))
+	w.until(false, "a.txt")
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
+// LoginPath is the path of the page on which users see and end their logins. The other pages of logins are below it.
 const LoginPath = "/login"
 
 // AllowFlags are the flags for the hosts and origins of requests that a server accepts, in addition to those of this
@@ -184,6 +185,9 @@ func (f *publicFlags) handler(next http.Handler) http.Handler {
 			(public != "" || !own) {
 			path = Path + rest
 		}
+		if path == LoginPath { // whose page is the one with a slash, for which the mux would redirect to it
+			path += "/"
+		}
 		if path = cmp.Or(path, "/"); path != r.URL.Path {
 			served, at := *r, *r.URL
 			at.Path, at.RawPath, served.URL = path, "", &at
@@ -207,12 +211,12 @@ type certificate struct {
 
 	now     atomic.Pointer[tls.Certificate]
 	reading sync.Mutex
-	seen    string // the state of the files when they were read
+	seen    dirwatch.State // of the files when they were read
 }
 
 // load reads the files for the first time.
 func (c *certificate) load() error {
-	c.seen = dirwatch.State(c.cert, c.key)
+	c.seen = dirwatch.StateOf(c.cert, c.key)
 	return c.read()
 }
 
@@ -239,7 +243,7 @@ func (c *certificate) read() error {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.reading.TryLock() {
 		defer c.reading.Unlock()
-		if state := dirwatch.State(c.cert, c.key); state != c.seen {
+		if state := dirwatch.StateOf(c.cert, c.key); !state.Equal(c.seen) {
 			c.seen = state
 			if err := c.read(); err != nil {
 				c.printf("parley: warning: the previous certificate stays in use: %s\n", terminal.Line(err.Error()))

@@ -269,3 +269,22 @@ func TestFlagsOfTheEndpointAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// The page of logins has an address with a slash, and paths are served with and without one.
+func TestNoPathRedirectsToItself(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--public-url", "http://mcp.example.com/tools"},
+		{"--public-url", "http://mcp.example.com"}, {"--public-url", "http://mcp.example.com/login-of-tools"}} {
+		var served []string
+		login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			served = append(served, r.URL.Path)
+		})
+		s := must.Get(serveWith(t, &Flags{Login: login}, flags...))(t)
+		for _, path := range []string{"/login", "/login/", "/login/start/notes", "/login/start/notes/"} {
+			request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil))(t)
+			response := must.Get(s.client.Do(request))(t)
+			must.Check(t, response.Body.Close())
+			must.CheckEqual(t, response.StatusCode, http.StatusOK, flags, path)
+		}
+		must.CheckEqual(t, strings.Join(served, " "), "/login/ /login/ /login/start/notes /login/start/notes", flags)
+	}
+}

@@ -37,6 +37,8 @@ type callerAuths struct {
 	status   *endpoint.Status
 	audit    *auditLog // may be nil
 
+	pages *oauth.Broker // of all servers; nil without --auth
+
 	mu       sync.Mutex
 	byServer map[string]*callerAuth
 	reported map[string]bool // the logins that were reported as needed, by server and user
@@ -74,18 +76,15 @@ func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFl
 		rand.Read(key)
 		a.keys = [][]byte{key}
 	}
+	if a.resource != nil {
+		a.pages = a.newBroker(a.loginURL, new(config.Credentials))
+	}
 	return a
 }
 
-// of returns how a server receives credentials of each caller; nil without credentials. It returns the same value for
-// the same configuration, so that the server continues when the files are read again.
-func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.CallerAuth, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if c == nil {
-		delete(a.byServer, name)
-		return nil, nil
-	}
+// of returns how a server receives credentials of each caller. It returns the same value for the same configuration, so
+// that the server continues when the files are read again. It changes nothing; see set.
+func (a *callerAuths) of(name, address string, c *config.Credentials) (*callerAuth, error) {
 	switch {
 	case a.stdio:
 		return nil,
@@ -94,12 +93,20 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 	case a.resource == nil:
 		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
 	}
-	if old := a.byServer[name]; old != nil && old.url == address && reflect.DeepEqual(old.config, *c) {
-		return old.auth, nil
+	a.mu.Lock()
+	old := a.byServer[name]
+	a.mu.Unlock()
+	if old != nil && old.url == address && reflect.DeepEqual(old.config, *c) {
+		return old, nil
 	}
 	now := &callerAuth{url: address, config: *c}
 	if c.Type == config.CallerLogin {
-		now.broker = a.newBroker(name, now)
+		now.broker = a.newBroker(func(asked string) string {
+			if asked == name {
+				return address
+			}
+			return ""
+		}, &now.config, now.registrations()...)
 		if err := now.broker.Check(); err != nil {
 			return nil, err
 		}
@@ -108,8 +115,14 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*host.Cal
 		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client { return a.newExchanging(address, c) }}
 		now.auth = host.NewCallerAuth(callers.Authorizer)
 	}
-	a.byServer[name] = now
-	return now.auth, nil
+	return now, nil
+}
+
+// set replaces the ways of the servers, by their names.
+func (a *callerAuths) set(byServer map[string]*callerAuth) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.byServer = byServer
 }
 
 // newClient returns a client without a store.
@@ -144,42 +157,41 @@ func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oaut
 	return enterprise
 }
 
-func (a *callerAuths) newBroker(name string, of *callerAuth) *oauth.Broker {
+// newBroker returns the broker of the servers whose URLs are known to server.
+func (a *callerAuths) newBroker(server func(name string) (url string), c *config.Credentials,
+	registrations ...oauth.Registration) *oauth.Broker {
+	var all []oauth.Registration
+	if a.client.ClientID != "" {
+		for _, issuer := range a.resource.Issuers {
+			registered := a.client
+			registered.Issuer = issuer
+			all = append(all, registered)
+		}
+	}
+	all = append(all, registrations...)
 	return &oauth.Broker{
 		URL: a.url, Resource: a.resource, Audience: a.audience, KV: a.kv, Keys: a.keys, Logger: a.logger,
-		Server: func(asked string) string {
-			if asked == name {
-				return of.url
-			}
-			return ""
-		},
-		New: func() *oauth.Client {
-			var registrations []oauth.Registration
-			if a.client.ClientID != "" {
-				for _, issuer := range a.resource.Issuers {
-					registered := a.client
-					registered.Issuer = issuer
-					registrations = append(registrations, registered)
-				}
-			}
-			if of.config.ClientID != "" {
-				registrations = append(registrations,
-					oauth.Registration{Server: of.url, ClientID: of.config.ClientID,
-						ClientSecret: of.config.ClientSecret})
-			}
-			return a.newClient(&of.config, registrations...)
-		},
+		Server: server, New: func() *oauth.Client { return a.newClient(c, all...) },
 		Report: a.reportLogin,
 	}
 }
 
-// keep forgets all servers but those that are configured now.
-func (a *callerAuths) keep(servers []host.ServerConfig) {
+// registrations returns the client of the program at the authorization server of a server, if the operator has one.
+func (of *callerAuth) registrations() []oauth.Registration {
+	if of.config.ClientID == "" {
+		return nil
+	}
+	return []oauth.Registration{{Server: of.url, ClientID: of.config.ClientID, ClientSecret: of.config.ClientSecret}}
+}
+
+// loginURL returns the URL of a server to which callers log in; empty if there is none with the name.
+func (a *callerAuths) loginURL(name string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.byServer, func(name string, _ *callerAuth) bool {
-		return !slices.ContainsFunc(servers, func(s host.ServerConfig) bool { return s.Name == name })
-	})
+	if of := a.byServer[name]; of != nil && of.broker != nil {
+		return of.url
+	}
+	return ""
 }
 
 // maxReported is the maximum number of logins that are remembered as reported.
@@ -224,22 +236,31 @@ func (a *callerAuths) print() {
 	}
 }
 
-// ServeHTTP serves the pages with which callers log in to servers.
+// ServeHTTP serves the pages on which callers log in to servers, and see and end their logins.
 func (a *callerAuths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-	a.mu.Lock()
-	of := a.byServer[name]
-	if r.URL.Path == endpoint.LoginPath+"/callback" { // of an issuer: the state says which server's page is next
-		for _, one := range a.byServer {
-			if one.broker != nil {
-				of = one
-			}
-		}
-	}
-	a.mu.Unlock()
-	if of == nil || of.broker == nil {
-		http.NotFound(w, r)
+	if b := a.brokerOf(r.URL.Path); b != nil {
+		b.ServeHTTP(w, r)
 		return
 	}
-	of.broker.ServeHTTP(w, r)
+	http.NotFound(w, r)
+}
+
+// brokerOf returns the broker that serves a page; nil if there is none. The page of all logins, and the one to which an
+// issuer redirects a user whom it has identified, are those of no server: they exist if callers log in to any.
+func (a *callerAuths) brokerOf(path string) *oauth.Broker {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch path {
+	case endpoint.LoginPath + "/", endpoint.LoginPath + "/callback":
+		for _, of := range a.byServer {
+			if of.broker != nil {
+				return a.pages
+			}
+		}
+		return nil
+	}
+	if of := a.byServer[path[strings.LastIndexByte(path, '/')+1:]]; of != nil {
+		return of.broker
+	}
+	return nil
 }

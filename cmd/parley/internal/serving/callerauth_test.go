@@ -36,20 +36,26 @@ func newTestCallerAuths(t *testing.T) (*callerAuths, *bytes.Buffer) {
 
 func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 	a, printed := newTestCallerAuths(t)
+	current := make(map[string]*callerAuth)
 	of := func(name, url string, c *config.Credentials) *host.CallerAuth {
 		got := must.Get(a.of(name, url, c))(t)
-		return got
+		current[name] = got
+		return got.auth
 	}
 	login, exchange := &config.Credentials{Type: config.CallerLogin},
 		&config.Credentials{Type: config.TokenExchange, TokenEndpoint: "https://sts.example/token"}
 	first, second := of("one", "https://one.example/mcp", login), of("two", "https://two.example/mcp", exchange)
+	if len(a.byServer) > 0 {
+		t.Error("what is only prepared is used")
+	}
+	a.set(current)
 	if first == nil || second == nil ||
 		first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
 		t.Error("the same configuration has another value")
 	}
-	if first == of("one", "https://other.example/mcp", login) ||
-		second == of("two", "https://two.example/mcp", login) ||
-		of("three", "https://three.example", nil) != nil {
+	a.set(map[string]*callerAuth{"one": current["one"], "two": current["two"]})
+	if first == must.Get(a.of("one", "https://other.example/mcp", login))(t).auth ||
+		second == must.Get(a.of("two", "https://two.example/mcp", login))(t).auth {
 		t.Error("another configuration has the same value")
 	}
 	a.print()
@@ -67,12 +73,17 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		"/login/end/three": http.StatusNotFound, "/login/end/one": http.StatusMethodNotAllowed,
 		"/login/callback": http.StatusBadRequest, "/login/callback/one": http.StatusBadRequest,
 		"/login/callback/three": http.StatusNotFound,
+		// The page of all logins, which asks the issuer who the user is. It cannot be reached.
+		"/login/": http.StatusBadGateway,
 	} {
 		if got := open(path); got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
 		}
 	}
-	a.keep([]host.ServerConfig{{Name: "two"}})
+	a.set(map[string]*callerAuth{"two": current["two"]})
+	if got := open("/login/"); got != http.StatusNotFound {
+		t.Errorf("without servers to which callers log in, the page of all logins has status %d", got)
+	}
 	if got := open("/login/callback/one"); got != http.StatusNotFound {
 		t.Errorf("the page of a removed server has status %d", got)
 	}
@@ -116,7 +127,7 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 		}
 	}
 	login := &callerAuth{url: url, config: config.Credentials{ClientID: "c", ClientSecret: "s", Networks: networks}}
-	c := a.newBroker("one", login).New()
+	c := a.newBroker(nil, &login.config, login.registrations()...).New()
 	want := []oauth.Registration{{Issuer: "https://as.example", ClientID: "browser-client"},
 		{Server: url, ClientID: "c", ClientSecret: "s"}}
 	if diff := cmp.Diff(want, c.Registrations); diff != "" || len(c.Networks) != 1 {

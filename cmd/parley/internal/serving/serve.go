@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -134,14 +135,21 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 	if err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	all.close = append(all.close, root.Close)
-	d := server.AddFS(s, at.URI, root, server.FSOptions{Name: at.Name, Description: "The files of " + at.Name})
+	served := &directory{server: s, path: dir, root: at, current: root}
+	served.serve()
+	all.close = append(all.close, served.Close)
 	watcher, err := dirwatch.New(dir, dirwatch.Options{Logger: logger, OnChange: func(changes dirwatch.Changes) {
+		if changes.Moved {
+			if err := served.move(); err != nil {
+				logger.Warn("cannot open the directory to which the path leads now", "directory", dir, "error", err)
+				return
+			}
+		}
 		for _, name := range changes.Updated {
-			d.Updated(name)
+			served.files.Updated(name)
 		}
 		if changes.ListChanged {
-			d.ListChanged()
+			served.files.ListChanged()
 		}
 	}})
 	if err != nil { // the directory is served without notifications
@@ -150,6 +158,46 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 	}
 	all.close = append(all.close, watcher.Close)
 	return nil
+}
+
+// directory is a directory that is served. Its path can have symbolic links, which can lead to another directory later.
+type directory struct {
+	server          *server.Server
+	path            string
+	root            mcp.Root // its URI is the one of the path
+	files           *server.Directory
+	current, before *os.Root // before can have reads in flight
+}
+
+func (d *directory) serve() {
+	d.files = server.AddFS(d.server, d.root.URI, d.current, server.FSOptions{Name: d.root.Name,
+		Description: "The files of " + d.root.Name})
+}
+
+// move serves the directory to which the path leads now.
+func (d *directory) move() error {
+	now, err := os.OpenRoot(d.path)
+	if err != nil {
+		return err
+	}
+	if !d.server.RemoveTemplate(strings.TrimSuffix(d.root.URI, "/") + "/{+path}") {
+		return errors.Join(errors.New("the directory is not served"), now.Close())
+	}
+	if d.before != nil {
+		_ = d.before.Close() // it was only read
+	}
+	d.before, d.current = d.current, now
+	d.serve()
+	return nil
+}
+
+// Close closes the directory.
+func (d *directory) Close() error {
+	err := d.current.Close()
+	if d.before != nil {
+		err = errors.Join(err, d.before.Close())
+	}
+	return err
 }
 
 // Close stops the watchers and closes the directories, in reverse order.

@@ -25,6 +25,7 @@ type toolsets struct {
 	newGateway func() (*gateway.Gateway, *server.Server, error)
 	protection *protection
 	below      endpoint.Below
+	ctx        context.Context // ends the gateways
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -33,9 +34,10 @@ type toolsets struct {
 
 // toolset is one toolset that is served.
 type toolset struct {
-	config config.Toolset
-	server *server.Server
-	cancel context.CancelFunc // ends its gateway
+	config  config.Toolset
+	server  *server.Server
+	gateway *gateway.Gateway
+	cancel  context.CancelFunc // ends the gateway
 }
 
 // gatewayToolset returns the selection of a toolset.
@@ -43,27 +45,36 @@ func gatewayToolset(t *config.Toolset) *gateway.Toolset {
 	return &gateway.Toolset{Servers: t.HostServers(), Tools: t.Tools, Prompts: t.Prompts, Hide: t.Hide}
 }
 
-// serve replaces the toolsets that are served. Those that are the same continue. The gateways end with ctx.
-func (t *toolsets) serve(ctx context.Context, now []config.Toolset) error {
+// prepare returns a function that replaces the toolsets that are served. Those that are the same continue.
+func (t *toolsets) prepare(now []config.Toolset) (commit func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	byName := make(map[string]*toolset, len(now))
+	var added []*toolset
 	for _, c := range now {
 		old := t.byName[c.Name]
 		if old != nil && sameToolset(old.config, c) {
 			byName[c.Name] = old
 			continue
 		}
-		served, err := t.start(ctx, c)
+		made, err := t.make(c)
 		if err != nil {
-			for _, started := range byName {
-				if t.byName[started.config.Name] != started {
-					t.stop(started)
-				}
-			}
-			return err
+			return nil, err
 		}
-		byName[c.Name] = served
+		byName[c.Name], added = made, append(added, made)
+	}
+	return func() { t.replace(byName, added) }, nil
+}
+
+// replace serves the toolsets by their names. It starts those that are added, and stops those that are not served any
+// more.
+func (t *toolsets) replace(byName map[string]*toolset, added []*toolset) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, now := range added {
+		ctx, cancel := context.WithCancel(t.ctx)
+		now.cancel = cancel
+		t.running.Go(func() { now.gateway.Run(ctx) })
 	}
 	for name, old := range t.byName {
 		if byName[name] != old {
@@ -76,7 +87,6 @@ func (t *toolsets) serve(ctx context.Context, now []config.Toolset) error {
 		servers[name] = of.server
 	}
 	t.below.Set(servers)
-	return nil
 }
 
 // sameToolset reports whether two toolsets differ in their places in the files only.
@@ -85,7 +95,8 @@ func sameToolset(a, b config.Toolset) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func (t *toolsets) start(ctx context.Context, c config.Toolset) (*toolset, error) {
+// make returns a toolset whose gateway does not run.
+func (t *toolsets) make(c config.Toolset) (*toolset, error) {
 	g, s, err := t.newGateway()
 	if err != nil {
 		return nil, err
@@ -97,9 +108,7 @@ func (t *toolsets) start(ctx context.Context, c config.Toolset) (*toolset, error
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	t.running.Go(func() { g.Run(ctx) })
-	return &toolset{c, s, cancel}, nil
+	return &toolset{config: c, server: s, gateway: g}, nil
 }
 
 // stop ends a toolset in the background, after its calls in flight.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -101,6 +102,8 @@ func checkWithoutConfig(cmd *cobra.Command) error {
 func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing.ConfigFlags, discover *discoverFlags,
 	guard *guardFlags, o *upOptions) error {
 	u := &upstreams{cmd: cmd, files: files, options: o}
+	paths := u.watched(guard.lock)
+	before := dirwatch.StateOf(paths...) // what changes from here on is noticed
 	loaded, err := u.load()
 	if err != nil {
 		return err
@@ -183,7 +186,7 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	}
 	u.callers = newCallerAuths(s, url, &flags.Auth, logger, u.status, u.audit)
 	flags.Login = u.callers
-	if u.host.Servers, err = u.targets(loaded); err != nil {
+	if u.host.Servers, err = u.first(loaded); err != nil {
 		return err
 	}
 	u.callers.print()
@@ -209,7 +212,10 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 			return err
 		}
 	}
-	u.toolsets = &toolsets{protection: protection, newGateway: func() (*gateway.Gateway, *server.Server, error) {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	u.toolsets = &toolsets{protection: protection, ctx: ctx}
+	u.toolsets.newGateway = func() (*gateway.Gateway, *server.Server, error) {
 		of := newGatewayServer(logger)
 		of.Store, of.Keys = s.Store, s.Keys
 		of.AllowedHosts, of.AllowedOrigins = s.AllowedHosts, s.AllowedOrigins
@@ -223,24 +229,22 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 		err = discover.apply(g, u.status)
 		g.OnCatalog = nil
 		return g, of, err
-	}}
+	}
+	below := u.below(loaded)
+	serveToolsets, err := u.toolsets.prepare(below)
+	if err != nil {
+		return err
+	}
 	if err := u.host.Start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	below := u.below(loaded)
-	if err := u.toolsets.serve(ctx, below); err != nil {
-		cancel()
-		u.toolsets.wait()
-		return errors.Join(err, u.host.Close())
-	}
+	serveToolsets()
 	for _, t := range below {
 		u.status.Print("  Toolset %s at %s/%[1]s\n", t.Name, url)
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { g.Run(ctx) })
-	watching.Go(func() { u.watch(ctx, cancel) })
+	watching.Go(func() { u.watch(ctx, cancel, paths, before) })
 	watching.Go(func() { u.watchLogins(ctx) })
 	watching.Go(func() {
 		statuses := u.checked(registered(ctx, g, u.host.Watch(ctx)))
