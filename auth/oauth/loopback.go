@@ -378,9 +378,9 @@ func (f *loopbackFlow) Close() error {
 // no shell, and the URL cannot be mistaken for an option. It returns when the browser was started. An error means that
 // the user has not seen the page.
 //
-// Other users of the machine can read the command line of the browser. A URL on the loopback interface is not in it: the
-// browser opens a file that redirects to the URL and that only the user can read. The file is removed when ctx is done,
-// which does not affect the browser otherwise.
+// Other users of the machine can read the command line of the browser. A URL on the loopback interface is not in it:
+// the browser opens a file that redirects to the URL and that only the user can read. The file is removed when ctx is
+// done, which does not affect the browser otherwise.
 func OpenBrowser(ctx context.Context, url string) (err error) {
 	defer func() {
 		if err != nil {
