@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -152,7 +153,7 @@ func (d *Dialer) elicitForm(ctx context.Context, request *mcp.ElicitParams) (any
 	if err != nil || result.Action != mcp.ElicitAccept {
 		return result, err
 	}
-	content, err := withDefaults(form, result.Content)
+	content, err := withDefaults(form, jsonscan.AppendUTF8(nil, result.Content))
 	if err != nil {
 		return nil, fmt.Errorf("the answer to the form cannot be read: %w", err)
 	}

@@ -108,7 +108,7 @@ func promptParams(name string, arguments any) ([]byte, error) {
 	if arguments == nil {
 		return append(params, '}'), nil
 	}
-	raw, err := schema.Marshal(arguments)
+	raw, err := schema.MarshalArguments(arguments)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the arguments: %w", err)
 	}

@@ -210,7 +210,7 @@ func callParams(name string, arguments any) ([]byte, error) {
 		raw, isRaw := arguments.(json.RawMessage)
 		if !isRaw || !isValidObject(raw) {
 			var err error
-			if raw, err = schema.Marshal(arguments); err != nil {
+			if raw, err = schema.MarshalArguments(arguments); err != nil {
 				return nil, fmt.Errorf("tools/call %s: cannot encode the arguments: %w", name, err)
 			}
 		}

@@ -54,7 +54,7 @@ func argumentsOf(arguments any) (json.RawMessage, error) {
 			return a, nil
 		}
 	}
-	raw, err := schema.Marshal(arguments)
+	raw, err := schema.MarshalArguments(arguments)
 	if err == nil {
 		err = checkObject(raw)
 	}

@@ -3,6 +3,8 @@ package jsonrpc
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // Codes that JSON-RPC 2.0 itself defines.
@@ -33,6 +35,17 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
+}
+
+// validData returns the data as it is sent, or nil for none.
+func (e *Error) validData() json.RawMessage {
+	if len(e.Data) == 0 || Check(e.Data, Limits{}) == nil {
+		return e.Data
+	}
+	if data := jsonscan.AppendUTF8(nil, e.Data); Check(data, Limits{}) == nil {
+		return data
+	}
+	return nil
 }
 
 // Errorf returns an Error with a formatted message.

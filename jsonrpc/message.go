@@ -274,7 +274,7 @@ func AppendResult(dst []byte, id ID, result []byte) []byte {
 // AppendError appends a response that reports e. A zero id is written as null if
 // nullID is set, and left out otherwise. Revisions before 2025-11-25 require null
 // for a request whose id could not be read, later ones require its absence.
-// e.Data must be a JSON value, or empty for none.
+// In e.Data, bytes that are not UTF-8 become U+FFFD. Data that is not JSON is left out.
 func AppendError(dst []byte, id ID, e *Error, nullID bool) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	if !id.IsZero() || nullID {
@@ -285,9 +285,8 @@ func AppendError(dst []byte, id ID, e *Error, nullID bool) []byte {
 	dst = strconv.AppendInt(dst, e.Code, 10)
 	dst = append(dst, `,"message":`...)
 	dst = AppendString(dst, e.Message)
-	if len(e.Data) > 0 {
-		dst = append(dst, `,"data":`...)
-		dst = append(dst, e.Data...)
+	if data := e.validData(); data != nil {
+		dst = append(append(dst, `,"data":`...), data...)
 	}
 	return append(dst, "}}"...)
 }

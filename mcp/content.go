@@ -38,7 +38,7 @@ func Audio(data []byte, mimeType string) *AudioContent {
 
 // TextContent is a block of text.
 type TextContent struct {
-	// Text is the text. It must be valid UTF-8, or encoding fails; see strings.ToValidUTF8.
+	// Text is the text. Bytes that are not UTF-8 become U+FFFD when it is encoded.
 	Text string `json:"text"`
 	// Annotations are hints for the client.
 	Annotations *Annotations `json:"annotations,omitzero"`

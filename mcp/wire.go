@@ -20,10 +20,10 @@ var encodeOptions = jsonv2.JoinOptions(
 	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(encodeContent)),
 )
 
-// encode encodes v. Nil slices become []. MarshalJSON methods convert their value to a type without
-// methods first.
+// encode encodes v. Nil slices become [], and bytes that are not UTF-8 become U+FFFD. MarshalJSON methods
+// convert their value to a type without methods first.
 func encode(v any) ([]byte, error) {
-	return jsonv2.Marshal(v, encodeOptions)
+	return jsonscan.Marshal(v, encodeOptions)
 }
 
 // decode decodes data strictly, including [Content] fields. UnmarshalJSON methods convert their

@@ -11,6 +11,8 @@ import (
 
 	json2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
 // Decode reads one JSON value into the variable to which into points, as the schema
@@ -179,9 +181,15 @@ func writeDuration(e *jsontext.Encoder, d time.Duration) error {
 
 // Marshal writes v as the schema inferred from its type describes it. It omits
 // absent values instead of writing null, writes nil slices and maps as empty ones,
-// and a time.Duration as a string such as "1h30m". It sorts maps by their keys. The
-// caller owns the result.
-func Marshal(v any) ([]byte, error) {
+// and a time.Duration as a string such as "1h30m". It sorts maps by their keys. Bytes
+// that are not UTF-8 become U+FFFD. The caller owns the result.
+func Marshal(v any) ([]byte, error) { return marshal(v, true) }
+
+// MarshalArguments is [Marshal] for the arguments of a call, where text that is not UTF-8
+// is an error: with U+FFFD in it, a path would be that of another file.
+func MarshalArguments(v any) ([]byte, error) { return marshal(v, false) }
+
+func marshal(v any, replace bool) ([]byte, error) {
 	if v == nil {
 		return []byte("null"), nil
 	}
@@ -190,9 +198,14 @@ func Marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	var b []byte
-	if s.needs&(needsDurations|needsDynamic) != 0 {
+	switch durations := s.needs&(needsDurations|needsDynamic) != 0; {
+	case durations && replace:
+		b, err = jsonscan.Marshal(v, writeDurations(), json2.Deterministic(true))
+	case durations:
 		b, err = json2.Marshal(v, writeDurations(), json2.Deterministic(true))
-	} else {
+	case replace:
+		b, err = jsonscan.Marshal(v, json2.Deterministic(true))
+	default:
 		b, err = json2.Marshal(v, json2.Deterministic(true))
 	}
 	if err != nil || s.needs&needsOmission == 0 || !bytes.Contains(b, []byte("null")) {

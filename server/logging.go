@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -220,6 +221,7 @@ func anyJSON(v any) (raw json.RawMessage) {
 	}
 	raw, err := json.Marshal(v)
 	if err == nil {
+		raw = jsonscan.AppendUTF8(nil, raw) // of a json.RawMessage
 		err = jsonrpc.Check(raw, jsonrpc.Limits{MaxDepth: maxLogDepth})
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -146,8 +147,8 @@ func (c *Catalog) addPrompt(e *promptEntry, options []Option) error {
 	if e.handle == nil {
 		return errNoHandler
 	}
-	if e.prompt.Name == "" || len(e.prompt.Name) > maxPromptName {
-		return fmt.Errorf("the name must have 1 to %d bytes", maxPromptName)
+	if e.prompt.Name == "" || len(e.prompt.Name) > maxPromptName || !utf8.ValidString(e.prompt.Name) {
+		return fmt.Errorf("the name must have 1 to %d bytes of UTF-8", maxPromptName)
 	}
 	for i, argument := range e.prompt.Arguments {
 		if argument.Name == "" {

@@ -35,6 +35,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		{mcp.Prompt{Name: "a"}, "nil"},
 		{mcp.Prompt{}, "1 to 256 bytes"},
 		{mcp.Prompt{Name: strings.Repeat("a", 257)}, "1 to 256 bytes"},
+		{mcp.Prompt{Name: "\xff"}, "of UTF-8"},
 		{mcp.Prompt{Name: "taken"}, "in use"},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{}}, `requires the argument "topic"`},
 		{mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{Name: "topic"}, {Name: "other"}}},

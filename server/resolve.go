@@ -5,8 +5,10 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -134,6 +136,12 @@ func Notify(ctx context.Context, method string, params json.RawMessage) error {
 	c := rpc.From(ctx)
 	if c == nil {
 		return call.ErrNoCall
+	}
+	if params != nil {
+		params = jsonscan.AppendUTF8(nil, params)
+		if err := jsonrpc.Check(params, jsonrpc.Limits{}); err != nil || params[0] != '{' {
+			return fmt.Errorf("notification %.128s: the params must be a JSON object, not %.20q", method, params)
+		}
 	}
 	return c.Notify(ctx, method, params)
 }

@@ -8,8 +8,10 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -219,7 +221,12 @@ func (s *Server) undecodedResult(
 		}
 		return errorResult(err.Error()), nil
 	}
-	if err := entry.checkOutput(result); err != nil {
+	err = entry.checkOutput(result)
+	if err != nil && !utf8.Valid(result.StructuredContent) {
+		result = inUTF8(result)
+		err = entry.checkOutput(result)
+	}
+	if err != nil {
 		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", entry.tool.Name, "error",
 			err)
 		return errorResult("the tool failed: its result does not fit its output schema"), nil
@@ -240,6 +247,13 @@ func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
 		return errors.New("the structured content required by the output schema is missing")
 	}
 	return e.output.Validate(result.StructuredContent)
+}
+
+// inUTF8 returns a copy of a result with the structured content that will be sent.
+func inUTF8(result *mcp.CallToolResult) *mcp.CallToolResult {
+	replaced := *result
+	replaced.StructuredContent = jsonscan.AppendUTF8(nil, result.StructuredContent)
+	return &replaced
 }
 
 // invalidArguments returns the error for arguments that do not match their schema. That of a tool is a

@@ -298,3 +298,24 @@ func TestSkipPlainFindsTheFirstByteThatIsNotPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestMarshalReplacesBytesThatAreNotUTF8(t *testing.T) {
+	for want, v := range map[string]any{
+		`{"a":"caf` + "\uFFFD" + `"}`:                          map[string]string{"a": "caf\xe9"},
+		`["` + "\uFFFD\uFFFD" + `"]`:                           jsontext.Value("[\"\xe9\xe8\"]"),
+		`{"` + "\uFFFD" + `":[1],"` + "\uFFFD" + ` (2)":1.50}`: jsontext.Value("{\"\xe9\":[1],\"\xe8\":1.50}"),
+	} {
+		for _, options := range []jsontext.Options{nil, jsontext.PreserveRawStrings(true)} {
+			got, err := jsonscan.Marshal(v, options)
+			if string(got) != want || err != nil {
+				t.Errorf("%s, %v, want %s", got, err, want)
+			}
+		}
+	}
+	for _, v := range []any{make(chan int), jsontext.Value(`{`), jsontext.Value(`{"a":1,"a":2}`),
+		jsontext.Value("{\"\xe9\":1,\"a\":1,\"a\":2}")} {
+		if got, err := jsonscan.Marshal(v); err == nil {
+			t.Errorf("%v is encoded as %s", v, got)
+		}
+	}
+}

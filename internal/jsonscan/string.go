@@ -3,11 +3,17 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"math/bits"
 	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // text scans the string whose opening quote is at i and reports whether it
@@ -288,7 +294,7 @@ func AppendString(dst []byte, s string) []byte {
 			continue
 		}
 		end := skipUnescaped(d, i)
-		dst = appendUTF8(dst, d[i:end])
+		dst = AppendUTF8(dst, d[i:end])
 		i = end
 	}
 }
@@ -332,8 +338,8 @@ func appendShort(dst, d []byte, i int) ([]byte, int) {
 	return dst, i
 }
 
-// appendUTF8 appends d and replaces each byte that is not UTF-8.
-func appendUTF8(dst, d []byte) []byte {
+// AppendUTF8 appends d. Each byte that is not UTF-8 becomes U+FFFD.
+func AppendUTF8(dst, d []byte) []byte {
 	if utf8.Valid(d) {
 		return append(dst, d...)
 	}
@@ -343,4 +349,60 @@ func appendUTF8(dst, d []byte) []byte {
 		d = d[n:]
 	}
 	return dst
+}
+
+// Marshal returns the JSON encoding of v by the JSON library, which rejects text that is not UTF-8. In Marshal
+// each byte that is not UTF-8 becomes U+FFFD, as in AppendString, wherever v has it: programs return the text of
+// files and of other programs. Names of an object that are equal then are numbered.
+func Marshal(v any, options ...json.Options) ([]byte, error) {
+	raw, err := json.Marshal(v, options...)
+	if err == nil {
+		return raw, nil
+	}
+	// Raw strings are not preserved, because raw JSON in v may be what is not UTF-8.
+	replacing := append(slices.Clone(options), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false))
+	if replaced, failed := json.Marshal(v, replacing...); failed == nil {
+		return replaced, nil
+	}
+	replaced, failed := json.Marshal(v, append(replacing, jsontext.AllowDuplicateNames(true))...)
+	if failed == nil && bytes.Contains(replaced, []byte("\uFFFD")) {
+		replaced, failed = numberNames(replaced)
+	}
+	if failed != nil || json.Unmarshal(replaced, new(any)) != nil { // duplicates of other names stay an error
+		return nil, err
+	}
+	return replaced, nil
+}
+
+// numberNames adds a number to each name with U+FFFD that its object had before.
+func numberNames(raw []byte) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
+	var seen []map[string]bool // the names of each object around the token
+	for {
+		token, err := decoder.ReadToken()
+		if err == io.EOF {
+			return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+		} else if err != nil {
+			return nil, err
+		}
+		kind, read := decoder.StackIndex(decoder.StackDepth())
+		switch {
+		case token.Kind() == '{':
+			seen = append(seen, make(map[string]bool))
+		case token.Kind() == '}':
+			seen = seen[:len(seen)-1]
+		case kind == '{' && read%2 == 1: // a name
+			name, names := token.String(), seen[len(seen)-1]
+			for n := 2; names[name] && strings.Contains(name, "\uFFFD"); n++ {
+				name = token.String() + " (" + strconv.Itoa(n) + ")"
+			}
+			names[name] = true
+			token = jsontext.String(name)
+		}
+		if err := encoder.WriteToken(token); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -26,8 +26,7 @@ var errNoResult = errors.New("the handler returned no result")
 // concurrent calls may share. If result is not a JSON object, AppendResult returns an error
 // and appends nothing.
 //
-// Bytes that are not UTF-8 in the texts of tools, resources and prompts become U+FFFD,
-// because programs print arbitrary bytes.
+// Bytes that are not UTF-8 become U+FFFD, because programs print arbitrary bytes.
 //
 // A modern result carries its resultType and, in _meta, the server that made it: identity
 // is the server's mcp.Implementation as JSON, or nil (2026-07-28, basic, ResultType and
@@ -48,18 +47,12 @@ func AppendResult(dst []byte, r mcp.Revision, result any, identity []byte) ([]by
 		if isPlainToolResult(v) {
 			return appendToolResult(head(), v), nil
 		}
-		result = sanitizeToolResult(v)
 	case *mcp.ReadResourceResult:
 		if v == nil {
 			break
 		}
 		if isPlainContents(v) {
 			return appendContents(head(), v), nil
-		}
-		result = sanitizeContents(v)
-	case *mcp.GetPromptResult:
-		if v != nil {
-			result = sanitizePrompt(v)
 		}
 	}
 	body, err := encode(result)
@@ -81,7 +74,7 @@ func encode(result any) ([]byte, error) {
 	if forwarded, ok := result.(*mcp.CallToolResult); ok && forwarded != nil && forwarded.Source != nil {
 		return forwarded.MarshalJSON()
 	}
-	return json.Marshal(result, json.Deterministic(true), jsontext.PreserveRawStrings(true))
+	return jsonscan.Marshal(result, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
 
 // appendResultHead appends the beginning of a modern result: the brace, resultType, _meta

@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -41,9 +42,12 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		case protocol == nil:
 			err = errors.New("the handler returned a nil *jsonrpc.Error as an error")
 		case len(protocol.Data) > 0 && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
-			e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error",
-				protocol.Message)
-			return &jsonrpc.Error{Code: protocol.Code, Message: protocol.Message}
+			data, err := jsonscan.Marshal(protocol.Data)
+			if err != nil {
+				e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error",
+					protocol.Message)
+			}
+			return &jsonrpc.Error{Code: protocol.Code, Message: protocol.Message, Data: data}
 		default:
 			return protocol
 		}

@@ -13,6 +13,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
@@ -258,7 +259,7 @@ func (s *Store) Result(ctx context.Context, t *Task) (json.RawMessage, error) {
 }
 
 func (s *Store) put(ctx context.Context, t *Task, ttl time.Duration, opt store.PutOptions) (uint64, error) {
-	raw, err := jsonv2.Marshal(t)
+	raw, err := jsonscan.Marshal(t)
 	if err != nil {
 		return 0, fmt.Errorf("cannot encode the task: %w", err)
 	}

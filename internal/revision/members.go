@@ -1,0 +1,67 @@
+package revision
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. It does
+// not modify the object, which must be valid JSON.
+func WithoutMembers(object json.RawMessage, names ...string) json.RawMessage {
+	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(object, name); return ok }) {
+		return object
+	}
+	kept := append(make(json.RawMessage, 0, len(object)), '{')
+	for name, value := range jsonrpc.All(object) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
+	}
+	return append(kept, '}')
+}
+
+// WithResultType returns the JSON of a result with its resultType, which is "complete" if the result has none.
+func WithResultType(result json.RawMessage) json.RawMessage {
+	if _, ok := jsonrpc.Get(result, "resultType"); ok {
+		return result
+	}
+	return withMember(result, "resultType", []byte(`"complete"`))
+}
+
+// withMember returns a JSON object with one member added or replaced. An object that is nil or no
+// object counts as empty.
+func withMember(object []byte, name string, value []byte) []byte {
+	out := jsonrpc.AppendString(append(make([]byte, 0, len(object)+len(name)+len(value)+8), '{'), name)
+	out = append(append(out, ':'), value...)
+	for other, v := range jsonrpc.All(object) {
+		if other != name {
+			out = append(jsonrpc.AppendString(append(out, ','), other), ':')
+			out = append(out, v...)
+		}
+	}
+	return append(out, '}')
+}
+
+// selectMembers returns an object with the members that both have, with the values of selected in the order of
+// object.
+func selectMembers(object []byte, selected mcp.Meta) []byte {
+	out := []byte{'{'}
+	for name := range jsonrpc.All(object) {
+		value, ok := selected[name]
+		if !ok {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(jsonrpc.AppendString(out, name), ':'), value...)
+	}
+	return append(out, '}')
+}
