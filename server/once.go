@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -47,7 +48,7 @@ type onceEntry struct {
 //
 // The idempotencyKey is unique to the call and the key, and is the same in every run. Pass it to
 // the services that f calls, so that they can recognize a repetition. If f returns an error,
-// Once returns it, and the next run calls f again. If the result of f is lost, Once returns
+// Once returns it, and the next run calls f again. If the result of f is lost or has no JSON encoding, Once returns
 // [ErrOnceUncertain] and does not call f again. While the store is not available, Once waits for it:
 // until the context of a task ends, and otherwise for a minute.
 //
@@ -68,34 +69,42 @@ func Once[T any](
 	if err := c.Claim(key); err != nil {
 		return zero, err
 	}
+	if err := schema.CheckType(reflect.TypeFor[T]()); err != nil { // while nothing has happened yet
+		return zero, fmt.Errorf("once: a result of type %T cannot be stored: %w", zero, err)
+	}
 	idempotency := c.Key() + "/" + key
 	raw, err := runOnce(ctx, c, c.Principal().Key()+"once/"+idempotency,
-		func(ctx context.Context) (json.RawMessage, error) {
+		func(ctx context.Context) (func() (json.RawMessage, error), error) {
 			value, err := f(ctx, idempotency)
-			if err != nil {
-				return nil, err
-			}
-			return schema.Marshal(value)
+			return func() (json.RawMessage, error) { return schema.Marshal(value) }, err
 		})
 	if err != nil {
 		return zero, err
 	}
 	var value T
 	if err := schema.Decode(raw, &value); err != nil {
-		return zero, fmt.Errorf("once: cannot decode the stored result into %T: %w", zero, err)
+		return zero, uncertain("cannot decode the stored result into %T: %w", zero, err)
 	}
 	return value, nil
 }
 
-// runOnce is Once without types. The entry changes from absent to started to finished, each
-// by compare-and-swap. While the store has failed, it tries again.
+// uncertain returns an error about what happened after the function was started: whatever fails then, the function
+// must not be called again.
+func uncertain(format string, args ...any) error {
+	return fmt.Errorf("once: %w: "+format, append([]any{ErrOnceUncertain}, args...)...)
+}
+
+// runOnce is Once without types. F returns a function that encodes its result. The entry changes from absent to
+// started to finished, each by compare-and-swap. While the store has failed, runOnce tries again.
 func runOnce(
-	ctx context.Context, c *rpc.Call, key string, f func(context.Context) (json.RawMessage, error),
+	ctx context.Context, c *rpc.Call, key string,
+	f func(context.Context) (encode func() (json.RawMessage, error), err error),
 ) (json.RawMessage, error) {
 	kv, run := c.Store, rand.Text()
 	started, _ := json.Marshal(onceEntry{Run: run})
 	var entry onceEntry
 	var version uint64
+	found := false // an entry: the function may have been started
 	err := c.Retry(ctx, func() (err error) {
 		if version, err = kv.Put(ctx, key, started, store.PutOptions{TTL: onceLifetime, IfAbsent: true}); err == nil {
 			entry.Run = run
@@ -104,6 +113,7 @@ func runOnce(
 			return err
 		}
 		item, err := kv.Get(ctx, key)
+		found = !errors.Is(err, store.ErrNotFound)
 		if err != nil {
 			return err
 		}
@@ -111,6 +121,8 @@ func runOnce(
 		return jsonv2.Unmarshal(item.Value, &entry)
 	})
 	switch {
+	case err != nil && found:
+		return nil, uncertain("cannot read the stored result: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("once: the operation was not started: %w", err)
 	case entry.Result != nil:
@@ -118,7 +130,7 @@ func runOnce(
 	case entry.Run != run: // otherwise an earlier attempt has written it
 		return nil, ErrOnceUncertain
 	}
-	result, err := f(ctx)
+	encode, err := f(ctx)
 	// The outcome must be stored even if the client has disconnected meanwhile.
 	keep := context.WithoutCancel(ctx)
 	if err != nil {
@@ -127,13 +139,17 @@ func runOnce(
 		}
 		return nil, err
 	}
+	// From here on every error is ErrOnceUncertain, and the entry stays.
+	result, err := encode()
+	if err != nil {
+		return nil, uncertain("cannot encode the result: %w", err)
+	}
 	if len(result) > maxOnceResult {
-		return nil, fmt.Errorf("once: %w: the result has %d bytes, the limit is %d", ErrOnceUncertain, len(result),
-			maxOnceResult)
+		return nil, uncertain("the result has %d bytes, the limit is %d", len(result), maxOnceResult)
 	}
 	done, err := json.Marshal(onceEntry{Result: result})
 	if err != nil {
-		return nil, fmt.Errorf("once: %w: %w", ErrOnceUncertain, err)
+		return nil, uncertain("cannot encode the result: %w", err)
 	}
 	err = c.Retry(ctx, func() error {
 		_, err := kv.Put(keep, key, done, store.PutOptions{TTL: onceLifetime, IfVersion: version})
@@ -147,7 +163,7 @@ func runOnce(
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("once: %w: cannot store the result: %w", ErrOnceUncertain, err)
+		return nil, uncertain("cannot store the result: %w", err)
 	}
 	return result, nil
 }

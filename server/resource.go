@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 
@@ -50,7 +51,10 @@ func addResource[Out any](
 	if handler == nil {
 		return errNoHandler
 	}
-	contents := contentsOf[Out](&r.MimeType)
+	contents, err := contentsOf[Out](&r.MimeType)
+	if err != nil {
+		return err
+	}
 	return c.addResource(r, func(ctx context.Context, _ string) (*mcp.ReadResourceResult, error) {
 		out, err := handler(ctx)
 		if err != nil {
@@ -172,28 +176,31 @@ func detach[T any](definition *T, source *json.RawMessage) error {
 
 // contentsOf returns a function that converts the results of a resource handler to contents.
 // It sets the MIME type if Out determines it.
-func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, error) {
+func contentsOf[Out any](mimeType *string) (func(Out) (*mcp.ReadResourceResult, error), error) {
 	one := func(c mcp.ResourceContents) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{c}}, nil
 	}
 	var zero Out
 	switch any(zero).(type) {
 	case *mcp.ReadResourceResult:
-		return func(out Out) (*mcp.ReadResourceResult, error) { return any(out).(*mcp.ReadResourceResult), nil }
+		return func(out Out) (*mcp.ReadResourceResult, error) { return any(out).(*mcp.ReadResourceResult), nil }, nil
 	case []mcp.ResourceContents:
 		return func(out Out) (*mcp.ReadResourceResult, error) {
 			return &mcp.ReadResourceResult{Contents: any(out).([]mcp.ResourceContents)}, nil
-		}
+		}, nil
 	case mcp.ResourceContents:
-		return func(out Out) (*mcp.ReadResourceResult, error) { return one(any(out).(mcp.ResourceContents)) }
+		return func(out Out) (*mcp.ReadResourceResult, error) { return one(any(out).(mcp.ResourceContents)) }, nil
 	case string:
 		return func(out Out) (*mcp.ReadResourceResult, error) {
 			return one(mcp.ResourceContents{Text: any(out).(string)})
-		}
+		}, nil
 	case []byte:
 		return func(out Out) (*mcp.ReadResourceResult, error) {
 			return one(mcp.ResourceContents{Blob: blob(any(out).([]byte))})
-		}
+		}, nil
+	}
+	if err := schema.CheckType(reflect.TypeFor[Out]()); err != nil {
+		return nil, fmt.Errorf("contents: %w", err)
 	}
 	if *mimeType == "" {
 		*mimeType = "application/json"
@@ -207,7 +214,7 @@ func contentsOf[Out any](mimeType *string) func(Out) (*mcp.ReadResourceResult, e
 			return nil, call.ErrResourceNotFound
 		}
 		return one(mcp.ResourceContents{Text: string(raw)})
-	}
+	}, nil
 }
 
 // blob replaces a nil slice by an empty one: nil would mean text.

@@ -51,7 +51,10 @@ func addTemplate[In, Out any](
 	if err != nil {
 		return fmt.Errorf("variables: %w", err)
 	}
-	contents := contentsOf[Out](&t.MimeType)
+	contents, err := contentsOf[Out](&t.MimeType)
+	if err != nil {
+		return err
+	}
 	return c.addTemplate(&templateEntry{
 		template:  t,
 		variables: variables,

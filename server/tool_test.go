@@ -65,6 +65,14 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 				return struct{ F func() }{}, nil
 			})
 		}, "func"},
+		{"a channel as output", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (chan int, error) { return nil, nil })
+		}, "chan int has no JSON form"},
+		{"channels as output", func(s *server.Server) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) ([]struct{ C chan int }, error) {
+				return nil, nil
+			})
+		}, "[].C: the type chan int has no JSON form"},
 		{"an input schema that is none", func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":7}`)}, text)
 		}, "input schema"},
