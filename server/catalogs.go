@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/changes"
@@ -22,19 +21,13 @@ import (
 func (s *Server) CatalogsChanged(callers ...principal.Principal) {
 	for _, kind := range []changes.Kind{changes.ToolsChanged, changes.PromptsChanged, changes.ResourcesChanged} {
 		if len(callers) == 0 {
-			s.changes.Publish(changes.Change{Kind: kind})
-			s.replicas.announce(announcement{Kind: kind})
+			s.publish(&s.Catalog, announcement{Kind: kind}, nil)
 		}
 		for _, caller := range callers {
 			s.publishTo(caller, changes.Change{Kind: kind})
 		}
 	}
 	s.followers.changed()
-}
-
-func (s *Server) publishTo(caller principal.Principal, change changes.Change) {
-	s.changes.PublishTo(func(who principal.Principal) bool { return who == caller }, change)
-	s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Caller: caller.Key()})
 }
 
 // others returns the catalogs that the caller of ctx has besides s.Catalog, in the order of precedence, and records
@@ -83,24 +76,9 @@ func (s *Server) audienceOf(c *Catalog, audience func(principal.Principal) bool)
 	}
 }
 
-// publish notifies the clients of an audience who have c of a change, here and at the other replicas.
-func (s *Server) publish(c *Catalog, change announcement, audience func(principal.Principal) bool) {
-	s.changes.PublishTo(s.audienceOf(c, audience), changes.Change{Kind: change.Kind, URI: change.URI})
-	switch {
-	case c == &s.Catalog:
-		s.replicas.announce(change)
-	case s.Store != nil:
-		concerns := func(who principal.Principal) bool { return audience == nil || audience(who) }
-		for some := range slices.Chunk(s.holders.digests(c, concerns), maxDigests) {
-			s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Callers: strings.Join(some, " ")})
-		}
-	}
-}
-
 const (
 	maxHolders = 10_000 // callers whose catalogs are known
 	maxSources = 100    // sessions and addresses of a caller whose catalogs are known
-	maxDigests = 256    // callers of an announcement
 )
 
 // holders knows which catalogs callers have. Safe for concurrent use.

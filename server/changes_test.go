@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -416,6 +417,8 @@ func replicasWithSubscriber(t *testing.T, shared store.Store,
 }
 
 func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
+	root := must.Get(os.OpenRoot(t.TempDir()))(t)
+	defer root.Close()
 	synctest.Test(t, func(t *testing.T) {
 		first, second, w := replicasWithSubscriber(t, store.NewMemory())
 		first.ResourceUpdated("note://b") // not subscribed
@@ -425,6 +428,16 @@ func TestChangesAtOneReplicaReachTheClientsOfAnother(t *testing.T) {
 		w.Expect(tagged(`1`, "tools/list_changed"))
 		first.RemoveResource("note://a")
 		w.Expect(tagged(`1`, "resources/list_changed"))
+		files := server.AddFS(first, "note://", root, server.FSOptions{})
+		w.Expect(tagged(`1`, "resources/list_changed"))
+		files.ListChanged()
+		w.Expect(tagged(`1`, "resources/list_changed"))
+		files.Updated("a")
+		w.Expect(updated(`1`, "note://a"))
+		first.CatalogsChanged()
+		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"))
+		first.CatalogsChanged(principal.Local)
+		w.Expect(tagged(`1`, "tools/list_changed"), tagged(`1`, "resources/list_changed"))
 
 		onlyAda := server.VisibleTo(func(who principal.Principal, _ string) bool { return who != principal.Local })
 		server.AddTool(first, newTool("hidden"), nothing, onlyAda)

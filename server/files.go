@@ -463,13 +463,10 @@ func (d *Directory) Updated(name string) {
 	}
 }
 
-// ListChanged notifies the clients that can see the directory that files were added or removed.
+// ListChanged notifies the clients that can see the directory that files were added or removed, at all replicas.
 // It has no effect if FSOptions.Unlisted is set.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
-		for _, s := range d.catalog.servedBy() {
-			s.changes.PublishTo(s.audienceOf(d.catalog, d.entry.audience()),
-				changes.Change{Kind: changes.ResourcesChanged})
-		}
+		d.catalog.changed(changes.ResourcesChanged, &d.entry.offer)
 	}
 }

@@ -258,6 +258,29 @@ type announcementMessage struct {
 	announcement
 }
 
+// publish notifies the clients of an audience who have c of a change, here and at the other replicas. A nil audience
+// is every caller.
+func (s *Server) publish(c *Catalog, change announcement, audience func(principal.Principal) bool) {
+	s.changes.PublishTo(s.audienceOf(c, audience), changes.Change{Kind: change.Kind, URI: change.URI})
+	switch {
+	case c == &s.Catalog:
+		s.replicas.announce(change)
+	case s.Store != nil:
+		concerns := func(who principal.Principal) bool { return audience == nil || audience(who) }
+		for some := range slices.Chunk(s.holders.digests(c, concerns), maxDigests) {
+			s.replicas.announce(announcement{Kind: change.Kind, URI: change.URI, Callers: strings.Join(some, " ")})
+		}
+	}
+}
+
+const maxDigests = 256 // callers of an announcement
+
+// publishTo is publish for one caller, whatever catalogs the caller has.
+func (s *Server) publishTo(caller principal.Principal, change changes.Change) {
+	s.publish(&s.Catalog, announcement{Kind: change.Kind, URI: change.URI, Caller: caller.Key()},
+		func(who principal.Principal) bool { return who == caller })
+}
+
 // announce notifies the other replicas of a change. It does not block.
 func (r *replicas) announce(c announcement) { r.changes.add(c) }
 
