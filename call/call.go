@@ -68,7 +68,7 @@ type Description struct {
 // Both fields are shared between calls and must not be modified.
 type Peer struct {
 	Info         *mcp.Implementation     // never nil in a Call
-	Capabilities *mcp.ClientCapabilities // nil on a client, and before the handshake of a session
+	Capabilities *mcp.ClientCapabilities // never nil in a Call; empty before the handshake of a session
 }
 
 // New returns a Call for tests of middleware. It copies d, but not the values that d refers to.
@@ -80,10 +80,16 @@ func New(d Description) *Call {
 	if d.Peer.Info == nil {
 		d.Peer.Info = new(mcp.Implementation)
 	}
+	if d.Peer.Capabilities == nil {
+		d.Peer.Capabilities = &noCapabilities
+	}
 	return &Call{d: d}
 }
 
-var noParams jsonrpc.Members
+var (
+	noParams       jsonrpc.Members
+	noCapabilities mcp.ClientCapabilities
+)
 
 // From returns the call that a server's handler runs for. It returns nil if ctx is not derived
 // from the context of a handler.
@@ -161,9 +167,6 @@ func (c *Call) Source() string { return c.d.Source }
 // with each request. In a session they are experimental capabilities of the handshake.
 func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
 	declared := c.d.Peer.Capabilities
-	if declared == nil {
-		return nil, false
-	}
 	settings, ok = declared.Extensions[id]
 	if !ok && !c.d.Revision.Modern() {
 		settings, ok = declared.Experimental[id]

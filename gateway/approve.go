@@ -33,8 +33,7 @@ var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it do
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
 // have been sent, and the user has approved it once.
 func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
-	if c := call.From(ctx); c == nil || c.Peer().Capabilities == nil ||
-		!c.Peer().Capabilities.Elicitation.SupportsForm() {
+	if c := call.From(ctx); c == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
 		return false, ErrCannotAsk
 	}
 	timeout := forever

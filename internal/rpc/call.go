@@ -62,9 +62,9 @@ type Call struct {
 	rounds   *rounds // nil until needed
 	resolved bool    // Target is authorized, for one run
 	done     bool
-	waiting  bool // see Suspend
-	muted    bool // see Mute
-	reported bool // progress was reported
+	waiting  bool  // see Suspend
+	reported bool  // progress was reported
+	made     int32 // see Notified
 	last     float64
 	logs     *logCounter   // nil until the first log message
 	writing  chan struct{} // held while writing to Stream; made when first needed
@@ -115,9 +115,9 @@ func (c *Call) Send(ctx context.Context, msg []byte) error {
 // encode returns nothing, nothing is sent. It runs with mu held.
 func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	c.mu.Lock()
-	err, muted := c.ended(), c.muted
+	err := c.ended()
 	c.mu.Unlock()
-	if err != nil || c.Stream == nil || muted {
+	if err != nil || c.Stream == nil {
 		return err
 	}
 	if err := c.lockStream(ctx); err != nil {
@@ -129,6 +129,12 @@ func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 	ended := c.ended()
 	if ended == nil {
 		msg = encode(make([]byte, 0, 160))
+	}
+	if len(msg) > 0 {
+		if c.made++; c.rounds != nil && c.rounds.muted > 0 {
+			c.rounds.muted--
+			msg = nil
+		}
 	}
 	c.mu.Unlock()
 	if len(msg) == 0 {

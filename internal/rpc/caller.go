@@ -34,9 +34,6 @@ func (c *Call) InputKinds() InputKinds {
 // DeclaredInput returns the kinds of input requests that the client of the call declares.
 func (c *Call) DeclaredInput() (kinds InputKinds) {
 	declared := c.Peer().Capabilities
-	if declared == nil {
-		return 0
-	}
 	if c.Can(revision.FormElicitation) && declared.Elicitation.SupportsForm() {
 		kinds |= FormInput
 	}

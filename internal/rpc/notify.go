@@ -41,7 +41,7 @@ func (c *Call) Logs(level mcp.LoggingLevel) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.muted && c.ended() == nil
+	return c.ended() == nil
 }
 
 // Log sends a log message to the peer, if the peer wants messages of this level. Logger is the

@@ -15,6 +15,7 @@ type rounds struct {
 	number   int             // see SetRound
 	answered map[string]bool // see SetRound
 	claimed  map[string]bool // see Claim
+	muted    int             // see Mute
 	asTask   AsTask
 }
 
@@ -106,11 +107,18 @@ func (c *Call) Suspend() {
 	c.Cancel(ErrInputRequired)
 }
 
-// Mute makes the methods that send notifications do nothing, because an earlier round has sent them.
-func (c *Call) Mute(on bool) {
+// Mute makes the next n notifications have no effect, because an earlier round has sent them. 0 ends that.
+func (c *Call) Mute(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.muted = on
+	c.several().muted = n
+}
+
+// Notified returns the number of notifications in this round, with those that had no effect because of Mute.
+func (c *Call) Notified() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(c.made)
 }
 
 // Claim reserves a key that may be used once in a run of the handler.

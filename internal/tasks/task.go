@@ -101,9 +101,7 @@ func RequestOf(c *rpc.Call) (Request, error) {
 	if q.Info, err = json.Marshal(c.Peer().Info); err != nil {
 		return q, err
 	}
-	if declared := c.Peer().Capabilities; declared != nil {
-		q.Capabilities, err = json.Marshal(declared)
-	}
+	q.Capabilities, err = json.Marshal(c.Peer().Capabilities)
 	return q, err
 }
 

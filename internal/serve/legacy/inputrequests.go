@@ -248,7 +248,7 @@ const (
 // taskRequests returns which requests the client of a call can run as tasks.
 func taskRequests(c *rpc.Call) *mcp.TaskRequestsCapability {
 	declared := c.Peer().Capabilities
-	if !c.Can(revision.CoreTasks) || declared == nil || declared.Tasks == nil {
+	if !c.Can(revision.CoreTasks) || declared.Tasks == nil {
 		return nil
 	}
 	return declared.Tasks.Requests

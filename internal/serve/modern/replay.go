@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type state struct {
 	Answers   map[string]answer `json:"a,omitempty"`
 	Open      map[string]string `json:"o,omitempty"` // unanswered input requests, as digests by key
 	Parked    *string           `json:"h,omitempty"` // id of the parked call; nil for most calls
+	Sent      int               `json:"n,omitempty"` // notifications of the handler in a round, at most
 	// refers to the whole state in the store; Answers and Open are then empty
 	Stored *storedState `json:"s,omitempty"`
 }
@@ -57,7 +59,7 @@ type replay struct {
 
 	mu       sync.Mutex
 	state    state
-	pending  int // known answers that the handler has not asked for yet
+	pending  map[string]bool // the answers of this round that the handler has not asked for yet
 	keys     rpc.InputKeys
 	required mcp.InputRequests // the input requests of this round
 }
@@ -90,9 +92,13 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 			err)
 	}
 	c.RestoreKey(r.state.Key)
-	c.SetRound(r.state.Round, r.acceptAnswers(responses))
-	if r.pending = len(r.state.Answers); r.pending > 0 && r.state.Parked == nil {
-		c.Mute(true) // do not repeat the notifications of the earlier rounds
+	accepted := r.acceptAnswers(responses)
+	c.SetRound(r.state.Round, accepted)
+	if r.state.Parked == nil {
+		// Do not repeat the notifications of the earlier rounds: those up to the questions that are answered now, and no
+		// more than there were, since a handler may take another way.
+		r.pending = maps.Clone(accepted)
+		c.Mute(r.state.Sent)
 	}
 	return nil
 }
@@ -161,6 +167,7 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 		return nil, rpc.ErrInputRequired // the round has ended
 	}
 	answers := make([]json.RawMessage, len(questions))
+	passed := false // the questions at which the previous round has ended
 	for i, q := range questions {
 		sum := q.Digest()
 		key, err := r.keys.Take(q, r.digestOf)
@@ -170,7 +177,9 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 		// An answer to an earlier text of the question does not count.
 		if known, ok := r.state.Answers[key]; ok && known.Question == sum {
 			answers[i] = known.Answer
-			r.pending--
+			if delete(r.pending, key); len(r.pending) == 0 && r.pending != nil {
+				passed = true
+			}
 			continue
 		}
 		if raw, ok := r.earlyAnswer(q.Key); ok {
@@ -190,8 +199,8 @@ func (r *replay) RequestInput(_ context.Context, _ *rpc.Call, questions []rpc.In
 		r.call.Suspend()
 		return nil, rpc.ErrInputRequired
 	}
-	if r.pending <= 0 {
-		r.call.Mute(false)
+	if passed {
+		r.call.Mute(0)
 	}
 	return answers, nil
 }
@@ -311,6 +320,7 @@ func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	next := r.state
 	next.Principal, next.Request, next.Key = r.call.Principal().Key(), requestDigest(r.call), r.call.Key()
 	next.Round++
+	next.Sent = max(next.Sent, r.call.Notified())
 	if next.Round > maxRounds {
 		return nil, fmt.Errorf("the call has asked for input in %d rounds, which is the limit", maxRounds)
 	}

@@ -1,0 +1,150 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/wiretest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// Each notification of a handler that runs several times arrives once, however its questions change.
+func TestProgressOfAllRoundsArrivesOnce(t *testing.T) {
+	type form struct{ Name string }
+	report := func(ctx context.Context, done float64) { _ = server.Progress(ctx, done, 9, fmt.Sprint(done)) }
+	asks := func(ctx context.Context, question string) error {
+		_, err := server.Elicit[form](ctx, question)
+		return err
+	}
+	for name, test := range map[string]struct {
+		handle func(ctx context.Context, run int) error
+		want   []string
+	}{
+		"the same questions": {func(ctx context.Context, _ int) error {
+			report(ctx, 1)
+			if err := asks(ctx, "one?"); err != nil {
+				return err
+			}
+			report(ctx, 2)
+			report(ctx, 3)
+			if err := asks(ctx, "two?"); err != nil {
+				return err
+			}
+			report(ctx, 4)
+			return nil
+		}, []string{"1", "2", "3", "4"}},
+		"a question whose text changes": {func(ctx context.Context, run int) error {
+			if err := asks(ctx, fmt.Sprintf("%d?", run%2)); err != nil {
+				return err
+			}
+			report(ctx, 1)
+			if err := asks(ctx, "two?"); err != nil {
+				return err
+			}
+			report(ctx, 2)
+			return nil
+		}, []string{"1", "2"}},
+		"a question that is not asked again": {func(ctx context.Context, run int) error {
+			if run == 1 {
+				return asks(ctx, "one?")
+			}
+			report(ctx, 1)
+			if err := asks(ctx, "two?"); err != nil {
+				return err
+			}
+			report(ctx, 2)
+			return nil
+		}, []string{"1", "2"}},
+		"more progress in the first run": {func(ctx context.Context, run int) error {
+			for i := 0; run == 1 && i < 5; i++ {
+				report(ctx, float64(i))
+			}
+			if err := asks(ctx, "one?"); err != nil {
+				return err
+			}
+			report(ctx, 6)
+			return nil
+		}, []string{"0", "1", "2", "3", "4", "6"}},
+		"progress that does not increase": {func(ctx context.Context, _ int) error {
+			report(ctx, 1)
+			report(ctx, 1)
+			if err := asks(ctx, "one?"); err != nil {
+				return err
+			}
+			report(ctx, 2)
+			return nil
+		}, []string{"1", "2"}},
+	} {
+		s := quiet()
+		var runs atomic.Int32
+		server.AddTool(s, mcp.Tool{Name: "a"}, func(ctx context.Context, _ struct{}) (string, error) {
+			return "done", test.handle(ctx, int(runs.Add(1)))
+		})
+		c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20260728), func(d *client.Dialer) {
+			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				return mcp.AcceptElicit(form{"x"})
+			}
+		})
+		var got []string
+		r, err := c.CallTool(t.Context(), "a", nil,
+			client.WithProgress(func(_, _ float64, text string) { got = append(got, text) }))
+		if err != nil || r.IsError || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q: %v, %v", name, got, test.want, r, err)
+		}
+	}
+}
+
+// Middleware may ask before the handshake, when nothing is known of the client.
+func TestQuestionsBeforeTheHandshakeAreErrors(t *testing.T) {
+	for name, ask := range map[string]func(context.Context) error{
+		"elicit": func(ctx context.Context) error {
+			_, err := server.Elicit[struct{ A string }](ctx, "x")
+			return err
+		},
+		"url": func(ctx context.Context) error { return server.ElicitURL(ctx, "https://a.example/", "x", nil) },
+		"sample": func(ctx context.Context) error {
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1})
+			return err
+		},
+		"sample with tools": func(ctx context.Context) error {
+			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Tools: []mcp.Tool{{Name: "a"}}})
+			return err
+		},
+		"roots": func(ctx context.Context) error {
+			_, err := server.Roots(ctx)
+			return err
+		},
+		"capabilities": func(ctx context.Context) error {
+			if declared := call.From(ctx).Peer().Capabilities; declared.Sampling != nil {
+				return nil
+			}
+			return errors.ErrUnsupported
+		},
+	} {
+		s := quiet()
+		var got error
+		s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				got = ask(ctx)
+				return next(ctx, c)
+			}
+		}}
+		w := wiretest.Connect(t, s.ServeConn)
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		w.Expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		if _, missing := errors.AsType[*call.CapabilityError](got); !missing && !errors.Is(got, errors.ErrUnsupported) &&
+			!errors.Is(got, server.ErrCannotAsk) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
