@@ -44,3 +44,6 @@ func (s *Server) CursorAfter(list, name string) string {
 func (s *Server) SubscribeAs(who principal.Principal, filter mcp.SubscriptionFilter) {
 	s.changes.Subscribe(who, filter)
 }
+
+// RemoveNulls is the function behind withoutNulls.
+var RemoveNulls = removeNulls

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -483,4 +484,37 @@ func TestASecretInATypedToolPanics(t *testing.T) {
 	}
 	server.AddTool(new(server.Server), marked("token2", "Token", ""),
 		func(context.Context, map[string]any) (string, error) { return "", nil })
+}
+
+// Each validation takes time in proportion to the arguments, so their number must not grow with the nulls.
+func TestNullsAreRemovedInAFewPasses(t *testing.T) {
+	for name, test := range map[string]struct {
+		schema, before string
+		unknown, valid bool
+		want           string
+	}{
+		"of unknown members": {`{"additionalProperties":false,"properties":{"a":{"type":"string"}}}`, `"a":"x"`, true, true,
+			`{"a":"x"}`},
+		"of additional members": {`{"additionalProperties":{"type":"string"}}`, `"a":"x"`, false, true, `{"a":"x"}`},
+		"beside a required one": {`{"required":["a"],"properties":{"a":{"type":["string","null"]}},` +
+			`"additionalProperties":{"type":"string"}}`, `"a":null`, false, true, `{"a":null}`},
+		"beside another fault": {`{"properties":{"a":{"type":"string"}},"additionalProperties":{"type":"string"}}`, `"a":7`,
+			false, false, ""},
+	} {
+		for _, nulls := range []int{1, 20, 5000} {
+			object := []byte("{" + test.before)
+			for i := range nulls {
+				object = fmt.Appendf(object, `,"n%d":null`, i)
+			}
+			s := must.Get(schema.Compile([]byte(test.schema)))(t)
+			passes := 0
+			got, err := server.RemoveNulls(s, func(raw []byte) error {
+				passes++
+				return s.Validate(raw)
+			}, append(object, '}'), test.unknown)
+			if (err == nil) != test.valid || string(got) != test.want || passes > 5 {
+				t.Errorf("%d nulls %s: %s, %v after %d passes", nulls, name, got, err, passes)
+			}
+		}
+	}
 }
