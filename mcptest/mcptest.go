@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"context"
+	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -78,11 +79,13 @@ func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing
 func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	check(t, s)
-	endpoint := httptest.NewServer(s)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Shutdown(ctx)
+	endpoint := httptest.NewUnstartedServer(s)
+	serving, end := context.WithCancel(context.Background())
+	endpoint.Config.BaseContext = func(net.Listener) context.Context { return serving }
+	endpoint.Start()
+	t.Cleanup(func() { // s itself may serve the next test
+		end()
+		endpoint.CloseClientConnections()
 		endpoint.Close()
 	})
 	return dial(t, client.URL(endpoint.URL), configure)

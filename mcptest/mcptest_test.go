@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
@@ -32,6 +33,26 @@ func TestFailureSaysWhatIsWrongWithTheServer(t *testing.T) {
 		<-done
 		if !strings.Contains(f.text, "key 0 has 1 bytes") {
 			t.Errorf("%s: the test fails with %q", transport.Name, f.text)
+		}
+	}
+}
+
+// A package may have one server for all of its tests.
+func TestOneServerServesSeveralTests(t *testing.T) {
+	s := newServer()
+	for _, transport := range mcptest.Transports() {
+		for _, r := range mcp.Revisions() {
+			if !transport.Supports(r) {
+				continue
+			}
+			for range 2 {
+				t.Run(transport.Name, func(t *testing.T) {
+					c := transport.Dial(t, s, mcptest.WithRevision(r))
+					if _, err := c.CallTool(t.Context(), "echo", map[string]string{"text": "a"}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 		}
 	}
 }
