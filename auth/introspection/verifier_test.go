@@ -85,7 +85,7 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 		"inactive":     with(active, object{"active": false}),
 		"no active":    with(active, object{"active": nil}),
 		"string":       with(active, object{"active": "true"}),
-		"expired":      with(active, object{"exp": now.Add(-time.Second).Unix()}),
+		"expired":      with(active, object{"exp": now.Add(-31 * time.Second).Unix()}),
 		"no subject":   with(active, object{"sub": nil, "client_id": nil}),
 		"number":       with(active, object{"sub": 1}),
 		"certificate":  with(active, object{"cnf": object{"x5t#S256": "x"}}),
@@ -222,5 +222,40 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 	close(release)
 	for range 64 {
 		<-done
+	}
+}
+
+// The clock of the authorization server may be ahead. A token that is not valid yet is asked for again.
+func TestClocksMayDiffer(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) int64 { return start.Add(d).Unix() }
+	token := func(from time.Duration) object {
+		return object{"active": true, "sub": "ada", "client_id": "c", "aud": self, "iat": at(from), "nbf": at(from),
+			"exp": at(time.Hour)}
+	}
+	i := newEndpoint(t, map[string]object{"ahead": token(20 * time.Second), "later": token(time.Minute),
+		"expired": {"active": true, "sub": "ada", "client_id": "c", "aud": self, "exp": at(-20 * time.Second)}})
+	now := start
+	v := i.verifier(&now)
+	for token, valid := range map[string]bool{"ahead": true, "expired": true, "later": false} {
+		if _, err := v.Verify(t.Context(), token); (err == nil) != valid {
+			t.Errorf("%s: %v", token, err)
+		}
+	}
+	now = start.Add(32 * time.Second) // the leeway is 30
+	if _, err := v.Verify(t.Context(), "later"); err != nil {
+		t.Errorf("a rejection because of the time was cached: %v", err)
+	}
+}
+
+func TestAResponseMayBeginWithALineBreak(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "\r\n\t {\"active\":true,\"sub\":\"ada\",\"client_id\":\"c\",\"aud\":\""+self+"\"}\n")
+	}))
+	defer s.Close()
+	v := &introspection.Verifier{Endpoint: s.URL, Issuer: "https://as.example.com"}
+	if _, err := v.Verify(t.Context(), "good"); err != nil {
+		t.Error(err)
 	}
 }

@@ -68,8 +68,6 @@ type Verifier struct {
 
 var _ auth.Verifier = (*Verifier)(nil)
 
-const defaultLeeway = 30 * time.Second
-
 // Check returns an error if a field has an invalid value.
 func (v *Verifier) Check() error {
 	v.once.Do(func() { v.err = v.prepare() })
@@ -129,7 +127,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 	keys := v.keys[c.Issuer]
 	leeway := v.Leeway
 	if leeway <= 0 {
-		leeway = defaultLeeway
+		leeway = issuer.Leeway
 	}
 	switch {
 	case !ok:
@@ -142,7 +140,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 	if err := c.Check(v.now(), leeway); err != nil {
 		return nil, err
 	}
-	candidates, err := keys.find(ctx, t.kid, t.alg)
+	candidates, fetched, err := keys.find(ctx, t.kid, t.alg, time.Time{})
+	if err == nil && !slices.ContainsFunc(candidates, t.verify) { // the issuer may have another key with this id now
+		candidates, _, err = keys.find(ctx, t.kid, t.alg, fetched)
+	}
 	if err != nil {
 		return nil, err
 	}

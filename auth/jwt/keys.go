@@ -44,9 +44,10 @@ type keyCache struct {
 	fetching chan struct{} // closed when the running fetch ends; nil if none runs
 }
 
-// find returns the keys that may have signed a token with this key id and algorithm. If
-// there is none, the token is not valid.
-func (k *keyCache) find(ctx context.Context, id, alg string) ([]any, error) {
+// find returns the keys that may have signed a token with this key id and algorithm, and when they were fetched. If
+// there is none, the token is not valid. Keys that were fetched at the time of newer or before are fetched again, unless
+// they were lately.
+func (k *keyCache) find(ctx context.Context, id, alg string, newer time.Time) ([]any, time.Time, error) {
 	for {
 		k.mu.Lock()
 		now := k.now()
@@ -56,20 +57,21 @@ func (k *keyCache) find(ctx context.Context, id, alg string) ([]any, error) {
 		if usable {
 			found = k.match(id, alg)
 		}
-		if len(found) > 0 && age < keysFresh {
+		fetched := k.fetched
+		if len(found) > 0 && age < keysFresh && fetched.After(newer) {
 			k.mu.Unlock()
-			return found, nil
+			return found, fetched, nil
 		}
 		if wait := k.fetching; wait != nil {
 			k.mu.Unlock()
-			if len(found) > 0 {
-				return found, nil
+			if len(found) > 0 && fetched.After(newer) {
+				return found, fetched, nil
 			}
 			select {
 			case <-wait:
 				continue
 			case <-ctx.Done():
-				return nil, fmt.Errorf("%w: %w", auth.ErrUnavailable, context.Cause(ctx))
+				return nil, fetched, fmt.Errorf("%w: %w", auth.ErrUnavailable, context.Cause(ctx))
 			}
 		}
 		if !k.tried.IsZero() && now.Sub(k.tried) < fetchInterval {
@@ -77,11 +79,11 @@ func (k *keyCache) find(ctx context.Context, id, alg string) ([]any, error) {
 			k.mu.Unlock()
 			switch {
 			case len(found) > 0:
-				return found, nil
+				return found, fetched, nil
 			case usable:
-				return nil, issuer.Invalid("the token is not signed with a key of its issuer")
+				return nil, fetched, issuer.Invalid("the token is not signed with a key of its issuer")
 			}
-			return nil, fmt.Errorf("%w: %w", auth.ErrUnavailable, err)
+			return nil, fetched, fmt.Errorf("%w: %w", auth.ErrUnavailable, err)
 		}
 		k.tried, k.fetching = now, make(chan struct{})
 		k.mu.Unlock()

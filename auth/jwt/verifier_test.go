@@ -274,6 +274,31 @@ func TestKeyRotationCausesOneFetch(t *testing.T) {
 	}
 }
 
+// An issuer that starts anew, such as one for development, may give its new key the old id.
+func TestAChangedKeyWithTheSameIDIsFetched(t *testing.T) {
+	i := newIssuer(t)
+	now := time.Now()
+	v := &jwt.Verifier{Issuers: []string{i.URL}, Now: func() time.Time { return now }}
+	verifies := func(token string, valid bool, fetches int32) {
+		t.Helper()
+		if _, err := v.Verify(t.Context(), token); (err == nil) != valid || i.fetches.Load() != fetches {
+			t.Errorf("%v after %d fetches, want %d", err, i.fetches.Load(), fetches)
+		}
+	}
+	old := i.token(i.claims())
+	verifies(old, true, 1)
+	i.key.Store(newKey(t, i.key.Load().id))
+	renewed := i.token(i.claims())
+	verifies(renewed, false, 1) // the last fetch was a moment ago
+	now = now.Add(11 * time.Second)
+	verifies(renewed, true, 2)
+	verifies(renewed, true, 2)
+	verifies(old, false, 2) // forged tokens cause one fetch in 10 seconds
+	now = now.Add(11 * time.Second)
+	verifies(old, false, 3)
+	verifies(renewed, true, 3)
+}
+
 func TestIssuerMetadataLocations(t *testing.T) {
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
 		i := newIssuer(t)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
 )
@@ -80,6 +81,7 @@ type Client struct {
 	// an *InteractionError.
 	interactionError func(ctx context.Context, request AuthorizationRequest) error
 
+	known    secrets.Memory
 	mu       sync.Mutex
 	memory   MemoryStore
 	sessions map[string]*session

@@ -198,7 +198,7 @@ func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *
 	if err != nil {
 		return nil, err
 	}
-	code, err := response.accept(request.State, d.server)
+	code, err := response.accept(request.State, d.server, &s.owner.known)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,9 @@ func redirectQuery(raw string) string {
 // state at server. It checks state and issuer first: the code or the error of another
 // party must not be used, and its error must not be shown (2026-07-28,
 // basic/authorization, Authorization Response Validation).
-func (r *authorizationResponse) accept(state string, server *serverMetadata) (code string, err error) {
+func (r *authorizationResponse) accept(
+	state string, server *serverMetadata, known *secrets.Memory,
+) (code string, err error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(state)) != 1 {
 		return "", fmt.Errorf("%w: the state differs", ErrState)
 	}
@@ -293,7 +295,7 @@ func (r *authorizationResponse) accept(state string, server *serverMetadata) (co
 				"its metadata", ErrIssuerMismatch, server.Issuer)
 	case r.error != "":
 		return "", newServerError("authorization", 0, r.error, r.description,
-			secrets.Set{Sent: []string{state, r.code}})
+			known.With(secrets.Set{Sent: []string{state, r.code}}))
 	case r.code == "" || len(r.code) > maxURL:
 		return "", fmt.Errorf("%w: the authorization response has neither code nor error", ErrInvalidResponse)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"syscall"
 
+	"github.com/parley-mcp/parley/auth/internal/secrets"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -46,7 +47,7 @@ func AcceptAuthorizationResponse(raw, state, issuer string, alwaysIss bool) (cod
 	if err != nil {
 		return "", err
 	}
-	return r.accept(state, &serverMetadata{Issuer: issuer, IssParameter: alwaysIss})
+	return r.accept(state, &serverMetadata{Issuer: issuer, IssParameter: alwaysIss}, new(secrets.Memory))
 }
 
 // ParseResource parses resource metadata and returns the resource.

@@ -32,6 +32,7 @@ type peers struct {
 	direct  *http.Client // for addresses that the program has configured
 	guarded *http.Client // for addresses that a server has named
 	trace   func(Step)   // nil: none
+	known   *secrets.Memory
 }
 
 func (c *Client) newPeers(server *url.URL) *peers {
@@ -43,6 +44,7 @@ func (c *Client) newPeers(server *url.URL) *peers {
 		direct:  c.newHTTP(nil),
 		guarded: c.newHTTP(policy),
 		trace:   c.Trace,
+		known:   &c.known,
 	}
 }
 
@@ -165,7 +167,7 @@ type response struct {
 	header   http.Header
 	body     []byte
 	redirect string      // the target of a redirect, which is not followed
-	secrets  secrets.Set // of the request
+	secrets  secrets.Set // of the request and of earlier ones
 }
 
 // statusText describes the status of a response to a request for a document.
@@ -202,15 +204,16 @@ func (p *peers) do(step string, req *http.Request) (*response, error) {
 // send sends a request with one of the clients of p, and traces it.
 func (p *peers) send(c *http.Client, step string, req *http.Request) (*response, error) {
 	if p.trace == nil {
-		return send(c, req)
+		return p.exchange(c, req)
 	}
 	start := time.Now()
-	r, err := send(c, req)
+	r, err := p.exchange(c, req)
 	p.traceExchange(step, req, r, err, start)
 	return r, err
 }
 
-func send(c *http.Client, req *http.Request) (*response, error) {
+func (p *peers) exchange(c *http.Client, req *http.Request) (*response, error) {
+	hide := p.known.With(secrets.Of(req))
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
 	req = req.WithContext(ctx)
@@ -219,23 +222,23 @@ func send(c *http.Client, req *http.Request) (*response, error) {
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return nil, redact(req, err)
+		return nil, redact(req, hide, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponseBody+1))
 	if err != nil {
-		return nil, redact(req, err)
+		return nil, redact(req, hide, err)
 	}
 	if len(body) > maxResponseBody {
 		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", ErrInvalidResponse,
 			withoutQuery(req.URL), maxResponseBody)
 	}
-	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), secrets.Of(req)}, nil
+	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), hide}, nil
 }
 
 // redact removes secrets from an error of net/http: the query of the URL, and what an invalid response repeats.
-func redact(req *http.Request, err error) error {
-	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), secrets.Of(req).CleanError(httpurl.Redact(err)))
+func redact(req *http.Request, hide secrets.Set, err error) error {
+	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), hide.CleanError(httpurl.Redact(err)))
 }
 
 // specialPurpose are networks with a special purpose (RFC 6890 and its successors), and

@@ -89,6 +89,9 @@ func ReadClaims(object []byte) (c Claims, ok bool) {
 	return c, ok && len(c.Scopes) <= maxScopes
 }
 
+// Leeway is how much the clocks of an authorization server and this program may differ, unless the program sets it.
+const Leeway = 30 * time.Second
+
 // Check returns an *[auth.InvalidTokenError] if the token has expired, is not valid yet,
 // or is bound in a way that is not supported.
 func (c *Claims) Check(now time.Time, leeway time.Duration) error {

@@ -4,6 +4,7 @@
 package issuer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -76,7 +77,7 @@ func (c *Client) Do(req *http.Request) ([]byte, error) {
 	if err == nil && len(data) > maxDocument {
 		err = fmt.Errorf("the response is longer than %d bytes", maxDocument)
 	}
-	return data, err
+	return bytes.Trim(data, " \t\r\n"), err // some servers begin with a line break
 }
 
 // Get fetches the document at from. See [Client.Do].

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Set are the secret values of one exchange.
@@ -19,6 +20,30 @@ type Set struct {
 	Sent []string
 	// Received values are removed in whole only, because an error can share words with them.
 	Received []string
+}
+
+// Memory knows the sent values of earlier exchanges, because a server can repeat them later: a login that follows a
+// refused refresh token can fail with an error about that token. The zero Memory is empty. It is safe for concurrent use.
+type Memory struct {
+	mu   sync.Mutex
+	sent []string // the newest last, each once
+}
+
+// maxRemembered limits the values of a Memory. An exchange has about four.
+const maxRemembered = 64
+
+// With adds the values of an exchange, and returns the exchange with those of earlier ones.
+func (m *Memory) With(s Set) Set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, value := range s.Sent {
+		if len(value) >= partLength { // a shorter one may be a part of later texts
+			m.sent = append(slices.DeleteFunc(m.sent, func(old string) bool { return old == value }), value)
+		}
+	}
+	m.sent = slices.Delete(m.sent, 0, max(0, len(m.sent)-maxRemembered))
+	s.Sent = append(slices.Clone(m.sent), s.Sent...)
+	return s
 }
 
 const (

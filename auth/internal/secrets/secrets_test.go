@@ -2,6 +2,7 @@ package secrets_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -71,5 +72,21 @@ func TestOfFindsTheSecretsOfARequest(t *testing.T) {
 	must.CheckEqual(t, text, "- - - - - public refresh_token -")
 	if body, err := io.ReadAll(req.Body); err != nil || !strings.HasPrefix(string(body), "grant_type=") {
 		t.Errorf("the body was read: %q, %v", body, err)
+	}
+}
+
+func TestAMemoryKnowsTheSecretsOfEarlierExchanges(t *testing.T) {
+	var m secrets.Memory
+	m.With(secrets.Set{Sent: []string{"refresh-token-1", "a"}})
+	later := m.With(secrets.Set{Sent: []string{"the-code-of-a-login"}})
+	text := "the refresh-token-1 was revoked before the-code-of-a-login"
+	if got := later.Clean(text, "***"); got != "the *** was revoked before ***" {
+		t.Error(got)
+	}
+	for i := range 1000 {
+		later = m.With(secrets.Set{Sent: []string{fmt.Sprintf("another-token-%d", i)}})
+	}
+	if len(later.Sent) > 65 {
+		t.Errorf("it remembers %d values", len(later.Sent))
 	}
 }
