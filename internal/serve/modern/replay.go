@@ -95,8 +95,8 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	accepted := r.acceptAnswers(responses)
 	c.SetRound(r.state.Round, accepted)
 	if r.state.Parked == nil {
-		// Do not repeat the notifications of the earlier rounds: those up to the questions that are answered now, and no
-		// more than there were, since a handler may take another way.
+		// Do not repeat the notifications of the earlier rounds: those up to the questions that are answered now,
+		// and no more than there were, since a handler may take another way.
 		r.pending = maps.Clone(accepted)
 		c.Mute(r.state.Sent)
 	}
