@@ -45,8 +45,8 @@ type keyCache struct {
 }
 
 // find returns the keys that may have signed a token with this key id and algorithm, and when they were fetched. If
-// there is none, the token is not valid. Keys that were fetched at the time of newer or before are fetched again, unless
-// they were lately.
+// there is none, the token is not valid. Keys that were fetched at the time of newer or before are fetched again,
+// unless the last fetch was a moment ago.
 func (k *keyCache) find(ctx context.Context, id, alg string, newer time.Time) ([]any, time.Time, error) {
 	for {
 		k.mu.Lock()

@@ -23,7 +23,8 @@ type Set struct {
 }
 
 // Memory knows the sent values of earlier exchanges, because a server can repeat them later: a login that follows a
-// refused refresh token can fail with an error about that token. The zero Memory is empty. It is safe for concurrent use.
+// refused refresh token can fail with an error about that token. The zero Memory is empty. It is safe for concurrent
+// use.
 type Memory struct {
 	mu   sync.Mutex
 	sent []string // the newest last, each once
