@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,4 +42,44 @@ func appendQuoted(b []byte, s string) []byte {
 		b, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return b
+}
+
+// CheckType returns a [*TypeError] if no value of a type can be encoded by [Marshal]: channels, functions and complex
+// numbers, and types that contain one. In other types, single values may have no JSON, such as a map with NaN.
+func CheckType(t reflect.Type) error {
+	if t == nil {
+		return &TypeError{Path: "nil", Reason: "must be a type"}
+	}
+	return checkType(t, t.String(), map[reflect.Type]bool{})
+}
+
+func checkType(t reflect.Type, path string, seen map[reflect.Type]bool) error {
+	t, err := indirect(t)
+	if err != nil {
+		return &TypeError{Path: path, Reason: err.Error()}
+	}
+	if seen[t] || representationOf(t) != plainType {
+		return nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return &TypeError{Path: path, Reason: noForm(t)}
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return checkType(t.Elem(), path+"[]", seen)
+	case reflect.Struct:
+		fields, rest, err := fieldsOf(t)
+		if err != nil {
+			return err
+		}
+		for _, f := range fields {
+			if err := checkType(f.typ, path+"."+f.goName, seen); err != nil {
+				return err
+			}
+		}
+		if rest != nil {
+			return checkType(rest, path, seen)
+		}
+	}
+	return nil
 }
