@@ -104,7 +104,8 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
 	input, output := schema.WithoutBooleans(tool.InputSchema), schema.WithoutBooleans(tool.OutputSchema)
 	if !bytes.Equal(input, tool.InputSchema) || !bytes.Equal(output, tool.OutputSchema) {
-		logger.Warn("changed subschemas of a tool that are true or false to objects: many clients would reject all tools")
+		logger.Warn("changed subschemas of a tool that are true or false to objects: " +
+			"many clients would reject all tools")
 		tool.InputSchema, tool.OutputSchema = input, output
 	}
 	if v.schemas[serverName] == nil {

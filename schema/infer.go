@@ -276,10 +276,6 @@ func (in *inference) appendKind(o *object, t reflect.Type, at place, tg tags, qu
 	return nil, at.fail(noForm(t))
 }
 
-func noForm(t reflect.Type) string {
-	return "the type " + t.String() + " has no JSON form; leave the field out with `json:\"-\"`"
-}
-
 func (in *inference) appendList(o *object, t reflect.Type, at place, tg tags) ([]byte, error) {
 	o.text("type", "array")
 	tg.annotate(o)

@@ -83,3 +83,7 @@ func checkType(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	}
 	return nil
 }
+
+func noForm(t reflect.Type) string {
+	return "the type " + t.String() + " has no JSON form; leave the field out with `json:\"-\"`"
+}

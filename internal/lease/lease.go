@@ -269,8 +269,8 @@ func (l *Lease) get(ctx context.Context, replica string) (value byte, err error)
 }
 
 // Ended reports whether another replica has ended, so that its work may be ended or taken over. It has ended if it has
-// given up its lease. It has also ended if the lease has expired while the store was within reach of replicas. Otherwise
-// the other replica could not renew its lease either, and Ended reports false.
+// given up its lease. It has also ended if the lease has expired while the store was within reach of replicas.
+// Otherwise the other replica could not renew its lease either, and Ended reports false.
 func (l *Lease) Ended(ctx context.Context, replica string) (bool, error) {
 	l.ready()
 	if replica == l.id || !l.Shared {

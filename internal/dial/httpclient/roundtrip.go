@@ -95,12 +95,13 @@ func closeIdle(next http.RoundTripper) {
 type codingError struct{ coding string }
 
 func (e *codingError) Error() string {
-	return fmt.Sprintf("the response has the Content-Encoding %.40q, for which the client has not asked: the server, or a "+
-		"proxy in front of it, must observe the Accept-Encoding of the request", e.coding)
+	return fmt.Sprintf("the response has the Content-Encoding %.40q, for which the client has not asked: the "+
+		"server, or a proxy in front of it, must observe the Accept-Encoding of the request", e.coding)
 }
 
-// decode replaces the body of a response that has a content coding: some servers, and proxies in front of them, compress
-// responses although the request does not accept that. Package net/http has decoded gzip if it has asked for it.
+// decode replaces the body of a response that has a content coding: some servers, and proxies in front of them,
+// compress responses although the request does not accept that. Package net/http has decoded gzip if it has asked for
+// it.
 func decode(resp *http.Response) {
 	coding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ", ")))
 	var open func(r *bufio.Reader) (io.Reader, error)

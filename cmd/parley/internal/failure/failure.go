@@ -137,8 +137,8 @@ func Print(w io.Writer, err error, code int, format output.Format) {
 	fmt.Fprintln(w, "parley: "+terminal.Line(r.text()))
 }
 
-// maxText is the maximum length of a message and of an advice, in bytes: both can have names and texts of a server, such
-// as the thousands of arguments of a tool.
+// maxText is the maximum length of a message and of an advice, in bytes: both can have names and texts of a server,
+// such as the thousands of arguments of a tool.
 const maxText = 4 << 10
 
 // bounded returns the beginning and the end of a text that is too long.
