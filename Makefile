@@ -33,6 +33,9 @@ SMALL       := cel.dev charm.land github.com/antlr4-go github.com/charmbracelet 
 # the other targets.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 
+# Otherwise every test binary and every process of a test sleeps for a second before it exits.
+export GORACE := atexit_sleep_ms=0
+
 # The go command does not notice changes of files outside a test's module. This makes it run the tests of pages again.
 export PAGES := $(shell { cat *.md Dockerfile; find deploy -type f -exec cat {} +; \
                   find docs examples interop otel store/redisstore -name node_modules -prune -o \
