@@ -340,7 +340,7 @@ type Timeouts struct {
 	// Start is how long a Command may take to write its first output, before other time-outs
 	// begin: package runners may download the program first. All requests of a Dial share this
 	// time, so a program that writes nothing is given up after Start and Initialize. The default
-	// is 20 s. If it is negative, other time-outs begin at once.
+	// is 45 s. If it is negative, other time-outs begin at once.
 	Start time.Duration
 }
 
@@ -358,6 +358,6 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Max, 30*time.Minute)
 	set(&t.URLElicitation, 5*time.Minute)
 	set(&t.Probe, 2*time.Second)
-	set(&t.Start, 20*time.Second)
+	set(&t.Start, 45*time.Second)
 	return t
 }
