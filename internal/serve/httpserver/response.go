@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -42,20 +43,45 @@ func (d *detachedContext) Value(key any) any {
 	return d.request.Context().Value(key)
 }
 
-// open makes the response to r a stream for the handler, or returns nil if the client does not accept event streams. It
-// is also a stream of the session, if x.answer has one.
+// open makes the response to r a stream for the handler, or returns nil if the client does not accept event streams or
+// the ResponseWriter cannot send them. It is also a stream of the session, if x.answer has one.
 func (s *Server) open(r *http.Request, x *exchange) rpc.Stream {
 	x.answer.server, x.answer.x, x.context.request, x.stream.ctx = s, x, r, r.Context()
 	switch {
 	case x.answer.live != nil:
 		x.stream.answer = &x.answer
-		if accepts(r.Header, "text/event-stream") {
+		if s.streams(x.stream.w, r) {
 			return &x.answer
 		}
-	case accepts(r.Header, "text/event-stream"):
+	case s.streams(x.stream.w, r):
 		return &x.stream
 	}
 	return nil
+}
+
+// streams reports whether the client accepts an event stream and w can send one.
+func (s *Server) streams(w http.ResponseWriter, r *http.Request) bool {
+	return accepts(r.Header, "text/event-stream") && s.flushes(w)
+}
+
+// flushes reports whether w can send a part of a response, as http.ResponseController does. Otherwise events would
+// arrive with the end of the response, and questions and notifications never. It logs that once.
+func (s *Server) flushes(w http.ResponseWriter) bool {
+	for inner := w; ; {
+		switch x := inner.(type) {
+		case interface{ FlushError() error }, http.Flusher:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			inner = x.Unwrap()
+		default:
+			s.unflushable.Do(func() {
+				s.Logger.Error("a wrapper of the ResponseWriter has neither Flush nor Unwrap, so there are no event "+
+					"streams: no questions in sessions, no progress, no subscriptions and no HTTP+SSE. Add the method "+
+					"Unwrap() http.ResponseWriter to it", "type", fmt.Sprintf("%T", inner))
+			})
+			return false
+		}
+	}
 }
 
 // serve serves a request by the rules of its era, p, and sends the response. Ctx is the parent of the handler's

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -49,6 +50,8 @@ type Server struct {
 	Forward func(ctx context.Context, session string, message []byte) error
 	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
 	PairRoutes *PairRoutes
+
+	unflushable sync.Once // see flushes
 
 	calls      tracker
 	pairs      pairs

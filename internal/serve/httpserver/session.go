@@ -284,6 +284,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response, id str
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{
 			Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream",
 		})
+	case !s.flushes(w):
+		reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidRequest, Message: "the server cannot send event streams here: its log says why",
+		})
 	case id != "":
 		s.getStream(w, r, x, id)
 	default:

@@ -23,7 +23,8 @@ func (s *Server) Listen(
 ) (any, error) {
 	if c.Stream == nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
-			"a subscription requires an event stream: send Accept: application/json, text/event-stream")
+			"a subscription requires an event stream: send Accept: application/json, text/event-stream, or see the "+
+				"log of the server")
 	}
 	ids := filter.TaskIDs
 	filter = changes.SupportedFilter(filter, offered)
