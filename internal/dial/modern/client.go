@@ -84,12 +84,14 @@ func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessa
 
 func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
-	// Some servers reject once a version that they list. Other requests than server/discover may have run.
-	if supported, ok := UnsupportedVersion(err); ok && req.Method == mcp.MethodDiscover &&
-		slices.Contains(supported, string(mcp.V20260728)) {
+	if err == nil || req.Method != mcp.MethodDiscover { // another request may have run
+		return result, err
+	}
+	// Some servers reject once a version that they list.
+	if supported, ok := UnsupportedVersion(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
 		return c.rounds(ctx, req)
 	}
-	return result, err
+	return nil, err
 }
 
 func (c *Client) once(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
