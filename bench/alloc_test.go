@@ -47,7 +47,8 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
 
-// SetReadDeadline and SetWriteDeadline are for http.ResponseController, as those of net/http.
+// Flush, SetReadDeadline and SetWriteDeadline are for http.ResponseController, as those of net/http.
+func (s *sink) Flush()                           {}
 func (s *sink) SetReadDeadline(time.Time) error  { return nil }
 func (s *sink) SetWriteDeadline(time.Time) error { return nil }
 
