@@ -60,6 +60,8 @@ type Server struct {
 	Lazy bool
 	// Idle is how long the server is not used before it ends. 0 means that it does not end.
 	Idle time.Duration
+	// StartTimeout limits the time until the lists of the server are known. 0 means the default of a host.
+	StartTimeout time.Duration
 	// Revision is the only revision of the protocol to use; empty means any.
 	Revision mcp.Revision
 	// Trusted means that the policy may use the annotations of the server's tools.
@@ -95,7 +97,8 @@ type Server struct {
 
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
-	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, Trusted: s.Trusted, Revision: s.Revision,
+	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, StartTimeout: s.StartTimeout,
+		Trusted: s.Trusted, Revision: s.Revision,
 		PerCaller: s.PerCaller, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
 	*configs.Settings(c) = s.ServerSettings
 	return c

@@ -46,6 +46,7 @@ var serverFields = fields[entry]{
 	}},
 	{"lazy", func(e *entry) any { return &e.Lazy }},
 	{"idle", func(e *entry) any { return &e.Idle }},
+	{"startTimeout", func(e *entry) any { return &e.StartTimeout }},
 	{"revision", func(e *entry) any { return &e.Revision }},
 	{"trusted", func(e *entry) any { return &e.Trusted }},
 	{"roots", func(e *entry) any { return list{&e.Roots} }},
@@ -69,9 +70,15 @@ var serverFields = fields[entry]{
 	{"source", func(e *entry) any { return &e.source }},
 }
 
-// otherMembers are members of entries that other programs have. Parley does what is stricter, so it reads files with
-// them.
-var otherMembers = []string{"autoApprove", "alwaysAllow", "description", "timeout", "trust"}
+// otherMembers are members of entries that other programs read and parley does not, with what a warning adds. Without
+// them, parley is stricter or does no harm.
+var otherMembers = []struct{ name, hint string }{
+	{"autoApprove", ""}, {"alwaysAllow", ""}, {"description", ""}, {"trust", ""},
+	// Claude Code and Gemini CLI count milliseconds, Cline and Roo Code seconds.
+	{"timeout", requestTimeoutHint}, {"tool_timeout_sec", requestTimeoutHint},
+}
+
+const requestTimeoutHint = "; it limits the requests of other programs. To limit the start of the server, set startTimeout"
 
 // nullable are the members for which some programs write null if an entry does not have them. A null limit is an error.
 var nullable = []string{
@@ -83,10 +90,10 @@ var nullable = []string{
 // entryFields are serverFields and otherMembers.
 var entryFields = func() fields[entry] {
 	all := slices.Clone(serverFields)
-	for _, name := range otherMembers {
-		all = append(all, field[entry]{name, func(*entry) any {
+	for _, other := range otherMembers {
+		all = append(all, field[entry]{other.name, func(*entry) any {
 			return reader(func(d *document, v *hujson.Value, what string) error {
-				d.warn(v, "%s has no effect", what)
+				d.warn(v, "%s has no effect%s", what, other.hint)
 				return nil
 			})
 		}})

@@ -141,6 +141,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{server, `"tools": {"rename": {"a": "b c"}}`, `new name "b c" of "a" must have`},
 		{server, `"tools": {"rename": {"a": 1}}`, `tools.rename a must be a string`},
 		{server, `"idle": "10"`, `idle must be a positive duration`},
+		{server, `"startTimeout": 20`, `startTimeout must be a string`},
 		{server, `"prefix": 1`, `prefix must be a string`},
 		{toolset, `"hide": []`, `toolset "a": must have servers, tools or prompts`},
 		{`{MEMBER}`, `"policy": {"rules": []}`, `"default" is missing`},
@@ -220,7 +221,8 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	want := &host.ServerConfig{
-		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, PerCaller: new(true), MaxResult: 100_000,
+		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, StartTimeout: 2 * time.Minute,
+		PerCaller: new(true), MaxResult: 100_000,
 		Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 	}
 	*configs.Settings(want) = link.ServerSettings{
@@ -251,6 +253,38 @@ func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
 	want := []host.Selection{{Only: []string{"x", "y"}, Hide: []string{"y", "z"}}, {Only: []string{"*"}}}
 	if diff := cmp.Diff(want, []host.Selection{c.Servers[0].Tools, c.Servers[1].Tools}); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Programs write the limit of a start in units of their own. A limit of requests is not one of the start.
+func TestLimitOfAStartIsReadInTheUnitOfItsProgram(t *testing.T) {
+	for _, c := range []struct {
+		file, text, warning string
+		want                time.Duration
+	}{
+		{"config.toml", "[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = 20", "", 20 * time.Second},
+		{"config.toml", "[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = 1.5", "", 1500 * time.Millisecond},
+		{"config.toml", "[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_ms = 20_000", "", 20 * time.Second},
+		{"config.toml", "[mcp_servers.a]\ncommand = \"a\"\ntool_timeout_sec = 20",
+			`config.toml:3: server "a": tool_timeout_sec has no effect` + requestTimeoutHint, 0},
+		{"opencode.json", `{"mcp": {"a": {"type": "local", "command": ["a"], "timeout": 20000}}}`, "", 20 * time.Second},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "timeout": 20}}}`,
+			`mcp.json:1: server "a": timeout has no effect` + requestTimeoutHint, 0},
+		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "startTimeout": "20s"}}}`, "", 20 * time.Second},
+	} {
+		read, err := Parse("/", c.file, []byte(c.text))
+		if err != nil || len(read.Problems) > 0 || len(read.Servers) != 1 {
+			t.Fatal(c.text, err, read)
+		}
+		if got := read.Servers[0].Settings().StartTimeout; got != c.want || strings.Join(read.Warnings, "\n") != c.warning {
+			t.Errorf("%s: %v, warnings %q", c.text, got, read.Warnings)
+		}
+	}
+	for _, value := range []string{"0", "-1", `"20s"`, "true", "1e300"} {
+		read, err := Parse("/", "config.toml", []byte("[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = "+value))
+		if err != nil || len(read.Problems) != 1 && read.Servers[0].StartTimeout != 20*time.Second {
+			t.Errorf("%s: %+v, %v", value, read, err)
+		}
 	}
 }
 
@@ -323,8 +357,8 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 		"gemini-settings.json": {
 			"github https://api.example.com/mcp/ Authorization=Bearer ${TOKEN}",
 			`python python -m server ./server only ["one"] hide []`,
-			`warning: gemini-settings.json:8: server "github": timeout has no effect`,
-			`warning: gemini-settings.json:14: server "python": timeout has no effect`,
+			`warning: gemini-settings.json:8: server "github": timeout has no effect` + requestTimeoutHint,
+			`warning: gemini-settings.json:14: server "python": timeout has no effect` + requestTimeoutHint,
 			`warning: gemini-settings.json:15: server "python": trust has no effect`,
 		},
 		"windsurf.json": {

@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/tailscale/hujson"
 )
@@ -73,7 +74,11 @@ func fromCodex(entry *hujson.Object) {
 			kept = append(kept, renamed(m, "includeTools"))
 		case "disabled_tools":
 			kept = append(kept, renamed(m, "excludeTools"))
-		case "startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "required": // of Codex alone
+		case "startup_timeout_sec":
+			kept = append(kept, asStartTimeout(m, time.Second))
+		case "startup_timeout_ms":
+			kept = append(kept, asStartTimeout(m, time.Millisecond))
+		case "required": // of Codex alone
 		default:
 			kept = append(kept, m)
 		}
@@ -98,6 +103,17 @@ func asMember(name string, object *hujson.Object) hujson.ObjectMember {
 func renamed(m hujson.ObjectMember, name string) hujson.ObjectMember {
 	m.Name.Value = hujson.String(name)
 	return m
+}
+
+// asStartTimeout returns the startTimeout for a member of another program whose value is a number of units. A value that
+// is no positive number stays, and its error says so.
+func asStartTimeout(m hujson.ObjectMember, unit time.Duration) hujson.ObjectMember {
+	if literal, ok := m.Value.Value.(hujson.Literal); ok && literal.Kind() == '0' {
+		if d := time.Duration(literal.Float() * float64(unit)); d > 0 {
+			m.Value.Value = hujson.String(d.String())
+		}
+	}
+	return renamed(m, "startTimeout")
 }
 
 func elementsOf(a *hujson.Array) []hujson.Value {
@@ -146,7 +162,9 @@ func fromOpencode(entry *hujson.Object) bool {
 			}
 		case "environment":
 			m = renamed(m, "env")
-		case "timeout", "oauth": // of opencode alone
+		case "timeout": // milliseconds for listing the tools
+			m = asStartTimeout(m, time.Millisecond)
+		case "oauth": // of opencode alone
 			continue
 		}
 		kept = append(kept, m)

@@ -371,6 +371,7 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 		}
 		settings := s.Settings()
 		settings.Target, settings.Roots, settings.Lazy, settings.Idle = target, roots, false, 0
+		settings.StartTimeout = min(cmp.Or(settings.StartTimeout, timeout), timeout)
 		servers, targets = append(servers, *settings), append(targets, target)
 	}
 	auth := new(credstore.Authorizer)
@@ -385,12 +386,16 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 	if err := h.Start(); err != nil {
 		return nil, nil, err
 	}
-	WaitReady(cmd, h, timeout)
+	WaitReady(cmd, h, timeout+endTime)
 	if ctx := cmd.Context(); ctx.Err() != nil {
 		return nil, nil, errors.Join(context.Cause(ctx), h.Close())
 	}
 	return h, failed, nil
 }
+
+// endTime is how long [StartServers] waits for the errors of the servers that were not ready in time: their programs end
+// first.
+const endTime = 10 * time.Second
 
 // WaitReady waits until no server is starting, but not longer than timeout. At a terminal it shows for which servers it
 // waits. The status of the servers has the errors.
