@@ -66,8 +66,8 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 		!slices.Equal(toolsOf(s), []string{"fail", "write"}) || len(s.Prompts) != 1 {
 		t.Fatalf("status: %+v", s)
 	}
-	if p.known[`up tool "fail"`] != `{"inputSchema":{"additionalProperties":false,"type":"object"},"name":"fail"}` ||
-		p.known["up instructions"] != `"Be careful."` {
+	noArguments := `{"inputSchema":{"additionalProperties":false,"properties":{},"type":"object"},"name":"fail"}`
+	if p.known[`up tool "fail"`] != noArguments || p.known["up instructions"] != `"Be careful."` {
 		t.Errorf("definitions: %q", p.known)
 	}
 	p.open(false)
