@@ -150,9 +150,9 @@ const (
 	sessionWaiting   = "w"
 )
 
-// ActiveSessions returns the number of sessions over Streamable HTTP that have a request or an open event
-// stream in this process now. Sessions in a shared store that other replicas serve do not count. It is for
-// metrics, and safe for concurrent use.
+// ActiveSessions returns the number of sessions over Streamable HTTP that have a request in flight or an open event
+// stream in this process now: a session of a client that is idle does not count, nor one that another replica serves.
+// No method counts all sessions; Limits.Sessions bounds them. It is for metrics, and safe for concurrent use.
 func (s *Server) ActiveSessions() int {
 	c, err := s.ready()
 	if err != nil {
