@@ -23,7 +23,8 @@ type Tool struct {
 	// Until 2025-11-25 the protocol defines only type, properties and required.
 	InputSchema json.RawMessage `json:"inputSchema"`
 	// OutputSchema is the JSON Schema of [CallToolResult.StructuredContent]. Its type must be
-	// "object" until 2025-11-25. Since 2025-06-18.
+	// "object" until 2025-11-25, so servers send clients until then other types as those of the property "result" of
+	// an object. Since 2025-06-18.
 	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
 	// Annotations are hints about the behaviour of the tool. Since 2025-03-26.
 	Annotations *ToolAnnotations `json:"annotations,omitzero"`

@@ -28,18 +28,19 @@ type toolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.Call
 //
 //   - a string becomes a text block;
 //   - []mcp.Content and *mcp.CallToolResult are used unchanged;
-//   - a struct or map, or a pointer to one, becomes structured content, and its JSON
-//     encoding becomes a text block for clients that do not support structured content. Its
-//     schema is the tool's output schema, unless tool has one. A nil pointer or map is a
-//     tool error;
+//   - a struct, map, slice, array, number or boolean, or a pointer to one, becomes structured
+//     content, and its JSON encoding becomes a text block for clients that do not support
+//     structured content. Its schema is the tool's output schema, unless tool has one. A nil
+//     pointer or map is a tool error. Clients of 2025-06-18 and 2025-11-25, where structured
+//     content must be an object, receive other values and their schemas as {"result": …};
 //   - any other value becomes its JSON encoding in a text block.
 //
 // A result that does not match the output schema is logged and becomes a tool error. For errors
 // and panics of the handler, see the package documentation.
 //
 // AddTool panics if the name is in use or invalid, if In or Out has no schema, if tool has an
-// output schema but Out is not structured, if a key in tool.Meta is invalid, or if a parameter
-// requires [NotSecret]. A name has 1 to 128 letters, digits, underscores, hyphens and dots.
+// output schema that no structured content of type Out fits, if a key in tool.Meta is invalid, or
+// if a parameter requires [NotSecret]. A name has 1 to 128 letters, digits, underscores, hyphens and dots.
 // [Catalog.RegisterTool] returns errors instead. Both copy tool and are safe while the server
 // serves.
 func AddTool[In, Out any](to Registrar, tool mcp.Tool, handler func(ctx context.Context, in In) (Out, error),
@@ -286,11 +287,11 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 	if err != nil {
 		return nil, nil, err
 	}
+	if output != nil && (!structured || output.IsObject() && !inferred.IsObject()) {
+		return nil, nil, errUnstructured
+	}
 	if structured && output == nil {
 		output, tool.OutputSchema = inferred, inferred.JSON()
-	}
-	if output != nil && !structured {
-		return nil, nil, errUnstructured
 	}
 	return func(out Out) (*mcp.CallToolResult, error) {
 		raw, err := schema.Marshal(out)
@@ -311,24 +312,29 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 var (
 	errNoHandler    = errors.New("handler must not be nil")
 	errNoResult     = errors.New("the tool returned no result")
-	errUnstructured = errors.New("the handler of a tool with an output schema must return a struct, a map or " +
-		"*mcp.CallToolResult")
+	errUnstructured = errors.New("the handler of a tool with an output schema must return a struct or a map, " +
+		"*mcp.CallToolResult, or a slice, a number or a boolean if the type of the schema is not object")
 )
 
-// isStructured reports whether values of t are JSON objects, as most revisions require of
-// structured content, and returns their schema in that case.
+// isStructured reports whether values of t become structured content: JSON objects, arrays, numbers and booleans. It
+// returns their schema.
 func isStructured(t reflect.Type) (bool, *schema.Schema, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
+	if t.Kind() == reflect.Interface {
 		return false, nil, nil
 	}
 	s, err := schema.ForType(t)
 	if err != nil {
 		return false, nil, err
 	}
-	return s.IsObject(), s, nil // a time.Time is a struct, and a JSON string
+	kind, _ := jsonrpc.Get(s.JSON(), "type")
+	switch jsonrpc.Unquote(kind) {
+	case "object", "array", "number", "integer", "boolean":
+		return true, s, nil
+	}
+	return false, s, nil // such as a time.Time, which is a struct, and a JSON string
 }
 
 // textResult returns a result with one text, in one allocation.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,8 +183,8 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 		"noblocks": {},
 		"result":   {text: "no", failed: true},
 		"noresult": {text: "the tool returned no result", failed: true},
-		"number":   {text: "9007199254740993"},
-		"list":     {text: `["a"]`},
+		"number":   {text: "9007199254740993", structured: `9007199254740993`},
+		"list":     {text: `["a"]`, structured: `["a"]`},
 		"time":     {text: `"1970-01-01T00:00:00Z"`},
 		"anything": {text: `{"a":null}`},
 		"error":    {text: "no such point", failed: true},
@@ -192,8 +193,46 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	}
 }
 
+// Arrays, numbers and booleans arrive as values of their types in every revision, in an object where structured content
+// must be one, and not as texts only.
+func TestValuesThatAreNoObjectsAreStructured(t *testing.T) {
+	s := &server.Server{Name: "s", Version: "1"}
+	tree := json.RawMessage(`{"type":"array","items":{"$ref":"#/$defs/n"},"$defs":{"n":{"type":"integer"}}}`)
+	server.AddTool(s, mcp.Tool{Name: "list", OutputSchema: tree},
+		func(context.Context, struct{}) ([]int, error) { return []int{1, 2}, nil })
+	server.AddTool(s, mcp.Tool{Name: "empty"}, func(context.Context, struct{}) ([]greeting, error) { return nil, nil })
+	server.AddTool(s, mcp.Tool{Name: "number"}, func(context.Context, struct{}) (float64, error) { return 1.5, nil })
+	server.AddTool(s, mcp.Tool{Name: "yes"}, func(context.Context, struct{}) (*bool, error) { return new(true), nil })
+	server.AddTool(s, mcp.Tool{Name: "text"}, func(context.Context, struct{}) (string, error) { return "[1]", nil })
+	for _, r := range mcp.Revisions() {
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+		for tool, err := range c.Tools(t.Context()) { // with the output schemas that results must match
+			must.Do(t, err)
+			has := r >= mcp.V20250618 && tool.Name != "text"
+			must.CheckEqual(t, tool.OutputSchema != nil, has, r, tool.Name)
+		}
+		for name, raw := range map[string]string{"list": `[1,2]`, "empty": `[]`, "number": `1.5`, "yes": `true`} {
+			result := must.Get(c.CallTool(t.Context(), name, nil))(t)
+			must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, raw, r, name)
+			switch {
+			case r < mcp.V20250618:
+				raw = ""
+			case r < mcp.V20260728:
+				raw = `{"result":` + raw + `}`
+			}
+			must.CheckEqual(t, string(result.StructuredContent), raw, r, name)
+		}
+		must.CheckEqual(t, slices.Equal(must.Get(client.CallTool[[]int](t.Context(), c, "list", nil))(t), []int{1, 2}),
+			true, r)
+		must.CheckEqual(t, len(must.Get(client.CallTool[[]greeting](t.Context(), c, "empty", nil))(t)), 0, r)
+		must.CheckEqual(t, must.Get(client.CallTool[float64](t.Context(), c, "number", nil))(t), 1.5, r)
+		must.CheckEqual(t, must.Get(client.CallTool[bool](t.Context(), c, "yes", nil))(t), true, r)
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "text", nil))(t), "[1]", r)
+	}
+}
+
 // Definitions of tools have the output schema of structured content.
-func TestOutputSchemasAreInferredForObjectsOnly(t *testing.T) {
+func TestOutputSchemasAreInferredForStructuredContentOnly(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "struct"}, func(context.Context, struct{}) (struct {
 		A int `json:"a"`

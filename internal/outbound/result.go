@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/contain"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -89,7 +90,8 @@ func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error
 }
 
 // DecodeTool decodes the result of a tool that has not failed: the structured content if there is any, otherwise the
-// text.
+// text. Structured content {"result": …} that does not fit Out is the form of a value that is not an object before
+// 2026-07-28.
 func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
 	var out Out
 	if text, ok := any(&out).(*string); ok && result.StructuredContent == nil {
@@ -101,6 +103,12 @@ func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
 		raw = []byte(TextOf(result))
 	}
 	if err := schema.Decode(raw, &out); err != nil {
+		if value, ok := revision.UnwrapValue(result.StructuredContent); ok {
+			var unwrapped Out
+			if schema.Decode(value, &unwrapped) == nil {
+				return unwrapped, nil
+			}
+		}
 		return out, fmt.Errorf("%w: tools/call %s: cannot decode the result into %T: %w", call.ErrInvalidResponse, name,
 			out,
 			err)

@@ -20,8 +20,8 @@ import (
 //	_meta on content, tools  2025-06-18   is removed, also from resources, templates, prompts and contents
 //	icons                    2025-11-25   are removed
 //	execution                2025-11-25   is removed, and also for later peers
-//	structured content that  2026-07-28   is converted as structured content was before 2025-06-18; output
-//	is not an object                      schemas whose type is not "object" are removed
+//	structured content that  2026-07-28   becomes {"result": …} since 2025-06-18, as from other SDKs; the output
+//	is not an object                      schema likewise, or is removed: see wrapSchema
 //	caching hints            2026-07-28   are removed
 //	resultType               2026-07-28   is removed
 //
@@ -113,7 +113,7 @@ func DowngradeTool(r mcp.Revision, t mcp.Tool) mcp.Tool {
 		t.OutputSchema = nil
 	}
 	if r < sinceAnyValue && !describesObject(t.OutputSchema) {
-		t.OutputSchema = nil
+		t.OutputSchema = wrapSchema(t.OutputSchema)
 	}
 	if r != onlyTasks {
 		t.Execution = nil
@@ -166,6 +166,9 @@ func downgradeToolResult(r mcp.Revision, t *mcp.CallToolResult) *mcp.CallToolRes
 	}
 	if t.StructuredContent != nil && (r < sinceStructured || !isObject(t.StructuredContent)) {
 		change().StructuredContent = nil
+		if r >= sinceStructured {
+			out.StructuredContent = WrapValue(t.StructuredContent)
+		}
 		if len(t.Content) == 0 {
 			out.Content = []mcp.Content{mcp.Text(string(t.StructuredContent))}
 		}

@@ -2,6 +2,7 @@ package revision_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,21 +71,16 @@ func TestDowngradeConvertsContent(t *testing.T) {
 	must.CheckEqual(t, marshal(t, result), before)
 }
 
-// Until 2025-11-25 structured content was an object. Other values are removed together with the output schema that
-// describes them, because the peer validates the content with the schema.
+// Until 2025-11-25 structured content was an object. Other values are wrapped since 2025-06-18, as by other SDKs.
 func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
-	for _, tc := range []struct {
-		structured, content string
-		since               mcp.Revision // the first revision with the field
-		instead             string       // the content for older revisions
-	}{
-		{`{"a":1}`, `[{"type":"text","text":"t"}]`, mcp.V20250618, `[{"type":"text","text":"t"}]`},
-		{` {"a":1}`, `[{"type":"text","text":"t"}]`, mcp.V20250618, `[{"type":"text","text":"t"}]`},
-		{`[1,2]`, `[{"type":"text","text":"t"}]`, mcp.V20260728, `[{"type":"text","text":"t"}]`},
-		{`"{"`, `[{"type":"text","text":"t"}]`, mcp.V20260728, `[{"type":"text","text":"t"}]`},
-		{`null`, `[{"type":"text","text":"t"}]`, mcp.V20260728, `[{"type":"text","text":"t"}]`},
-		{`[1,2]`, `[]`, mcp.V20260728, `[{"type":"text","text":"[1,2]"}]`},
-		{`{"a":1}`, `[]`, mcp.V20250618, `[{"type":"text","text":"{\"a\":1}"}]`},
+	for _, tc := range []struct{ structured, content, wrapped, instead string }{
+		{`{"a":1}`, `[{"type":"text","text":"t"}]`, `{"a":1}`, `[{"type":"text","text":"t"}]`},
+		{` {"a":1}`, `[{"type":"text","text":"t"}]`, `{"a":1}`, `[{"type":"text","text":"t"}]`},
+		{`[1,2]`, `[{"type":"text","text":"t"}]`, `{"result":[1,2]}`, `[{"type":"text","text":"t"}]`},
+		{`"{"`, `[{"type":"text","text":"t"}]`, `{"result":"{"}`, `[{"type":"text","text":"t"}]`},
+		{`null`, `[{"type":"text","text":"t"}]`, `{"result":null}`, `[{"type":"text","text":"t"}]`},
+		{`[1,2]`, `[]`, `{"result":[1,2]}`, `[{"type":"text","text":"[1,2]"}]`},
+		{`{"a":1}`, `[]`, `{"a":1}`, `[{"type":"text","text":"{\"a\":1}"}]`},
 	} {
 		result := &mcp.CallToolResult{StructuredContent: json.RawMessage(tc.structured)}
 		if tc.content != `[]` {
@@ -93,12 +89,22 @@ func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 		for _, r := range mcp.Revisions() {
 			var got struct{ Content, StructuredContent json.RawMessage }
 			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool, result)), &got))
-			must.CheckEqual(t, got.StructuredContent != nil, (r >= tc.since), r, tc.structured)
-			want := tc.instead
-			if r >= tc.since {
-				want = tc.content
+			structured, content := tc.structured, tc.content
+			switch {
+			case r < mcp.V20250618:
+				structured, content = "", tc.instead
+			case r < mcp.V20260728:
+				structured = tc.wrapped
+				if structured != strings.TrimSpace(tc.structured) {
+					content = tc.instead
+				}
 			}
-			must.CheckEqual(t, string(got.Content), want, r, tc.structured)
+			must.CheckEqual(t, string(got.StructuredContent), strings.TrimSpace(structured), r, tc.structured)
+			must.CheckEqual(t, string(got.Content), content, r, tc.structured)
+			value, ok := revision.UnwrapValue(got.StructuredContent)
+			if must.CheckEqual(t, ok, strings.HasPrefix(structured, `{"result"`), r, tc.structured); ok {
+				must.CheckEqual(t, string(value), tc.structured, r)
+			}
 		}
 	}
 }
@@ -150,15 +156,26 @@ func TestDowngradeConvertsTools(t *testing.T) {
 	must.CheckEqual(t, marshal(t, list), before)
 }
 
+// A schema that excludes objects is wrapped as its values are. Others are left out: the values may be objects.
 func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
-	for schema, since := range map[string]mcp.Revision{
-		`{"type":"object"}`:                          mcp.V20250618,
-		"{\n \"type\": \"object\"\n}":                mcp.V20250618,
-		`{"type":"\u006fbject"}`:                     mcp.V20250618,
-		`{"type":"array","items":{"type":"object"}}`: mcp.V20260728,
-		`{"type":["object","null"]}`:                 mcp.V20260728,
-		`{"properties":{"type":{"const":"object"}}}`: mcp.V20260728,
-		`{}`: mcp.V20260728,
+	const same = "same"
+	wrapped := func(schema string) string {
+		return `{"type":"object","properties":{"result":` + schema + `},"required":["result"]}`
+	}
+	const items = `{"type":"array","items":{"$ref":"#/$defs/a"}`
+	for schema, want := range map[string]string{
+		`{"type":"object"}`:                          same,
+		"{\n \"type\": \"object\"\n}":                same,
+		`{"type":"\u006fbject"}`:                     same,
+		`{"type":"array","items":{"type":"object"}}`: wrapped(`{"type":"array","items":{"type":"object"}}`),
+		`{"type":["string","null"]}`:                 wrapped(`{"type":["string","null"]}`),
+		`{"type":["object","null"]}`:                 "",
+		`{"type":7}`:                                 "",
+		`{"properties":{"type":{"const":"object"}}}`: "",
+		`{}`: "",
+		items + `,"$defs":{"a":{"type":"string"}}}`:  `{"$defs":{"a":{"type":"string"}},` + wrapped(items + `}`)[1:],
+		`{"type":"array","items":{"$ref":"#"}}`:      "", // the reference would be to the wrapper
+		`{"type":"array","$id":"https://a.example"}`: "",
 	} {
 		list := &mcp.ListToolsResult{
 			CacheHints: mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate},
@@ -169,7 +186,14 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 				Tools []struct{ OutputSchema json.RawMessage }
 			}
 			must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got))
-			must.CheckEqual(t, got.Tools[0].OutputSchema != nil, (r >= since), r, schema)
+			switch out := string(got.Tools[0].OutputSchema); {
+			case r < mcp.V20250618:
+				must.CheckEqual(t, out, "", r, schema)
+			case r >= mcp.V20260728 || want == same:
+				must.CheckEqual(t, out != "", true, r, schema)
+			default:
+				must.CheckEqual(t, out, want, r, schema)
+			}
 		}
 	}
 }

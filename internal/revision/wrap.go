@@ -1,0 +1,104 @@
+package revision
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/jsonrpc"
+)
+
+// Until 2025-11-25 structured content was an object. Other values are sent as the only member of an object, as by the
+// SDKs for Python and TypeScript.
+const wrapper = "result"
+
+// WrapValue returns a value as the only member of an object.
+func WrapValue(value json.RawMessage) json.RawMessage {
+	out := append(make(json.RawMessage, 0, len(value)+len(wrapper)+5), `{"`+wrapper+`":`...)
+	return append(append(out, value...), '}')
+}
+
+// UnwrapValue returns the value that WrapValue was given, and whether object has exactly that form.
+func UnwrapValue(object json.RawMessage) (value json.RawMessage, ok bool) {
+	if !isObject(object) {
+		return nil, false
+	}
+	for name, v := range jsonrpc.All(object) {
+		if name != wrapper || ok {
+			return nil, false
+		}
+		value, ok = v, true
+	}
+	return value, ok
+}
+
+// wrapSchema returns the schema of the values that WrapValue returns for the values of schema. It returns nil if objects
+// may match the schema, because they are not wrapped, and if the schema has references that would change their meaning.
+func wrapSchema(schema json.RawMessage) json.RawMessage {
+	if !excludesObjects(schema) || !canBeWrapped(schema) {
+		return nil
+	}
+	out := json.RawMessage(`{`)
+	for _, name := range rootKeywords {
+		if value, ok := jsonrpc.Get(schema, name); ok {
+			out = append(append(append(jsonrpc.AppendString(out, name), ':'), value...), ',')
+		}
+	}
+	out = append(out, `"type":"object","properties":{"`+wrapper+`":`...)
+	out = append(out, WithoutMembers(schema, rootKeywords...)...)
+	return append(out, `},"required":["`+wrapper+`"]}`...)
+}
+
+// rootKeywords stay at the root of a schema: the dialect, and what references name.
+var rootKeywords = []string{"$schema", "$defs", "definitions"}
+
+// excludesObjects reports whether the type of a schema does not allow an object.
+func excludesObjects(schema json.RawMessage) bool {
+	kinds, ok := jsonrpc.Get(schema, "type")
+	switch {
+	case !ok:
+		return false
+	case kinds[0] == '"':
+		return jsonrpc.Unquote(kinds) != "object"
+	case kinds[0] != '[':
+		return false
+	}
+	for kind := range jsonscan.Elements(kinds) {
+		if jsonrpc.Unquote(kind) == "object" {
+			return false
+		}
+	}
+	return true
+}
+
+// canBeWrapped reports whether all references in a schema to itself are to its definitions.
+func canBeWrapped(schema json.RawMessage) bool {
+	if _, ok := jsonrpc.Get(schema, "$id"); ok {
+		return false
+	}
+	return !bytes.Contains(schema, []byte(`ef"`)) || refersToDefinitions(schema) // $ref, $dynamicRef
+}
+
+func refersToDefinitions(value json.RawMessage) bool {
+	switch value[0] {
+	case '{':
+		for name, v := range jsonrpc.All(value) {
+			to := jsonrpc.Unquote(v)
+			if (name == "$ref" || name == "$dynamicRef") && strings.HasPrefix(to, "#") &&
+				!strings.HasPrefix(to, "#/$defs/") && !strings.HasPrefix(to, "#/definitions/") {
+				return false
+			}
+			if !refersToDefinitions(v) {
+				return false
+			}
+		}
+	case '[':
+		for v := range jsonscan.Elements(value) {
+			if !refersToDefinitions(v) {
+				return false
+			}
+		}
+	}
+	return true
+}
