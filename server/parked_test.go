@@ -128,6 +128,33 @@ func TestParkedCallsEnd(t *testing.T) {
 	}
 }
 
+func TestAFullPlaceTakesThatOfTheOldestParkedCall(t *testing.T) {
+	for want, limits := range map[string]server.Limits{
+		"the call was given up":                    {Tasks: 2},
+		"invalid requestState: the call has ended": {TasksPerPrincipal: 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var runs, ended atomic.Int32
+			s := parkedReplica(store.NewMemory(), &runs, &ended)
+			s.Limits = limits
+			defer s.Shutdown(t.Context())
+			w := connect(t, s)
+			var asked []string
+			for range 3 {
+				callBook(w, "", "")
+				asked = append(asked, w.Receive())
+			}
+			synctest.Wait()
+			must.CheckEqual(t, ended.Load(), 1)
+			callBook(w, asked[0], `{"Name":"Ada"}`)
+			must.CheckContains(t, w.Receive(), want)
+			callBook(w, asked[1], `{"Name":"Ada"}`)
+			must.CheckContains(t, w.Receive(), `notifications/progress`)
+			must.CheckContains(t, w.Receive(), `city?`)
+		})
+	}
+}
+
 // Without a KV, no request can bring the answer after the shutdown has begun.
 func TestShutdownDoesNotWaitForTheAnswerToAParkedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -131,8 +131,11 @@ func Detach(ctx context.Context) (context.Context, error) {
 type taskFeature struct {
 	asking sync.Map // the questions of tasks/result requests, a set of taskQuestion
 	parked sync.Map // the current requests of parked calls, *rpc.Call by id
-	store  tasks.Store
-	runner tasks.Runner
+	// followers counts the requests that wait for each task, by id.
+	followersMu sync.Mutex
+	followers   map[string]int
+	store       tasks.Store
+	runner      tasks.Runner
 }
 
 // attach makes c the request on which the handler of a parked call reports its progress, until the
@@ -148,6 +151,29 @@ func (f *taskFeature) attached(id string) *rpc.Call {
 	return current
 }
 
+// follow records that a request waits for a task until the returned function is called.
+func (f *taskFeature) follow(id string) (end func()) {
+	add := func(n int) {
+		f.followersMu.Lock()
+		defer f.followersMu.Unlock()
+		if f.followers == nil {
+			f.followers = make(map[string]int)
+		}
+		if f.followers[id] += n; f.followers[id] == 0 {
+			delete(f.followers, id)
+		}
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// isAttended reports whether a request waits for a task or a parked call.
+func (f *taskFeature) isAttended(id string) bool {
+	f.followersMu.Lock()
+	defer f.followersMu.Unlock()
+	return f.followers[id] > 0 || f.attached(id) != nil
+}
+
 // maxAnonymousTasks is the maximum number of tasks of all anonymous callers.
 const maxAnonymousTasks = 10_000
 
@@ -160,6 +186,7 @@ func (s *Server) buildTasks(stored store.Store) {
 	f.store.Logger = s.logger()
 	r.Store, r.Logger, r.Lease = &f.store, s.logger(), &s.core.lease
 	r.Max, r.Again = orDefault(s.Limits.Tasks, 1000), s.runAgain
+	r.IsAttended = f.isAttended
 }
 
 // toolOf returns the tool of a stored task that has not ended, and its arguments.

@@ -208,6 +208,7 @@ func (s *Server) taskResult(ctx context.Context, c *rpc.Call) (any, error) {
 // until observe returns true or ctx ends. It returns the cause of the end of ctx.
 func (s *Server) followTask(ctx context.Context, c *rpc.Call, changes *tasks.Changes,
 	observe func(*tasks.Task, error) (done bool)) error {
+	defer s.tasks.follow(changes.ID())()
 	for {
 		t, err := s.task(ctx, c, changes.ID())
 		if observe(t, err) {

@@ -124,6 +124,23 @@ func (p *pending) isConnected() bool {
 	return c == nil || c.Connected()
 }
 
+// isAbandoned reports whether the client that has caused the request has left without an answer.
+func (p *pending) isAbandoned() bool {
+	c := rpc.From(p.ctx)
+	return c != nil && c.IsAbandoned()
+}
+
+// displace ends the call that has caused the request.
+func (p *pending) displace() { rpc.From(p.ctx).Cancel(rpc.ErrDisplaced) }
+
+// IsAbandoned reports whether all clients that may be meant have left without an answer.
+func (o Origin) IsAbandoned() bool {
+	return len(o) > 0 && !slices.ContainsFunc(o, func(p *pending) bool { return !p.isAbandoned() })
+}
+
+// Displace ends the call that has caused the likeliest request. IsAbandoned must be true.
+func (o Origin) Displace() { o[0].displace() }
+
 // Context returns a context that has the values of the likeliest request. It ends with ctx.
 func (o Origin) Context(ctx context.Context) context.Context {
 	if len(o) == 0 {

@@ -308,6 +308,36 @@ func TestTheQueueForTurnsIsBounded(t *testing.T) {
 	})
 }
 
+// silent is an input requester whose client does not answer.
+type silent struct{ rpc.InputRequester }
+
+func (silent) RequestInput(ctx context.Context, _ *rpc.Call, _ []rpc.InputRequest) ([]json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+func TestACallOfAnotherUserWaitsTenSecondsForOneWhoHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t)
+		served := &rpc.Call{Call: *call.New(call.Description{Method: mcp.MethodCallTool}), InputRequester: silent{}}
+		served.Bind(p.Context())
+		left := do(rpc.WithCaller(served.Context(), rpc.Caller{Key: "ada"}), &p.Requests,
+			&outbound.Request{Method: mcp.MethodCallTool, Name: "ask"})
+		synctest.Wait()
+		p.question()
+		go served.RequestInput(served.Context(), rpc.InputRequest{})
+		begun := time.Now()
+		next := p.call("bob", nil, true, "ask")
+		if got := <-left; !errors.Is(got.err, rpc.ErrDisplaced) || time.Since(begun) != 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), got.err)
+		}
+		p.answer(2)
+		if got := <-next; got.err != nil {
+			t.Error(got.err)
+		}
+	})
+}
+
 // answering returns a send function for a peer that answers with raw.
 func answering(raw string) func(context.Context, *outbound.Request) (json.RawMessage, error) {
 	return func(context.Context, *outbound.Request) (json.RawMessage, error) { return json.RawMessage(raw), nil }

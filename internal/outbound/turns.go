@@ -16,7 +16,8 @@ import (
 const (
 	maxTurnQueue = 64
 	maxTurnWait  = time.Minute
-	maxTurn      = 2 * time.Second // how long a request holds back others while the peer may ask for it
+	maxLeft      = 10 * time.Second // how long a request waits for one whose client has left
+	maxTurn      = 2 * time.Second  // how long a request holds back others while the peer may ask for it
 	// how often the ages of requests and the connections of clients are examined
 	turnPoll       = 250 * time.Millisecond
 	maxTurnTargets = 1024 // that are remembered; requests for others do not wait
@@ -92,6 +93,7 @@ func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 		return err
 	}
 	defer o.leaveQueue(p)
+	begun := time.Now()
 	limit, poll := time.NewTimer(maxTurnWait), time.NewTicker(turnPoll)
 	defer limit.Stop()
 	defer poll.Stop()
@@ -105,6 +107,9 @@ func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 		select {
 		case <-wake:
 		case <-poll.C:
+			if time.Since(begun) >= maxLeft {
+				o.displaceFor(p)
+			}
 		case <-late:
 		case <-ctx.Done():
 		case <-limit.C:
@@ -119,6 +124,17 @@ func (o *Requests) awaitTurn(ctx context.Context, p *pending) error {
 		wake, err = o.beginInTurn(p)
 	}
 	return err
+}
+
+// displaceFor ends the requests that p waits for and whose clients have left.
+func (o *Requests) displaceFor(p *pending) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, other := range o.pending {
+		if rpc.MayRequestInput(other.req.Method) && o.excludes(other, p) && other.isAbandoned() {
+			other.displace()
+		}
+	}
 }
 
 var errTurn = &call.OverloadError{RetryAfter: time.Second,

@@ -176,6 +176,7 @@ func (c *Call) RequestInput(ctx context.Context, requests ...InputRequest) ([]js
 	case c.InputRequester == nil:
 		return nil, ErrCannotAsk
 	}
+	defer c.beginAsking()()
 	return c.InputRequester.RequestInput(ctx, c, requests)
 }
 

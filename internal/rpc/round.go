@@ -16,6 +16,7 @@ type rounds struct {
 	answered map[string]bool // see SetRound
 	claimed  map[string]bool // see Claim
 	muted    int             // see Mute
+	asking   int             // see IsAbandoned
 	asTask   AsTask
 }
 

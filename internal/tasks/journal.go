@@ -21,6 +21,7 @@ type journal struct {
 	keys    rpc.InputKeys
 	known   map[string]Question
 	changed chan struct{} // closed when known changes
+	waiting int           // handlers that wait for answers
 
 	asking sync.Once
 	asked  chan struct{} // closed when the first question is stored
@@ -70,6 +71,7 @@ func (j *journal) RequestInput(ctx context.Context, c *rpc.Call,
 		return nil, err
 	}
 	j.update(t)
+	defer j.wait()()
 	j.asking.Do(func() { close(j.asked) })
 	for {
 		j.mu.Lock()
@@ -89,6 +91,24 @@ func (j *journal) RequestInput(ctx context.Context, c *rpc.Call,
 			return nil, context.Cause(c.Context())
 		}
 	}
+}
+
+// wait records that a handler waits for answers until the returned function is called.
+func (j *journal) wait() (end func()) {
+	add := func(n int) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.waiting += n
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// waits reports whether a handler waits for answers.
+func (j *journal) waits() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.waiting > 0
 }
 
 func (j *journal) take(q rpc.InputRequest) (string, error) {

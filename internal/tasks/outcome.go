@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/store"
 )
@@ -37,7 +38,7 @@ const (
 // End ends the run and stores the outcome of the handler, if the task has not ended before.
 func (run *Run) End(o Outcome) {
 	r, t := run.runner, run.task
-	defer r.release(key(t.Request.Principal, t.ID))
+	defer r.release(key(t.Request.Principal, t.ID), run)
 	run.Call.Finish()
 	cause := context.Cause(run.Call.Context())
 	run.cancel(nil)
@@ -49,6 +50,9 @@ func (run *Run) End(o Outcome) {
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrTimeout) {
 		r.forget(t.Request.Principal, t.ID)
 		return
+	}
+	if errors.Is(cause, rpc.ErrDisplaced) {
+		o = Outcome{Err: rpc.DisplacedResponse}
 	}
 	end, err := run.ending(o)
 	if err == nil {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -44,6 +43,8 @@ type Runner struct {
 	// Again returns the function that runs the handler of a task once more and ends the run, or nil
 	// if the handler must not run twice. Known is false if this replica does not have the handler.
 	Again func(t *Task) (start func(*Run), known bool)
+	// IsAttended reports whether a request of its client waits for a task. It may be nil.
+	IsAttended func(id string) bool
 
 	init sync.Once
 	life context.Context
@@ -59,7 +60,8 @@ type Runner struct {
 	failed     loglimit.Limiter
 
 	mu      sync.Mutex
-	n       int
+	n       int            // without those that are displaced
+	runs    []*Run         // from the oldest
 	ids     map[string]int // the runs of each task, by the key of the task
 	closed  bool
 	running sync.WaitGroup // Add is called with mu held before closed is set
@@ -83,8 +85,10 @@ type Run struct {
 	begun    time.Time     // has the monotonic clock
 	life     time.Duration // of the task, from begun on
 	quiet    atomic.Bool   // see Quiet
-	progress progress
-	watched  chan struct{} // closed when the goroutine that watches the task has ended
+	// displaced is guarded by Runner.mu.
+	displaced bool
+	progress  progress
+	watched   chan struct{} // closed when the goroutine that watches the task has ended
 }
 
 func (r *Runner) ready() {
@@ -95,13 +99,18 @@ func (r *Runner) ready() {
 }
 
 // Begin creates a task and its first run. T has an ID, a Request, a TTL and a Timeout; Begin sets the
-// rest. OnChange, if not nil, is called with the task after changes, until the run has ended. The context of
+// rest. If there is no place, it takes that of the oldest abandoned run, see displaceFor. OnChange, if not nil, is called with the task after changes, until the run has ended. The context of
 // the run has the values of ctx, but does not end with it. The error is a *call.OverloadError, or one of the store.
 func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
 	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.Lease.ID(), 1
-	return r.begin(ctx, context.WithoutCancel(ctx), t, onChange,
-		func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+	for {
+		run, err := r.begin(ctx, context.WithoutCancel(ctx), t, onChange,
+			func() (*Task, error) { return t, r.Store.Create(ctx, t) })
+		if err == nil || !r.displaceFor(ctx, t.Request.Principal, err) {
+			return run, err
+		}
+	}
 }
 
 // begin begins a run of a task. Its context has the values of the context values, which does not end. Write stores
@@ -118,7 +127,7 @@ func (r *Runner) begin(ctx, values context.Context, t *Task, onChange func(*Task
 	}
 	defer func() {
 		if err != nil {
-			r.release(key(owner, id))
+			r.release(key(owner, id), nil)
 		}
 	}()
 	if err := r.register(ctx); err != nil {
@@ -165,6 +174,9 @@ func (r *Runner) begin(ctx, values context.Context, t *Task, onChange func(*Task
 	}
 	run.journal.unanswerable, run.journal.cancel = r.unanswerable, run.cancel
 	c.Bind(life)
+	r.mu.Lock()
+	r.runs = append(r.runs, run)
+	r.mu.Unlock()
 	deadline := min(time.Duration(t.Timeout)*time.Millisecond, run.life)
 	go run.watch(life, deadline)
 	return run, nil
@@ -212,34 +224,6 @@ func (r *Runner) forget(owner principal.Principal, id string) {
 		return
 	}
 	_ = r.Store.KV.Remove(context.WithoutCancel(r.life), tasksSet(r.Lease.ID()), nameOf(owner, id))
-}
-
-func (r *Runner) reserve(name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.closed:
-		return jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", ErrStopped)
-	case r.n >= r.Max:
-		return &call.OverloadError{Limit: "running tasks", RetryAfter: time.Second}
-	}
-	r.n++
-	if r.ids == nil {
-		r.ids = make(map[string]int)
-	}
-	r.ids[name]++
-	r.running.Add(1)
-	return nil
-}
-
-func (r *Runner) release(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.n--
-	if r.ids[name]--; r.ids[name] == 0 {
-		delete(r.ids, name)
-	}
-	r.running.Done()
 }
 
 // isLost reports whether the store says that this replica runs a task that it does not run. The store has

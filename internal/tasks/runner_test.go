@@ -276,6 +276,51 @@ func TestTasksAreLimited(t *testing.T) {
 	})
 }
 
+func TestAFullPlaceTakesThatOfTheOldestAbandonedRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		max, perOwner int
+		want          string
+	}{
+		"of the process": {3, 100, "failed " + rpc.DisplacedResponse.Message},
+		"of the owner":   {100, 3, ErrNotFound.Error()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t).replica(nil)
+			r.Max, r.Store.PerOwner = c.max, c.perOwner
+			r.IsAttended = func(id string) bool { return id == "0" }
+			var runs []*Run
+			for i := range 3 {
+				run := begin(t, r, newTask(fmt.Sprint(i)))
+				runs = append(runs, run)
+				go func() {
+					ask(run, "?")
+					run.End(Outcome{Result: json.RawMessage(`{}`)})
+				}()
+				synctest.Wait()
+			}
+			more := begin(t, r, newTask("more"))
+			must.CheckIs(t, context.Cause(runs[1].Call.Context()), rpc.ErrDisplaced, name)
+			if runs[0].Call.Context().Err() != nil || runs[2].Call.Context().Err() != nil {
+				t.Errorf("%s: another run was displaced", name)
+			}
+			synctest.Wait()
+			got := ""
+			if task, err := r.Store.Get(t.Context(), ada, "1"); err != nil {
+				got = err.Error()
+			} else {
+				got = describe(task)
+			}
+			must.CheckEqual(t, got, c.want, name)
+			r.IsAttended = func(string) bool { return true }
+			overload := new(call.OverloadError)
+			if _, err := r.Begin(t.Context(), newTask("rejected"), nil); !errors.As(err, &overload) {
+				t.Errorf("%s: %v", name, err)
+			}
+			more.End(Outcome{Result: json.RawMessage(`{}`)})
+		})
+	}
+}
+
 func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

@@ -70,6 +70,9 @@ func resultKey(t *Task) string {
 
 func memberOf(t *Task) string { return fmt.Sprintf("%013d/%s", t.Created.UnixMilli(), t.ID) }
 
+// errTooManyOwned is the error if an owner has too many tasks.
+var errTooManyOwned = &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
+
 // Create writes a new task. It is durable when Create returns. The error is a *call.OverloadError
 // if the owner has too many tasks.
 func (s *Store) Create(ctx context.Context, t *Task) error {
@@ -83,7 +86,7 @@ func (s *Store) Create(ctx context.Context, t *Task) error {
 	}
 	err := s.KV.Add(ctx, ownerSet(owner), memberOf(t), time.Duration(t.TTL)*time.Millisecond, limit)
 	if errors.Is(err, store.ErrFull) && errors.Is(err, store.ErrConflict) {
-		return &call.OverloadError{Limit: "tasks of one principal", RetryAfter: time.Minute}
+		return errTooManyOwned
 	}
 	if err != nil {
 		return fmt.Errorf("cannot store the task: %w", err)

@@ -55,6 +55,7 @@ type Client struct {
 	answerer     rpc.InputHandler
 	answered     atomic.Bool  // the server has answered initialize, the first request
 	inFlight     rpc.Inflight // pending requests of the server
+	questions    questions    // those of them that are being answered
 	elicitations urlElicitations
 	tasks        clientTasks
 	subscriber
@@ -223,14 +224,18 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 			c.reply(jsonrpc.AppendError(nil, id, fault, false))
 			return
 		}
-		ctx, err := c.inFlight.Begin(c.ctx, id)
+		ctx, err := c.begin(id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
 		question := c.inputRequestOf(m, origin)
+		ctx, question.cancel = context.WithCancelCause(ctx)
+		c.questions.add(question)
 		question.ofSession = m.Method == mcp.MethodListRoots && stream.IsZero()
 		if !c.run(func() { c.answer(ctx, question) }) {
+			c.questions.remove(question)
+			question.cancel(nil)
 			c.inFlight.End(id)
 			question.end()
 		}
@@ -249,9 +254,10 @@ type inputRequest struct {
 	method      string
 	params      json.RawMessage
 	origin      outbound.Origin
-	pause       *outbound.TimeoutPause // pauses the time-outs of the client's requests
-	elicitation *urlElicitation        // nil unless the request is a URL elicitation
-	ofSession   bool                   // the request may belong to no call, so it does not end with one
+	pause       *outbound.TimeoutPause  // pauses the time-outs of the client's requests
+	elicitation *urlElicitation         // nil unless the request is a URL elicitation
+	cancel      context.CancelCauseFunc // nil for a task
+	ofSession   bool                    // the request may belong to no call, so it does not end with one
 }
 
 func (q *inputRequest) end() {
@@ -263,7 +269,8 @@ func (q *inputRequest) end() {
 func (c *Client) answer(ctx context.Context, q *inputRequest) {
 	defer q.end()
 	answer, err := c.ask(ctx, q)
-	if !c.inFlight.End(q.id) { // the server has cancelled the request
+	defer q.cancel(nil)
+	if !c.questions.remove(q) || !c.inFlight.End(q.id) { // it was displaced, or the server has cancelled it
 		return
 	}
 	c.reply(c.appendAnswer(q, relateAnswer(q, answer), err))

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -43,6 +44,7 @@ type clientTask struct {
 	ttl     time.Duration
 	cancel  context.CancelCauseFunc
 	ended   chan struct{} // closed when the status is final, and when the task expires
+	origin  outbound.Origin
 
 	status  mcp.TaskStatus
 	updated time.Time
@@ -80,27 +82,48 @@ var (
 	errUnknownTask   = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "task not found: it never existed or has expired")
 )
 
-// add adds a task. If there are too many, it removes the oldest one that has ended. The error is a
-// *call.OverloadError if none has.
-func (s *clientTasks) add(ttl time.Duration, cancel context.CancelCauseFunc) (*clientTask, error) {
+// add adds a task. If there are too many, it removes the oldest one that has ended, or fails and removes the oldest
+// one that is abandoned, and returns its state. The error is a *call.OverloadError if there is none.
+func (s *clientTasks) add(ttl time.Duration, cancel context.CancelCauseFunc, origin outbound.Origin) (
+	_ *clientTask, displaced *mcp.LegacyTask, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) >= maxClientTasks {
 		oldest := slices.IndexFunc(s.all, func(t *clientTask) bool { return t.status.Terminal() })
 		if oldest < 0 {
-			return nil, &call.OverloadError{Limit: "tasks of the client", RetryAfter: time.Second}
+			displaced = s.displace()
+		} else {
+			s.remove(s.all[oldest])
 		}
-		s.remove(s.all[oldest])
+		if oldest < 0 && displaced == nil {
+			return nil, nil, &call.OverloadError{Limit: "tasks of the client", RetryAfter: time.Second}
+		}
 	}
 	now := time.Now()
 	s.last++
 	t := &clientTask{
 		id: rand.Text(), number: s.last, created: now, updated: now, ttl: ttl,
-		cancel: cancel, ended: make(chan struct{}), status: mcp.TaskWorking,
+		cancel: cancel, ended: make(chan struct{}), status: mcp.TaskWorking, origin: origin,
 	}
 	s.all = append(s.all, t)
 	t.expiry = time.AfterFunc(ttl, func() { s.discard(t) })
-	return t, nil
+	return t, displaced, nil
+}
+
+// displace ends the oldest task that is abandoned, and its call. It returns nil if there is none. It is called with mu
+// held.
+func (s *clientTasks) displace() *mcp.LegacyTask {
+	t, found := rpc.Oldest(s.all, func(t *clientTask) bool { return t.origin.IsAbandoned() })
+	if !found {
+		return nil
+	}
+	t.status, t.updated, t.err = mcp.TaskFailed, time.Now(), rpc.DisplacedResponse
+	t.cancel(rpc.ErrDisplaced)
+	close(t.ended)
+	s.remove(t)
+	t.origin.Displace()
+	state := t.state()
+	return &state
 }
 
 // remove ends a task that is no longer known. It is called with mu held.
@@ -297,10 +320,13 @@ func (c *Client) beginTask(m *jsonrpc.Message, stream jsonrpc.ID, task []byte) e
 		return fault
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
-	t, err := c.tasks.add(ttl, cancel)
+	t, displaced, err := c.tasks.add(ttl, cancel, origin)
 	if err != nil {
 		cancel(err)
 		return err
+	}
+	if displaced != nil {
+		c.run(func() { c.notifyStatus(*displaced) })
 	}
 	q := c.inputRequestOf(m, origin)
 	if !c.run(func() { c.runTask(ctx, t, q) }) {
@@ -370,7 +396,7 @@ func (c *Client) replyWithOutcome(m *jsonrpc.Message) {
 		c.replyTo(m, nil, err)
 		return
 	}
-	ctx, err := c.inFlight.Begin(c.ctx, m.ID)
+	ctx, err := c.begin(m.ID)
 	if err != nil {
 		c.reply(jsonrpc.AppendError(nil, m.ID, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 		return
