@@ -99,8 +99,9 @@ func (r *Runner) ready() {
 }
 
 // Begin creates a task and its first run. T has an ID, a Request, a TTL and a Timeout; Begin sets the
-// rest. If there is no place, it takes that of the oldest abandoned run, see displaceFor. OnChange, if not nil, is called with the task after changes, until the run has ended. The context of
-// the run has the values of ctx, but does not end with it. The error is a *call.OverloadError, or one of the store.
+// rest. OnChange, if not nil, is called with the task after changes, until the run has ended. The context of
+// the run has the values of ctx, but does not end with it. If there is no place, Begin takes that of the oldest
+// abandoned run, see displaceFor. The error is a *call.OverloadError, or one of the store.
 func (r *Runner) Begin(ctx context.Context, t *Task, onChange func(*Task)) (*Run, error) {
 	r.ready()
 	t.Status, t.Replica, t.Runs = mcp.TaskWorking, r.Lease.ID(), 1
