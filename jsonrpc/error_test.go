@@ -276,7 +276,7 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 	}{}); err != nil || string(out) != `{"Bare":null}` {
 		t.Errorf("no id is written as %s, %v", out, err)
 	}
-	for _, raw := range []string{`null`, `1.5`, `1e3`, `true`, `{}`, `[]`, `"\ud800"`, "\"\xff\""} {
+	for _, raw := range []string{`null`, `1.5`, `1e400`, `true`, `{}`, `[]`, `"\ud800"`, "\"\xff\""} {
 		var v1, v2 holder
 		if err := json.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v1); err == nil || !v1.ID.IsZero() {
 			t.Errorf("encoding/json reads %q as the id %s", raw, v1.ID)

@@ -57,15 +57,19 @@ func (m *Members) Raw() []byte { return m.raw }
 // Len returns the number of members.
 func (m *Members) Len() int { return m.n }
 
-// Get returns the raw value of the member called name.
+// Get returns the raw value of the member called name. A member that is null counts as
+// absent: the protocol has no member for which null means something else, and many
+// encoders write null for a member that they do not set.
 func (m *Members) Get(name string) ([]byte, bool) {
 	for i := range m.recorded {
 		if m.name[i] == name {
-			return m.value(i), true
+			return present(m.value(i))
 		}
 	}
 	if m.n > m.recorded {
-		return Get(m.raw, name)
+		if value, ok := Get(m.raw, name); ok {
+			return present(value)
+		}
 	}
 	return nil, false
 }
@@ -141,6 +145,15 @@ func Get(obj []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
+func present(value []byte) ([]byte, bool) {
+	if isNull(value) {
+		return nil, false
+	}
+	return value, true
+}
+
+func isNull(value []byte) bool { return string(value) == "null" }
+
 // walker steps through the members of an object that has been checked.
 type walker struct {
 	obj      []byte
@@ -194,7 +207,8 @@ func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 	if Unquote(e.version) != "2.0" || !isResponse && (!exceeds || e.method == nil) {
 		return
 	}
-	hasID := isID(e.id) && len(e.id) <= lim.MaxID && Check(e.id, Limits{}) == nil
+	id, hasID := idOf(e.id)
+	hasID = hasID && len(e.id) <= lim.MaxID && Check(e.id, Limits{}) == nil
 	switch {
 	case hasID && isResponse:
 		m.Kind = Response
@@ -204,7 +218,7 @@ func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 		m.Kind = Notification
 	}
 	if hasID {
-		m.ID = ID{jsonscan.View(e.id)}
+		m.ID = id
 	}
 }
 

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
@@ -77,9 +78,9 @@ func reject(code int64, reason string) *InvalidMessageError {
 
 // classify turns an envelope into a message.
 func (m *Message) classify(e *envelope, lim *Limits) error {
-	hasID := isID(e.id) && len(e.id) <= lim.MaxID
-	if hasID {
-		m.ID = ID{jsonscan.View(e.id)}
+	id, hasID := idOf(e.id)
+	if hasID = hasID && len(e.id) <= lim.MaxID; hasID {
+		m.ID = id
 	}
 	isResponse := e.method == nil && (e.result != nil || e.failure != nil)
 	if isResponse {
@@ -104,7 +105,10 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 	if hasID {
 		m.Kind = Request
 	}
-	if e.params != nil && e.params[0] != '{' {
+	switch {
+	case isNull(e.params): // is absent, as for Members.Get
+		return nil
+	case e.params != nil && e.params[0] != '{':
 		return reject(CodeInvalidParams, "params must be an object")
 	}
 	m.Raw = e.params
@@ -158,9 +162,9 @@ func (m *Message) failure(raw []byte) error {
 }
 
 // ID identifies a request among those that its sender has in flight. It is a JSON
-// string or integer, kept as it was written. The zero ID means that there is no
-// id, as in a notification. IDs are comparable: two are equal if their bytes on
-// the wire are.
+// string or integer. A string is kept as it was written, and an integer that is
+// spelled 1.0 or 1e0 is kept as 1. The zero ID means that there is no id, as in a
+// notification. IDs are comparable.
 //
 // An ID taken from a [Message] is a view of the message's input, and keeps all of
 // the input in memory.
@@ -201,21 +205,38 @@ func (id ID) Append(dst []byte) []byte {
 // result; to echo an id byte for byte, use Append.
 func (id ID) MarshalJSON() ([]byte, error) { return id.Append(nil), nil }
 
-var errBadID = errors.New("id must be a JSON string or an integer without fraction and exponent")
+var errBadID = errors.New("id must be a JSON string or an integer")
 
 // UnmarshalJSON implements json.Unmarshaler. It copies data, which may be of any
 // length. Unlike most implementations it rejects null. It also rejects strings
 // that [Check] rejects, which encoding/json passes on.
 func (id *ID) UnmarshalJSON(data []byte) error {
-	if !isID(data) || Check(data, Limits{}) != nil {
+	parsed, ok := idOf(data)
+	if !ok || Check(data, Limits{}) != nil {
 		return errBadID
 	}
-	id.raw = string(data)
+	id.raw = strings.Clone(parsed.raw)
 	return nil
 }
 
-// isID reports whether a valid JSON value is a string or an integer as MCP means
-// it: digits only, so 1.0 and 1e3 are not ids although they are whole numbers.
+// idOf returns the id that a valid JSON value is. An integer that programs spell which
+// have only floating-point numbers is the same id as one of digits only. The ID is a
+// view of value.
+func idOf(value []byte) (ID, bool) {
+	if isID(value) {
+		return ID{jsonscan.View(value)}, true
+	}
+	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
+		return ID{}, false
+	}
+	n, ok := jsonscan.Integer(value)
+	if !ok {
+		return ID{}, false
+	}
+	return IntID(n), true
+}
+
+// isID reports whether a valid JSON value is a string, or an integer of digits only.
 func isID(value []byte) bool {
 	if len(value) == 0 {
 		return false

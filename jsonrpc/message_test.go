@@ -279,7 +279,7 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, jsonrpc.CodeInvalidRequest,
 			jsonrpc.Invalid, "1"},
 
-		{`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
+		{`{"jsonrpc":"2.0","id":1,"method":"m","params":true}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
 		{`{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, "1"},
 		{`{"jsonrpc":"2.0","id":"a","method":"m","params":"{}"}`, jsonrpc.CodeInvalidParams, jsonrpc.Request, `"a"`},
 		{`{"jsonrpc":"2.0","method":"m","params":[{}]}`, jsonrpc.CodeInvalidParams, jsonrpc.Notification, noID},
@@ -318,6 +318,32 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 	}
 }
 
+// Programs that have only floating-point numbers write integers so, and compare ids by their value.
+func TestIntegersInEverySpellingAreTheSameID(t *testing.T) {
+	for spelling, want := range map[string]string{"1.0": "1", "1e0": "1", "-7.00": "-7", "1e3": "1000", "12E+1": "120",
+		"-0.0": "0"} {
+		for _, data := range []string{`{"jsonrpc":"2.0","id":%s,"method":"m"}`, `{"jsonrpc":"2.0","id":%s,"result":{}}`,
+			`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
+			m, err := jsonrpc.Parse(fmt.Appendf(nil, data, spelling), jsonrpc.Limits{})
+			if err != nil || m.ID.String() != want {
+				t.Errorf("%s: id %s, %v", data, m.ID, err)
+			}
+		}
+		var id jsonrpc.ID
+		if err := id.UnmarshalJSON([]byte(spelling)); err != nil || id.String() != want {
+			t.Errorf("%s is decoded as %s, %v", spelling, id, err)
+		}
+	}
+}
+
+// Encoders write null for params that a message does not have.
+func TestParamsThatAreNullAreAbsent(t *testing.T) {
+	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`), jsonrpc.Limits{})
+	if err != nil || m.Kind != jsonrpc.Request || m.Raw != nil || m.Params.Len() != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // Rule J1.
 func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 	for _, id := range []string{
@@ -336,7 +362,7 @@ func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 		}
 	}
 	for _, id := range []string{
-		`null`, `1.5`, `1.0`, `1e3`, `1E3`, `-0.0`, `1e400`, `true`, `false`, `{}`, `{"id":1}`, `[]`, `[1]`,
+		`null`, `1.5`, `1e400`, `1e19`, `10e-2`, `true`, `false`, `{}`, `{"id":1}`, `[]`, `[1]`,
 	} {
 		data := `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}`
 		m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})

@@ -50,7 +50,9 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 				return nil, misspelled("params."+object, name, known)
 			}
 		}
-		members[name] = value
+		if string(value) != "null" { // is absent, as for jsonrpc.Get
+			members[name] = value
+		}
 	}
 	return members, nil
 }

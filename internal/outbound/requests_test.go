@@ -434,7 +434,7 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 			`,"params":{"progressToken":999,"progress":1}`,
 			fmt.Sprintf(`,"params":{"progressToken":"%s","progress":1}`, out.ID),
 			fmt.Sprintf(`,"params":{"progressToken":%s,"progress":"1"}`, out.ID),
-			fmt.Sprintf(`,"params":{"progressToken":%s.0,"progress":1}`, out.ID),
+			fmt.Sprintf(`,"params":{"progressToken":%s.5,"progress":1}`, out.ID),
 		} {
 			if !o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/progress"`+params+`}`)) {
 				t.Errorf("Receive reports false for progress with %s", params)

@@ -157,6 +157,9 @@ func isModern(r mcp.Revision) bool { return r.Modern() && r.Known() }
 func (md *Metadata) read(m *jsonrpc.Message) {
 	meta, _ := m.Params.Get("_meta")
 	for name, value := range jsonrpc.All(meta) {
+		if string(value) == "null" { // is absent, as for jsonrpc.Get
+			continue
+		}
 		switch name {
 		case mcp.MetaProtocolVersion:
 			md.Version = value

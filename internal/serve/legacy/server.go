@@ -109,7 +109,7 @@ func (s *Session) NewCall(_ rpc.Sender, m *jsonrpc.Message, _ revision.Class) (*
 	c := &rpc.Call{Call: *call.New(s.describe(m)), LogLevel: s.level.get()}
 	c.Subscriber, c.SessionNotifier = &s.subscriptions, s
 	if meta, ok := m.Params.Get("_meta"); ok {
-		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok {
+		if token, ok := jsonrpc.Get(meta, mcp.MetaProgressToken); ok && string(token) != "null" {
 			if c.ProgressToken.UnmarshalJSON(token) != nil {
 				return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "progressToken must be a string or an integer")
 			}

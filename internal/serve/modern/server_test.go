@@ -128,7 +128,7 @@ func TestOpenReadsMetadata(t *testing.T) {
 	if cursor, _ := c.Params().Get("cursor"); string(cursor) != `"c"` {
 		t.Errorf("cursor %s", cursor)
 	}
-	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":null`,
+	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":{}`,
 		`"io.modelcontextprotocol/clientInfo":"n"`,
 		`"io.modelcontextprotocol/clientInfo":{"name":7}`} {
 		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`,
