@@ -100,6 +100,18 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 	}
 }
 
+// Encoders write null for what they do not set.
+func TestResultWhoseTaskIsNullIsTheResultOfTheTool(t *testing.T) {
+	s := sessionTasks(mcp.TaskOptional)
+	s.Answers["tools/call"] = []string{`"result":{"content":[{"type":"text","text":"called"}],"task":null}`}
+	c, _ := dialTask(t, inSession, s)
+	task, err := c.StartTool(t.Context(), "a", nil)
+	must.Do(t, err)
+	result, err := task.Wait(t.Context())
+	must.Do(t, err)
+	must.Equal(t, len(result.Content), 1, result)
+}
+
 // A tool may change. The call that the server rejects is not repeated, because the tool may have failed with the same
 // error; the next call is right.
 func TestToolMayStopRunningAsTask(t *testing.T) {

@@ -130,7 +130,9 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	}
 	r, created := on.revision, req.TaskCreated
 	if req.AcceptTask && !r.Modern() { // a server that does not support tasks ignores params.task
-		_, created = jsonrpc.Get(raw, "task")
+		var task []byte
+		task, created = jsonrpc.Get(raw, "task")
+		created = created && string(task) != "null"
 	}
 	if !created {
 		return raw, nil, nil

@@ -104,7 +104,7 @@ type skillPage struct {
 // listSkills serves skills/list: a page of one server at a time. It leaves out servers that fail, unless all do.
 func (g *Gateway) listSkills(ctx context.Context, params json.RawMessage) (any, error) {
 	var at skillPage
-	if cursor, ok := jsonrpc.Get(params, "cursor"); ok {
+	if cursor, ok := jsonrpc.MembersOf(params).Get("cursor"); ok {
 		raw, err := base64.RawURLEncoding.DecodeString(jsonrpc.Unquote(cursor))
 		if err != nil || jsonv2.Unmarshal(raw, &at) != nil {
 			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.cursor must be a nextCursor of this server")
@@ -438,7 +438,7 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 		return nil, err
 	}
 	upstreamParams := map[string]json.RawMessage{"uri": jsonrpc.AppendString(nil, there)}
-	if cursor, ok := jsonrpc.Get(params, "cursor"); ok {
+	if cursor, ok := jsonrpc.MembersOf(params).Get("cursor"); ok {
 		upstreamParams["cursor"] = cursor
 	}
 	rawParams, err := json.Marshal(upstreamParams)

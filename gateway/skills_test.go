@@ -106,6 +106,18 @@ func TestManySkillsHavePages(t *testing.T) {
 	}
 }
 
+// Encoders write null for what they do not set.
+func TestListsOfSkillsBeginWithoutCursorIfItIsNull(t *testing.T) {
+	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", withSkills(t, "one", "pdf"))))
+	for method, params := range map[string]string{
+		mcp.MethodListSkills: `{"cursor":null}`, mcp.MethodReadDirectory: `{"uri":"skill://pdf/files","cursor":null}`,
+	} {
+		raw, err := c.CallExtension(t.Context(), method, json.RawMessage(params))
+		must.Do(t, err)
+		must.CheckContains(t, string(raw), "skill://pdf/")
+	}
+}
+
 // A gateway declares the extension while one of its servers does.
 func TestGatewaysWithoutSkillsDoNotDeclareThem(t *testing.T) {
 	s := gatewayTo(t, inMemory(t, "first", answering("x")))

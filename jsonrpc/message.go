@@ -106,7 +106,7 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 		m.Kind = Request
 	}
 	switch {
-	case isNull(e.params): // is absent, as for Members.Get
+	case isNull(e.params): // absent, as in Members.Get
 		return nil
 	case e.params != nil && e.params[0] != '{':
 		return reject(CodeInvalidParams, "params must be an object")

@@ -50,7 +50,7 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 				return nil, misspelled("params."+object, name, known)
 			}
 		}
-		if string(value) != "null" { // is absent, as for jsonrpc.Get
+		if string(value) != "null" { // absent, as in Members.Get
 			members[name] = value
 		}
 	}

@@ -283,3 +283,41 @@ func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
 		}
 	}
 }
+
+// Encoders write null for what they do not set. It is absent in all params: the server answers as if it was not sent.
+func TestNullForAnOptionalMemberOfParamsIsAbsent(t *testing.T) {
+	newServer := func() *server.Server {
+		s := quiet()
+		server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "called", nil },
+			server.AsTask(server.TaskOptions{}))
+		server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
+			X string `json:"x,omitempty" enum:"S,M"`
+		}) (string, error) {
+			return "prompt", nil
+		})
+		server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
+		return s
+	}
+	argument := `"ref":{"type":"ref/prompt","name":"a","title":null,"uri":null},"argument":{"name":"x","value":""}`
+	onEverySurface(t, newServer, func(t *testing.T, s surface) {
+		for _, members := range []string{
+			`tools/list "cursor":null`,
+			`prompts/list "cursor":null`,
+			`resources/list "cursor":null`,
+			`resources/templates/list "cursor":null,"_meta":{"progressToken":null}`,
+			`tools/call "name":"a","task":null,"arguments":null,"inputResponses":null`,
+			`tools/call "name":"a","_meta":{"progressToken":null,"io.modelcontextprotocol/logLevel":null}`,
+			`prompts/get "name":"a","arguments":{"x":null},"_meta":{"progressToken":null}`,
+			`resources/read "uri":"note://a","_meta":{"progressToken":null,"com.example/x":null}`,
+			`completion/complete ` + argument + `,"context":null`,
+			`completion/complete ` + argument + `,"context":{"arguments":null}`,
+			`completion/complete ` + argument + `,"context":{"arguments":{"y":null}}`,
+		} {
+			method, members, _ := strings.Cut(members, " ")
+			answer := s.ask(1, method, members)
+			if !strings.Contains(answer, `"result":{`) || strings.Contains(answer, `"task":`) {
+				t.Errorf("%s {%s}: %s", method, members, answer)
+			}
+		}
+	})
+}

@@ -128,7 +128,10 @@ func onEverySurface(t *testing.T, newServer func() *server.Server, f func(t *tes
 
 // message returns a request, or a notification if id is 0, of revision r.
 func message(r mcp.Revision, id int, method, members string) string {
-	if r.Modern() {
+	switch {
+	case r.Modern() && strings.Contains(members, `"_meta":{`):
+		members = strings.Replace(members, `"_meta":{`, strings.TrimSuffix(wiretest.Meta, "}")+",", 1)
+	case r.Modern():
 		members = strings.Trim(members+","+wiretest.Meta, ",")
 	}
 	if id == 0 {

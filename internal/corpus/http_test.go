@@ -345,11 +345,23 @@ func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.
 	} else {
 		in[last] = json.RawMessage(value)
 	}
+	input, outcomes := g.message(params), []string{"none"}
+	if spec.ValidateMessage(g.revision, []byte(input), "") == nil {
+		return cases
+	}
+	if g.method.Kind == spec.Request {
+		delete(in, last)
+		absent := spec.ValidateMessage(g.revision, []byte(g.message(params)), "") == nil
+		outcomes = append([]string{`-32602 "c"`}, g.exceptions(at, value, absent)...)
+	}
+	name := fmt.Sprintf("%s: params.%s is %s", g.method.Name, strings.Join(at, "."), what)
+	return append(cases, corpus.Generated(name, input, outcomes...))
+}
+
+func (g generator) message(params map[string]any) string {
 	message := map[string]any{"jsonrpc": "2.0", "method": g.method.Name, "params": params}
-	outcomes := []string{"none"}
 	if g.method.Kind == spec.Request {
 		message["id"] = "c"
-		outcomes = []string{`-32602 "c"`}
 	}
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
@@ -357,20 +369,19 @@ func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.
 	if err := encoder.Encode(message); err != nil {
 		panic(err)
 	}
-	input := strings.TrimSpace(text.String())
-	if spec.ValidateMessage(g.revision, []byte(input), "") == nil {
-		return cases
-	}
-	if g.method.Kind == spec.Request {
-		outcomes = append(outcomes, g.exceptions(at, value)...)
-	}
-	name := fmt.Sprintf("%s: params.%s is %s", g.method.Name, strings.Join(at, "."), what)
-	return append(cases, corpus.Generated(name, input, outcomes...))
+	return strings.TrimSpace(text.String())
 }
 
-// exceptions returns the outcomes that are not those of an invalid param, and why.
-func (g generator) exceptions(at []string, value string) []string {
+// exceptions returns the outcomes that are not those of an invalid param, and why. Optional means that the schema
+// allows params without the member.
+func (g generator) exceptions(at []string, value string, optional bool) []string {
 	modern, last := g.revision.Modern(), at[len(at)-1]
+	if value == "null" && last != "requestState" { // a state decides what a call may do, so it is never dropped
+		if optional {
+			return []string{`result "c"`}
+		}
+		value = "" // null is absent
+	}
 	switch {
 	case modern && (len(at) == 1 && last == "_meta" || last == mcp.MetaProtocolVersion && value == "") &&
 		g.method.Name != mcp.MethodDiscover:
@@ -380,8 +391,6 @@ func (g generator) exceptions(at []string, value string) []string {
 		// A description of the client without a name is for display only, and a response to no input request has no
 		// reader.
 		return []string{`result "c"`}
-	case slices.Contains(at, "arguments") && value == "null":
-		return []string{`result "c"`} // published clients send it for no arguments, or for an optional one
 	case !modern && at[0] == "_meta" || last == "task":
 		// Metadata and a request for a task are optional. A server without tasks ignores the latter (2025-11-25,
 		// basic/utilities/tasks, Capability Negotiation).

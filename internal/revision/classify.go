@@ -157,7 +157,7 @@ func isModern(r mcp.Revision) bool { return r.Modern() && r.Known() }
 func (md *Metadata) read(m *jsonrpc.Message) {
 	meta, _ := m.Params.Get("_meta")
 	for name, value := range jsonrpc.All(meta) {
-		if string(value) == "null" { // is absent, as for jsonrpc.Get
+		if string(value) == "null" { // absent, as in Members.Get
 			continue
 		}
 		switch name {

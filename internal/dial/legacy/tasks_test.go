@@ -150,7 +150,7 @@ func TestClientCreatesATaskBeforeItAsks(t *testing.T) {
 			seen[created.TaskID] = true
 			i++
 		}
-		for _, task := range []string{`7`, `null`, `[]`, `{"ttl":0}`, `{"ttl":"1"}`} {
+		for _, task := range []string{`7`, `[]`, `{"ttl":0}`, `{"ttl":"1"}`} {
 			r.want(r.ask(i, mcp.MethodElicit, formParams+`,"task":`+task), `"code":-32602`, "params.task")
 			i++
 		}

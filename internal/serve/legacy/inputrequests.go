@@ -308,7 +308,7 @@ func (t *requestedTask) create(ctx context.Context) (json.RawMessage, error) {
 		}
 	})()
 	raw, err := do(waiting, t.out, t.question.Method, req)
-	_, created := jsonrpc.Get(raw, "task")
+	_, created := jsonrpc.MembersOf(raw).Get("task")
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -83,13 +83,15 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	}
 	sealed, ok := c.Params().Get("requestState")
 	if !ok { // see earlyAnswer
+		if _, isNull := jsonrpc.Get(c.Params().Raw(), "requestState"); isNull {
+			return invalidState(errNoString) // the client has lost the state, and the call would begin again
+		}
 		return nil
 	}
 	if err := r.restore(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
 		return rpc.StoreFailure
 	} else if err != nil {
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it",
-			err)
+		return invalidState(err)
 	}
 	c.RestoreKey(r.state.Key)
 	accepted := r.acceptAnswers(responses)
@@ -103,9 +105,15 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	return nil
 }
 
+var errNoString = errors.New("must be a string")
+
+func invalidState(err error) *jsonrpc.Error {
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
+}
+
 func (r *replay) restore(ctx context.Context, raw []byte) error {
 	if raw[0] != '"' {
-		return fmt.Errorf("must be a string")
+		return errNoString
 	}
 	text, err := r.server.Seals.Open(statePurpose, jsonrpc.Unquote(raw))
 	if err != nil {

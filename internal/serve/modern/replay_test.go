@@ -167,6 +167,7 @@ func TestModifiedStatesAreRejected(t *testing.T) {
 	rejected("truncated", `"`+sealed[:len(sealed)-1]+`"`)
 	rejected("empty", `""`)
 	rejected("a number", `7`)
+	rejected("null", `null`)
 	rejected("an object", `{}`)
 }
 
