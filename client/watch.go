@@ -31,6 +31,9 @@ import (
 // later change is missed. Watch reconnects by itself, and then does the same again. Before
 // Watch returns a change, it drops the results that the change affects from the [Cache].
 //
+// A resource that the server does not watch, for instance because the client may not, is returned once for each
+// connection, with Change.URI and an error. The watch of the others goes on.
+//
 // Changes that arrive while the loop body runs are merged: each list and resource is
 // returned at most once.
 //
@@ -57,11 +60,26 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 			defer close(done)
 			ended = c.keepWatching(watching, w)
 		}()
+		take := func() bool {
+			for _, change := range w.sub.Take() {
+				if !yield(Change{ChangeKind(change.Kind), change.URI, change.Resync}, nil) {
+					return false
+				}
+			}
+			return true
+		}
 		for {
 			select {
 			case <-w.sub.Ready():
-				for _, change := range w.sub.Take() {
-					if !yield(Change{ChangeKind(change.Kind), change.URI, change.Resync}, nil) {
+				if !take() {
+					return
+				}
+			case refusals := <-w.refused:
+				if !take() { // first what is watched
+					return
+				}
+				for _, r := range refusals {
+					if !yield(Change{Kind: ResourceUpdated, URI: r.uri}, fmt.Errorf("watch: %w", r.err)) {
 						return
 					}
 				}
@@ -98,6 +116,8 @@ type watch struct {
 	sub     *changes.Subscription // collects the changes for the loop
 	cache   *resultCache          // drops results before the loop receives a change
 
+	refused chan []refusal // of the last round, until the loop receives them
+
 	mu     sync.Mutex
 	round  int       // number of the current connection
 	opened time.Time // when the server began to report on it; zero if it has not
@@ -110,7 +130,7 @@ func (c *Client) newWatch(filter WatchFilter, options []CallOption) (*watch, err
 	}
 	w := &watch{
 		filter: filter.subscription(), options: o, max: c.dialer.Timeouts.Max,
-		sub: changes.NewSubscription(mcp.SubscriptionFilter{}), cache: c.cache,
+		sub: changes.NewSubscription(mcp.SubscriptionFilter{}), cache: c.cache, refused: make(chan []refusal, 1),
 	}
 	w.sub.IncludeParts = true
 	return w, changes.CheckSubscriptions(w.filter.ResourceSubscriptions)
@@ -125,9 +145,34 @@ func (w *watch) begin() (round int) {
 	return w.round
 }
 
-// open records that the server reports the changes in filter. It ignores a late
-// acknowledgement of an earlier round.
-func (w *watch) open(round int, filter mcp.SubscriptionFilter) {
+// refusal is a resource that the server does not watch.
+type refusal struct {
+	uri string
+	err error
+}
+
+// errNotWatched is the error of a resource that an acknowledgement leaves out. It does not say why.
+var errNotWatched = errors.New("the server does not report changes of this resource: it may not exist, or be closed " +
+	"to this client; the log of the server says why")
+
+// refusals returns the resources of the watch that are not in filter, with the errors of the server.
+func (w *watch) refusals(filter mcp.SubscriptionFilter, rejected map[string]error) (all []refusal) {
+	for _, uri := range w.filter.ResourceSubscriptions {
+		if slices.Contains(filter.ResourceSubscriptions, uri) {
+			continue
+		}
+		err := rejected[uri]
+		if err == nil {
+			err = fmt.Errorf("%.256q: %w", uri, errNotWatched)
+		}
+		all = append(all, refusal{uri, err})
+	}
+	return all
+}
+
+// open records that the server reports the changes in filter, and the errors of resources that it has rejected. It
+// ignores a late acknowledgement of an earlier round.
+func (w *watch) open(round int, filter mcp.SubscriptionFilter, rejected map[string]error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if round != w.round {
@@ -137,6 +182,13 @@ func (w *watch) open(round int, filter mcp.SubscriptionFilter) {
 	w.cache.dropUnwatched(filter)
 	w.sub.Set(filter)
 	w.sub.Resync()
+	select {
+	case <-w.refused:
+	default:
+	}
+	if all := w.refusals(filter, rejected); all != nil {
+		w.refused <- all
+	}
 }
 
 // lasted returns how long the server has reported changes in this round, and whether it has
@@ -187,13 +239,23 @@ func retryPause(n int, err error) time.Duration {
 	return pause
 }
 
+// rejectedError is the error of a server that has rejected all that a watch is about. An internal error, too, is one
+// about the resource.
+type rejectedError struct{ error }
+
+// Unwrap returns the error of the server.
+func (e *rejectedError) Unwrap() error { return e.error }
+
 // isTransient reports whether another attempt may succeed after err.
 func isTransient(err error) bool {
 	var reported *jsonrpc.Error
 	var overload *call.OverloadError
+	var rejected *rejectedError
 	switch {
 	case errors.As(err, &overload):
 		return true
+	case errors.As(err, &rejected):
+		return false
 	case errors.Is(err, call.ErrClosed), errors.Is(err, errConnUsed), errors.Is(err, errWatchUnsupported),
 		errors.Is(err, call.ErrRevision):
 		return false
@@ -330,7 +392,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 				cancel(err)
 				return
 			}
-			w.open(round, honoured)
+			w.open(round, honoured, nil)
 		}})
 	switch {
 	case ctx.Err() != nil: // the server may have ended the subscription too
@@ -371,6 +433,7 @@ func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionF
 	w.sub.Set(filter)
 	detach := era.Changes.Attach(w.sub)
 	uris := filter.ResourceSubscriptions
+	var rejected map[string]error
 	request := outbound.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
 	defer func() {
 		detach()
@@ -387,13 +450,16 @@ func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionF
 			return err
 		}
 	} else {
-		honoured, err := era.Subscribe(ctx, uris, request)
+		honoured, refused, err := era.Subscribe(ctx, uris, request)
 		if err != nil {
 			return err
 		}
-		uris, filter.ResourceSubscriptions = honoured, honoured
+		uris, filter.ResourceSubscriptions, rejected = honoured, honoured, refused
+		if isEmpty(filter) {
+			return &rejectedError{rejected[w.filter.ResourceSubscriptions[0]]}
+		}
 	}
-	w.open(round, filter)
+	w.open(round, filter, rejected)
 	select {
 	case <-era.Done():
 		return era.Failed()

@@ -215,7 +215,10 @@ func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris 
 		}
 	}()
 	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, clients.WithoutReconnect()) {
-		if err != nil {
+		switch {
+		case err != nil && change.URI != "": // the others are watched
+			continue
+		case err != nil:
 			return err
 		}
 		subs.updated(change.URI)

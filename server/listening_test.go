@@ -2,13 +2,18 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -95,4 +100,40 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 		default:
 		}
 	})
+}
+
+// A watch returns an error for each resource that the server does not watch, whatever the reason, and goes on with the
+// others. If nothing is left, it ends at once.
+func TestWatchReturnsAnErrorForEachRefusedResource(t *testing.T) {
+	s := quiet()
+	for uri, err := range map[string]error{"x:open": nil, "x:denied": jsonrpc.Errorf(-4711, "not for you"),
+		"x:internal": errors.New("the database is down")} {
+		server.AddStatic(s, mcp.Resource{URI: uri, Name: uri[2:]}, "",
+			server.BeforeSubscribe(func(context.Context, string) error { return err }))
+	}
+	for _, r := range mcp.Revisions() {
+		c := mcptest.Dial(t, s, mcptest.WithRevision(r))
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		var got []string
+		filter := client.WatchFilter{URIs: []string{"x:denied", "x:internal", "x:open"}}
+		for change, err := range c.Watch(ctx, filter) {
+			if got = append(got, fmt.Sprint(change.URI, " ", err != nil)); len(got) == 3 {
+				s.ResourceUpdated("x:open")
+			}
+			if len(got) == 4 {
+				break
+			}
+		}
+		must.CheckEqual(t, fmt.Sprint(got), "[x:open false x:denied true x:internal true x:open false]", r)
+		for _, uri := range []string{"x:denied", "x:internal"} {
+			start, errs := time.Now(), 0
+			for _, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{uri}}) {
+				if err != nil {
+					errs++
+				}
+			}
+			must.CheckEqual(t, errs == 1 && time.Since(start) < 10*time.Second && ctx.Err() == nil, true, r, uri)
+		}
+		cancel()
+	}
 }

@@ -40,29 +40,26 @@ func (c *Client) NotificationsClosed() <-chan struct{} { return c.closed }
 // maxSubscribing limits the concurrent requests of one Subscribe.
 const maxSubscribing = 16
 
-// Subscribe subscribes to updates of resources and returns the URIs that the server has
-// accepted. If the server rejects all of them, Subscribe returns one of the errors.
+// Subscribe subscribes to updates of resources. It returns the URIs that the server has accepted, and the errors of
+// those that it has rejected.
 func (c *Client) Subscribe(ctx context.Context, uris []string, template outbound.Request) (accepted []string,
-	err error) {
+	rejected map[string]error, err error) {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	defer func() { <-c.lock }()
-	rejected, rejection, err := c.forEach(ctx, uris, mcp.MethodSubscribe, template)
+	rejected, err = c.forEach(ctx, uris, mcp.MethodSubscribe, template)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, uri := range uris {
-		if !rejected[uri] {
+		if rejected[uri] == nil {
 			accepted = append(accepted, uri)
 		}
 	}
-	if len(accepted) == 0 {
-		return nil, rejection
-	}
-	return accepted, nil
+	return accepted, rejected, nil
 }
 
 // Unsubscribe ends the subscriptions to resources that no local subscription needs.
@@ -79,20 +76,23 @@ func (c *Client) Unsubscribe(ctx context.Context, uris []string, template outbou
 			unwanted = append(unwanted, uri)
 		}
 	}
-	_, rejection, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, template)
-	return cmp.Or(err, rejection)
+	rejected, err := c.forEach(ctx, unwanted, mcp.MethodUnsubscribe, template)
+	for _, rejection := range rejected {
+		err = cmp.Or(err, rejection)
+	}
+	return err
 }
 
 // forEach sends one request for each resource. It stops at the first local error, but
 // continues if the server rejects a request.
 func (c *Client) forEach(ctx context.Context, uris []string, method string,
-	template outbound.Request) (rejected map[string]bool, rejection, err error) {
+	template outbound.Request) (rejected map[string]error, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan string)
 	var sending sync.WaitGroup
 	var mu sync.Mutex
-	rejected = make(map[string]bool)
+	rejected = make(map[string]error)
 	for range min(maxSubscribing, len(uris)) {
 		sending.Go(func() {
 			for uri := range next {
@@ -109,7 +109,7 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string,
 					continue
 				}
 				mu.Lock()
-				rejected[uri], rejection = true, err
+				rejected[uri] = err
 				mu.Unlock()
 			}
 		})
@@ -122,5 +122,5 @@ func (c *Client) forEach(ctx context.Context, uris []string, method string,
 	}
 	close(next)
 	sending.Wait()
-	return rejected, rejection, context.Cause(ctx)
+	return rejected, context.Cause(ctx)
 }

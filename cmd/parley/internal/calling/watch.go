@@ -114,6 +114,10 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialing.Flags, target []string)
 	}
 	filter := client.WatchFilter{Tools: true, Prompts: true, Resources: true, URIs: w.uris}
 	for change, err := range w.client.Watch(cmd.Context(), filter) {
+		if err != nil && change.URI != "" { // the rest is watched
+			cmd.PrintErrln(terminal.Line(failure.Explain(err)))
+			continue
+		}
 		if err == nil {
 			err = w.handle(cmd.Context(), change)
 		}

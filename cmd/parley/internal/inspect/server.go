@@ -302,6 +302,9 @@ func (s *server) watch(ctx context.Context, c *client.Client) {
 			continue
 		}
 		for found, err := range c.Watch(watching, filter) {
+			if err != nil && found.URI != "" { // the rest is watched
+				continue
+			}
 			if err != nil {
 				s.lost(err)
 				<-watching.Done()
