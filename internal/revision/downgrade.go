@@ -166,7 +166,7 @@ func downgradeToolResult(r mcp.Revision, t *mcp.CallToolResult) *mcp.CallToolRes
 	}
 	if t.StructuredContent != nil && (r < sinceStructured || !isObject(t.StructuredContent)) {
 		change().StructuredContent = nil
-		if r >= sinceStructured {
+		if r >= sinceStructured && string(bytes.TrimSpace(t.StructuredContent)) != "null" {
 			out.StructuredContent = WrapValue(t.StructuredContent)
 		}
 		if len(t.Content) == 0 {

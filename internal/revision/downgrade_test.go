@@ -78,7 +78,7 @@ func TestOnlyModernPeersReceiveStructuredContentOfAnyType(t *testing.T) {
 		{` {"a":1}`, `[{"type":"text","text":"t"}]`, `{"a":1}`, `[{"type":"text","text":"t"}]`},
 		{`[1,2]`, `[{"type":"text","text":"t"}]`, `{"result":[1,2]}`, `[{"type":"text","text":"t"}]`},
 		{`"{"`, `[{"type":"text","text":"t"}]`, `{"result":"{"}`, `[{"type":"text","text":"t"}]`},
-		{`null`, `[{"type":"text","text":"t"}]`, `{"result":null}`, `[{"type":"text","text":"t"}]`},
+		{`null`, `[{"type":"text","text":"t"}]`, ``, `[{"type":"text","text":"t"}]`},
 		{`[1,2]`, `[]`, `{"result":[1,2]}`, `[{"type":"text","text":"[1,2]"}]`},
 		{`{"a":1}`, `[]`, `{"a":1}`, `[{"type":"text","text":"{\"a\":1}"}]`},
 	} {
@@ -168,7 +168,8 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 		"{\n \"type\": \"object\"\n}":                same,
 		`{"type":"\u006fbject"}`:                     same,
 		`{"type":"array","items":{"type":"object"}}`: wrapped(`{"type":"array","items":{"type":"object"}}`),
-		`{"type":["string","null"]}`:                 wrapped(`{"type":["string","null"]}`),
+		`{"type":["string","number"]}`:               wrapped(`{"type":["string","number"]}`),
+		`{"type":["string","null"]}`:                 "",
 		`{"type":["object","null"]}`:                 "",
 		`{"type":7}`:                                 "",
 		`{"properties":{"type":{"const":"object"}}}`: "",

@@ -3,6 +3,7 @@ package revision
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
@@ -33,10 +34,11 @@ func UnwrapValue(object json.RawMessage) (value json.RawMessage, ok bool) {
 	return value, ok
 }
 
-// wrapSchema returns the schema of the values that WrapValue returns for the values of schema. It returns nil if objects
-// may match the schema, because they are not wrapped, and if the schema has references that would change their meaning.
+// wrapSchema returns the schema of the values that WrapValue returns for the values of schema. It returns nil if
+// objects or null may match the schema, because they are not wrapped, and if the schema has references that would
+// change their meaning.
 func wrapSchema(schema json.RawMessage) json.RawMessage {
-	if !excludesObjects(schema) || !canBeWrapped(schema) {
+	if !alwaysWrapped(schema) || !canBeWrapped(schema) {
 		return nil
 	}
 	out := json.RawMessage(`{`)
@@ -53,24 +55,27 @@ func wrapSchema(schema json.RawMessage) json.RawMessage {
 // rootKeywords stay at the root of a schema: the dialect, and what references name.
 var rootKeywords = []string{"$schema", "$defs", "definitions"}
 
-// excludesObjects reports whether the type of a schema does not allow an object.
-func excludesObjects(schema json.RawMessage) bool {
+// alwaysWrapped reports whether the type of a schema allows neither an object nor null.
+func alwaysWrapped(schema json.RawMessage) bool {
 	kinds, ok := jsonrpc.Get(schema, "type")
 	switch {
 	case !ok:
 		return false
 	case kinds[0] == '"':
-		return jsonrpc.Unquote(kinds) != "object"
+		return !slices.Contains(unwrapped, jsonrpc.Unquote(kinds))
 	case kinds[0] != '[':
 		return false
 	}
 	for kind := range jsonscan.Elements(kinds) {
-		if jsonrpc.Unquote(kind) == "object" {
+		if slices.Contains(unwrapped, jsonrpc.Unquote(kind)) {
 			return false
 		}
 	}
 	return true
 }
+
+// unwrapped are the types of values that are not wrapped: null often means that there is no structured content.
+var unwrapped = []string{"object", "null"}
 
 // canBeWrapped reports whether all references in a schema to itself are to its definitions.
 func canBeWrapped(schema json.RawMessage) bool {
