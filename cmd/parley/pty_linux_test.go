@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -77,7 +78,11 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	}
 	cmd.Env = append(cmd.Environ(), "GORACE=exitcode=0 atexit_sleep_ms=0") // see wait
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
+	hangUps := make(chan os.Signal, 1) // if the tests ignore them, as under nohup, a program would inherit that
+	signal.Notify(hangUps, syscall.SIGHUP)
+	err := cmd.Start()
+	signal.Stop(hangUps)
+	if err != nil {
 		t.Fatal(err)
 	}
 	program.Close()

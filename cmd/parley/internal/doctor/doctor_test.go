@@ -91,7 +91,7 @@ func TestServersOfTheLibraryHaveNoProblems(t *testing.T) {
 
 func testServer(kind string) *client.CommandTarget {
 	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: os.Args[0],
-		Env: []string{serverKind + "=" + kind}}}
+		Env: []string{serverKind + "=" + kind, "GORACE=atexit_sleep_ms=0"}}} // it would sleep for a second at its end
 }
 
 // badEndpoint is an endpoint without sessions and without any checks.
