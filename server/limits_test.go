@@ -231,9 +231,12 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 	t.Run("sessions", func(t *testing.T) {
 		e := endpointOf(t, limited(server.Limits{SessionsPerAddress: 1})())
 		last := e.session("2025-11-25")
+		// A session with a stream is not displaced.
+		stream := e.open(t.Context(), "GET", "/", "", append(last, "Accept", "text/event-stream")...)
 		initialize := fmt.Sprintf(wiretest.Initialize, "2025-11-25")
 		wantOverload(t, "session", e.do("POST", "/", initialize), http.StatusServiceUnavailable, "sessions")
 		logged(t, "sessions")
+		stream.Body.Close()
 		e.do("DELETE", "/", "", last...)
 		e.session("2025-11-25")
 	})

@@ -194,6 +194,9 @@ func newTaskClaim() *taskClaim { return &taskClaim{turn: make(chan struct{}, 1)}
 // the cause of the end of ctx, or call.ErrCallDone.
 func (t *taskClaim) begin(ctx context.Context, start func() (*tasks.Run, error)) (run *tasks.Run, first bool,
 	err error) {
+	if run = t.current(); run != nil { // the context of the call may have ended with its response
+		return run, false, nil
+	}
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
