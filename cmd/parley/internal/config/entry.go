@@ -78,7 +78,8 @@ var otherMembers = []struct{ name, hint string }{
 	{"timeout", requestTimeoutHint}, {"tool_timeout_sec", requestTimeoutHint},
 }
 
-const requestTimeoutHint = "; it limits the requests of other programs. To limit the start of the server, set startTimeout"
+const requestTimeoutHint = "; it limits the requests of other programs. To limit the start of the server, set " +
+	"startTimeout"
 
 // nullable are the members for which some programs write null if an entry does not have them. A null limit is an error.
 var nullable = []string{

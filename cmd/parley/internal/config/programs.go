@@ -105,8 +105,8 @@ func renamed(m hujson.ObjectMember, name string) hujson.ObjectMember {
 	return m
 }
 
-// asStartTimeout returns the startTimeout for a member of another program whose value is a number of units. A value that
-// is no positive number stays, and its error says so.
+// asStartTimeout returns the startTimeout for a member of another program whose value is a number of units. It keeps a
+// value that is not a positive number, and the error about it says so.
 func asStartTimeout(m hujson.ObjectMember, unit time.Duration) hujson.ObjectMember {
 	if literal, ok := m.Value.Value.(hujson.Literal); ok && literal.Kind() == '0' {
 		if d := time.Duration(literal.Float() * float64(unit)); d > 0 {
