@@ -393,8 +393,8 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 	return h, failed, nil
 }
 
-// endTime is how long [StartServers] waits for the errors of servers that were not ready in time: their programs have to
-// end first.
+// endTime is how long [StartServers] waits for the errors of servers that were not ready in time. Their programs end
+// first.
 const endTime = 10 * time.Second
 
 // WaitReady waits until no server is starting, but not longer than timeout. At a terminal it shows for which servers it
