@@ -143,7 +143,7 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		for of, by := range replaced {
 			got = strings.ReplaceAll(got, by, of)
 		}
-		pattern := strings.NewReplacer("\n…", "(?s:\n.*?)?", "…", "(?s:.*?)").
+		pattern := strings.NewReplacer("\n…", "(?s:\n.*?)?", "…\n", "(?s:.*?\n)?", "…", "(?s:.*?)").
 			Replace(regexp.QuoteMeta(strings.TrimSpace(want)))
 		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(got)) {
 			t.Errorf("%s:%d: %s\nprints\n%swant\n%s", p.name, b.line, line, got, want)
