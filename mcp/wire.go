@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -125,8 +126,9 @@ func appendChanged(dst, source, was, now []byte) []byte {
 }
 
 func appendChangedObject(dst, source, was, now []byte) []byte {
-	previous, current := jsonrpc.MembersOf(was), jsonrpc.MembersOf(now)
-	seen := make(map[string]bool, current.Len())
+	// Not Members, for which null is absent.
+	previous, current := maps.Collect(jsonrpc.All(was)), maps.Collect(jsonrpc.All(now))
+	seen := make(map[string]bool, len(current))
 	dst = append(dst, '{')
 	begin := len(dst)
 	name := func(name string) {
@@ -137,8 +139,8 @@ func appendChangedObject(dst, source, was, now []byte) []byte {
 	}
 	for member, value := range jsonrpc.All(source) {
 		seen[member] = true
-		before, known := previous.Get(member)
-		after, kept := current.Get(member)
+		before, known := previous[member]
+		after, kept := current[member]
 		switch {
 		case known && !kept: // removed
 		case !kept: // T does not have it, or it is a zero value
@@ -152,8 +154,8 @@ func appendChangedObject(dst, source, was, now []byte) []byte {
 			dst = appendChanged(dst, value, before, after)
 		}
 	}
-	for member, after := range current.All() {
-		if before, _ := previous.Get(member); !seen[member] && string(before) != string(after) {
+	for member, after := range jsonrpc.All(now) {
+		if !seen[member] && string(previous[member]) != string(after) {
 			name(member)
 			dst = append(dst, after...)
 		}
