@@ -1,3 +1,5 @@
+//lint:file-ignore SA5008 the tags are wrong on purpose
+
 package schema
 
 import (

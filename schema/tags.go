@@ -109,12 +109,10 @@ func ownSchema(t reflect.Type) (schema string, ok bool) {
 	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
 		return "", false
 	}
-	d, ok := reflect.Zero(reflect.PointerTo(t)).Interface().(describer)
-	if ok {
-		d, _ = reflect.New(t).Interface().(describer)
-		schema = d.JSONSchema()
+	if !reflect.PointerTo(t).Implements(reflect.TypeFor[describer]()) {
+		return "", false
 	}
-	return schema, ok
+	return reflect.New(t).Interface().(describer).JSONSchema(), true
 }
 
 // kindOf returns the kind of JSON of a field whose type is t, or of the elements of a list. The tags can say that a

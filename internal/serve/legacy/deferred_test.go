@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package legacy
 
 import (
