@@ -275,7 +275,7 @@ func TestInvalidCursorsAreRejected(t *testing.T) {
 	l := connectLine(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
-		`""`: "modified", `"x"`: "modified", `7`: "must be a string", `null`: "must be a string",
+		`""`: "modified", `"x"`: "modified", `7`: "must be a string",
 		`{}`: "must be a string", `[]`: "must be a string", `true`: "must be a string",
 		`"` + next + `="`: "modified", `"` + next + ` "`: "modified", `"` + next + `\n"`: "modified",
 		`"` + next[1:] + `"`:                    "modified",

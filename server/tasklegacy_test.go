@@ -93,7 +93,7 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 			}
 			seen[created.TaskID] = true
 		}
-		for _, task := range []string{`[]`, `null`, `"x"`, `{"ttl":0}`, `{"ttl":-1}`, `{"ttl":"1"}`, `{"ttl":1.5}`} {
+		for _, task := range []string{`[]`, `"x"`, `{"ttl":0}`, `{"ttl":-1}`, `{"ttl":"1"}`, `{"ttl":1.5}`} {
 			p.wantError(mcp.MethodCallTool, `"name":"work","task":`+task, jsonrpc.CodeInvalidParams, "params.task")
 		}
 	})

@@ -221,7 +221,7 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 func TestProgressTokenMustBeAnID(t *testing.T) {
 	server, calls := newServer()
 	s := newSession(t, server, "2025-11-25")
-	for _, token := range []string{`1.5`, `null`, `{}`, `[]`, `true`} {
+	for _, token := range []string{`1.5`, `{}`, `[]`, `true`} {
 		out := serve(t.Context(), s, parse(t,
 			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":`+token+`}}}`), nil)
 		must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeInvalidParams, token, out)
