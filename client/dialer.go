@@ -126,7 +126,7 @@ type Dialer struct {
 	Auth Authorizer
 
 	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB. A larger
-	// message is skipped, and the call to which it responds fails.
+	// message is skipped, and its call fails.
 	MaxMessage int
 
 	// Logger receives warnings, for instance about invalid data from servers. The default is

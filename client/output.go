@@ -74,7 +74,7 @@ func (o *outputs) learn(tool string, raw []byte) {
 	}
 }
 
-// replace is learn, and returns the schema that is no longer known.
+// replace learns the schema of a tool, and returns the schema that the tool had before.
 func (o *outputs) replace(tool string, raw []byte) (replaced *output) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -325,9 +325,9 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 }
 
 // In 2025-11-25 the client decides whether a call runs as a task. A tool says in its definition
-// whether it can, and whether it must. So the client lists the tools before it calls an unlisted
-// one of a server that runs tools as tasks. It does not repeat a call that the server rejects,
-// because it cannot tell such an error from an error of the tool.
+// whether it can, and whether it must. If a server runs tools as tasks, the client therefore lists
+// them before it calls a tool that it has not listed. It does not repeat a call that the server
+// rejects, because the tool may have returned the error.
 
 // maxTaskSupports limits the tools whose support for tasks is remembered. Above it all are
 // forgotten.

@@ -44,9 +44,9 @@ type keyCache struct {
 	fetching chan struct{} // closed when the running fetch ends; nil if none runs
 }
 
-// find returns the keys that may have signed a token with this key id and algorithm, and when they were fetched. If
-// there is none, the token is not valid. Keys that were fetched at the time of newer or before are fetched again,
-// unless the last fetch was a moment ago.
+// find returns the keys that may have signed a token with this key id and algorithm, and when they were fetched. If it
+// returns no keys, the token is not valid. It fetches keys again that it fetched at newer or before, unless the last
+// fetch was a moment ago.
 func (k *keyCache) find(ctx context.Context, id, alg string, newer time.Time) ([]any, time.Time, error) {
 	for {
 		k.mu.Lock()

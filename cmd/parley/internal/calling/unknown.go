@@ -34,8 +34,9 @@ func lookUp(ctx context.Context, c *client.Client, tool string) error {
 	return nil
 }
 
-// instead returns the error to report for the error of a call. If the server says that it does not know the tool, for
-// which there are several codes, it is that of mistaken, unless that is nil because the server lists the tool.
+// instead returns the error to report for the error of a call. If the server says, with any of several codes, that it
+// does not know the tool, instead returns the error of mistaken. Mistaken returns nil if the server lists the tool; the
+// error of the call is reported then.
 func instead(err error, tool string, mistaken func() error) error {
 	reported, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || reported.Code != jsonrpc.CodeInvalidParams && !saysUnknown(reported.Message, tool) {

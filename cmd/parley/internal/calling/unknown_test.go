@@ -2,7 +2,7 @@ package calling
 
 import "testing"
 
-// The texts are those of the SDKs of TypeScript, Python, Go, C#, Kotlin and Java.
+// The SDKs for TypeScript, Python, Go, C#, Kotlin and Java write these texts.
 func TestErrorsAboutUnknownToolsAreRecognized(t *testing.T) {
 	for text, want := range map[string]bool{
 		"MCP error -32602: Tool gret not found": true, "Tool gret not found": true, "Unknown tool: gret": true,

@@ -256,7 +256,7 @@ func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
 	}
 }
 
-// Programs write the limit of a start in units of their own. A limit of requests is not one of the start.
+// Each program has its own unit for the limit of a start. A limit for requests does not limit the start.
 func TestLimitOfAStartIsReadInTheUnitOfItsProgram(t *testing.T) {
 	for _, c := range []struct {
 		file, text, warning string

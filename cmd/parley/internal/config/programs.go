@@ -8,8 +8,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Entries of Codex and opencode have members of their own. They become those of an entry of mcpServers before they are
-// read.
+// Codex and opencode name the settings of a server differently. Their entries are translated to entries of mcpServers
+// before they are read.
 
 // codexServers reads the tables mcp_servers of Codex's config.toml.
 func codexServers(d *document, v *hujson.Value, name string) error {
