@@ -56,8 +56,8 @@ func (e *DialError) Error() string {
 func (e *DialError) Unwrap() error { return e.Err }
 
 // Wait waits until the connections that the Dial has opened are closed and the processes that it has started have
-// ended, which takes five seconds at most. Dial does not wait for them, because its context may have ended. If a request
-// of a Client returned the DialError, Client.Close waits, too.
+// ended, which takes five seconds at most. Dial does not wait for them, because its context may have ended. If a
+// request of a Client returned the DialError, Client.Close waits, too.
 func (e *DialError) Wait() { _ = e.endings.await(context.Background()) }
 
 // Advice returns what a user can do about the error, in a few words. It is empty if the
