@@ -358,20 +358,21 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 			}
 			w.up.ResourceUpdated("lib://closed")
 			w.up.ResourceUpdated("notes://a")
-			refused := 0
-			for {
-				change, err, _ := next()
-				if err != nil && change.URI == "lib://closed" { // refused when the watch began
+			refused, updated := 0, false
+			for refused == 0 || !updated { // in any order
+				change, err, ok := next()
+				switch {
+				case !ok:
+					t.Fatalf("the watch has ended: refused %d, updated %v", refused, updated)
+				case err != nil && change.URI == "lib://closed":
 					refused++
-					continue
-				}
-				if err != nil || change.URI == "lib://closed" {
+				case err != nil || change.URI == "lib://closed":
 					t.Fatalf("%+v, %v", change, err)
+				case change.URI == "notes://a" && !change.Resync:
+					updated = true
+				default:
+					w.up.ResourceUpdated("notes://a") // the gateway subscribes after the client
 				}
-				if change.URI == "notes://a" && !change.Resync {
-					break
-				}
-				w.up.ResourceUpdated("notes://a") // the gateway subscribes after the client
 			}
 			must.CheckEqual(t, refused, 1)
 		})

@@ -27,7 +27,7 @@ func (f *fault) see(line []byte) {
 	switch {
 	case !f.whole && f.text != nil:
 		f.text, f.whole = append(append(f.text, ' '), line...), true
-	case faultLine.Match(line):
+	case mayBeFault(line) && faultLine.Match(line):
 		f.text = bytes.Clone(line)
 		f.whole = !bytes.HasPrefix(line, []byte("thread ")) // the message of Rust is in the next line
 	case len(line) == 0 || line[0] == ' ' || line[0] == '\t' || f.text != nil && traceLine.Match(line):
@@ -35,6 +35,21 @@ func (f *fault) see(line []byte) {
 		f.text = nil // the process has gone on
 	}
 }
+
+// mayBeFault reports whether faultLine can match a line. A program may write a hundred megabytes of lines, and the
+// regular expression would be most of the time that it takes to read them.
+func mayBeFault(line []byte) bool {
+	for _, word := range faultWords {
+		if bytes.Contains(line, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// faultWords are the words of which one is in each line that faultLine matches.
+var faultWords = [][]byte{[]byte("panic: "), []byte("fatal error: "), []byte("Caused by: "), []byte("panicked at "),
+	[]byte("Error"), []byte("Exception")}
 
 // maxFault is the maximum length of the text of ExitError.Error about standard error, in bytes.
 const maxFault = 256
