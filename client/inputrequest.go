@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/forms"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -145,7 +145,7 @@ func (d *Dialer) elicit(ctx context.Context, params json.RawMessage) (any, error
 
 // elicitForm calls Elicit, adds the defaults of the form to its answer and validates it.
 func (d *Dialer) elicitForm(ctx context.Context, request *mcp.ElicitParams) (any, error) {
-	form, err := mcp.ParseElicitSchema(request.RequestedSchema)
+	form, err := forms.Parse(request.RequestedSchema)
 	if err != nil {
 		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
 	}
@@ -153,49 +153,11 @@ func (d *Dialer) elicitForm(ctx context.Context, request *mcp.ElicitParams) (any
 	if err != nil || result.Action != mcp.ElicitAccept {
 		return result, err
 	}
-	content, err := withDefaults(form, jsonscan.AppendUTF8(nil, result.Content))
-	if err != nil {
-		return nil, fmt.Errorf("the answer to the form cannot be read: %w", err)
-	}
-	compiled, err := schema.Compile(request.RequestedSchema)
-	if err != nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "elicitation/create: %s", err)
-	}
-	if err := compiled.Validate(content); err != nil {
-		return nil, fmt.Errorf("the answer does not match the form: %w", err)
-	}
 	completed := *result
-	completed.Content = content
-	return &completed, nil
-}
-
-// withDefaults adds the form's defaults for the fields that content lacks (2025-11-25,
-// client/elicitation, Requested Schema).
-func withDefaults(form *mcp.ElicitSchema, content json.RawMessage) (json.RawMessage, error) {
-	if content == nil {
-		content = json.RawMessage("{}")
-	}
-	if err := jsonrpc.Check(content, jsonrpc.Limits{}); err != nil {
+	if completed.Content, err = form.Complete(result.Content); err != nil {
 		return nil, err
 	}
-	out := []byte{'{'}
-	add := func(name string, value []byte) {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(jsonrpc.AppendString(out, name), ':'), value...)
-	}
-	filled := make(map[string]bool)
-	for name, value := range jsonrpc.All(content) {
-		filled[name] = true
-		add(name, value)
-	}
-	for _, p := range form.Properties {
-		if !filled[p.Name] && p.Schema.Default != nil {
-			add(p.Name, p.Schema.Default)
-		}
-	}
-	return append(out, '}'), nil
+	return &completed, nil
 }
 
 func decodeParams(params json.RawMessage, into any) error {

@@ -7,10 +7,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/forms"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -29,10 +31,35 @@ var errNoCall = jsonrpc.Errorf(jsonrpc.CodeInternalError,
 // 2026-07-28. The request to the server is cancelled, and repeated with the answer.
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
+const (
+	maxFormAttempts = 3   // how often a user may answer one form, as in server.Ask
+	maxFormReason   = 500 // bytes of the reason for which an answer is rejected
+)
+
+// forwardElicit sends a form to the client. A form whose answer does not match it is sent again, with the reason.
 func (s *supervisor) forwardElicit(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	params := &mcp.ElicitParams{Message: s.host.attribute(s.name, form.Message), RequestedSchema: form.RequestedSchema}
+	fields, err := forms.Parse(form.RequestedSchema)
+	if err != nil {
+		return nil, err
+	}
+	message := s.host.attribute(s.name, form.Message)
+	params := &mcp.ElicitParams{Message: message, RequestedSchema: form.RequestedSchema}
 	params.Meta = s.attributedMeta(form.Meta)
-	return ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
+	for attempt := 2; ; attempt++ {
+		result, err := ask[mcp.ElicitResult](ctx, rpc.FormInput, mcp.MethodElicit, params)
+		if err != nil || result.Action != mcp.ElicitAccept {
+			return result, err
+		}
+		_, unfit := fields.Complete(result.Content)
+		switch {
+		case unfit == nil:
+			return result, nil
+		case attempt > maxFormAttempts:
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "the client's answer is invalid: %s", unfit)
+		}
+		params.Message = fmt.Sprintf("%s\n\nPlease answer again (attempt %d of %d): %s", message, attempt,
+			maxFormAttempts, cut(unfit.Error(), maxFormReason, plain))
+	}
 }
 
 func (s *supervisor) forwardElicitURL(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -21,7 +21,7 @@ var compiled = map[string]string{
 	"server/link.go":                               "schemas of the program",
 	"server/forwardtool.go":                        "the schema of any object",
 	"server/elicit.go":                             "one form, while the client is asked",
-	"client/inputrequest.go":                       "one form, after the user has answered",
+	"internal/forms/forms.go":                      "one form, which a user answers",
 	"cmd/parley/internal/calling/content.go":       "one form, after the user has answered",
 	"cmd/parley/internal/inspect/calls.go":         "one form, after the user has answered",
 	"cmd/parley/internal/inspect/api.go":           "one schema, which the user looks at",

@@ -53,6 +53,7 @@ var packages = map[string]placement{
 	"internal/httpcodec":          {floor: 2},
 	"call":                        {floor: 1},
 	"internal/contain":            {floor: 1},
+	"internal/forms":              {floor: 1},
 	"internal/revision":           {floor: 1},
 	"internal/seal":               {floor: 1},
 	"internal/lease":              {floor: 1},
