@@ -87,8 +87,8 @@ func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err erro
 	default:
 		err = MethodNotFound(c)
 	}
-	c.Target, c.resolved = t, err == nil
-	return union(e.methodScopes(c), needs), err
+	c.Target, c.resolved, c.needs = t, err == nil, union(e.methodScopes(c), needs)
+	return c.needs, err
 }
 
 // methodScopes returns the scopes that all requests, and those with the method of c, need.

@@ -48,12 +48,13 @@ func withoutPair(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	}
 }
 
-// Rule R5: scopes that a handler requires while it runs become a challenge.
+// Rule R5: scopes that a handler requires while it runs become a challenge. It names all scopes that the call needs, since
+// a client that asks for exactly these must not lose those that have let it come this far.
 func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 	p := newProtected(t)
 	server.AddTool(p.Server, mcp.Tool{Name: "dynamic"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return "", fmt.Errorf("open: %w", auth.Require(ctx, "files:b", "mcp", "files:a"))
-	})
+	}, server.RequireScopes("tool:echo"))
 	server.AddTool(p.Server, mcp.Tool{Name: "late"}, func(ctx context.Context, _ struct{}) (string, error) {
 		_ = server.Progress(ctx, 1, 2, "")
 		return "", auth.Require(ctx, "files:b")
@@ -63,11 +64,11 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 		body := text(t, res)
 		c := challenge.Parse(res.Header["Www-Authenticate"])
 		if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["error"] != "insufficient_scope" ||
-			c[0].Params["scope"] != "mcp files:b files:a" {
+			c[0].Params["scope"] != "mcp call tool:echo files:b files:a" {
 			t.Errorf("%s %v %s", res.Status, c, body)
 		}
 		if !strings.Contains(body, `"id":7`) || !strings.Contains(body,
-			`"requiredScopes":["files:b","mcp","files:a"]`) {
+			`"requiredScopes":["mcp","call","tool:echo","files:b","files:a"]`) {
 			t.Errorf("%s", body)
 		}
 		// After an event stream has begun, the header cannot change.
@@ -79,7 +80,7 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 		}
 		res = p.send(t, late, "Bearer ada")
 		if body := text(t, res); res.StatusCode != http.StatusOK || !strings.Contains(body, "progress") ||
-			!strings.Contains(body, `"requiredScopes":["files:b"]`) {
+			!strings.Contains(body, `"requiredScopes":["mcp","call","files:b"]`) {
 			t.Errorf("%s %s", res.Status, body)
 		}
 	})
@@ -97,7 +98,7 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 	p.inSession(t, mcp.V20250326, &x)
 	res := p.send(t, x, "Bearer ada")
 	if body := text(t, res); res.StatusCode != http.StatusOK ||
-		!strings.Contains(body, `"requiredScopes":["files:b"]`) ||
+		!strings.Contains(body, `"requiredScopes":["mcp","call","files:b"]`) ||
 		!strings.Contains(body, `"result"`) {
 		t.Errorf("%s %s", res.Status, body)
 	}
