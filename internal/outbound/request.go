@@ -153,7 +153,8 @@ func beginning(data []byte) string {
 }
 
 // TooLargeAdvice is how errors say what to do about a message of a server that exceeds the limit.
-const TooLargeAdvice = "let the server send less, for example a resource link, or raise Dialer.MaxMessage"
+const TooLargeAdvice = "let the server send less, for example a resource link, or raise Dialer.MaxMessage, " +
+	"which is the flag --max-message of parley up"
 
 // TooLargeError is the error for a message that was skipped because it exceeds the limit.
 type TooLargeError struct {

@@ -75,23 +75,26 @@ parley up --config mcp.json --stdio`,
 	cmd.Flags().BoolVar(&o.stdio, "stdio", false, "serve standard input and output instead of HTTP")
 	cmd.Flags().StringVar(&o.toolset, "toolset", "", "serve the toolset with this `name` instead of the default")
 	cmd.Flags().IntVar(&o.maxName, "max-name", 0, "maximum `length` of the names of tools, 32 to 128 (default 128)")
+	cmd.Flags().IntVar(&o.maxMessage, "max-message", 0,
+		"maximum size of a message from a server in `bytes` (default 16777216)")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print log messages, and the stderr of servers")
 	return cmd
 }
 
 // upOptions are flags of parley up.
 type upOptions struct {
-	stdio   bool
-	toolset string
-	maxName int
-	verbose bool
+	stdio      bool
+	toolset    string
+	maxName    int
+	maxMessage int
+	verbose    bool
 }
 
 // checkWithoutConfig returns an error if a flag is set that has an effect only on the servers of configuration files.
 func checkWithoutConfig(cmd *cobra.Command) error {
 	for _, name := range []string{"lock", "audit", "audit-values", "audit-required", "discover", "discover-over",
 		"input",
-		"max-name", "policy", "require-ready", "toolset"} {
+		"max-message", "max-name", "policy", "require-ready", "toolset"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires the servers of a configuration file; add --config FILE", name)
 		}
@@ -101,6 +104,9 @@ func checkWithoutConfig(cmd *cobra.Command) error {
 
 func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing.ConfigFlags, discover *discoverFlags,
 	guard *guardFlags, o *upOptions) error {
+	if o.maxMessage < 0 {
+		return errors.New("--max-message must be a positive number of bytes")
+	}
 	u := &upstreams{cmd: cmd, files: files, options: o}
 	paths := u.watched(guard.lock)
 	before := dirwatch.StateOf(paths...) // what changes from here on is noticed
@@ -134,8 +140,9 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	logger := program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	u.host = &host.Host{
 		MaxName: o.maxName,
-		Dialer:  client.Dialer{Name: "parley", Version: program.Version(), Auth: &u.authorizer, Logger: logger},
-		Logger:  slog.New(slog.DiscardHandler), // status prints the state of the servers
+		Dialer: client.Dialer{Name: "parley", Version: program.Version(), Auth: &u.authorizer, Logger: logger,
+			MaxMessage: o.maxMessage},
+		Logger: slog.New(slog.DiscardHandler), // status prints the state of the servers
 	}
 	u.applyGuard(u.host)
 	if o.verbose {
