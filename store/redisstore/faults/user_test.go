@@ -169,6 +169,19 @@ type load struct {
 	late  atomic.Int64 // calls that have failed with the end of callTime
 
 	abandoned atomic.Int64 // parked calls of 2026-07-28 that have failed; their handlers may wait for an hour
+
+	mu      sync.Mutex
+	longest time.Duration // of a call
+	outcome error         // of that call
+}
+
+// took records the time that a call has taken, with its outcome.
+func (l *load) took(d time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d > l.longest {
+		l.longest, l.outcome = d, err
+	}
 }
 
 // think is the longest time between two calls of a user.
@@ -184,7 +197,9 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 		u := f.dial(t, wires[i%len(wires)])
 		l.users = append(l.users, u)
 		acts[i] = func() error {
+			begin := time.Now()
 			err := l.act(u)
+			l.took(time.Since(begin), err)
 			if errors.Is(err, context.DeadlineExceeded) {
 				l.late.Add(1)
 			}
@@ -202,6 +217,7 @@ func startLoad(t *testing.T, f *fleet, users int) *load {
 func (l *load) end() {
 	l.fleet.t.Helper()
 	l.Stop()
+	l.fleet.t.Logf("the longest call took %v, and its error is %v", l.longest.Round(time.Millisecond), l.outcome)
 	var closing sync.WaitGroup
 	for _, u := range l.users {
 		closing.Go(func() {
