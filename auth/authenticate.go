@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,9 @@ type Rejection struct {
 	Reason string
 	// Err is the cause if the server is at fault, for logs only; nil otherwise.
 	Err error
+	// Remedy is that of an [InvalidTokenError]: what the operator can do if the server should accept
+	// such tokens. It is for logs only.
+	Remedy string
 }
 
 const misconfigured = "authorization is misconfigured"
@@ -52,12 +56,17 @@ func (p *ProtectedResource) rejected(r *http.Request, info *Info, rejection *Rej
 func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) (*Info, *Rejection) {
 	at, err := p.endpointFor(r)
 	if err != nil {
-		return nil, &Rejection{http.StatusInternalServerError, misconfigured, err}
+		return nil, &Rejection{Status: http.StatusInternalServerError, Reason: misconfigured, Err: err}
 	}
 	c, given, ok := readCredentials(r.Header["Authorization"])
 	reject := func(status int, code, reason string) (*Info, *Rejection) {
 		p.challenge(response, at, c.dpop, code, reason, p.Scopes)
 		return nil, &Rejection{Status: status, Reason: reason}
+	}
+	rejectInvalid := func(err *InvalidTokenError) (*Info, *Rejection) {
+		_, rejection := reject(http.StatusUnauthorized, err.code(), err.Reason)
+		rejection.Remedy = err.Remedy
+		return nil, rejection
 	}
 	switch {
 	case !ok:
@@ -72,9 +81,10 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		response.Set("Retry-After", "5")
-		return nil, &Rejection{http.StatusServiceUnavailable, ErrUnavailable.Error(), withoutToken(err, c.token)}
+		return nil, &Rejection{Status: http.StatusServiceUnavailable, Reason: ErrUnavailable.Error(),
+			Err: withoutToken(err, c.token)}
 	case errors.As(err, &invalid):
-		return reject(http.StatusUnauthorized, invalid.code(), invalid.Reason)
+		return rejectInvalid(invalid)
 	case err != nil:
 		_, rejection := reject(http.StatusUnauthorized, codeInvalidToken, "the token is not valid")
 		if err == errNoPrincipal {
@@ -82,11 +92,11 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 		}
 		return nil, rejection
 	}
-	if at.uri == "" && info.Audience != nil {
-		return nil, &Rejection{http.StatusInternalServerError, misconfigured, errNoURI}
+	if at.uri == "" && info.Audience != nil && p.Audiences == nil {
+		return nil, &Rejection{Status: http.StatusInternalServerError, Reason: misconfigured, Err: errNoURI}
 	}
-	if reason := p.mismatch(info, at, c.dpop); reason != "" {
-		return reject(http.StatusUnauthorized, codeInvalidToken, reason)
+	if invalid := p.mismatch(info, at, c.dpop); invalid != nil {
+		return rejectInvalid(invalid)
 	}
 	if c.dpop {
 		nonce, err := p.DPoP.VerifyProof(r, at.proofURLs(r), c.token, info.KeyThumbprint)
@@ -98,7 +108,8 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 			return reject(http.StatusUnauthorized, invalid.code(), "DPoP proof: "+invalid.Reason)
 		case err != nil:
 			response.Set("Retry-After", "60")
-			return nil, &Rejection{http.StatusServiceUnavailable, "too many requests: try again later", err}
+			return nil, &Rejection{Status: http.StatusServiceUnavailable,
+				Reason: "too many requests: try again later", Err: err}
 		}
 	}
 	authenticated := *info
@@ -132,26 +143,39 @@ func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Inf
 	return info, err
 }
 
-// mismatch returns why a genuine token cannot be used for this request, or "".
-func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) string {
-	switch {
+// mismatch returns why a genuine token cannot be used for this request, or nil.
+func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) *InvalidTokenError {
+	reason := ""
+	switch client := info.Principal.Client(); {
 	case !p.isFor(info, at):
-		return "the token is not for this server"
+		return wrongAudience(info.Audience)
+	case p.Clients != nil && !slices.Contains(p.Clients, client):
+		return &InvalidTokenError{
+			Reason: fmt.Sprintf("the client %.200q of the token may not use this server", client),
+			Remedy: fmt.Sprintf("add --auth allow-client=%s (in Go: ProtectedResource.Clients)", client),
+		}
 	case !info.Expiry.IsZero() && !p.now().Before(info.Expiry.Add(leeway)):
-		return "the token has expired"
+		reason = "the token has expired: get a new one"
 	case !dpop && info.KeyThumbprint != "":
-		return "the token needs a DPoP proof" // RFC 9449, section 7.2
+		reason = "the token needs a DPoP proof" // RFC 9449, section 7.2
 	case dpop && info.KeyThumbprint == "":
-		return "the token is not bound to a key"
+		reason = "the token is not bound to a key"
 	case dpop && p.DPoP == nil:
-		return "the server does not support DPoP"
+		reason = "the server does not support DPoP"
+	default:
+		return nil
 	}
-	return ""
+	return &InvalidTokenError{Reason: reason}
 }
 
 // isFor reports whether a token was issued for an endpoint. Without Issuers, Verifier alone may decide.
 func (p *ProtectedResource) isFor(info *Info, at endpoint) bool {
-	if info.Audience == nil {
+	switch {
+	case p.Audiences != nil:
+		return slices.ContainsFunc(info.Audience, func(audience string) bool {
+			return slices.Contains(p.Audiences, audience)
+		})
+	case info.Audience == nil:
 		return len(p.Issuers) == 0
 	}
 	return slices.ContainsFunc(info.Audience, func(audience string) bool {
@@ -161,6 +185,22 @@ func (p *ProtectedResource) isFor(info *Info, at endpoint) bool {
 		canonical, err := httpurl.Canonical(audience)
 		return err == nil && canonical == at.uri
 	})
+}
+
+func wrongAudience(audience []string) *InvalidTokenError {
+	const reason = "the token is not for this server"
+	if len(audience) == 0 {
+		return &InvalidTokenError{
+			Reason: reason + ": it has no audience",
+			Remedy: "let the authorization server put the URL of this server into the claim aud of its tokens",
+		}
+	}
+	shown := audience[:min(len(audience), 3)] // the text is for one line
+	return &InvalidTokenError{
+		Reason: fmt.Sprintf("%s, but for %.200q", reason, shown),
+		Remedy: fmt.Sprintf("if these are tokens for this server, add --auth audience=%.200s (in Go: "+
+			"ProtectedResource.Audiences)", audience[0]),
+	}
 }
 
 // withoutToken removes the token from an error that a Verifier has put it into.
@@ -178,7 +218,7 @@ func withoutToken(err error, token string) error {
 func (p *ProtectedResource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Rejection {
 	at, err := p.endpointFor(r)
 	if err != nil {
-		return &Rejection{http.StatusInternalServerError, misconfigured, err}
+		return &Rejection{Status: http.StatusInternalServerError, Reason: misconfigured, Err: err}
 	}
 	all := challenge.Union(p.Scopes, needed)
 	missing := &ScopeError{Needed: all}

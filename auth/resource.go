@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,11 @@ type ProtectedResource struct {
 	Issuers []string
 	// Verifier verifies the tokens. It must be set.
 	Verifier Verifier
+	// Audiences are the audiences of tokens for this server, if the authorization server does not use URI, for example
+	// the ID of an application. They are compared byte for byte. Nil: URI.
+	Audiences []string
+	// Clients, if not nil, are the only clients whose tokens the server accepts.
+	Clients []string
 	// DPoP verifies proofs of possession (RFC 9449). Nil: the server rejects tokens that
 	// are bound to a key.
 	DPoP ProofVerifier
@@ -106,6 +112,8 @@ func (p *ProtectedResource) prepare() error {
 	switch {
 	case p.Verifier == nil:
 		return errors.New("Verifier must be set; for JSON Web Tokens use Protect of package auth/jwt")
+	case slices.Contains(p.Audiences, "") || slices.Contains(p.Clients, ""):
+		return errors.New("fields Audiences and Clients must not contain an empty text")
 	case p.DPoP == nil && p.RequireDPoP:
 		return errors.New("RequireDPoP needs DPoP to be set: use &jwt.ProofVerifier{}")
 	}

@@ -502,3 +502,22 @@ func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// Issuers put roles and groups into objects, and into claims whose names are URLs or contain colons.
+func TestClaimsAreFoundByTheirPath(t *testing.T) {
+	info := &auth.Info{Claims: json.RawMessage(`{"groups":["finance","ops"],"realm_access":{"roles":["admin"]},` +
+		`"https://example.com/roles":["editor"],"resource_access":{"mcp.example.com":{"roles":["reader"]}},` +
+		`"a.b":{"c":1},"a":{"b":{"c":2,"d":3}},"text":"realm_access.roles"}`)}
+	for name, want := range map[string]string{
+		"groups": `["finance","ops"]`, "realm_access.roles": `["admin"]`, "https://example.com/roles": `["editor"]`,
+		"resource_access.mcp.example.com.roles": `["reader"]`, "a.b.c": "1", "a.b.d": "", "a": `{"b":{"c":2,"d":3}}`,
+		"groups.0": "", "text.realm_access": "", "nothing": "", "nothing.at.all": "", "": "", ".": "", "a.": "",
+	} {
+		value, ok := info.Claim(name)
+		must.CheckEqual(t, string(value), want, name)
+		must.CheckEqual(t, ok, want != "", name)
+	}
+	if value, ok := new(auth.Info).Claim("a.b"); ok {
+		t.Errorf("claims that are not set: %s", value)
+	}
+}

@@ -67,10 +67,18 @@ type InvalidTokenError struct {
 	// Code is the error code of the challenge (RFC 6750, section 3.1; RFC 9449, section
 	// 7.1); empty for "invalid_token".
 	Code string
+	// Remedy says what the operator of the server can do if such tokens should be accepted. It is for logs: the client
+	// does not receive it.
+	Remedy string
 }
 
 // Error implements the error interface.
-func (e *InvalidTokenError) Error() string { return "invalid token: " + e.Reason }
+func (e *InvalidTokenError) Error() string {
+	if e.Remedy != "" {
+		return "invalid token: " + e.Reason + "; " + e.Remedy
+	}
+	return "invalid token: " + e.Reason
+}
 
 // Info describes a verified access token. Handlers cannot read the token. They share an Info and
 // must not modify it.
@@ -80,8 +88,8 @@ type Info struct {
 	// Scopes are the granted scopes.
 	Scopes []string
 	// Audience lists the resources that the token was issued for. It must contain the
-	// URI of the server's [ProtectedResource]. It may be nil, but not empty, if that has no
-	// Issuers, for tokens that only this server accepts.
+	// URI of the server's [ProtectedResource], or one of its Audiences. It may be nil, but not empty, if that has
+	// neither Issuers nor Audiences, for tokens that only this server accepts.
 	Audience []string
 	// Expiry is the time at which the token expires; zero if it is not known.
 	Expiry time.Time
@@ -101,10 +109,21 @@ type Info struct {
 	token *string
 }
 
-// Claim returns the value of a claim as JSON. The caller must not modify it.
-func (i *Info) Claim(name string) (json.RawMessage, bool) {
-	value, ok := jsonrpc.Get(i.Claims, name)
-	return value, ok
+// Claim returns the value of a claim as JSON. A claim inside an object has a path as its name, such as
+// "realm_access.roles". A claim whose own name contains dots, such as "https://example.com/roles", is found by that
+// name. The caller must not modify the value.
+func (i *Info) Claim(name string) (json.RawMessage, bool) { return claim(i.Claims, name) }
+
+// claim prefers the longest name that object contains, so that a name with dots has one meaning.
+func claim(object json.RawMessage, name string) (json.RawMessage, bool) {
+	for end := len(name); end >= 0; end = strings.LastIndexByte(name[:end], '.') {
+		if value, ok := jsonrpc.Get(object, name[:end]); ok && end == len(name) {
+			return value, true
+		} else if ok {
+			return claim(value, name[end+1:])
+		}
+	}
+	return nil, false
 }
 
 // Grants reports whether scope was granted, itself or by a scope that implies it.

@@ -3,6 +3,7 @@
 package introspection
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -33,6 +34,13 @@ type Verifier struct {
 	// ClientID and ClientSecret authenticate this server at the endpoint (RFC 6749,
 	// section 2.3.1).
 	ClientID, ClientSecret string
+	// ScopesFrom is the claim with the scopes, such as "permissions" or "realm_access.roles" (see [auth.Info.Claim]):
+	// a text with spaces between them, an array, or an object with their names. Empty: "scope" or "scp".
+	ScopesFrom string
+	// TokenInfo asks for tokens of Google, whose endpoint takes them in the Authorization header and responds with
+	// neither "active" nor "iss". Endpoint is then https://oauth2.googleapis.com/tokeninfo if it is empty, and Issuer
+	// https://accounts.google.com. The audience of the tokens is the ID of their client.
+	TokenInfo bool
 	// Authenticate, if set, authenticates the request in another way.
 	Authenticate func(*http.Request) error
 	// CacheFor is how long a response is cached, at most until its token expires. A
@@ -45,10 +53,11 @@ type Verifier struct {
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 
-	once   sync.Once
-	err    error
-	client *issuer.Client
-	slots  chan struct{}
+	once             sync.Once
+	err              error
+	endpoint, issuer string // Endpoint and Issuer, or their defaults
+	client           *issuer.Client
+	slots            chan struct{}
 
 	mu    sync.Mutex
 	cache map[[sha256.Size]byte]entry
@@ -69,6 +78,11 @@ const (
 	defaultCacheFor = 15 * time.Second
 )
 
+const (
+	tokenInfoURL = "https://oauth2.googleapis.com/tokeninfo"
+	googleIssuer = "https://accounts.google.com"
+)
+
 // errNow marks an error that a token has at this time, and perhaps not a second later. It has no text.
 var errNow = errors.New("")
 
@@ -79,10 +93,14 @@ func (v *Verifier) Check() error {
 	v.once.Do(func() {
 		v.client, v.slots = issuer.NewClient(v.HTTP), make(chan struct{}, maxConcurrent)
 		v.cache = make(map[[sha256.Size]byte]entry)
-		if _, err := httpurl.ParseSecure(v.Endpoint); err != nil {
+		v.endpoint, v.issuer = v.Endpoint, v.Issuer
+		if v.TokenInfo {
+			v.endpoint, v.issuer = cmp.Or(v.endpoint, tokenInfoURL), cmp.Or(v.issuer, googleIssuer)
+		}
+		if _, err := httpurl.ParseSecure(v.endpoint); err != nil {
 			v.err = fmt.Errorf("introspection endpoint: %w", err)
-		} else if err := httpurl.CheckIssuer(v.Issuer); err != nil {
-			v.err = fmt.Errorf("issuer %q: %w", v.Issuer, err)
+		} else if err := httpurl.CheckIssuer(v.issuer); err != nil {
+			v.err = fmt.Errorf("issuer %q: %w", v.issuer, err)
 		}
 	})
 	return v.err
@@ -161,13 +179,55 @@ func (v *Verifier) store(key [sha256.Size]byte, e entry) {
 
 // introspect sends one request to the introspection endpoint.
 func (v *Verifier) introspect(ctx context.Context, token string) (*auth.Info, error) {
+	// The endpoints of some authorization servers say that ID tokens are active, too.
+	if payload := issuer.PayloadOf(token); payload != nil && (v.TokenInfo || issuer.IsIDToken(payload)) {
+		return nil, issuer.Invalid(issuer.NoAccess)
+	}
+	data, err := v.ask(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	profile := issuer.Default
+	if v.TokenInfo {
+		profile = issuer.FindProfile("google")
+	}
+	c, ok := issuer.ReadClaims(data, profile, v.ScopesFrom)
+	switch {
+	case !c.Active && !v.TokenInfo: // the other members have no meaning then
+		return nil, issuer.Invalid("the token is not active: it has expired or was revoked, so get a new one")
+	case !ok:
+		return nil, issuer.Invalid("a claim of the token is malformed")
+	case c.Issuer != "" && c.Issuer != v.issuer:
+		return nil, issuer.Invalid("the issuer of the token is not trusted: get a token of " + v.issuer)
+	case issuer.IsIDToken(data):
+		return nil, issuer.Invalid(issuer.NoAccess)
+	case v.TokenInfo && c.Expiry.IsZero():
+		return nil, issuer.Invalid("the token has no expiry time")
+	}
+	c.Issuer = v.issuer
+	if c.Subject == "" { // a client that acts on its own behalf
+		c.Subject = c.Client
+	}
+	if err := c.Check(v.now(), issuer.Leeway); err != nil {
+		return nil, fmt.Errorf("%w%w", errNow, err)
+	}
+	return c.Info(data)
+}
+
+// ask asks the endpoint about a token, and returns the JSON object of its response.
+func (v *Verifier) ask(ctx context.Context, token string) ([]byte, error) {
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.Endpoint, strings.NewReader(form.Encode()))
+	if v.TokenInfo {
+		form = nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	switch {
+	case v.TokenInfo:
+		req.Header.Set("Authorization", "Bearer "+token)
 	case v.Authenticate != nil:
 		if err := v.Authenticate(req); err != nil {
 			return nil, fmt.Errorf("cannot authenticate the request: %w", err)
@@ -176,7 +236,12 @@ func (v *Verifier) introspect(ctx context.Context, token string) (*auth.Info, er
 		req.SetBasicAuth(url.QueryEscape(v.ClientID), url.QueryEscape(v.ClientSecret))
 	}
 	data, err := v.client.Do(req)
-	if err != nil {
+	var status *issuer.StatusError
+	switch {
+	case v.TokenInfo && errors.As(err, &status) && (status.Status == http.StatusBadRequest ||
+		status.Status == http.StatusUnauthorized):
+		return nil, issuer.Invalid("the token is not valid or has expired: get a new one")
+	case err != nil:
 		return nil, err
 	}
 	if err := jsonrpc.Check(data, jsonrpc.Limits{}); err != nil {
@@ -189,21 +254,5 @@ func (v *Verifier) introspect(ctx context.Context, token string) (*auth.Info, er
 	if code, ok := jsonrpc.Get(data, "error"); ok && jsonrpc.Unquote(code) != "" {
 		return nil, errors.New("the response is an error of the authorization server")
 	}
-	c, ok := issuer.ReadClaims(data)
-	switch {
-	case !c.Active: // the other members have no meaning then
-		return nil, issuer.Invalid("the token is not active")
-	case !ok:
-		return nil, issuer.Invalid("a claim of the token is malformed")
-	case c.Issuer != "" && c.Issuer != v.Issuer:
-		return nil, issuer.Invalid("the issuer of the token is not trusted")
-	}
-	c.Issuer = v.Issuer
-	if c.Subject == "" { // a client that acts on its own behalf
-		c.Subject = c.Client
-	}
-	if err := c.Check(v.now(), issuer.Leeway); err != nil {
-		return nil, fmt.Errorf("%w%w", errNow, err)
-	}
-	return c.Info(data)
+	return data, nil
 }

@@ -1,6 +1,7 @@
 package introspection_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -258,4 +260,81 @@ func TestAResponseMayBeginWithALineBreak(t *testing.T) {
 	if _, err := v.Verify(t.Context(), "good"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Rule R1: the endpoints of some authorization servers say that ID tokens and refresh tokens are active.
+func TestActiveTokensThatGiveNoAccessAreInvalid(t *testing.T) {
+	now := time.Now()
+	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self}
+	idToken := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"`+self+`","nonce":"n"}`)) + ".c2ln"
+	accessToken := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"`+self+`"}`)) + ".c2ln"
+	i := newEndpoint(t, map[string]object{
+		"good":  with(active, object{"token_type": "Bearer", "token_use": "access_token", "typ": "Bearer"}),
+		"plain": active, accessToken: active, idToken: active, "at_hash": with(active, object{"at_hash": "h"}),
+		"hydra": with(active, object{"token_use": "refresh_token"}), "keycloak": with(active, object{"typ": "Refresh"}),
+		"cognito": with(active, object{"token_use": "id"}),
+	})
+	v := i.verifier(&now)
+	for token, ok := range map[string]bool{"good": true, "plain": true, accessToken: true, idToken: false,
+		"at_hash": false, "hydra": false, "keycloak": false, "cognito": false} {
+		_, err := v.Verify(t.Context(), token)
+		if invalid := new(auth.InvalidTokenError); (err == nil) != ok || err != nil && (!errors.As(err, &invalid) ||
+			!strings.Contains(invalid.Reason, "send the access token")) {
+			t.Errorf("%s: %v", token, err)
+		}
+	}
+}
+
+// The endpoint of Google takes the token as credentials, and its numbers are texts.
+func TestTokensOfGoogle(t *testing.T) {
+	now := time.Now()
+	respond := object{"azp": "client.apps.example", "aud": "client.apps.example", "sub": "1", "scope": "openid email",
+		"exp": strconv.FormatInt(now.Add(time.Hour).Unix(), 10), "expires_in": "3600", "email_verified": "true"}
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		document := respond
+		switch token := r.Header.Get("Authorization"); {
+		case r.Method != http.MethodPost || r.URL.RawQuery != "" || len(body) > 0:
+			t.Errorf("%s %s with the body %s", r.Method, r.URL, body)
+		case token == "Bearer ya29.expired":
+			document = with(respond, object{"exp": strconv.FormatInt(now.Add(-time.Hour).Unix(), 10)})
+		case token == "Bearer ya29.forever":
+			document = with(respond, object{"exp": nil})
+		case token == "Bearer ya29.broken":
+			w.WriteHeader(http.StatusInternalServerError)
+		case token != "Bearer ya29.good":
+			w.WriteHeader(http.StatusBadRequest)
+			document = object{"error": "invalid_token", "error_description": "Invalid Value"}
+		}
+		_ = json.NewEncoder(w).Encode(document)
+	}))
+	t.Cleanup(google.Close)
+	v := &introspection.Verifier{TokenInfo: true, Endpoint: google.URL, Now: func() time.Time { return now }}
+	info := must.Get(v.Verify(t.Context(), "ya29.good"))(t)
+	must.CheckEqual(t, info.Principal.String(), "1 at https://accounts.google.com through client.apps.example")
+	must.CheckEqual(t, strings.Join(info.Scopes, " "), "openid email")
+	must.CheckEqual(t, info.Audience[0], "client.apps.example")
+	must.CheckEqual(t, info.Expiry.Unix(), now.Add(time.Hour).Unix())
+	for _, token := range []string{"ya29.expired", "ya29.forever", "unknown",
+		"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"client.apps.example"}`)) + ".c2ln"} {
+		if _, err := v.Verify(t.Context(), token); !errors.As(err, new(*auth.InvalidTokenError)) {
+			t.Errorf("%s: %v", token, err)
+		}
+	}
+	if _, err := v.Verify(t.Context(), "ya29.broken"); !errors.Is(err, auth.ErrUnavailable) {
+		t.Error(err)
+	}
+	if err := (&introspection.Verifier{TokenInfo: true}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestScopesComeFromTheConfiguredClaim(t *testing.T) {
+	now := time.Now()
+	i := newEndpoint(t, map[string]object{"good": {"active": true, "sub": "ada", "scope": "a",
+		"realm_access": object{"roles": []string{"b", "c"}}}})
+	v := i.verifier(&now)
+	v.ScopesFrom = "realm_access.roles"
+	must.CheckEqual(t, strings.Join(must.Get(v.Verify(t.Context(), "good"))(t).Scopes, " "), "b c")
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -104,6 +105,9 @@ func decodeBase64(text string) ([]byte, bool) {
 // algorithms are the accepted signature algorithms. All are asymmetric, so that a party
 // that can verify a token cannot sign one (RFC 8725, section 3).
 var algorithms = []string{"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
+
+// supported reports whether a token may be signed with alg.
+func supported(alg string) bool { return alg == "Ed25519" || slices.Contains(algorithms, alg) }
 
 // Sizes of RSA keys in bits. Verification with a larger key is too expensive.
 const (

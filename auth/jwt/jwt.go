@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,19 +42,31 @@ const maxToken = 16 << 10 // bytes
 // them again when a token names an unknown key, at most once in ten seconds. If a fetch
 // fails, it uses the cached keys for another hour.
 //
-// A token must have the type of an access token, one of the issuers, and an expiry time
-// that has not passed, and must be signed with an asymmetric algorithm. Set the fields
-// before the first use. A Verifier must not be copied after that.
+// A token must be an access token by its type or by the rules of Profile, have one of the
+// issuers and an expiry time that has not passed, and be signed with an asymmetric
+// algorithm. Set the fields before the first use. A Verifier must not be copied after that.
 type Verifier struct {
 	// Issuers are the trusted issuers, one or more: https URLs, or http URLs on the
 	// loopback interface. They are compared with tokens byte for byte (RFC 8414, section 2).
 	Issuers []string
 	// KeysURL is the URL of the JWK Set of a single issuer that has no metadata.
 	KeysURL string
-	// Types are the accepted media types of tokens ("typ"); nil: "at+jwt". Issuers that
-	// do not implement RFC 9068 use "JWT" for all tokens. Only the audience then
-	// distinguishes access tokens from others.
+	// Profile says how the issuers mark access tokens, and in which claims they put client,
+	// audience and scopes: "rfc9068", "keycloak", "entra", "okta", "auth0", "cognito",
+	// "workos", "ping" or "zitadel". Empty: "rfc9068", whose tokens have the type "at+jwt".
+	// The other profiles also accept tokens of the type "JWT" or without a type that have
+	// the claims of the provider's access tokens, and not those of ID tokens.
+	Profile string
+	// Types are the accepted media types of tokens ("typ"); nil: those of Profile. "JWT"
+	// includes tokens without a type. A token of the type "JWT" must have the claims of an
+	// access token of Profile. Without a Profile, these are a client or scopes, and none of
+	// the claims that only ID tokens have.
 	Types []string
+	// ScopesFrom is the claim with the scopes, such as "permissions" or
+	// "realm_access.roles" (see [auth.Info.Claim]): a text with spaces between them, an
+	// array, or an object with their names. Empty: the claim that Profile says, which is
+	// "scope" or "scp" for most.
+	ScopesFrom string
 	// Leeway is how much clocks may differ; 0 means 30 seconds.
 	Leeway time.Duration
 	// HTTP fetches metadata and keys; nil: a client of its own. Redirects to another
@@ -61,9 +74,10 @@ type Verifier struct {
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 
-	once sync.Once
-	err  error
-	keys map[string]*keyCache // by issuer
+	once    sync.Once
+	err     error
+	profile *issuer.Profile
+	keys    map[string]*keyCache // by issuer
 }
 
 var _ auth.Verifier = (*Verifier)(nil)
@@ -80,6 +94,13 @@ func (v *Verifier) prepare() error {
 		return errors.New("field Issuers is empty: name the authorization server that issues the tokens")
 	case v.KeysURL != "" && len(v.Issuers) > 1:
 		return fmt.Errorf("KeysURL needs exactly one issuer, but Issuers has %d", len(v.Issuers))
+	}
+	if v.profile = issuer.FindProfile(v.Profile); v.profile == nil {
+		return fmt.Errorf("profile %q must be one of %s", v.Profile, strings.Join(issuer.ProfileNames(), ", "))
+	}
+	if v.profile.Opaque {
+		return fmt.Errorf("access tokens of %s are not JSON Web Tokens: use the Verifier of package auth/introspection",
+			v.profile.Title)
 	}
 	client := issuer.NewClient(v.HTTP)
 	v.keys = make(map[string]*keyCache)
@@ -115,15 +136,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 	if err != nil {
 		return nil, issuer.Invalid("the token must be a signed JSON Web Token")
 	}
-	types := v.Types
-	if types == nil {
-		types = []string{"at+jwt"}
-	}
-	if !slices.ContainsFunc(types, t.isType) {
-		return nil, issuer.Invalid("the type of the token is not that of an access token")
-	}
 	// The cheap checks come before the signature.
-	c, ok := issuer.ReadClaims(t.payload)
+	c, ok := issuer.ReadClaims(t.payload, v.profile, v.ScopesFrom)
 	keys := v.keys[c.Issuer]
 	leeway := v.Leeway
 	if leeway <= 0 {
@@ -133,9 +147,12 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 	case !ok:
 		return nil, issuer.Invalid("a claim of the token is malformed")
 	case keys == nil:
-		return nil, issuer.Invalid("the issuer of the token is not trusted")
+		return nil, v.untrusted(c.Issuer)
 	case c.Expiry.IsZero():
 		return nil, issuer.Invalid("the token has no expiry time")
+	case !supported(t.alg):
+		return nil, issuer.Invalid(fmt.Sprintf("the token is signed with the algorithm %.20q: the issuer must use an "+
+			"asymmetric one, such as RS256 or ES256", t.alg))
 	}
 	if err := c.Check(v.now(), leeway); err != nil {
 		return nil, err
@@ -149,6 +166,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 	}
 	if !slices.ContainsFunc(candidates, t.verify) {
 		return nil, issuer.Invalid("the signature of the token is invalid")
+	}
+	// After the signature, because the error says how the program can accept such tokens.
+	if err := v.checkUse(t, &c); err != nil {
+		return nil, err
 	}
 	return c.Info(t.payload)
 }

@@ -452,6 +452,9 @@ func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, claims object, hea
 	for _, h := range header {
 		for name, value := range h {
 			options.WithHeader(jose.HeaderKey(name), value)
+			if value == nil {
+				delete(options.ExtraHeaders, jose.HeaderKey(name))
+			}
 		}
 	}
 	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, options))(t)

@@ -431,8 +431,11 @@ func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Pr
 	return userOf(info.Principal)
 }
 
-// isAudience reports whether an audience is the URI of the program.
+// isAudience reports whether an audience is one of Resource, or the URI of the program if it has none.
 func (b *Broker) isAudience(audience string) bool {
+	if own := b.Resource.Audiences; own != nil {
+		return slices.Contains(own, audience)
+	}
 	canonical, err := httpurl.Canonical(audience)
 	own, errOwn := httpurl.Canonical(b.audience)
 	return audience == b.audience || err == nil && errOwn == nil && canonical == own

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"encoding/base64"
 	"math"
 	"strconv"
 	"strings"
@@ -32,34 +33,23 @@ const (
 	maxScopes   = 512
 )
 
-// ReadClaims reads the claims of object, which must have passed [jsonrpc.Check]. It
-// returns false if one of them does not have the type that its specification requires.
-func ReadClaims(object []byte) (c Claims, ok bool) {
-	var authorizedParty string
-	var scp []string
+// ReadClaims reads the claims of object, which must have passed [jsonrpc.Check], from where
+// p says. If scopesFrom is not empty, it is the claim with the scopes (see
+// [auth.Info.Claim]). ReadClaims returns false if one of the claims does not have the type
+// that its specification requires.
+func ReadClaims(object []byte, p *Profile, scopesFrom string) (c Claims, ok bool) {
 	ok = true
 	for name, value := range jsonrpc.All(object) {
 		valid := true
 		switch name {
 		case "iss":
 			c.Issuer, valid = Text(value)
-		case "sub":
-			c.Subject, valid = Text(value)
-		case "client_id":
-			c.Client, valid = Text(value)
-		case "azp":
-			authorizedParty, valid = Text(value)
-		case "aud":
-			c.Audience, valid = texts(value, maxAudience)
-		case "scope":
-			var text string
-			text, valid = Text(value)
-			c.Scopes = strings.Fields(text)
-		case "scp": // some authorization servers send it instead of scope
-			if scp, valid = texts(value, maxScopes); len(scp) == 1 {
-				scp = strings.Fields(scp[0])
-			}
+		case "sub", "client_id", "azp", "appid", "cid":
+			_, valid = Text(value)
 		case "exp":
+			if p.Opaque && value[0] == '"' {
+				value = []byte(jsonrpc.Unquote(value))
+			}
 			c.Expiry, valid = Date(value)
 		case "nbf":
 			c.NotBefore, valid = Date(value)
@@ -80,13 +70,68 @@ func ReadClaims(object []byte) (c Claims, ok bool) {
 		}
 		ok = ok && valid
 	}
-	if c.Client == "" {
-		c.Client = authorizedParty
+	c.Subject = firstText(object, p.Subjects, "sub")
+	c.Client = firstText(object, p.Clients, "client_id", "azp")
+	valid := true
+	if _, value := first(object, p.Audiences, "aud"); value != nil {
+		c.Audience, valid = texts(value, maxAudience)
+		ok = ok && valid
 	}
-	if c.Scopes == nil {
-		c.Scopes = scp
+	name, value := first(object, p.Scopes, "scope", "scp") // some authorization servers send scp instead of scope
+	switch {
+	case scopesFrom != "":
+		value, _ = (&auth.Info{Claims: object}).Claim(scopesFrom)
+		c.Scopes, valid = readScopes(value)
+	case name == "scope" && value[0] != '"':
+		valid = false
+	case value != nil:
+		c.Scopes, valid = readScopes(value)
 	}
-	return c, ok && len(c.Scopes) <= maxScopes
+	return c, ok && valid && len(c.Scopes) <= maxScopes
+}
+
+// first returns the first of names that object has, and its value. If names is nil, it looks for others.
+func first(object []byte, names []string, others ...string) (string, []byte) {
+	if names == nil {
+		names = others
+	}
+	for _, name := range names {
+		if value, ok := jsonrpc.Get(object, name); ok {
+			return name, value
+		}
+	}
+	return "", nil
+}
+
+// firstText returns the first text of names that is not empty, as first does.
+func firstText(object []byte, names []string, others ...string) string {
+	if names == nil {
+		names = others
+	}
+	for _, name := range names {
+		if value, _ := jsonrpc.Get(object, name); jsonrpc.Unquote(value) != "" {
+			return jsonrpc.Unquote(value)
+		}
+	}
+	return ""
+}
+
+// readScopes reads the value of a claim with scopes or roles: a text with spaces between them, an array, or an object
+// with their names. Nil has none.
+func readScopes(value []byte) (scopes []string, ok bool) {
+	if value == nil {
+		return nil, true
+	}
+	if value[0] == '{' {
+		for name := range jsonrpc.All(value) {
+			scopes = append(scopes, name)
+		}
+		return scopes, true
+	}
+	if scopes, ok = texts(value, maxScopes); len(scopes) == 1 {
+		scopes = strings.Fields(scopes[0])
+	}
+	return scopes, ok
 }
 
 // Leeway is how much the clocks of an authorization server and this program may differ, unless the program sets it.
@@ -97,7 +142,7 @@ const Leeway = 30 * time.Second
 func (c *Claims) Check(now time.Time, leeway time.Duration) error {
 	switch {
 	case !c.Expiry.IsZero() && !now.Before(c.Expiry.Add(leeway)):
-		return Invalid("the token has expired")
+		return Invalid("the token has expired: get a new one")
 	case now.Add(leeway).Before(c.NotBefore), now.Add(leeway).Before(c.IssuedAt):
 		return Invalid("the token is not valid yet")
 	case c.OtherBinding && c.KeyThumbprint == "":
@@ -121,6 +166,9 @@ func (c *Claims) Info(raw []byte) (*auth.Info, error) {
 		KeyThumbprint: c.KeyThumbprint, Claims: raw,
 	}, nil
 }
+
+// NoAccess is the reason for which an ID token is not valid.
+const NoAccess = "the token is an ID token or a refresh token, which gives no access: send the access token"
 
 // Invalid returns an *[auth.InvalidTokenError] with the code "invalid_token".
 func Invalid(reason string) error { return &auth.InvalidTokenError{Reason: reason} }
@@ -148,10 +196,24 @@ func texts(value []byte, limit int) ([]string, bool) {
 	return all, true
 }
 
+// PayloadOf returns the JSON object in the payload of a token that looks like a JSON Web Token, or nil. It does not
+// verify the token.
+func PayloadOf(token string) []byte {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || len(data) == 0 || data[0] != '{' || jsonrpc.Check(data, jsonrpc.Limits{}) != nil {
+		return nil
+	}
+	return data
+}
+
 // Date reads a NumericDate (RFC 7519, section 2).
 func Date(value []byte) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || math.Abs(seconds) > 1<<40 { // time.Duration overflows with more
+	if err != nil || !(math.Abs(seconds) <= 1<<40) { // time.Duration overflows with more; also not a number
 		return time.Time{}, false
 	}
 	whole, fraction := math.Modf(seconds)

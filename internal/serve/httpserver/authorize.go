@@ -41,11 +41,14 @@ func isMetadata(r *http.Request) bool {
 // rejectUnauthorized rejects a request that its token does not allow.
 func (s *Server) rejectUnauthorized(w http.ResponseWriter, r *http.Request, request jsonrpc.ID, no *auth.Rejection) {
 	level := slog.LevelDebug // clients send a first request without a token to get the challenge
-	if no.Err != nil {
-		level = slog.LevelError
+	attrs := []slog.Attr{slog.Int("status", no.Status), slog.String("reason", no.Reason)}
+	switch {
+	case no.Err != nil:
+		level, attrs = slog.LevelError, append(attrs, slog.Any("error", no.Err))
+	case no.Remedy != "":
+		level, attrs = slog.LevelWarn, append(attrs, slog.String("remedy", no.Remedy))
 	}
-	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", slog.Int("status", no.Status),
-		slog.String("reason", no.Reason), slog.Any("error", no.Err))
+	s.rejections.Log(r.Context(), s.Logger, level, "request not authorized", attrs...)
 	code := int64(jsonrpc.CodeInvalidRequest)
 	if no.Status >= http.StatusInternalServerError {
 		code = jsonrpc.CodeInternalError

@@ -115,8 +115,12 @@ func (f *publicFlags) check(a *AuthFlag) error {
 	case f.publicURL == "":
 	case err != nil || public.Scheme != "http" && public.Scheme != "https" || !httpurl.IsHost(public.Host) ||
 		public.User != nil || strings.ContainsAny(f.publicURL, "?#"):
-		return fmt.Errorf("%s%s must be a URL without query, such as https://mcp.example.com/mcp", flag,
-			client.URL(f.publicURL))
+		fix := ""
+		if given == a.resource {
+			fix = "; if tokens have another audience, add --auth audience=NAME"
+		}
+		return fmt.Errorf("%s%s must be a URL without query, such as https://mcp.example.com/mcp%s", flag,
+			client.URL(f.publicURL), fix)
 	case below(public.Path, LoginPath) || below(public.Path, auth.MetadataPath):
 		return fmt.Errorf("%s%s must not be below %s or %s, which parley serves itself; choose another path",
 			flag, f.publicURL, LoginPath, auth.MetadataPath)
@@ -269,12 +273,13 @@ type AuthFlag struct {
 	issuers  []string
 	resource string
 	Scopes   []string
+	tokens   tokenFlags
 
 	ClientID, ClientSecret string
 }
 
 func (f *AuthFlag) add(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "auth", "require tokens: issuer=URL, or dev (repeatable)")
+	cmd.Flags().Var(f, "auth", "require tokens: issuer=URL, profile=NAME …, or dev (repeatable)")
 }
 
 // String implements pflag.Value.
@@ -312,8 +317,13 @@ func (f *AuthFlag) Set(word string) error {
 			return fmt.Errorf("file %s is empty", value)
 		}
 	default:
-		return errors.New("must be issuer=URL, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, dpop or " +
-			"dev")
+		if known, err := f.tokens.set(name, value); err != nil {
+			return err
+		} else if !known {
+			return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
+				"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, " +
+				"client-secret-file=FILE, dpop or dev")
+		}
 	}
 	f.words = append(f.words, word)
 	return nil
@@ -334,7 +344,7 @@ func (f *AuthFlag) check() error {
 	case !f.Dev && len(f.issuers) == 0:
 		return errors.New("--auth requires an issuer; add --auth issuer=URL or --auth dev")
 	}
-	return nil
+	return f.tokens.check(f)
 }
 
 // authorization is the result of AuthFlag.Apply.
@@ -374,6 +384,7 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 		}
 		resource.Issuers = []string{a.Dev.URL()}
 	}
+	f.tokens.apply(resource, f)
 	if err := jwt.Protect(resource).Check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("--auth: %w", err), a.Close())
 	}

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -38,7 +39,7 @@ func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error
 	cmd.SetContext(ctx)
 	flags.Add(cmd)
 	must.Do(t, cmd.ParseFlags(append([]string{"--addr", "127.0.0.1:0"}, args...)))
-	s := &server.Server{Name: "served", Logger: program.NewLogger(output, 8)}
+	s := &server.Server{Name: "served", Logger: program.NewLogger(output, slog.LevelWarn)}
 	go func() {
 		ended <- flags.ServeAlone(cmd, s, func(*Status, string, bool) { close(showed) })
 	}()

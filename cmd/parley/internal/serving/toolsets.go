@@ -182,7 +182,8 @@ func (a *protection) below(path string, scopes []string) *auth.ProtectedResource
 		uri = strings.TrimSuffix(uri, "/") + path
 	}
 	return &auth.ProtectedResource{
-		URI: uri, Issuers: r.Issuers, Verifier: r.Verifier, DPoP: r.DPoP, RequireDPoP: r.RequireDPoP,
+		URI: uri, Issuers: r.Issuers, Verifier: r.Verifier, Audiences: r.Audiences, Clients: r.Clients, DPoP: r.DPoP,
+		RequireDPoP: r.RequireDPoP, Implies: r.Implies,
 		Scopes: challenge.Union(r.Scopes, scopes), Name: r.Name, OnReject: r.OnReject,
 	}
 }

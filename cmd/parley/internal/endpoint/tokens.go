@@ -1,0 +1,104 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/introspection"
+	"github.com/parley-mcp/parley/auth/jwt"
+)
+
+// tokenFlags are the settings of --auth for the tokens that authorization servers issue.
+type tokenFlags struct {
+	profile    string
+	audiences  []string
+	types      []string
+	clients    []string
+	scopesFrom string
+	introspect string
+}
+
+// Profiles with rules that are not those of a token alone.
+const (
+	profileEntra  = "entra"
+	profileGoogle = "google"
+)
+
+// set applies a setting. It reports whether it knows its name.
+func (f *tokenFlags) set(name, value string) (known bool, err error) {
+	once := func(field *string) (bool, error) {
+		if *field != "" {
+			return true, errors.New("duplicate " + name)
+		}
+		*field = value
+		return true, nil
+	}
+	if value == "" {
+		return false, nil
+	}
+	switch name {
+	case "profile":
+		return once(&f.profile)
+	case "scopes-from":
+		return once(&f.scopesFrom)
+	case "introspect":
+		return once(&f.introspect)
+	case "audience":
+		f.audiences = append(f.audiences, value)
+	case "type":
+		f.types = append(f.types, value)
+	case "allow-client":
+		f.clients = append(f.clients, value)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// check validates the combination of settings.
+func (f *tokenFlags) check(a *AuthFlag) error {
+	asks := f.introspect != "" || f.profile == profileGoogle
+	switch {
+	case a.Dev && (f.profile != "" || f.types != nil || f.audiences != nil || f.scopesFrom != "" || f.introspect != ""):
+		return errors.New("--auth dev starts an issuer whose tokens need no other setting; remove profile, audience, " +
+			"type, scopes-from and introspect, or name an issuer with --auth issuer=URL")
+	case asks && len(a.issuers) > 1:
+		return errors.New("--auth introspect asks one issuer; remove the other --auth issuer=URL")
+	case asks && f.types != nil:
+		return errors.New("--auth type is for JSON Web Tokens, which the server verifies itself; remove it, or " +
+			"introspect")
+	case f.profile == profileGoogle && f.audiences == nil:
+		return errors.New("access tokens of Google have the ID of their client as the audience; add " +
+			"--auth audience=ID with each client that may use this server")
+	case f.introspect != "" && f.profile != "" && f.profile != profileGoogle:
+		return fmt.Errorf("with --auth introspect, the issuer decides which tokens are access tokens; remove "+
+			"--auth profile=%s", f.profile)
+	}
+	return nil
+}
+
+// apply sets how r verifies tokens. The tokens of a development issuer need no setting.
+func (f *tokenFlags) apply(r *auth.ProtectedResource, a *AuthFlag) {
+	r.Audiences, r.Clients = f.audiences, f.clients
+	switch {
+	case f.introspect != "" || f.profile == profileGoogle:
+		r.Verifier = &introspection.Verifier{
+			Endpoint: f.introspect, Issuer: r.Issuers[0], ClientID: a.ClientID, ClientSecret: a.ClientSecret,
+			ScopesFrom: f.scopesFrom, TokenInfo: f.profile == profileGoogle,
+		}
+	case !a.Dev:
+		r.Verifier = &jwt.Verifier{Issuers: r.Issuers, Profile: f.profile, Types: f.types, ScopesFrom: f.scopesFrom}
+	}
+	if f.profile == profileEntra {
+		r.Implies = impliesEntra
+	}
+}
+
+// impliesEntra reports whether a scope of a token of Microsoft Entra ID is the needed one. Clients request scopes with
+// the application ID URI of the server, such as api://mcp/tools.call, of which the token has only the last part: its
+// audience is the rest.
+func impliesEntra(granted, needed string) bool {
+	return strings.HasPrefix(needed, "api://") && needed[strings.LastIndexByte(needed, '/')+1:] == granted
+}
