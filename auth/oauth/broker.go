@@ -56,6 +56,9 @@ type Broker struct {
 	// New returns a new Client with the settings for the authorization servers of the servers and of Resource, such
 	// as registrations. The Broker sets its Store, and ignores its Interaction and Grant.
 	New func() *Client
+	// SignIn returns a new Client for the issuers of Resource, which identify the user of a browser, if it needs other
+	// settings than New for the servers. With Client.NoResource, the scopes of Resource name the program. Nil: New.
+	SignIn func() *Client
 
 	// KV stores logins. All replicas must share it. Nil means the memory of this process.
 	KV store.KV
@@ -238,6 +241,7 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 	}
 	p, page, err := s.begin(ctx, b.URL+redirectPath+"/"+url.PathEscape(server), known.Scopes)
 	if err != nil {
+		b.report(user, server, err)
 		return "", "", err
 	}
 	id = digest.Of(p.Request.State)

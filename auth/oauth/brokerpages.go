@@ -334,7 +334,11 @@ func (b *Broker) signInSession(issuer string) (*session, error) {
 	if s := b.signIns[issuer]; s != nil {
 		return s, nil
 	}
-	c := b.New()
+	create := b.SignIn
+	if create == nil {
+		create = b.New
+	}
+	c := create()
 	c.Store, c.Interaction, c.Grant = &brokerStore{jsonValues: b.values}, nil, nil
 	s, err := c.newSession(b.audience)
 	if err != nil {
@@ -361,7 +365,12 @@ func (b *Broker) beginSignIn(ctx context.Context, issuer, server string) (page s
 		return "", nil, err
 	}
 	defer release()
-	p, page, err := s.beginAt(ctx, d, b.URL+redirectPath, nil)
+	var scopes []string
+	with := s.owner.settingsAfter(nil)
+	if with.NoResource {
+		scopes = b.Resource.Scopes
+	}
+	p, page, err := s.beginAt(ctx, d, b.URL+redirectPath, scopes, with)
 	if err != nil {
 		return "", nil, err
 	}

@@ -51,6 +51,19 @@ type Client struct {
 	// with ErrRegistration.
 	PromptRegistration func(ctx context.Context, issuer string) (*Registration, error)
 
+	// NoResource leaves out the parameter resource (RFC 8707) of requests to the authorization server, which the
+	// specification requires. Set it for an authorization server that rejects the parameter, such as Microsoft Entra
+	// ID: its error wraps ErrResource. The scopes must name the server then. The exchange of an Enterprise at the
+	// identity provider names the resource all the same.
+	NoResource bool
+	// AssumePKCE lets users log in at an authorization server whose metadata does not list the PKCE method S256, as the
+	// specification requires; see ErrNoPKCE. All logins use S256. Set it only if you know that the server supports it:
+	// one that ignores it does not protect authorization codes.
+	//
+	// NoResource and AssumePKCE are stored with a login, and apply to later logins and tokens at the same
+	// authorization server, also of a Client without them, until Logout.
+	AssumePKCE bool
+
 	// Approve is called before each authorization. It returns the scopes to request,
 	// possibly fewer than those of request, or an error to decline. Nil: all scopes are
 	// requested.
@@ -181,6 +194,22 @@ func canonicalServer(server string) (string, error) {
 	return u.String(), nil
 }
 
+// settings are the settings of a login that deviate from the specification. They are stored with the login.
+type settings struct {
+	NoResource bool `json:"no_resource,omitzero"`
+	AssumePKCE bool `json:"assume_pkce,omitzero"`
+}
+
+// settingsAfter returns the settings of a login or token that replaces the stored one, which may be nil.
+func (c *Client) settingsAfter(stored *token) settings {
+	s := settings{c.NoResource, c.AssumePKCE}
+	if stored != nil {
+		s.NoResource = s.NoResource || stored.Settings.NoResource
+		s.AssumePKCE = s.AssumePKCE || stored.Settings.AssumePKCE
+	}
+	return s
+}
+
 func (c *Client) store() TokenStore {
 	if c.Store != nil {
 		return c.Store
@@ -291,6 +320,8 @@ type Status struct {
 	Renewable bool
 	// Bound reports whether the token is bound to a key (DPoP).
 	Bound bool
+	// NoResource and AssumePKCE are the settings of the login; see Client.
+	NoResource, AssumePKCE bool
 }
 
 // Status returns the stored login at a server, nil if there is none. It sends no
@@ -311,6 +342,7 @@ func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 	return &Status{
 		Server: canonical, Resource: r.Resource, Issuer: r.Issuer, Subject: subjectOf(t.Access),
 		Scopes: slices.Clone(t.Scopes), Expires: t.Expires, Renewable: t.Refresh != "", Bound: t.Type == typeDPoP,
+		NoResource: t.Settings.NoResource, AssumePKCE: t.Settings.AssumePKCE,
 	}, nil
 }
 

@@ -26,6 +26,7 @@ type login struct {
 	wanted    AuthorizationRequest
 	client    *client   // nil: none is registered
 	key       *proofKey // nil: request a bearer token
+	settings  settings
 
 	// Set by ask.
 	request  *codeRequest
@@ -33,8 +34,9 @@ type login struct {
 }
 
 // newLogin returns a login that has not begun. The caller holds the lock.
-func (s *session) newLogin(ctx context.Context, d *discovery, wanted AuthorizationRequest, dpop bool) (*login, error) {
-	if err := d.server.checkCode(); err != nil {
+func (s *session) newLogin(ctx context.Context, d *discovery, wanted AuthorizationRequest, dpop bool,
+	with settings) (*login, error) {
+	if err := d.server.checkCode(with); err != nil {
 		return nil, err
 	}
 	c, err := s.existingClient(ctx, d)
@@ -45,7 +47,7 @@ func (s *session) newLogin(ctx context.Context, d *discovery, wanted Authorizati
 	if err != nil {
 		return nil, err
 	}
-	return &login{discovery: d, wanted: wanted, client: c, key: key}, nil
+	return &login{discovery: d, wanted: wanted, client: c, key: key, settings: with}, nil
 }
 
 // ask waits for the user, who can refuse, register a client, and log in. The caller holds no lock.
@@ -63,7 +65,7 @@ func (s *session) ask(ctx context.Context, l *login) error {
 		return err
 	}
 	defer flow.Close()
-	l.request = newCodeRequest(flow.RedirectURI(), scopes)
+	l.request = newCodeRequest(flow.RedirectURI(), scopes, l.settings)
 	if l.client, err = s.clientFor(ctx, l.discovery, l.client, l.request.RedirectURI, scopes); err != nil {
 		return err
 	}
@@ -127,12 +129,13 @@ func (c *client) isRejected(err error) bool {
 
 // checkCode returns an error if the authorization server does not support the authorization code grant with
 // PKCE.
-func (m *serverMetadata) checkCode() error {
+func (m *serverMetadata) checkCode(with settings) error {
 	switch {
 	case m.AuthorizationEndpoint == "":
 		return fmt.Errorf("%w: the metadata of the authorization server has no authorization_endpoint", ErrDiscovery)
-	case !m.supportsPKCE():
-		return fmt.Errorf("%w: %.200q", ErrNoPKCE, m.Issuer)
+	case !m.supportsPKCE() && !with.AssumePKCE:
+		return fmt.Errorf("%w: %.200q; if it supports S256 nevertheless, the setting AssumePKCE allows logins",
+			ErrNoPKCE, m.Issuer)
 	}
 	return nil
 }
@@ -160,10 +163,11 @@ type codeRequest struct {
 	Verifier    string   `json:"code_verifier"`
 	RedirectURI string   `json:"redirect_uri"`
 	Scopes      []string `json:"scopes,omitzero"`
+	Settings    settings `json:"settings,omitzero"`
 }
 
-func newCodeRequest(redirectURI string, scopes []string) *codeRequest {
-	return &codeRequest{rand.Text(), oauth2.GenerateVerifier(), redirectURI, scopes}
+func newCodeRequest(redirectURI string, scopes []string, with settings) *codeRequest {
+	return &codeRequest{rand.Text(), oauth2.GenerateVerifier(), redirectURI, scopes, with}
 }
 
 // page returns the URL of the authorization page for a request.
@@ -179,9 +183,7 @@ func (s *session) page(d *discovery, c *client, request *codeRequest) (string, e
 	query.Set("state", request.State)
 	query.Set("code_challenge", oauth2.S256ChallengeFromVerifier(request.Verifier))
 	query.Set("code_challenge_method", "S256")
-	if resource := d.resourceID(); resource != "" {
-		query.Set("resource", resource)
-	}
+	request.Settings.setResource(query, d.resourceID())
 	setScope(query, request.Scopes)
 	if slices.Contains(request.Scopes, offlineAccess) { // OpenID Connect Core 1.0, section 11
 		query.Set("prompt", "consent")
@@ -199,6 +201,9 @@ func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *
 		return nil, err
 	}
 	code, err := response.accept(request.State, d.server, &s.owner.known)
+	if err != nil && d.resourceID() != "" && !request.Settings.NoResource {
+		err = ofResource(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +213,7 @@ func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *
 		"redirect_uri":  {request.RedirectURI},
 		"code_verifier": {request.Verifier},
 	}
-	t, err := s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
+	t, err := s.tokenRequest(d, form, c, key, request.Settings).do(ctx, &s.asNonce)
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +352,7 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 	if err != nil {
 		return nil, "", err
 	}
-	p, page, err = s.beginAt(ctx, d, redirectURI, scopes)
+	p, page, err = s.beginAt(ctx, d, redirectURI, scopes, s.owner.settingsAfter(stored))
 	err = s.peers.ofGuess(d, err)
 	if err == nil && (n.dpop || d.resource != nil && d.resource.DPoPRequired) {
 		p.Proof, err = newProofKey()
@@ -356,9 +361,9 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 }
 
 // beginAt is begin for an authorization server that is known. The caller holds the lock.
-func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string,
-	scopes []string) (p *pending, page string, err error) {
-	if err := d.server.checkCode(); err != nil {
+func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string, scopes []string,
+	with settings) (p *pending, page string, err error) {
+	if err := d.server.checkCode(with); err != nil {
 		return nil, "", err
 	}
 	c, err := s.existingClient(ctx, d)
@@ -368,7 +373,7 @@ func (s *session) beginAt(ctx context.Context, d *discovery, redirectURI string,
 	if c, err = s.clientFor(ctx, d, c, redirectURI, scopes); err != nil {
 		return nil, "", err
 	}
-	p = &pending{Record: d.record(), Request: newCodeRequest(redirectURI, scopes)}
+	p = &pending{Record: d.record(), Request: newCodeRequest(redirectURI, scopes, with)}
 	if c.stored {
 		p.Client = c
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
+	"strings"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
 )
@@ -30,8 +32,11 @@ var (
 	// the MCP server named first, and that the MCP server now names another one.
 	ErrIssuerChanged = errors.New("the MCP server has changed its authorization server")
 	// ErrNoPKCE means that the metadata of the authorization server does not list the
-	// PKCE method S256.
-	ErrNoPKCE = errors.New("the authorization server does not support PKCE with S256")
+	// PKCE method S256. Client.AssumePKCE ignores that.
+	ErrNoPKCE = errors.New("the metadata of the authorization server does not list the PKCE method S256")
+	// ErrResource means that the authorization server rejects the parameter resource, as it seems from its error.
+	// Client.NoResource leaves the parameter out.
+	ErrResource = errors.New("the authorization server rejects the parameter resource")
 	// ErrRegistration means that this program is not registered at the authorization
 	// server, or that the registration is unusable.
 	ErrRegistration = errors.New("no usable client registration")
@@ -93,6 +98,33 @@ func (e *ServerError) Error() string {
 	}
 	return text
 }
+
+// ofResource adds ErrResource to the error of a request with the parameter resource, if the error is about that.
+func ofResource(err error) error {
+	if e := new(ServerError); !errors.As(err, &e) || !e.aboutResource() {
+		return err
+	}
+	return fmt.Errorf("%w: %w; the setting NoResource leaves it out", ErrResource, err)
+}
+
+// aboutResource reports whether an error is about the parameter resource: it has the code for that (RFC 8707, section
+// 2), or one of a service, or its text names the parameter.
+func (e *ServerError) aboutResource() bool {
+	text := strings.ToLower(e.Description)
+	switch e.Code {
+	case "invalid_target", "invalid_resource":
+		return true
+	case "invalid_request", "invalid_parameter", "unsupported_parameter":
+		text = strings.NewReplacer("resource owner", "", "resource server", "").Replace(text)
+		if resourceWord.MatchString(text) {
+			return true
+		}
+	}
+	// Microsoft Entra ID: the parameter is not supported, or does not match the scopes.
+	return strings.Contains(text, "aadsts901002") || strings.Contains(text, "aadsts9010010")
+}
+
+var resourceWord = regexp.MustCompile(`\bresource\b`)
 
 // newServerError returns a ServerError without secrets and control characters. It limits the lengths.
 func newServerError(endpoint string, status int, code, description string, hide secrets.Set) *ServerError {

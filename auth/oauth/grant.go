@@ -35,7 +35,7 @@ func (*ClientCredentials) token(ctx context.Context, s *session, d *discovery, s
 	}
 	form := url.Values{"grant_type": {"client_credentials"}}
 	setScope(form, scopes)
-	return s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
+	return s.tokenRequest(d, form, c, key, s.owner.settingsAfter(nil)).do(ctx, &s.asNonce)
 }
 
 // confidentialClient returns a client with a secret or key that was not registered
@@ -77,7 +77,7 @@ func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes [
 	}
 	form := url.Values{"grant_type": {grantJWT}, "assertion": {assertion}}
 	setScope(form, scopes)
-	return s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
+	return s.tokenRequest(d, form, c, key, s.owner.settingsAfter(nil)).do(ctx, &s.asNonce)
 }
 
 // Enterprise is the [Grant] for users whose organization manages access to MCP servers
@@ -122,7 +122,7 @@ func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes
 	}
 	form := url.Values{"grant_type": {grantJWT}, "assertion": {assertion}}
 	setScope(form, scopes)
-	return s.tokenRequest(d, form, c, key).do(ctx, &s.asNonce)
+	return s.tokenRequest(d, form, c, key, s.owner.settingsAfter(nil)).do(ctx, &s.asNonce)
 }
 
 // exchange exchanges the user's token for a grant at the identity provider (RFC 8693).
@@ -158,7 +158,7 @@ type TokenExchange struct {
 	ClientID, ClientSecret string
 	Key                    *SigningKey
 	// Audience is the logical name of the MCP server at the authorization server. If it is empty, the request
-	// has the URL of the MCP server as its resource instead.
+	// has the URL of the MCP server as its resource instead, unless Client.NoResource is set.
 	Audience string
 	// Scopes are requested in addition to those that the MCP server requires.
 	Scopes []string
@@ -183,13 +183,16 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 	}
 	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject,
 		subjectType}
-	form := url.Values{"requested_token_type": {typeAccess}}
+	form, with := url.Values{"requested_token_type": {typeAccess}}, s.owner.settingsAfter(nil)
 	if g.Audience != "" {
 		form.Set("audience", g.Audience)
 	} else {
-		form.Set("resource", d.resourceID())
+		with.setResource(form, d.resourceID())
 	}
 	resp, request, err := of.exchange(ctx, s, form, challenge.Union(g.Scopes, scopes), key)
+	if form.Has("resource") {
+		err = ofResource(err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("token exchange: %w", err)
 	}
@@ -206,7 +209,7 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 	if err != nil {
 		return nil, err
 	}
-	t.Refresh, t.Requested = "", scopes // the next token is for the user's token of that time
+	t.Refresh, t.Requested, t.Settings = "", scopes, with // the next token is for the user's token of that time
 	return t, nil
 }
 

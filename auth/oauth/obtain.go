@@ -80,7 +80,7 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	}
 	dpop := n.dpop || d.resource != nil && d.resource.DPoPRequired
 	if s.owner.Grant == nil {
-		l, err := s.newLogin(ctx, d, request, dpop)
+		l, err := s.newLogin(ctx, d, request, dpop, s.owner.settingsAfter(stored))
 		return nil, l, err
 	}
 	if scopes, err = s.approve(ctx, request); err != nil {
@@ -251,7 +251,7 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 	ctx, done := withGrace(ctx, gracePeriod)
 	defer done()
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
-	renewed, err := s.tokenRequest(d, form, c, t.Proof).do(ctx, &s.asNonce)
+	renewed, err := s.tokenRequest(d, form, c, t.Proof, s.owner.settingsAfter(t)).do(ctx, &s.asNonce)
 	if rejectsRefresh(err) {
 		if isServerError(err, "invalid_client", "unauthorized_client") {
 			s.forgetClient(ctx, d, c)
@@ -316,17 +316,21 @@ func withGrace(ctx context.Context, grace time.Duration) (longer context.Context
 	return longer, func() { stop(); cancelCause(nil) }
 }
 
-// tokenRequest returns a request to the token endpoint. It contains the resource exactly
-// as the metadata has it (2026-07-28, basic/authorization, Resource Parameter
-// Implementation).
-func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *proofKey) *tokenRequest {
-	if resource := d.resourceID(); resource != "" {
-		form.Set("resource", resource)
-	}
+// tokenRequest returns a request to the token endpoint.
+func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *proofKey, with settings) *tokenRequest {
+	with.setResource(form, d.resourceID())
 	return &tokenRequest{
 		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
-		client: c, methods: d.server.TokenAuthMethods, key: key,
+		client: c, methods: d.server.TokenAuthMethods, key: key, settings: with,
 		send: func(req *http.Request) (*response, error) { return s.peers.do(stepToken, req) },
+	}
+}
+
+// setResource sets the parameter resource exactly as the metadata has it (2026-07-28, basic/authorization, Resource
+// Parameter Implementation), unless the settings leave it out.
+func (s settings) setResource(form url.Values, resource string) {
+	if resource != "" && !s.NoResource {
+		form.Set("resource", resource)
 	}
 }
 
@@ -351,9 +355,9 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 	if secret == "" {
 		secret, hint = t.Access, "access_token"
 	}
-	request := s.tokenRequest(d, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil)
+	request := s.tokenRequest(d, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil,
+		settings{NoResource: true})
 	request.endpoint = d.server.RevocationEndpoint
-	request.form.Del("resource")
 	request.send = func(req *http.Request) (*response, error) { return s.peers.do(stepRevocation, req) }
 	if _, err := request.once(ctx, ""); err != nil {
 		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)

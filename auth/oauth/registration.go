@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
@@ -209,10 +210,10 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 	}
 	var registered struct {
-		ID      string `json:"client_id"`
-		Secret  string `json:"client_secret"`
-		Expires int64  `json:"client_secret_expires_at"`
-		Method  string `json:"token_endpoint_auth_method"`
+		ID      string         `json:"client_id"`
+		Secret  string         `json:"client_secret"`
+		Expires jsontext.Value `json:"client_secret_expires_at"`
+		Method  string         `json:"token_endpoint_auth_method"`
 	}
 	if err := decode(r.body, &registered); err != nil {
 		return nil, fmt.Errorf("%w: registration endpoint: %w", ErrInvalidResponse, err)
@@ -222,13 +223,32 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	}
 	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI,
 		stored: true}
-	if registered.Expires > 0 && registered.Secret != "" {
-		c.Expires = time.Unix(registered.Expires, 0)
+	// Zero means never, and a date in the past is no date: some servers send a lifetime.
+	if at, ok := readSeconds(registered.Expires); ok && at < maxDate && c.Secret != "" {
+		if expires := time.Unix(int64(at), 0); expires.After(time.Now()) {
+			c.Expires = expires
+		}
 	}
-	if c.Method == "" && c.Secret == "" {
-		c.Method = methodNone
+	if c.Secret == "" {
+		c.Method = methodNone // also if the server names another one: there is nothing to authenticate with
+	}
+	if err := c.checkMethod(); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// maxDate is the latest date in seconds that is one: later ones, such as milliseconds, cannot be stored.
+const maxDate = 1 << 37
+
+// checkMethod returns an error if a server has registered an authentication method that no dynamic client can use.
+func (c *client) checkMethod() error {
+	switch c.Method {
+	case "", methodNone, methodBasic, methodPost:
+		return nil
+	}
+	return fmt.Errorf("%w: the authorization server has registered the authentication method %.64q, which is not "+
+		"supported; register a client there and add it to Client.Registrations", ErrRegistration, c.Method)
 }
 
 // requestedMethod returns the authentication method for dynamic registration. A program

@@ -38,7 +38,8 @@ type token struct {
 	Scopes    []string  `json:"scopes,omitzero"`
 	Proof     *proofKey `json:"proof_key,omitzero"` // for type DPoP
 	// Client is the client that the token was issued to; nil: a configured one.
-	Client *client `json:"client,omitzero"`
+	Client   *client  `json:"client,omitzero"`
+	Settings settings `json:"settings,omitzero"`
 
 	issued    time.Time // when this process got it by a grant
 	refreshed time.Time // when this process got it by refreshing another
@@ -69,6 +70,7 @@ type tokenRequest struct {
 	client   *client    // nil: none
 	methods  []string   // authentication methods that the server supports
 	key      *proofKey  // nil: request a bearer token
+	settings settings   // of the login
 	send     func(*http.Request) (*response, error)
 }
 
@@ -86,13 +88,22 @@ func (r *tokenRequest) do(ctx context.Context, nonce *string) (*token, error) {
 		if n := resp.header.Get(headerDPoPNonce); r.key != nil && validNonce(n) {
 			*nonce = n
 		}
-		if err = resp.failure("token"); err == nil {
+		if err = r.failure(resp); err == nil {
 			return r.read(resp)
 		}
 		if !isServerError(err, errDPoPNonce) || r.key == nil || attempt > 0 {
 			return nil, err
 		}
 	}
+}
+
+// failure returns the error in a response, nil for a success.
+func (r *tokenRequest) failure(resp *response) error {
+	err := resp.failure("token")
+	if r.form.Has("resource") {
+		return ofResource(err)
+	}
+	return err
 }
 
 // once sends the request.
@@ -202,7 +213,8 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 		return nil, fmt.Errorf("%w: token endpoint: access_token or refresh_token is missing or invalid",
 			ErrInvalidResponse)
 	}
-	t := &token{Access: body.Access, Refresh: body.Refresh, Requested: r.scopes(), Scopes: r.scopes()}
+	t := &token{Access: body.Access, Refresh: body.Refresh, Requested: r.scopes(), Scopes: r.scopes(),
+		Settings: r.settings}
 	switch {
 	case r.key != nil && strings.EqualFold(body.Type, typeDPoP):
 		t.Type, t.Proof = typeDPoP, r.key
@@ -215,7 +227,8 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 	if body.Scope != nil {
 		t.Scopes = splitScopes(*body.Scope)
 	}
-	if lifetime, ok := readSeconds(body.Expires); ok {
+	if seconds, ok := readSeconds(body.Expires); ok {
+		lifetime := time.Duration(min(seconds, maxLifetime.Seconds()) * float64(time.Second))
 		t.Expires = time.Now().Add(lifetime)
 		t.Renew = t.Expires.Add(-min(renewBefore, lifetime/10))
 	}
@@ -225,13 +238,11 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 // maxLifetime limits token lifetimes: longer ones overflow dates.
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
-// readSeconds reads a number of seconds. Some servers send it as a string.
-func readSeconds(v jsontext.Value) (time.Duration, bool) {
+// readSeconds reads a number of seconds. Some servers send it as a string or with a fraction, and some send null or
+// what is no number, which is as if they sent none.
+func readSeconds(v jsontext.Value) (seconds float64, ok bool) {
 	n, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64)
-	if err != nil || !(n >= 0) {
-		return 0, false
-	}
-	return time.Duration(min(n, maxLifetime.Seconds()) * float64(time.Second)), true
+	return n, err == nil && n >= 0
 }
 
 // validToken reports whether a header can carry s as a token.

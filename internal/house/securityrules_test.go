@@ -117,6 +117,7 @@ var securityRules = []securityRule{
 	{"O14", "tokens are stored safely", ""},
 	{"O15", "registration follows the specified order", ""},
 	{"O16", "grants of the extensions are checked", ""},
+	{"O17", "a login omits resource, or accepts metadata without S256, only if a setting says so, and never on its own", ""},
 
 	// A gateway as an authorization server.
 	{"P1", "the user consents before the redirect", ""},

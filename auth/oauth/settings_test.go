@@ -1,0 +1,444 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// rejectResource makes the authorization server reject requests with the parameter resource, as Microsoft Entra ID
+// does, and issue tokens for the server without it.
+func (w *environment) rejectResource(code, description string) {
+	w.onAuthorize = func(q, redirect url.Values) {
+		if q.Has("resource") {
+			redirect.Del("code")
+			redirect.Set("error", code)
+			redirect.Set("error_description", description)
+		}
+	}
+	w.onToken = func(form url.Values, body map[string]any) {
+		if form.Has("resource") {
+			body["error"], body["error_description"] = code, description
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.valid[body["access_token"].(string)] = w.url()
+	}
+}
+
+const notSupported = "AADSTS901002: The 'resource' request parameter is not supported."
+
+// withStore returns a client of another process: it has the store of the first one, but none of its settings.
+func withStore(w *environment, store oauth.TokenStore, interaction oauth.Interaction) *oauth.Client {
+	c := w.client()
+	c.Store, c.Interaction = store, interaction
+	return c
+}
+
+// loginPaths are the ways to a token. Set sets a setting of the client that logs in.
+var loginPaths = []struct {
+	name string
+	do   func(t *testing.T, w *environment, set func(*oauth.Client)) error
+	code bool // the path has an authorization page
+}{
+	{"a challenge", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
+		c := w.client()
+		set(c)
+		_, err := w.dial(c, "")
+		return err
+	}, true},
+	{"Login", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
+		c := w.client()
+		set(c)
+		return c.Login(t.Context(), w.url())
+	}, true},
+	{"a refresh by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
+		store := new(oauth.MemoryStore)
+		w.lifetime = 0
+		c := withStore(w, store, w.user())
+		set(c)
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			return err
+		}
+		w.lifetime = 3600
+		h, err := authorize(withStore(w, store, nil), w.url())
+		if h == "" && err == nil {
+			err = errors.New("no token")
+		}
+		return err
+	}, true},
+	{"a refresh after a rejection", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
+		store := new(oauth.MemoryStore)
+		c := withStore(w, store, w.user())
+		set(c)
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			return err
+		}
+		w.revokeAll()
+		_, err := w.dial(withStore(w, store, nil), "")
+		return err
+	}, true},
+	{"more scopes", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
+		var asked atomic.Bool
+		w.authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
+			if asked.Swap(true) {
+				return false
+			}
+			w.challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
+			return true
+		}
+		c := w.client()
+		set(c)
+		_, err := w.dial(c, "")
+		return err
+	}, true},
+	{"a later login by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
+		store := new(oauth.MemoryStore)
+		c := withStore(w, store, w.user())
+		set(c)
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			return err
+		}
+		return withStore(w, store, w.user()).Login(t.Context(), w.url(), "more")
+	}, true},
+	{"client credentials", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
+		c := w.client()
+		c.Interaction, c.Grant = nil, &oauth.ClientCredentials{}
+		c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: clientID, ClientSecret: secret + "m"}}
+		set(c)
+		_, err := w.dial(c, "")
+		return err
+	}, false},
+	{"workload", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
+		c := w.client()
+		c.Interaction, c.Grant = nil, &oauth.Workload{
+			Assertion: func(context.Context, string) (string, error) { return "jwt", nil }}
+		set(c)
+		_, err := w.dial(c, "")
+		return err
+	}, false},
+	{"enterprise", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
+		w.grantsAt("/exchange")
+		c := w.client()
+		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange",
+			ClientID: "at-idp",
+			Subject:  func(context.Context) (string, error) { return secret + "identity", nil }}
+		set(c)
+		_, err := w.dial(c, "")
+		return err
+	}, false},
+	{"token exchange", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
+		w.serveAS = only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
+			r.ParseForm()
+			w.mu.Lock()
+			w.forms = append(w.forms, r.PostForm)
+			w.issued++
+			body := map[string]any{"access_token": fmt.Sprintf("%saccess-%d", secret, w.issued), "token_type": "Bearer",
+				"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}
+			w.mu.Unlock()
+			status := http.StatusOK
+			if w.onToken(r.PostForm, body); body["error"] != nil {
+				status = http.StatusBadRequest
+			}
+			w.json(rw, status, body)
+		})
+		all := exchanging(w, oauth.TokenExchange{})
+		callers := &oauth.Callers{New: func(who principal.Principal) *oauth.Client {
+			c := all.New(who)
+			set(c)
+			return c
+		}}
+		return callAs(t, w, callers, asCaller(t, "ada"))
+	}, false},
+}
+
+// rejectedOn returns the error of a path without NoResource.
+func rejectedOn(t *testing.T, path int, code, description string) error {
+	w := newEnvironment(t)
+	w.rejectResource(code, description)
+	err := loginPaths[path].do(t, w, func(*oauth.Client) {})
+	if n := w.count("as GET /authorize") + w.count("as POST /token") + w.count("as POST /exchange"); err != nil && n > 2 {
+		t.Errorf("%s: %d requests after a rejection: it was tried again", loginPaths[path].name, n)
+	}
+	return err
+}
+
+// Rule O17: NoResource reaches every request of a login, and is stored for those that follow. Nothing tries without it.
+func TestNoResourceReachesEveryPath(t *testing.T) {
+	for i, path := range loginPaths {
+		t.Run(path.name, func(t *testing.T) {
+			w := newEnvironment(t)
+			w.rejectResource("invalid_request", notSupported)
+			must.Do(t, path.do(t, w, func(c *oauth.Client) { c.NoResource = true }))
+			named := slices.DeleteFunc(append(slices.Clone(w.queries), w.forms...), func(v url.Values) bool {
+				// The identity provider is another server, whose grant names the resource.
+				return !v.Has("resource") || strings.HasSuffix(v.Get("requested_token_type"), ":id-jag")
+			})
+			if len(named) > 0 || len(w.forms) == 0 {
+				t.Errorf("requests with a resource: %v", named)
+			}
+			if err := rejectedOn(t, i, "invalid_request", notSupported); !errors.Is(err, oauth.ErrResource) ||
+				!strings.Contains(err.Error(), "AADSTS901002") || !strings.Contains(err.Error(), "NoResource") {
+				t.Errorf("without the setting: %v", err)
+			}
+		})
+	}
+}
+
+func TestErrorsAboutTheResourceAreRecognized(t *testing.T) {
+	for _, tc := range []struct {
+		code, description string
+		want              bool
+	}{
+		{"invalid_target", "AADSTS9010010: The resource parameter provided in the request doesn't match with the " +
+			"requested scopes.", true},
+		{"invalid_request", "AADSTS9010010: no match", true},
+		{"invalid_scope", "AADSTS9010010: no match", true},
+		{"server_error", notSupported, true},
+		{"invalid_target", "", true},
+		{"invalid_resource", "", true},
+		{"invalid_request", "Parameter not allowed for this message type: resource", true},
+		{"invalid_request", "Unsupported parameter 'Resource'", true},
+		{"invalid_request", "The resource owner must log in", false},
+		{"invalid_request", "resource_metadata", false},
+		{"invalid_request", "AADSTS900144: The request body must contain the following parameter: 'scope'.", false},
+		{"access_denied", "the user denied access to the resource", false},
+		{"invalid_scope", "no such resource scope", false},
+	} {
+		for path := range 2 { // the authorization endpoint, and the token endpoint of client credentials
+			if path == 1 {
+				path = 6
+			}
+			if err := rejectedOn(t, path, tc.code, tc.description); err == nil || errors.Is(err,
+				oauth.ErrResource) != tc.want {
+				t.Errorf("%s, %s %q: %v", loginPaths[path].name, tc.code, tc.description, err)
+			}
+		}
+	}
+}
+
+// Rule O17: AssumePKCE allows logins at a server whose metadata does not list S256, and these use S256. It is stored with them.
+func TestAssumePKCEReachesEveryPath(t *testing.T) {
+	for _, path := range loginPaths {
+		if !path.code {
+			continue
+		}
+		for _, methods := range [][]string{nil, {}, {"plain"}} {
+			for _, set := range []bool{true, false} {
+				w := newEnvironment(t)
+				w.onIssuer = func(m map[string]any) {
+					m["code_challenge_methods_supported"] = methods
+					if methods == nil {
+						delete(m, "code_challenge_methods_supported")
+					}
+				}
+				err := path.do(t, w, func(c *oauth.Client) { c.AssumePKCE = set })
+				switch {
+				case set && (err != nil || w.queries[0].Get("code_challenge_method") != "S256"):
+					t.Errorf("%s with %q: %v, %v", path.name, methods, err, w.queries)
+				case !set && (!errors.Is(err, oauth.ErrNoPKCE) || !strings.Contains(err.Error(), "AssumePKCE") ||
+					len(w.queries) > 0):
+					t.Errorf("%s with %q, without the setting: %v, %v", path.name, methods, err, w.queries)
+				}
+			}
+		}
+	}
+}
+
+// Rule O17: the settings belong to a login at one authorization server, until its end.
+func TestSettingsEndWithTheLogin(t *testing.T) {
+	w, other := newEnvironment(t), newEnvironment(t)
+	store := new(oauth.MemoryStore)
+	c := withStore(w, store, w.user())
+	c.NoResource, c.AssumePKCE = true, true
+	must.Do(t, c.Login(t.Context(), w.url()))
+	status := must.Get(c.Status(t.Context(), w.url()))(t)
+	if !status.NoResource || !status.AssumePKCE {
+		t.Errorf("status %+v", status)
+	}
+
+	w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+	oauth.ObserveDials(c, func(string) {})
+	elsewhere := &oauth.Client{Store: store, Interaction: w.user()}
+	must.Do(t, elsewhere.Login(t.Context(), w.url()))
+	if got := other.queries[0].Get("resource"); got != w.url() {
+		t.Errorf("at another authorization server: resource %q", got)
+	}
+
+	w.onResource = nil
+	must.Do(t, c.Login(t.Context(), w.url())) // with the settings, again
+	must.Do(t, withStore(w, store, nil).Logout(t.Context(), w.url()))
+	must.Do(t, withStore(w, store, w.user()).Login(t.Context(), w.url()))
+	if got := w.queries[2].Get("resource"); got != w.url() {
+		t.Errorf("after Logout: resource %q", got)
+	}
+}
+
+// The callers of a Broker log in with the settings of New, at any replica. Those of the issuers are apart.
+func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
+	for _, set := range []bool{true, false} {
+		b := newBrokers(t)
+		b.w.rejectResource("invalid_request", notSupported)
+		b.w.onIssuer = func(m map[string]any) { delete(m, "code_challenge_methods_supported") }
+		b.w.lifetime = 0
+		for _, one := range b.all {
+			plain := one.New
+			one.SignIn = plain
+			one.New = func() *oauth.Client {
+				c := plain()
+				c.NoResource, c.AssumePKCE = set, set
+				return c
+			}
+		}
+		ada, start := b.browser("ada"), b.front.URL+"/login/start/one"
+		if !set {
+			ada.signIn(start)
+			status, _, _ := ada.do(http.MethodPost, start, nil)
+			if got := fmt.Sprint(status, b.reports); got != "502 [ada one false]" {
+				t.Errorf("without the settings: %s", got)
+			}
+			must.CheckContains(t, b.w.log.String(), "AssumePKCE")
+			continue
+		}
+		ada.logIn(start)
+		b.w.lifetime = 3600
+		must.Check(t, b.call(1, "ada", "one")) // refreshes the token
+		for _, v := range append(b.w.queries, b.w.forms...) {
+			if v.Has("resource") {
+				t.Errorf("a request names the resource: %v", v)
+			}
+		}
+		must.CheckEqual(t, len(b.w.forms), 2)
+	}
+}
+
+// A user is identified at an issuer that rejects resource with the scopes of the program.
+func TestBrokerSignsInWithoutResource(t *testing.T) {
+	b := newBrokers(t)
+	for _, one := range b.all {
+		plain := one.New
+		one.Resource.Scopes = []string{"api://program/mcp"}
+		one.SignIn = func() *oauth.Client {
+			c := plain()
+			c.NoResource = true
+			return c
+		}
+	}
+	_, _, page := b.browser("ada").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
+	q := must.Get(url.Parse(page))(t).Query()
+	if q.Has("resource") || q.Get("scope") != "api://program/mcp" {
+		t.Errorf("the page of the issuer is %s", page)
+	}
+}
+
+// Dates of the secret that are no integers do not end a registration, and those that are dates count.
+func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
+	future := time.Now().Add(time.Hour).Unix()
+	for text, counts := range map[string]bool{
+		"0": false, `"0"`: false, "null": false, "-1": false, "0.5": false, `""`: false, `"never"`: false,
+		`"2030-01-01T00:00:00Z"`: false, "true": false, "{}": false, "[]": false, "1e400": false,
+		"3600": false, "1000000000": false, // a lifetime, and a date in the past
+		fmt.Sprint(future * 1000): false, // milliseconds
+		fmt.Sprint(future):        true, fmt.Sprintf("%q", fmt.Sprint(future)): true,
+		fmt.Sprintf("%d.5", future): true, fmt.Sprintf("%d.0e0", future): true,
+	} {
+		w := newEnvironment(t)
+		w.serveAS = only("/register", func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusCreated)
+			fmt.Fprintf(rw, `{"client_id":"client","client_secret":"%sclient","client_secret_expires_at":%s}`, secret, text)
+		})
+		store := new(oauth.MemoryStore)
+		w.lifetime = 0
+		c := withStore(w, store, w.user())
+		if err := c.Login(t.Context(), w.url()); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		w.lifetime = 3600
+		if h, err := authorize(withStore(w, store, nil), w.url()); h == "" || err != nil { // refreshes the token
+			t.Errorf("%s: %q, %v", text, h, err)
+		}
+		stored := must.Get(store.Load(t.Context(), "client "+w.as.URL))(t)
+		must.CheckEqual(t, strings.Contains(string(stored), `"expires"`), counts, text, string(stored))
+	}
+}
+
+// The token endpoint gets the credentials of the method that the server has registered, whichever was requested.
+func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
+	const basic, post, none, unknown = "basic", "post", "none", "not supported"
+	for _, tc := range []struct {
+		registered, secret string
+		supported          []string // in the metadata
+		want               string
+	}{
+		{`"client_secret_post"`, secret + "c", []string{"none"}, post},
+		{`"client_secret_post"`, secret + "c", []string{"client_secret_basic"}, post},
+		{`"client_secret_basic"`, secret + "c", []string{"none", "client_secret_post"}, basic},
+		{`"none"`, "", []string{"client_secret_basic"}, none},
+		{`"none"`, secret + "c", []string{"client_secret_basic"}, none},
+		{`null`, secret + "c", []string{"client_secret_post"}, post},
+		{`null`, secret + "c", nil, basic},
+		{`""`, "", []string{"client_secret_basic"}, none},
+		{`"client_secret_basic"`, "", []string{"none"}, none},
+		{`"client_secret_post"`, "", []string{"none"}, none},
+		{`"private_key_jwt"`, secret + "c", []string{"none"}, unknown},
+		{`"tls_client_auth"`, secret + "c", []string{"none"}, unknown},
+		{`"private_key_jwt"`, "", []string{"none"}, none},
+	} {
+		w := newEnvironment(t)
+		w.onIssuer = func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = tc.supported }
+		var used []string
+		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+			switch r.URL.Path {
+			case "/register":
+				rw.WriteHeader(http.StatusCreated)
+				fmt.Fprintf(rw, `{"client_id":"client","client_secret":%q,"token_endpoint_auth_method":%s}`, tc.secret,
+					tc.registered)
+				return true
+			case "/token":
+				r.ParseForm()
+				_, password, isBasic := r.BasicAuth()
+				switch {
+				case isBasic && password == tc.secret && !r.PostForm.Has("client_secret"):
+					used = append(used, basic)
+				case r.PostForm.Get("client_secret") == tc.secret && r.PostForm.Has("client_secret"):
+					used = append(used, post)
+				case r.PostForm.Get("client_id") == "client" && !r.PostForm.Has("client_secret") && !isBasic:
+					used = append(used, none)
+				}
+				w.token(rw, r)
+				return true
+			}
+			return false
+		}
+		w.lifetime = 0
+		store := new(oauth.MemoryStore)
+		err := withStore(w, store, w.user()).Login(t.Context(), w.url())
+		if tc.want == unknown {
+			if !errors.Is(err, oauth.ErrRegistration) || !strings.Contains(err.Error(), strings.Trim(tc.registered, `"`)) ||
+				w.count("as GET /authorize") > 0 {
+				t.Errorf("%+v: %v", tc, err)
+			}
+			continue
+		}
+		if err == nil {
+			_, err = authorize(withStore(w, store, nil), w.url()) // refreshes the token
+		}
+		if want := []string{tc.want, tc.want}; err != nil || !slices.Equal(used, want) {
+			t.Errorf("%+v: %v, used %q", tc, err, used)
+		}
+	}
+}
