@@ -81,6 +81,7 @@ type Server struct {
 	Headers []Pair
 
 	Credentials *Credentials // of the callers; nil: the operator's for all
+	LoginSettings
 
 	Prefix         *string // see host.ServerConfig, also for the following
 	PerCaller      *bool

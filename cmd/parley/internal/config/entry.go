@@ -59,6 +59,8 @@ var serverFields = fields[entry]{
 			return readOwn(d, e.Credentials, credentialFields, v, name, ".")
 		})
 	}},
+	{"noResource", func(e *entry) any { return &e.NoResource }},
+	{"assumePkce", func(e *entry) any { return &e.AssumePKCE }},
 	{"maxResult", func(e *entry) any { return &e.MaxResult }},
 	{"prefix", func(e *entry) any { return &e.Prefix }},
 	{"tools", func(e *entry) any { return selection(&e.Tools, toolFields) }},
@@ -193,6 +195,9 @@ func (s *Server) check(kind string) error {
 		return errors.New("must have a command or a url")
 	case s.Command != "" && s.URL != "":
 		return errors.New("must not have both a command and a url")
+	}
+	if s.LoginSettings != (LoginSettings{}) && s.URL == "" {
+		return errors.New("noResource and assumePkce are settings of logins and require a url")
 	}
 	if s.Credentials != nil {
 		if s.URL == "" {

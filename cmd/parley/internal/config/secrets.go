@@ -206,6 +206,21 @@ func CommandText(name string, args []string) string {
 // MaskedCommand is CommandText with … instead of what looks like a secret.
 func MaskedCommand(name string, args []string) string { return CommandText(name, Masked(args)) }
 
+// LoginSettings are the settings of logins to a server, for an authorization server that deviates from the
+// specification; see oauth.Client.
+type LoginSettings struct{ NoResource, AssumePKCE bool }
+
+// Flags returns the flags of parley login for the settings.
+func (s LoginSettings) Flags() (flags []string) {
+	if s.NoResource {
+		flags = append(flags, "--no-resource")
+	}
+	if s.AssumePKCE {
+		flags = append(flags, "--assume-pkce")
+	}
+	return flags
+}
+
 // Types of [Credentials].
 const (
 	CallerLogin   = "callerLogin"
@@ -230,6 +245,8 @@ type Credentials struct {
 
 	// For Enterprise: the client at the authorization server of the server.
 	ServerIssuer, ServerClientID, ServerClientSecret string
+
+	LoginSettings // of the server
 }
 
 var credentialFields = fields[Credentials]{
@@ -298,6 +315,7 @@ func (s *Server) CallerCredentials(values *Values) (*Credentials, error) {
 	}
 	e := &expansion{server: s, values: values}
 	c := *s.Credentials
+	c.LoginSettings = s.LoginSettings
 	for name, field := range map[string]*string{
 		"issuer": &c.Issuer, "tokenEndpoint": &c.TokenEndpoint, "clientId": &c.ClientID,
 		"clientSecret": &c.ClientSecret,

@@ -222,7 +222,7 @@ func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
 		{oauth.AuthorizationRequest{Server: "https://example.com/mcp", Scopes: []string{"--port=1"},
 			Previous: []string{}}, `--scope --port=1 https://example.com/mcp`},
 	} {
-		err := withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")
+		err := new(Authorizer).withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")
 		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {
 			t.Errorf("error %q, want the suffix %q", err, test.want)
 		}
@@ -247,7 +247,7 @@ func TestServersAtOneURLKeepTheirOwnHeaders(t *testing.T) {
 	for _, h := range targets {
 		all = append(all, &client.HTTPTarget{URL: url, Header: h})
 	}
-	must.Do(t, a.SetTargets(t.Context(), all...))
+	must.Do(t, a.SetTargets(t.Context(), nil, all...))
 	for i, sent := range []http.Header{
 		header("Authorization", "Bearer one", "Accept", "*/*"), // a client can move another header, such as Host
 		header("X-Api-Key", "k", "Authorization", "Bearer stored"), header("Authorization", "Bearer stored"),

@@ -124,20 +124,28 @@ type Authorizer struct {
 type authorizerState struct {
 	client  *oauth.Client            // nil if no target is a URL, or if there is no directory for logins
 	headers map[string][]http.Header // of the requests to each URL, as the user sets them for each server
+	flags   LoginFlags
 }
 
-// AuthorizerFor returns the authorizer of requests to a target. It returns nil if it would do nothing.
-func AuthorizerFor(ctx context.Context, target client.Target) (client.Authorizer, error) {
-	a := &Authorizer{}
-	if err := a.SetTargets(ctx, target); err != nil || a.state.Load().client == nil {
+// LoginFlags are the flags of parley login for the servers at some URLs, as the configuration has them.
+type LoginFlags map[string][]string
+
+// AuthorizerFor returns the authorizer of requests to a target, to which the user logs in with flags. It returns nil if
+// it would do nothing.
+func AuthorizerFor(ctx context.Context, target client.Target, flags []string) (client.Authorizer, error) {
+	a, all := &Authorizer{}, LoginFlags(nil)
+	if t, ok := target.(*client.HTTPTarget); ok {
+		all = LoginFlags{t.URL: flags}
+	}
+	if err := a.SetTargets(ctx, all, target); err != nil || a.state.Load().client == nil {
 		return nil, err
 	}
 	return a, nil
 }
 
 // SetTargets sets the targets of the requests. It does not open the stored logins unless a target is a URL.
-func (a *Authorizer) SetTargets(ctx context.Context, targets ...client.Target) error {
-	set, err := a.Prepare(ctx, targets...)
+func (a *Authorizer) SetTargets(ctx context.Context, flags LoginFlags, targets ...client.Target) error {
+	set, err := a.Prepare(ctx, flags, targets...)
 	if err == nil {
 		set()
 	}
@@ -145,8 +153,8 @@ func (a *Authorizer) SetTargets(ctx context.Context, targets ...client.Target) e
 }
 
 // Prepare returns a function that sets the targets, as SetTargets does. It changes nothing.
-func (a *Authorizer) Prepare(ctx context.Context, targets ...client.Target) (set func(), err error) {
-	now := &authorizerState{headers: make(map[string][]http.Header)}
+func (a *Authorizer) Prepare(ctx context.Context, flags LoginFlags, targets ...client.Target) (set func(), err error) {
+	now := &authorizerState{headers: make(map[string][]http.Header), flags: flags}
 	hasURL := false
 	for _, target := range targets {
 		if t, ok := target.(*client.HTTPTarget); ok {
@@ -216,7 +224,7 @@ func (a *Authorizer) Authorize(req *http.Request, server string) error {
 	if errors.Is(err, ErrUnavailable) {
 		return nil // a server that requires a login rejects the request
 	}
-	return withLoginAdvice(err, server)
+	return a.withLoginAdvice(err, server)
 }
 
 // Reauthorize implements client.Authorizer.
@@ -226,7 +234,7 @@ func (a *Authorizer) Reauthorize(req *http.Request, server string, resp *http.Re
 		return false, nil
 	}
 	again, err = c.Reauthorize(req, server, resp)
-	err = withLoginAdvice(err, server)
+	err = a.withLoginAdvice(err, server)
 	if login := new(LoginError); errors.As(err, &login) {
 		login.given = slices.Sorted(maps.Keys(given))
 	}
@@ -253,6 +261,7 @@ type LoginError struct {
 	Server  string
 	Missing []string // scopes that the login does not grant
 	expired bool     // there was a login
+	flags   []string // of parley login, from the configuration
 	given   []string // headers of the request that the user has set
 	err     error
 }
@@ -274,15 +283,21 @@ func (e *TokenError) Unwrap() error { return e.Err }
 
 // withLoginAdvice converts an error that requires interaction to a *LoginError, and other errors to a *TokenError. If
 // the server does not name an authorization server, the status of its response says more than the error.
-func withLoginAdvice(err error, server string) error {
+func (a *Authorizer) withLoginAdvice(err error, server string) error {
 	var needed *oauth.InteractionError
 	switch {
 	case err == nil, errors.Is(err, oauth.ErrDiscovery):
 		return err
 	case !errors.As(err, &needed):
+		if flag := NeededFlag(err); flag != "" {
+			err = fmt.Errorf("%w; run: %s", err, quoting.OfUser().Command([]string{"login", flag}, server))
+		}
 		return &TokenError{server, err}
 	}
 	e := &LoginError{Server: needed.Request.Server, expired: needed.Request.Previous != nil, err: err}
+	if state := a.state.Load(); state != nil {
+		e.flags = state.flags[server]
+	}
 	for _, scope := range needed.Request.Scopes {
 		if e.expired && !slices.Contains(needed.Request.Previous, scope) {
 			e.Missing = append(e.Missing, scope)
@@ -291,23 +306,35 @@ func withLoginAdvice(err error, server string) error {
 	return e
 }
 
+// NeededFlag returns the flag of parley login without which a login or a refresh has failed, "" for other errors.
+func NeededFlag(err error) string {
+	switch {
+	case errors.Is(err, oauth.ErrResource):
+		return "--no-resource"
+	case errors.Is(err, oauth.ErrNoPKCE):
+		return "--assume-pkce"
+	}
+	return ""
+}
+
 // Error implements the error interface.
 func (e *LoginError) Error() string {
+	command := func(more ...string) string {
+		return quoting.OfUser().Command(slices.Concat([]string{"login"}, e.flags, more), e.Server)
+	}
 	switch {
 	case e.Missing != nil:
 		scopes := strings.Join(e.Missing, " ")
 		return fmt.Sprintf("%s requires a login with the scope %s; run: %s", e.Server, scopes,
-			quoting.OfUser().Command([]string{"login", "--scope", scopes}, e.Server))
+			command("--scope", scopes))
 	case e.expired:
-		return fmt.Sprintf("the login to %s has expired; run: %s", e.Server,
-			quoting.OfUser().Command([]string{"login"}, e.Server))
+		return fmt.Sprintf("the login to %s has expired; run: %s", e.Server, command())
 	}
-	login := quoting.OfUser().Command([]string{"login"}, e.Server)
 	if e.given != nil {
 		return fmt.Sprintf("%s requires a login, although the request has the header %s; check its value, or run: %s",
-			e.Server, strings.Join(e.given, ", "), login)
+			e.Server, strings.Join(e.given, ", "), command())
 	}
-	return fmt.Sprintf("%s requires a login; run: %s", e.Server, login)
+	return fmt.Sprintf("%s requires a login; run: %s", e.Server, command())
 }
 
 // Unwrap returns the error of package oauth.

@@ -38,7 +38,9 @@ type ConfigFlags struct {
 	Policy []string // files that decide about the servers of all files
 	Inputs []string // ID=VALUE
 
-	Revision mcp.Revision // that the server whose target was returned last must have; may be empty
+	// Of the server whose target was returned last.
+	Revision mcp.Revision // that it must have; may be empty
+	Login    config.LoginSettings
 }
 
 // AddPolicy adds the flag for the files that decide.
@@ -155,7 +157,7 @@ func (f *ConfigFlags) Target(cmd *cobra.Command, name string) (client.Target, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: server %q: %w", s.Source, name, err)
 	}
-	f.Revision = s.Revision
+	f.Revision, f.Login = s.Revision, s.LoginSettings
 	return target, nil
 }
 
@@ -201,6 +203,31 @@ func (f *ConfigFlags) Values(cmd *cobra.Command) (*config.Values, error) {
 		return value, nil
 	}
 	return v, nil
+}
+
+// AddLoginFlags adds the flags for the settings of a login.
+func AddLoginFlags(cmd *cobra.Command, to *config.LoginSettings) {
+	cmd.Flags().BoolVar(&to.NoResource, "no-resource", false,
+		"leave out the parameter resource, for an authorization server that rejects it")
+	cmd.Flags().BoolVar(&to.AssumePKCE, "assume-pkce", false,
+		"log in although the metadata of the authorization server does not list S256")
+}
+
+// LoginSettingsOf returns the settings of logins to the server at a URL in the user's configuration file. A file that
+// cannot be read has none.
+func LoginSettingsOf(url string) (found config.LoginSettings) {
+	loaded, err := new(ConfigFlags).Read()
+	if err != nil {
+		return found
+	}
+	values := PlainValues()
+	for i := range loaded.Servers {
+		s := &loaded.Servers[i]
+		if at, err := values.Expand(s.URL); s.URL == url || err == nil && at == url {
+			found.NoResource, found.AssumePKCE = found.NoResource || s.NoResource, found.AssumePKCE || s.AssumePKCE
+		}
+	}
+	return found
 }
 
 // PlainValues returns the values of all references but inputs.
@@ -352,6 +379,7 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 	failed = make(map[string]error)
 	var servers []host.ServerConfig
 	var targets []client.Target
+	flags := make(credstore.LoginFlags)
 	for i := range loaded.Servers {
 		s := &loaded.Servers[i]
 		if s.Disabled {
@@ -373,9 +401,12 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 		settings.Target, settings.Roots, settings.Lazy, settings.Idle = target, roots, false, 0
 		settings.StartTimeout = min(cmp.Or(settings.StartTimeout, timeout), timeout)
 		servers, targets = append(servers, *settings), append(targets, target)
+		if at, ok := target.(*client.HTTPTarget); ok {
+			flags[at.URL] = s.LoginSettings.Flags()
+		}
 	}
 	auth := new(credstore.Authorizer)
-	if err := auth.SetTargets(cmd.Context(), targets...); err != nil {
+	if err := auth.SetTargets(cmd.Context(), flags, targets...); err != nil {
 		return nil, nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)

@@ -273,7 +273,7 @@ func (f *Flags) Dialer(cmd *cobra.Command, target []string) (d *client.Dialer, t
 	if err := f.record.Observe(d, to); err != nil {
 		return nil, nil, err
 	}
-	d.Auth, err = credstore.AuthorizerFor(cmd.Context(), to)
+	d.Auth, err = credstore.AuthorizerFor(cmd.Context(), to, f.Config.Login.Flags())
 	return d, to, err
 }
 

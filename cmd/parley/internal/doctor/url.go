@@ -361,8 +361,12 @@ func (e *Examination) discover(ctx context.Context, server string) (issuer issue
 // discovery reports the result of discover.
 func (e *Examination) discovery(issuer issuerMetadata, err error) {
 	if err != nil {
-		e.report("login", Problem, "see parley login --explain for each request", "clients cannot log in: %s",
-			e.text(err))
+		fix := "see parley login --explain for each request"
+		if errors.Is(err, oauth.ErrNoPKCE) {
+			fix = "list S256 in code_challenge_methods_supported; if the server supports it already, log in with " +
+				"--assume-pkce"
+		}
+		e.report("login", Problem, fix, "clients cannot log in: %s", e.text(err))
 		return
 	}
 	e.report("login", OK, "", "the authorization server is %s", issuer.Issuer)

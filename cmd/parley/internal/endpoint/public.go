@@ -22,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -276,6 +277,7 @@ type AuthFlag struct {
 	tokens   tokenFlags
 
 	ClientID, ClientSecret string
+	config.LoginSettings   // of the logins at the issuers
 }
 
 func (f *AuthFlag) add(cmd *cobra.Command) {
@@ -296,6 +298,10 @@ func (f *AuthFlag) Set(word string) error {
 		f.Dev = true
 	case word == "dpop":
 		f.dpop = true
+	case word == "no-resource":
+		f.NoResource = true
+	case word == "assume-pkce":
+		f.AssumePKCE = true
 	case has && value == "":
 		return fmt.Errorf("%s requires a value", name)
 	case has && name == "issuer":
@@ -322,7 +328,7 @@ func (f *AuthFlag) Set(word string) error {
 		} else if !known {
 			return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
 				"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, " +
-				"client-secret-file=FILE, dpop or dev")
+				"client-secret-file=FILE, no-resource, assume-pkce, dpop or dev")
 		}
 	}
 	f.words = append(f.words, word)

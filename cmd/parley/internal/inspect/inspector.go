@@ -25,6 +25,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -66,6 +67,7 @@ type LoginOptions struct {
 	// RedirectURI is the one to use, with a host of the loopback interface; empty means http://127.0.0.1/callback with
 	// any port.
 	RedirectURI string
+	config.LoginSettings
 	// Open shows the page at which the user logs in.
 	Open func(ctx context.Context, url string) error
 	// Step is called after each step of the login.

@@ -13,12 +13,14 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/mcp"
@@ -154,7 +156,7 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 		if err != nil {
 			return nil, err
 		}
-		s := inspected(cmd, name, []string{name}, target, f.config.Revision)
+		s := inspected(cmd, name, []string{name}, target, f.config.Revision, f.config.Login)
 		s.Flags = f.config.Words()
 		servers = append(servers, s)
 	}
@@ -164,7 +166,7 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]inspect.Ser
 			return nil, err
 		}
 		servers = append(servers, inspected(cmd, command[0], append([]string{"--"}, command...),
-			&client.CommandTarget{CommandOptions: options}, ""))
+			&client.CommandTarget{CommandOptions: options}, "", config.LoginSettings{}))
 	}
 	return servers, nil
 }
@@ -189,25 +191,29 @@ func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) inspect.Server 
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
 	}
-	return inspected(cmd, name, []string{target.URL}, target, "")
+	return inspected(cmd, name, []string{target.URL}, target, "", dialing.LoginSettingsOf(target.URL))
 }
 
 // inspected returns a server for the page. Revision is the only one to use; empty means any.
 func inspected(cmd *cobra.Command, name string, words []string, target client.Target,
-	revision mcp.Revision) inspect.Server {
+	revision mcp.Revision, login config.LoginSettings) inspect.Server {
 	s := inspect.Server{
 		Name: name, Words: words, Target: target, Explain: explainInPage,
 		Dialer: func(ctx context.Context) (*client.Dialer, error) {
 			d := &client.Dialer{Name: "parley", Version: program.Version(), Revision: revision,
 				Logger: slog.New(slog.DiscardHandler)}
 			var err error
-			d.Auth, err = credstore.AuthorizerFor(ctx, target) // reads the logins, which may have changed
+			// reads the logins, which may have changed
+			d.Auth, err = credstore.AuthorizerFor(ctx, target, login.Flags())
 			return d, err
 		},
 		NeedsLogin: func(err error) bool { return errors.As(err, new(*credstore.LoginError)) },
 	}
 	if at, ok := target.(*client.HTTPTarget); ok {
-		s.Login = func(ctx context.Context, o inspect.LoginOptions) error { return LogIn(ctx, cmd, at.URL, o) }
+		s.Login = func(ctx context.Context, o inspect.LoginOptions) error {
+			o.LoginSettings = login
+			return LogIn(ctx, cmd, at.URL, o)
+		}
 	}
 	return s
 }
@@ -243,10 +249,12 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o inspect.LoginO
 			return err
 		}
 	}
-	c.Trace = o.Step
+	c.Trace, c.NoResource, c.AssumePKCE = o.Step, o.NoResource, o.AssumePKCE
 	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Open: o.Open}
 	err = c.Login(ctx, url, o.Scopes...)
-	switch rejected := new(oauth.ServerError); {
+	switch rejected, flag := new(oauth.ServerError), credstore.NeededFlag(err); {
+	case flag != "":
+		return fmt.Errorf("%w; run: %s", err, quoting.OfUser().Command([]string{"login", flag}, url))
 	case errors.As(err, &rejected) && rejected.Code == "invalid_redirect_uri":
 		return fmt.Errorf(`%w; open "Client and redirect URI" and enter another redirect URI, such as `+
 			`http://localhost:3118/callback`, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
@@ -40,6 +41,7 @@ type loginFlags struct {
 	printURL    bool
 	explain     bool
 	timeout     time.Duration
+	config.LoginSettings
 }
 
 func NewLogin() *cobra.Command {
@@ -53,8 +55,8 @@ Another login to the same URL, for example with more scopes, replaces it.
 The browser then returns to a port of this machine. With --print-url, or without a terminal, parley prints the address
 instead of opening the browser. If the browser is on another machine, open the second address that it prints, and
 paste the address of the page that the browser cannot open. If the authorization server does not register clients
-itself, register parley there, and pass its --client-id. parley help authorization describes both, and where logins
-are stored.`,
+itself, register parley there, and pass its --client-id. parley help authorization describes both, where logins are
+stored, and the authorization servers that need --no-resource or --assume-pkce, such as Microsoft's.`,
 		Example: `
 parley login https://example.com/mcp
 parley login --scope notes:write https://example.com/mcp
@@ -83,6 +85,7 @@ parley login --explain https://example.com/mcp`,
 		"http `address` of this machine that the browser returns to, with host, port and path")
 	f.BoolVar(&flags.printURL, "print-url", false, "print the address instead of opening the browser")
 	f.BoolVar(&flags.explain, "explain", false, "print each step of the login to stderr, with its request and response")
+	dialing.AddLoginFlags(cmd, &flags.LoginSettings)
 	f.DurationVar(&flags.timeout, "timeout", loginTimeout, "end the login after this `time`, such as 90s")
 	completion.Add(cmd, new(dialing.ConfigFlags), completion.URL, completion.Nothing)
 	return cmd
@@ -125,6 +128,8 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 			return nil, err
 		}
 	}
+	own := dialing.LoginSettingsOf(url)
+	c.NoResource, c.AssumePKCE = flags.NoResource || own.NoResource, flags.AssumePKCE || own.AssumePKCE
 	if flags.explain {
 		c.Trace = explainSteps(cmd.ErrOrStderr())
 	}
@@ -214,6 +219,12 @@ func (f *loginFlags) registration(url string) (*credstore.Registration, error) {
 func loginFailed(err error) error {
 	if rejected := new(oauth.ServerError); errors.As(err, &rejected) && rejected.Code == "invalid_redirect_uri" {
 		return fmt.Errorf("%w; pass another with --redirect-uri, such as http://localhost:3118/callback", err)
+	}
+	switch credstore.NeededFlag(err) {
+	case "--no-resource":
+		return fmt.Errorf("%w: add --no-resource, and --scope if the scopes must name the server", err)
+	case "--assume-pkce":
+		return fmt.Errorf("%w: add --assume-pkce", err)
 	}
 	if errors.Is(err, oauth.ErrRegistration) {
 		return fmt.Errorf("%w; pass a registered client with --client-id (see parley login --help)", err)
@@ -333,12 +344,16 @@ type loginStatus struct {
 	Expires   *time.Time `json:"expires,omitempty"`
 	Renewable bool       `json:"renewable"`
 	Bound     bool       `json:"bound"` // the token is bound to a key
+	// The settings of the login.
+	NoResource bool `json:"noResource,omitempty"`
+	AssumePKCE bool `json:"assumePkce,omitempty"`
 }
 
 func statusOf(s *oauth.Status) loginStatus {
 	out := loginStatus{
 		Server: s.Server, Subject: s.Subject, Issuer: s.Issuer, Resource: s.Resource,
 		Scopes: append([]string{}, s.Scopes...), Renewable: s.Renewable, Bound: s.Bound,
+		NoResource: s.NoResource, AssumePKCE: s.AssumePKCE,
 	}
 	if !s.Expires.IsZero() {
 		at := s.Expires.UTC().Truncate(time.Second)
@@ -407,6 +422,8 @@ func describeLogin(s *oauth.Status) string {
 	line("issuer", s.Issuer)
 	line("scopes", strings.Join(s.Scopes, " "))
 	line("expires", expiry(s))
+	line("settings", strings.Join(config.LoginSettings{NoResource: s.NoResource, AssumePKCE: s.AssumePKCE}.Flags(),
+		" "))
 	return b.String()
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // Step is one step of a login, as JSON.
@@ -33,6 +34,7 @@ type Step struct {
 	ResponseHeader http.Header `json:"responseHeader,omitempty"`
 	ResponseBody   string      `json:"responseBody,omitempty"`
 	Error          string      `json:"error,omitempty"` // why there is no response
+	Note           string      `json:"note,omitempty"`  // how it deviates from the specification
 }
 
 // New returns a step that has ended now.
@@ -46,7 +48,28 @@ func New(number int, s oauth.Step) Step {
 		step.Error = s.Err.Error()
 	}
 	step.Purpose, step.Reference = purposeOf(s)
+	step.Note = noteOf(s)
 	return step
+}
+
+// noteOf returns how a step deviates from the specification, as the settings of a login allow; see oauth.Client.
+func noteOf(s oauth.Step) string {
+	parameters, _ := url.ParseQuery(string(s.RequestBody)) // parley has written it
+	if at, err := url.Parse(s.URL); err == nil && s.Name == "authorization" {
+		parameters = at.Query()
+	}
+	var metadata struct {
+		Methods []string `json:"code_challenge_methods_supported"`
+	}
+	switch {
+	case (s.Name == "authorization" || s.Name == "token") && !parameters.Has("resource"):
+		return "The request has no parameter resource: --no-resource leaves it out, or the server has no metadata."
+	case s.Name == "authorization server metadata" && s.Status == http.StatusOK &&
+		schema.Decode(s.ResponseBody, &metadata) == nil && !slices.Contains(metadata.Methods, "S256"):
+		return "The metadata does not list S256 in code_challenge_methods_supported; --assume-pkce logs in " +
+			"all the same."
+	}
+	return ""
 }
 
 // purposeOf returns the purpose of a step, and the specification that describes it.
@@ -95,6 +118,9 @@ func Print(w io.Writer, s Step) error {
 	}
 	writeHeader(&b, s.ResponseHeader)
 	writeBody(&b, s.ResponseBody)
+	if s.Note != "" {
+		fmt.Fprintf(&b, "   %s\n", s.Note)
+	}
 	_, err := io.WriteString(w, b.String()+"\n")
 	return err
 }

@@ -37,6 +37,7 @@ type addFlags struct {
 	dir     string
 	plain   bool
 	replace bool
+	login   config.LoginSettings
 }
 
 func NewAdd() *cobra.Command {
@@ -61,6 +62,7 @@ parley add search --env SEARCH_KEY -- search-server --stdio`,
 	cmd.Flags().VarP((*program.Repeated)(&flags.env), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
 	cmd.Flags().VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
+	dialing.AddLoginFlags(cmd, &flags.login)
 	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
 	return cmd
@@ -243,8 +245,11 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 			return nil, errors.New("--env and --cwd require -- and a command")
 		}
 		headers, err := headerPairs(f.headers)
-		s.Headers = headers
+		s.Headers, s.LoginSettings = headers, f.login
 		return s, err
+	}
+	if flags := f.login.Flags(); flags != nil {
+		return nil, fmt.Errorf("%s requires a URL: it is a setting of logins", flags[0])
 	}
 	if len(f.headers) > 0 {
 		return nil, errors.New("--header requires a URL; pass values to a command with --env")

@@ -246,6 +246,7 @@ type registryAddFlags struct {
 	set     []string
 	yes     bool
 	replace bool
+	login   config.LoginSettings
 }
 
 func newRegistryAdd() *cobra.Command {
@@ -279,6 +280,7 @@ parley registry add io.github.example/files --package npm --set directory=/srv`,
 	f.Var((*program.Repeated)(&flags.set), "set", "value that the server asks for, as `NAME=VALUE` (repeatable)")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask before writing")
 	f.BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
+	dialing.AddLoginFlags(cmd, &flags.login)
 	return cmd
 }
 
@@ -323,6 +325,10 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if err != nil {
 		return err
 	}
+	if given := flags.login.Flags(); given != nil && s.URL == "" {
+		return fmt.Errorf("%s requires a server with a URL: it is a setting of logins", given[0])
+	}
+	s.LoginSettings = flags.login
 	if s, err = config.Set(file, s); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
@@ -31,6 +32,7 @@ type callerAuths struct {
 	audience string                  // the URI of resource
 	url      string                  // of the pages of logins
 	client   oauth.Registration      // for the issuers of resource; without ClientID if there is none
+	signIn   config.Credentials      // the settings of logins at the issuers of resource
 	kv       store.KV
 	keys     [][]byte
 	logger   *slog.Logger
@@ -60,6 +62,7 @@ func newCallerAuths(s *server.Server, endpointURL string, flags *endpoint.AuthFl
 		stdio: endpointURL == "", resource: s.Auth, kv: s.Store, keys: s.Keys, logger: logger, status: status,
 		audit:    audit,
 		client:   oauth.Registration{ClientID: flags.ClientID, ClientSecret: flags.ClientSecret},
+		signIn:   config.Credentials{LoginSettings: flags.LoginSettings},
 		byServer: make(map[string]*callerAuth), reported: make(map[string]bool),
 	}
 	if a.resource != nil {
@@ -129,8 +132,8 @@ func (a *callerAuths) set(byServer map[string]*callerAuth) {
 func (a *callerAuths) newClient(c *config.Credentials, registrations ...oauth.Registration) *oauth.Client {
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley", Logger: a.logger, Registrations: registrations,
-		Networks: c.Networks,
-		Proxy:    http.ProxyFromEnvironment,
+		Networks: c.Networks, NoResource: c.NoResource, AssumePKCE: c.AssumePKCE,
+		Proxy: http.ProxyFromEnvironment,
 	}
 }
 
@@ -172,6 +175,7 @@ func (a *callerAuths) newBroker(server func(name string) (url string), c *config
 	return &oauth.Broker{
 		URL: a.url, Resource: a.resource, Audience: a.audience, KV: a.kv, Keys: a.keys, Logger: a.logger,
 		Server: server, New: func() *oauth.Client { return a.newClient(c, all...) },
+		SignIn: func() *oauth.Client { return a.newClient(&a.signIn, all...) },
 		Report: a.reportLogin,
 	}
 }
@@ -214,11 +218,22 @@ func (a *callerAuths) reportLogin(user principal.Principal, server string, err e
 	case err == nil:
 		a.status.Note(server, name+" has logged in")
 	case !needed:
-		a.status.Failed(server, "the login of "+name+" has failed: "+err.Error())
+		a.status.Failed(server, "the login of "+name+" has failed: "+err.Error()+memberAdvice(err))
 		a.audit.recordLogin(user, server, err)
 	case !known:
 		a.status.Failed(server, name+" needs a login; open "+a.startURL(server))
 	}
+}
+
+// memberAdvice names the member of the entry of a server that helps against an error of a login.
+func memberAdvice(err error) string {
+	switch credstore.NeededFlag(err) {
+	case "--no-resource":
+		return `; add "noResource": true to the entry of the server`
+	case "--assume-pkce":
+		return `; add "assumePkce": true to the entry of the server`
+	}
+	return ""
 }
 
 func (a *callerAuths) startURL(server string) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
@@ -171,6 +172,7 @@ func (u *upstreams) servers(loaded *config.Config) (*serverSet, error) {
 		set.fail(p.Name, p.Name, "", p.Err)
 	}
 	var targets []client.Target
+	flags := make(credstore.LoginFlags)
 	for i := range loaded.Servers {
 		s := &loaded.Servers[i]
 		if s.Disabled {
@@ -187,9 +189,12 @@ func (u *upstreams) servers(loaded *config.Config) (*serverSet, error) {
 		}
 		set.configs = append(set.configs, *settings)
 		targets = append(targets, settings.Target)
+		if at, ok := settings.Target.(*client.HTTPTarget); ok {
+			flags[at.URL] = s.LoginSettings.Flags()
+		}
 	}
 	var err error
-	set.logins, err = u.authorizer.Prepare(u.cmd.Context(), targets...)
+	set.logins, err = u.authorizer.Prepare(u.cmd.Context(), flags, targets...)
 	return set, err
 }
 
