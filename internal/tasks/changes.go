@@ -2,12 +2,8 @@ package tasks
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
@@ -19,13 +15,8 @@ import (
 const (
 	// rereadInterval is the longest time between two readings of a task that someone waits for.
 	rereadInterval = 5 * time.Second
-	// busRetry is the time between two attempts to announce a change, or to subscribe again when the Bus has ended.
+	// busRetry is the time between two attempts to subscribe again when the Bus has ended.
 	busRetry = 2 * time.Second
-	// announceFor is how long a change is announced that could not be announced at once. Everyone who waits has read
-	// the task by then.
-	announceFor = 4 * rereadInterval
-	// maxUnannounced limits the tasks with a change that is announced again.
-	maxUnannounced = 1024
 )
 
 // Changes waits for changes of a task. One goroutine uses it, except for Wake, which is safe for concurrent use.
@@ -130,94 +121,7 @@ func (c *Changes) Close() {
 }
 
 // Announce wakes those who wait for a change of a task. It does not depend on the end of ctx: the change is stored, and
-// the client may have been told so. If the Bus fails, the change is announced again in the background.
+// the client may have been told so. If it fails, they read the task within rereadInterval.
 func (s *Store) Announce(ctx context.Context, owner principal.Principal, id string) {
-	topic := key(owner, id)
-	if s.announce(context.WithoutCancel(ctx), topic) != nil {
-		s.unannounced.add(s, topic)
-	}
-}
-
-func (s *Store) announce(ctx context.Context, topic string) error {
-	ctx, cancel := context.WithTimeout(ctx, rpc.StoreTimeout)
-	defer cancel()
-	err := s.Bus.Publish(ctx, topic, nil)
-	if errors.Is(err, store.ErrInvalidArgument) { // it can never succeed
-		return nil
-	}
-	return err
-}
-
-// unannounced are the tasks whose changes could not be announced yet.
-type unannounced struct {
-	mu      sync.Mutex
-	until   map[string]time.Time // when to give up, by topic
-	repeats bool                 // repeat runs
-	running sync.WaitGroup
-	life    context.Context // of repeat; nil before the first task
-	stop    context.CancelFunc
-	closed  bool
-}
-
-func (u *unannounced) add(s *Store, topic string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.closed || len(u.until) >= maxUnannounced {
-		return // those who wait read the task soon
-	}
-	if u.until == nil {
-		u.until = make(map[string]time.Time)
-		u.life, u.stop = context.WithCancel(context.Background())
-	}
-	u.until[topic] = time.Now().Add(announceFor)
-	if !u.repeats {
-		u.repeats = true
-		u.running.Go(func() { u.repeat(s) })
-	}
-}
-
-// repeat announces changes until none is left.
-func (u *unannounced) repeat(s *Store) {
-	ticker := time.NewTicker(busRetry)
-	defer ticker.Stop()
-	for u.announce(s) {
-		select {
-		case <-ticker.C:
-		case <-u.life.Done():
-			return
-		}
-	}
-}
-
-// announce tries to announce each change once, and reports whether some are left. If one fails, the others wait.
-func (u *unannounced) announce(s *Store) (left bool) {
-	u.mu.Lock()
-	topics := maps.Clone(u.until)
-	u.mu.Unlock()
-	failed := false
-	for topic, until := range topics {
-		if !failed {
-			failed = s.announce(u.life, topic) != nil
-		}
-		u.mu.Lock()
-		if (!failed || time.Now().After(until)) && u.until[topic].Equal(until) { // otherwise it has changed again
-			delete(u.until, topic)
-		}
-		u.mu.Unlock()
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.repeats = len(u.until) > 0
-	return u.repeats
-}
-
-// close ends the attempts. Later changes are announced once.
-func (u *unannounced) close() {
-	u.mu.Lock()
-	u.closed = true
-	if u.stop != nil {
-		u.stop()
-	}
-	u.mu.Unlock()
-	u.running.Wait()
+	_ = s.Bus.Publish(context.WithoutCancel(ctx), key(owner, id), nil) // the Bus logs the error
 }

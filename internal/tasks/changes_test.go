@@ -156,27 +156,6 @@ func TestAStoredChangeIsHeard(t *testing.T) {
 	}
 }
 
-// A change is announced again until the Bus works, so that nobody waits until the task is read again.
-func TestAnAnnouncementThatFailsIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
-		a, b := f.replica(nil), f.replica(nil)
-		bus := &faultyBus{Bus: f.sealed}
-		b.Store.Bus = bus
-		run := begin(t, a, newTask("1"))
-		bus.refuses.Store(true)
-		must.Get(b.Store.Update(t.Context(), ada, "1", (*Task).Cancel))(t)
-		time.Sleep(busRetry / 2)
-		bus.refuses.Store(false)
-		begun := time.Now()
-		<-run.Call.Context().Done()
-		if took := time.Since(begun); took > busRetry {
-			t.Errorf("heard after %v", took)
-		}
-		run.End(Outcome{})
-	})
-}
-
 // A Bus that has ended costs a subscription and a reading now and then, and the time-out of the task still holds.
 func TestABusThatHasEndedIsNotAskedInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

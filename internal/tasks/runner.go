@@ -253,7 +253,6 @@ func (r *Runner) Close(ctx context.Context, grace time.Duration) error {
 		close(ended)
 	}()
 	defer r.background.Wait()
-	defer r.Store.unannounced.close()
 	select {
 	case <-ended:
 		r.stop(ErrStopped)

@@ -45,8 +45,7 @@ type Store struct {
 	// Logger receives a record of each change. It may be nil.
 	Logger *slog.Logger
 
-	unreadable  loglimit.Limiter
-	unannounced unannounced
+	unreadable loglimit.Limiter
 }
 
 func (s *Store) now() time.Time {
@@ -229,7 +228,9 @@ func (s *Store) update(ctx context.Context, owner principal.Principal, id string
 			s.Announce(ctx, owner, id)
 			return t, nil
 		case !errors.Is(err, store.ErrConflict):
-			s.unannounced.add(s, key(owner, id)) // it may be stored: if ctx has ended meanwhile, for instance
+			if ctx.Err() != nil { // it may be stored, and nobody waits for the response
+				s.Announce(ctx, owner, id)
+			}
 			return nil, err
 		}
 	}
