@@ -321,6 +321,38 @@ func TestAFullPlaceTakesThatOfTheOldestAbandonedRun(t *testing.T) {
 	}
 }
 
+// A caller who has left takes a place of the process from the caller's own runs first. Handlers that do not return after
+// they have lost their places are bounded.
+func TestPlacesAreTakenFromTheirOwnerFirstAndAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t).replica(nil)
+		r.Max = 2
+		var runs []*Run
+		asks := func(id string, owner principal.Principal) {
+			task := newTask(id)
+			task.Request.Principal = owner
+			run := begin(t, r, task)
+			runs = append(runs, run)
+			go func() { _, _ = ask(run, "?") }() // and does not return
+			synctest.Wait()
+		}
+		asks("of another user", must.Get(principal.New("https://issuer.example", "bob", ""))(t))
+		asks("of the owner", ada)
+		asks("another of the owner", ada)
+		must.Check(t, runs[0].Call.Context().Err())
+		must.CheckIs(t, context.Cause(runs[1].Call.Context()), rpc.ErrDisplaced)
+		asks("the last one", ada)
+		overload := new(call.OverloadError)
+		if _, err := r.Begin(t.Context(), newTask("rejected"), nil); !errors.As(err, &overload) {
+			t.Errorf("%d handlers run at %d places: %v", len(runs), r.Max, err)
+		}
+		for _, run := range runs {
+			run.End(Outcome{Result: json.RawMessage(`{}`)})
+		}
+		begin(t, r, newTask("more")).End(Outcome{Result: json.RawMessage(`{}`)})
+	})
+}
+
 func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
