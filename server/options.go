@@ -267,8 +267,8 @@ func words(name string) []string {
 // (2026-07-28, basic/authorization, Scope Challenge Handling).
 //
 // RequireScopes applies on every transport. Callers on standard input and on [Server.ServeConn]
-// have [Server.LocalScopes]. Over HTTP without [Server.Auth] no caller has scopes, unless an
-// HTTP handler around the server sets them with auth.NewContext. All calls that need scopes are
+// have [Server.LocalScopes]. Over HTTP without [Server.Auth] no caller has scopes, unless
+// middleware in front of the server authenticates callers with auth.NewContext. All calls that need scopes are
 // then rejected, and the server logs an error once.
 //
 // RequireScopes panics without scopes, and if a scope is invalid.

@@ -123,7 +123,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		listener.Close()
 		return ErrShutdown
 	}
-	values := context.WithoutCancel(ctx) // requests outlive ctx until they have finished
+	// Requests outlive ctx until they have finished. Their caller is not that of ctx, which may be the context of a
+	// call.
+	values := auth.NewContext(context.WithoutCancel(ctx), nil)
 	web := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -195,8 +197,10 @@ func (s *Server) runStdio(ctx context.Context) error {
 // ends, it cancels the calls in flight and returns the cause of ctx. When [Server.Shutdown] is
 // called, it finishes them and returns nil. Any other error is that of the connection.
 //
-// A byte stream does not authenticate its client, so the caller is [principal.Local]: make sure
-// that only trusted programs can connect.
+// A byte stream does not authenticate its client, so the caller is [principal.Local], with
+// LocalScopes: make sure that only trusted programs can connect. If the program has authenticated
+// the client itself, it passes the caller with auth.NewContext. The connection then ends when the
+// caller expires.
 func (s *Server) ServeConn(ctx context.Context, conn transport.Conn) error {
 	c, err := s.ready()
 	if err != nil {
@@ -218,8 +222,23 @@ func (s *Server) serveStream(ctx context.Context, c *core, conn transport.Conn, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
-	return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
+	caller := auth.FromContext(ctx)
+	switch {
+	case caller == nil:
+		return wire.Serve(s.local(ctx), c.draining, conn, principal.Local)
+	case caller.Principal == principal.Anonymous:
+		conn.Close()
+		return errNoPrincipal
+	case !caller.Expiry.IsZero():
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(ctx, caller.Expiry)
+		defer stop()
+	}
+	return wire.Serve(ctx, c.draining, conn, caller.Principal)
 }
+
+var errNoPrincipal = errors.New("server: the caller in the context has no principal: set auth.Info.Principal to a " +
+	"principal.New, and check its error")
 
 // Shutdown stops the server gracefully. It rejects new requests, over HTTP with status 503. It
 // ends open event streams and subscriptions, waits for the calls in flight and for the tasks, and

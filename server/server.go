@@ -87,7 +87,8 @@ type Server struct {
 	ListCache CachePolicy
 
 	// Auth verifies access tokens over HTTP, in every revision and for every method. Nil
-	// means that every caller is accepted as anonymous. The server also serves the metadata of
+	// means that every caller is accepted as anonymous, unless middleware in front of the server
+	// authenticates callers, see auth.NewContext. The server also serves the metadata of
 	// the protected resource. If it is not mounted at "/", mount Auth.MetadataHandler as well,
 	// because requests for the metadata do not reach the server.
 	Auth *auth.ProtectedResource

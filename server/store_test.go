@@ -514,5 +514,31 @@ func TestErrorsOfTheStoreHaveNoDetails(t *testing.T) {
 // Rules K1, K6, T9, M2: what a server has stored for one principal does not exist for another one.
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	memory := store.NewMemory()
-	replicatest.Principals(t, memory, memory)
+	replicatest.Principals(t, memory, memory, replicatest.Tokens())
+}
+
+// Middleware in front of a server authenticates its callers, with or without Server.Auth: nothing of one user exists for
+// another one.
+func TestThingsOfCallersWhomTheProgramAuthenticatesDoNotExistForOthers(t *testing.T) {
+	for _, withAuth := range []bool{false, true} {
+		t.Run(fmt.Sprintf("Auth %v", withAuth), func(t *testing.T) {
+			memory := store.NewMemory()
+			replicatest.Principals(t, memory, memory, replicatest.Door{
+				Protect: func(s *server.Server) http.Handler {
+					if withAuth {
+						replicatest.Tokens().Protect(s)
+					}
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						who, err := principal.New("the program", r.Header.Get("X-User"), "")
+						if err != nil {
+							http.Error(w, "who are you?", http.StatusUnauthorized)
+							return
+						}
+						s.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Info{Principal: who})))
+					})
+				},
+				Headers: func(user string) []string { return []string{"X-User", user} },
+			})
+		})
+	}
 }

@@ -8,6 +8,7 @@ package replicatest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -26,11 +27,44 @@ type Store interface {
 	store.Bus
 }
 
+// Door is how a server knows who sends a request.
+type Door struct {
+	// Protect puts the authentication in front of a server, or into it.
+	Protect func(s *server.Server) http.Handler
+	// Headers has the headers of the requests of a user, ada or bob, as names and values; nil if Client knows the user.
+	Headers func(user string) []string
+	// Strangers are headers of requests of nobody: the server must reject them.
+	Strangers map[string][]string
+	// Start serves a handler until the test ends; nil: httptest.NewServer.
+	Start func(h http.Handler) *httptest.Server
+	// Client returns the client of a user; nil: http.DefaultClient.
+	Client func(user string) *http.Client
+}
+
+// Tokens is the Door of a server that verifies access tokens: Server.Auth. The token is the name of the user.
+func Tokens() Door {
+	return Door{
+		Protect: func(s *server.Server) http.Handler {
+			s.Auth = &auth.ProtectedResource{
+				URI: "http://localhost", Issuers: []string{"https://issuer.example"},
+				Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) {
+					who, err := principal.New("https://issuer.example", token, "")
+					return &auth.Info{Principal: who, Audience: []string{"http://localhost"},
+						Expiry: time.Now().Add(time.Hour)}, err
+				}),
+			}
+			return s
+		},
+		Headers: func(user string) []string { return []string{"Authorization", "Bearer " + user} },
+	}
+}
+
 // Principals lets ada store each kind of thing at one of two replicas, and lets bob use its name with each
 // method at both replicas. The response must be the one for a thing that never existed, and the thing
 // of ada must be unchanged. The replicas use first and second, which share their data.
-func Principals(t *testing.T, first, second Store) {
-	f := &fleet{first: newReplica(t, first), second: newReplica(t, second)}
+func Principals(t *testing.T, first, second Store, door Door) {
+	f := &fleet{first: newReplica(t, first, door), second: newReplica(t, second, door)}
+	t.Run("strangers", func(t *testing.T) { testStrangers(t, f, door.Strangers) })
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(r)+"/session", func(t *testing.T) { testSession(t, f, r) })
 		t.Run(string(r)+"/own session", func(t *testing.T) { testOwnSession(t, f, r) })
@@ -43,6 +77,10 @@ func Principals(t *testing.T, first, second Store) {
 		t.Run("2026-07-28/state of "+tool, func(t *testing.T) { testState(t, f, tool, long) })
 	}
 	t.Run("2026-07-28/request in flight", func(t *testing.T) { testCancellation(t, f) })
+	t.Run("2026-07-28/catalog", func(t *testing.T) { testCatalog(t, f) })
+	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
+		t.Run(string(r)+"/catalog", func(t *testing.T) { testSessionCatalog(t, f, r) })
+	}
 	t.Run("once", func(t *testing.T) { testOnce(t, f) })
 }
 
@@ -51,6 +89,9 @@ type fleet struct{ first, second *replica }
 
 // replica is a server with a tool for each kind of thing.
 type replica struct {
+	door    Door
+	server  *server.Server
+	hers    *server.Catalog // which only ada has
 	url     string
 	release chan struct{} // lets one call of "wait" end
 }
@@ -59,20 +100,12 @@ type person struct {
 	Name string `json:"name"`
 }
 
-func newReplica(t *testing.T, shared Store) *replica {
-	r := &replica{release: make(chan struct{})}
+func newReplica(t *testing.T, shared Store, door Door) *replica {
+	r := &replica{door: door, release: make(chan struct{}), hers: new(server.Catalog)}
 	s := &server.Server{
 		Name: "s", Version: "1", Store: shared, Keys: [][]byte{make([]byte, 32)},
 		Limits: server.Limits{PageSize: 1},
 		Logger: slog.New(slog.DiscardHandler),
-	}
-	s.Auth = &auth.ProtectedResource{
-		URI: "http://localhost", Issuers: []string{"https://issuer.example"},
-		Verifier: auth.VerifierFunc(func(_ context.Context, token string) (*auth.Info, error) { // the token is the name
-			who, err := principal.New("https://issuer.example", token, "")
-			return &auth.Info{Principal: who, Audience: []string{"http://localhost"},
-				Expiry: time.Now().Add(time.Hour)}, err
-		}),
 	}
 	elicit := func(ctx context.Context, question string) (string, error) {
 		who, err := server.Elicit[person](ctx, question)
@@ -125,7 +158,22 @@ func newReplica(t *testing.T, shared Store) *replica {
 	server.AddTool(s, mcp.Tool{Name: "zzz"}, func(context.Context, struct{}) (string, error) { return "", nil },
 		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" }))
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text")
-	web := httptest.NewServer(s)
+	server.AddTool(r.hers, mcp.Tool{Name: "hers"}, func(context.Context, struct{}) (string, error) {
+		return "the tool of ada", nil
+	})
+	server.AddStatic(r.hers, mcp.Resource{URI: "note://hers", Name: "hers"}, "the note of ada")
+	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) {
+		if server.PrincipalOf(ctx).Subject() == "ada" {
+			return []*server.Catalog{r.hers}, nil
+		}
+		return nil, nil
+	}
+	r.server = s
+	start := door.Start
+	if start == nil {
+		start = httptest.NewServer
+	}
+	web := start(door.Protect(s))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -158,7 +158,9 @@ func testPair(t *testing.T, f *fleet) {
 		}
 		return all
 	})
-	post(fmt.Sprintf(herRoots, call.question, "ada"))
+	// The other replica passes it on.
+	ada.answer(f.second, request{method: http.MethodPost, path: endpoint,
+		body: fmt.Sprintf(herRoots, call.question, "ada")})
 	if data, _ := until(t, stream, `"id":77`); !strings.Contains(data, "file:///ada") {
 		t.Errorf("the call of ada: %s", data)
 	}
@@ -271,6 +273,103 @@ func testCancellation(t *testing.T, f *fleet) {
 	f.first.release <- struct{}{}
 	if data, _ := until(t, stream, `"id":77`); !strings.Contains(data, "released") {
 		t.Errorf("the call of ada: %s", data)
+	}
+}
+
+// testStrangers sends requests that nobody has authenticated, and uses a session of ada with them.
+func testStrangers(t *testing.T, f *fleet, strangers map[string][]string) {
+	ada := newUser(t, "ada").session(f.first, mcp.V20251125)
+	f.second.door.Headers = nil // those of strangers only
+	defer func() { f.second.door = f.first.door }()
+	for what, headers := range strangers {
+		nobody := newUser(t, "nobody", headers...)
+		session := append([]string{}, ada.headers...)
+		for name, q := range map[string]request{
+			"call": modern(mcp.MethodCallTool, "wait", `"name":"wait","arguments":{}`),
+			"list": modern(mcp.MethodListTools, "", ""), "listen": modern(mcp.MethodListen, "", `"notifications":{}`),
+			"discover":   modern("server/discover", "", ""),
+			"initialize": {method: http.MethodPost, body: fmt.Sprintf(initialize, mcp.V20251125)},
+			"session":    {method: http.MethodPost, body: legacy("ping", "").body, headers: session},
+			"stream":     {method: http.MethodGet, headers: session},
+			"end":        {method: http.MethodDelete, headers: session},
+			"HTTP+SSE":   {method: http.MethodGet},
+		} {
+			if got := nobody.answer(f.second, q); !strings.HasPrefix(got, "401") {
+				t.Errorf("%s, %s: %s", what, name, got)
+			}
+		}
+	}
+}
+
+// testCatalog uses the tool and the resource of a catalog that only ada has.
+func testCatalog(t *testing.T, f *fleet) {
+	ada, bob := newUser(t, "ada"), newUser(t, "bob")
+	call := func(tool string) request {
+		return modern(mcp.MethodCallTool, tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
+	}
+	read := func(note string) request {
+		return modern(mcp.MethodReadResource, "note://"+note, fmt.Sprintf(`"uri":"note://%s"`, note))
+	}
+	listen := func(note string) request {
+		return modern(mcp.MethodListen, "",
+			fmt.Sprintf(`"notifications":{"resourceSubscriptions":["note://%s"]}`, note))
+	}
+	denied(t, f, bob, "hers", "none", func(thing string) map[string]request {
+		return map[string]request{"call": call(thing), "read": read(thing), "listen": listen(thing)}
+	})
+	for name, want := range map[string]bool{"ada": true, "bob": false} {
+		for _, method := range []string{mcp.MethodListTools, mcp.MethodListResources} {
+			if got := pages(newUser(t, name), f.second, method); strings.Contains(got, "hers") != want {
+				t.Errorf("%s lists %s", name, got)
+			}
+		}
+	}
+	for _, q := range []request{call("hers"), read("hers")} {
+		if got := ada.message(f.second, q); !strings.Contains(got, "of ada") {
+			t.Errorf("the catalog of ada: %s", got)
+		}
+	}
+	// Both subscribe to the note of ada. Only she hears of it: bob hears of another note first.
+	hers := wiretest.Stream(t, ada.open(f.first, listen("hers")))
+	his := wiretest.Stream(t, bob.open(f.first, modern(mcp.MethodListen, "",
+		`"notifications":{"resourceSubscriptions":["note://hers","note://a"]}`)))
+	until(t, hers, "acknowledged")
+	until(t, his, "acknowledged")
+	f.first.hers.ResourceUpdated("note://hers")
+	f.first.server.ResourceUpdated("note://a")
+	until(t, hers, "notifications/resources/updated")
+	if data, _ := until(t, his, "notifications/resources/updated"); !strings.Contains(data, "note://a") {
+		t.Errorf("bob hears of the note of ada: %s", data)
+	}
+}
+
+// pages returns all pages of a list.
+func pages(u *user, at *replica, method string) (all string) {
+	for cursor := ""; ; {
+		page := u.message(at, modern(method, "", cursor))
+		all += page
+		if !strings.Contains(page, `"nextCursor"`) {
+			return all
+		}
+		cursor = fmt.Sprintf(`"cursor":%q`, member(u.t, page, "nextCursor"))
+	}
+}
+
+// testSessionCatalog uses a catalog of ada in a session of bob.
+func testSessionCatalog(t *testing.T, f *fleet, r mcp.Revision) {
+	ada, bob := newUser(t, "ada").session(f.first, r), newUser(t, "bob").session(f.first, r)
+	requests := func(thing string) map[string]request {
+		return map[string]request{
+			"call":      legacy(mcp.MethodCallTool, fmt.Sprintf(`"name":%q,"arguments":{}`, thing)),
+			"read":      legacy(mcp.MethodReadResource, fmt.Sprintf(`"uri":"note://%s"`, thing)),
+			"subscribe": legacy(mcp.MethodSubscribe, fmt.Sprintf(`"uri":"note://%s"`, thing)),
+		}
+	}
+	denied(t, f, bob, "hers", "none", requests)
+	for what, q := range requests("hers") {
+		if got := ada.message(f.second, q); strings.Contains(got, `"error"`) {
+			t.Errorf("%s of ada: %s", what, got)
+		}
 	}
 }
 

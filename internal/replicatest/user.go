@@ -3,6 +3,7 @@ package replicatest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,11 +34,19 @@ type request struct {
 // open sends a request. The response ends with the test.
 func (u *user) open(at *replica, q request) *http.Response {
 	u.t.Helper()
-	headers := append(append([]string{"Authorization", "Bearer " + u.name}, u.headers...), q.headers...)
+	var headers []string
+	if at.door.Headers != nil {
+		headers = at.door.Headers(u.name)
+	}
+	client := http.DefaultClient
+	if at.door.Client != nil {
+		client = at.door.Client(u.name)
+	}
+	headers = slices.Concat(headers, u.headers, q.headers)
 	if q.method == http.MethodGet {
 		headers = append(headers, "Accept", "text/event-stream")
 	}
-	return wiretest.Do(u.t, q.method, at.url+"/"+strings.TrimPrefix(q.path, "/"), q.body, headers...)
+	return wiretest.DoWith(u.t, client, q.method, at.url+"/"+strings.TrimPrefix(q.path, "/"), q.body, headers...)
 }
 
 // answer sends a request and returns status, headers and body: of an event stream the first message.

@@ -64,9 +64,15 @@ func NewRequest(ctx context.Context, method, url, body string, header ...string)
 // Do sends a request, and fails the test if it cannot. The response ends with the test.
 func Do(t testing.TB, method, url, body string, header ...string) *http.Response {
 	t.Helper()
+	return DoWith(t, http.DefaultClient, method, url, body, header...)
+}
+
+// DoWith is Do with a client.
+func DoWith(t testing.TB, c *http.Client, method, url, body string, header ...string) *http.Response {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	t.Cleanup(cancel)
-	resp, err := http.DefaultClient.Do(NewRequest(ctx, method, url, body, header...))
+	resp, err := c.Do(NewRequest(ctx, method, url, body, header...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,6 +158,6 @@ func TestFullRedisFulfilsContract(t *testing.T) {
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		o := at(start(t, program).addr)
-		replicatest.Principals(t, connect(t, o), connect(t, o))
+		replicatest.Principals(t, connect(t, o), connect(t, o), replicatest.Tokens())
 	})
 }

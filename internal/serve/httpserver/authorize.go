@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,20 +17,52 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// authenticate verifies the token of a request before its body is read. It returns the
-// request with the auth.Info in its context. If the token is missing or invalid, or the
-// request is for metadata, authenticate answers it and reports false.
+// authenticate finds the caller of a request before its body is read: the one that the program has put into the context
+// of the request, or that of its token. It returns the request with the auth.Info in its context, if there is a caller.
+// If the caller must not be served, or the request is for metadata, authenticate answers it and reports false.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-	if isMetadata(r) { // public: clients without a token need it
+	if s.Auth != nil && isMetadata(r) { // public: clients without a token need it
 		s.Auth.ServeMetadata(w, r)
 		return nil, false
 	}
-	info, no := s.Auth.Authenticate(w.Header(), r)
+	info := auth.FromContext(r.Context())
+	var no *auth.Rejection
+	switch {
+	case info != nil:
+		info, no = s.authenticated(info)
+	case s.Auth != nil:
+		info, no = s.Auth.Authenticate(w.Header(), r)
+	default:
+		return r, true
+	}
 	if no != nil {
 		s.rejectUnauthorized(w, r, jsonrpc.ID{}, no)
 		return nil, false
 	}
+	// A context of its own for each request: that of the program may be the context of a connection.
 	return r.WithContext(auth.NewContext(r.Context(), info)), true
+}
+
+// errNoPrincipal is a fault of the program. The request is not served as one of an anonymous caller, because all users
+// would then be the same.
+var errNoPrincipal = errors.New("the caller in the context of the request has no principal: set auth.Info.Principal " +
+	"to a principal.New, and check its error")
+
+// authenticated returns a copy of a caller that the program has authenticated, for one request.
+func (s *Server) authenticated(by *auth.Info) (*auth.Info, *auth.Rejection) {
+	switch {
+	case by.Principal == principal.Anonymous:
+		return nil, &auth.Rejection{Status: http.StatusInternalServerError, Reason: "authentication is misconfigured",
+			Err: errNoPrincipal}
+	case !by.Expiry.IsZero() && !time.Now().Before(by.Expiry):
+		return nil, &auth.Rejection{Status: http.StatusUnauthorized,
+			Reason: "the authentication of the caller has expired: log in again"}
+	}
+	info := *by
+	if info.Implies == nil && s.Auth != nil {
+		info.Implies = s.Auth.Implies
+	}
+	return &info, nil
 }
 
 // isMetadata reports whether r asks for the metadata of the protected resource.
@@ -88,27 +121,27 @@ func (s *Server) challenge(w http.ResponseWriter, r *http.Request) int {
 
 // withoutChallenge returns a context for the calls of a batch, in which missing scopes do
 // not change the status of the response: other calls of the batch have been served.
-func (s *Server) withoutChallenge(ctx context.Context) context.Context {
+func withoutChallenge(ctx context.Context) context.Context {
 	if info := auth.FromContext(ctx); info != nil {
 		return auth.NewContext(ctx, info)
 	}
 	return ctx
 }
 
-// withToken returns ctx with the auth.Info of r.
-func (s *Server) withToken(ctx context.Context, r *http.Request) context.Context {
-	if s.Auth == nil {
-		return ctx
+// withCaller returns ctx with the auth.Info of r, if it has one.
+func withCaller(ctx context.Context, r *http.Request) context.Context {
+	if info := auth.FromContext(r.Context()); info != nil {
+		return auth.NewContext(ctx, info)
 	}
-	return auth.NewContext(ctx, auth.FromContext(r.Context()))
+	return ctx
 }
 
 // principalOf returns the principal of a request.
-func (s *Server) principalOf(r *http.Request) principal.Principal {
-	if s.Auth == nil {
-		return principal.Anonymous
+func principalOf(r *http.Request) principal.Principal {
+	if info := auth.FromContext(r.Context()); info != nil {
+		return info.Principal
 	}
-	return auth.FromContext(r.Context()).Principal
+	return principal.Anonymous
 }
 
 // maxUnexpiring is the lifetime of streams whose token has no expiry.
@@ -123,21 +156,18 @@ type expiry struct {
 	at time.Time
 }
 
-// expiryOf returns the expiry of the token of r. The caller must call stop.
-func (s *Server) expiryOf(r *http.Request) *expiry {
-	if s.Auth == nil {
+// expiryOf returns the expiry of the caller of r; nil for anonymous ones. The caller must call stop.
+func expiryOf(r *http.Request) *expiry {
+	info := auth.FromContext(r.Context())
+	if info == nil {
 		return nil
 	}
-	at := expiryAt(r)
+	at := expiryAt(info.Expiry)
 	return &expiry{timer: time.NewTimer(time.Until(at)), at: at}
 }
 
-func expiryAt(r *http.Request) time.Time {
-	if at := auth.FromContext(r.Context()).Expiry; !at.IsZero() {
-		return at
-	}
-	return time.Now().Add(maxUnexpiring)
-}
+// expiryAt returns when streams end whose token expires at a time, which may be zero.
+func expiryAt(token time.Time) time.Time { return cmp.Or(token, time.Now().Add(maxUnexpiring)) }
 
 // expired returns a channel that receives a value at the expiry.
 func (e *expiry) expired() <-chan time.Time {
@@ -152,11 +182,12 @@ func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return
 	}
-	e.extendTo(expiryAt(r))
+	e.extendTo(auth.FromContext(r.Context()).Expiry)
 }
 
-// extendTo moves the expiry to a time, if that is later.
-func (e *expiry) extendTo(at time.Time) {
+// extendTo moves the expiry to that of a token, if that is later.
+func (e *expiry) extendTo(token time.Time) {
+	at := expiryAt(token)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at.After(e.at) {

@@ -139,7 +139,6 @@ func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 // A pair ends when the newest token of its requests expires. A stream whose token has no expiry ends after an hour.
 func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Auth: &auth.ProtectedResource{}}
 		with := func(life time.Duration) *http.Request {
 			info := &auth.Info{}
 			if life > 0 {
@@ -157,7 +156,7 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 			{[]time.Duration{time.Minute, 0}, time.Hour},
 		} {
 			begin := time.Now()
-			e := s.expiryOf(with(tc.tokens[0]))
+			e := expiryOf(with(tc.tokens[0]))
 			for _, life := range tc.tokens[1:] {
 				e.extend(with(life))
 			}
@@ -165,8 +164,8 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 			must.CheckEqual(t, time.Since(begin), tc.want, tc.tokens)
 			e.stop()
 		}
-		open := (&Server{}).expiryOf(with(time.Minute))
-		open.extend(with(time.Minute))
+		open := expiryOf(&http.Request{})
+		open.extend(&http.Request{})
 		if open.expired() != nil {
 			t.Error("a stream expires without authorization")
 		}

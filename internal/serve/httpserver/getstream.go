@@ -80,7 +80,7 @@ func (c *servedStream) open(w http.ResponseWriter, r *http.Request, id string) b
 func (c *servedStream) prepare(r *http.Request) {
 	c.tick, c.pinger = time.NewTicker(c.server.KeepAlive), c.live.NewPinger(c.server.KeepAlive)
 	if c.stream.feed != nil {
-		c.expiry = c.server.expiryOf(r)
+		c.expiry = expiryOf(r)
 	}
 	if c.stream.follows {
 		c.follow = c.stream.newFollower()

@@ -26,7 +26,7 @@ func modernStatus(code int64) int {
 // postModern serves one message of 2026-07-28.
 func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange, class revision.Class) {
 	m := &x.message
-	from := rpc.Sender{Who: s.principalOf(r), Source: addressOf(r), Binding: binding(r.Header)}
+	from := rpc.Sender{Who: principalOf(r), Source: addressOf(r), Binding: binding(r.Header)}
 	switch m.Kind {
 	case jsonrpc.Notification: // the core protocol has none over HTTP, but extensions may
 		if class.Fault != nil {

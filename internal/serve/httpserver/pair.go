@@ -132,13 +132,13 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	x := &pair{
 		id:        base64.RawURLEncoding.EncodeToString(random[:]),
 		address:   addressOf(r),
-		who:       s.principalOf(r),
+		who:       principalOf(r),
 		stream:    &e.stream,
 		ctx:       ctx,
 		drain:     make(chan struct{}),
 		handshake: make(chan struct{}, 1),
 		slots:     make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
-		expiry:    s.expiryOf(r),
+		expiry:    expiryOf(r),
 	}
 	x.key, x.routed = pairKey(x.who, x.id), make(chan routedCall, cap(x.slots))
 	defer x.expiry.stop()
@@ -276,7 +276,7 @@ func (x *pair) end() {
 
 // postToPair serves one message for a pair. The response goes to the event stream.
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
-	x := s.pairs.get(id, s.principalOf(r))
+	x := s.pairs.get(id, principalOf(r))
 	if x == nil {
 		s.routeToPair(w, r, id, m)
 		return
@@ -298,7 +298,7 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 		if !s.authorize(w, r, m.ID, cmp.Or(c, callOnPair(x.who, id, m))) {
 			return
 		}
-		switch ok, open := s.startOnPair(x, s.withToken(x.ctx, r), m, c); {
+		switch ok, open := s.startOnPair(x, withCaller(x.ctx, r), m, c); {
 		case !open:
 			rejectUnknownPair(w, m, unknownPair)
 			return

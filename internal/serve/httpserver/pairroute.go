@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -86,7 +85,7 @@ func (p *PairRoutes) takes(ctx context.Context, replica string, m *jsonrpc.Messa
 // routedMessage is a message for a pair of another replica.
 type routedMessage struct {
 	Message string       `json:"m"`
-	Caller  *routedToken `json:"c,omitempty"` // nil without authentication
+	Caller  *routedToken `json:"c,omitempty"` // nil if the caller is anonymous
 }
 
 // routedToken describes the token of the caller for the handlers. It does not contain the token.
@@ -100,15 +99,14 @@ type routedToken struct {
 
 // info returns the description of the token. Handlers that exchange the token of the caller receive that of the event
 // stream, which ctx has, unless it has expired or grants other scopes: tokens are not sent to other replicas.
-func (t *routedToken) info(ctx context.Context, who principal.Principal,
-	implies func(granted, needed string) bool) *auth.Info {
-	var info auth.Info
-	if stream := auth.FromContext(ctx); stream != nil && sameScopes(stream.Scopes, t.Scopes) &&
-		(stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
+func (t *routedToken) info(ctx context.Context, who principal.Principal) *auth.Info {
+	stream := auth.FromContext(ctx)
+	info := auth.Info{Implies: stream.Implies}
+	if sameScopes(stream.Scopes, t.Scopes) && (stream.Expiry.IsZero() || time.Now().Before(stream.Expiry)) {
 		info = *stream
 	}
 	info.Principal, info.Scopes, info.Audience, info.Expiry = who, t.Scopes, t.Audience, t.Expiry
-	info.KeyThumbprint, info.Claims, info.Implies = t.KeyThumbprint, t.Claims, implies
+	info.KeyThumbprint, info.Claims = t.KeyThumbprint, t.Claims
 	return &info
 }
 
@@ -126,7 +124,7 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
-	key := pairKey(s.principalOf(r), id)
+	key := pairKey(principalOf(r), id)
 	item, err := s.PairRoutes.KV.Get(r.Context(), key)
 	taken := false
 	if err == nil {
@@ -141,12 +139,16 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 		return
 	case err == nil && m.Kind == jsonrpc.Request && s.Auth != nil:
 		// The other replica makes a call of its own, and authorizes it.
-		if !s.authorize(w, r, m.ID, callOnPair(s.principalOf(r), id, m)) {
+		if !s.authorize(w, r, m.ID, callOnPair(principalOf(r), id, m)) {
 			return
 		}
 	}
+	var message []byte
 	if err == nil {
-		err = s.PairRoutes.Send(r.Context(), key, s.routed(r, m))
+		message, err = routed(r, m)
+	}
+	if err == nil {
+		err = s.PairRoutes.Send(r.Context(), key, message)
 	}
 	if err != nil {
 		s.Logger.ErrorContext(r.Context(), "cannot pass a message on to the replica of its event stream", "error", err)
@@ -156,15 +158,14 @@ func (s *Server) routeToPair(w http.ResponseWriter, r *http.Request, id string, 
 	respondEmpty(w, http.StatusAccepted)
 }
 
-// routed encodes a message for DeliverToPair.
-func (s *Server) routed(r *http.Request, m *jsonrpc.Message) []byte {
+// routed encodes a message for DeliverToPair. It fails if the program has authenticated the caller with claims that are
+// not JSON.
+func routed(r *http.Request, m *jsonrpc.Message) ([]byte, error) {
 	routed := routedMessage{Message: string(encodeMessage(m))}
-	if s.Auth != nil {
-		info := auth.FromContext(r.Context())
+	if info := auth.FromContext(r.Context()); info != nil {
 		routed.Caller = &routedToken{info.Scopes, info.Audience, info.Expiry, info.KeyThumbprint, info.Claims}
 	}
-	raw, _ := json.Marshal(routed) // cannot fail: the claims are valid JSON
-	return raw
+	return json.Marshal(routed)
 }
 
 func encodeMessage(m *jsonrpc.Message) []byte {
@@ -197,15 +198,14 @@ func (s *Server) DeliverToPair(key string, message []byte) {
 		return
 	}
 	ctx := x.ctx
-	if s.Auth != nil {
+	if x.who != principal.Anonymous {
 		if routed.Caller == nil {
 			s.Logger.Error("cannot accept a message that another replica has received: the replicas must have the " +
 				"same Auth")
 			return
 		}
-		t := routed.Caller
-		ctx = auth.NewContext(ctx, t.info(ctx, x.who, s.Auth.Implies))
-		x.expiry.extendTo(cmp.Or(t.Expiry, time.Now().Add(maxUnexpiring)))
+		ctx = auth.NewContext(ctx, routed.Caller.info(ctx, x.who))
+		x.expiry.extendTo(routed.Caller.Expiry)
 	}
 	select {
 	case x.routed <- routedCall{ctx, m}:

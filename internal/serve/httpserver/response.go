@@ -97,7 +97,7 @@ func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.
 		x.stream.broken = c
 		if rpc.IsLongLived(c.Method()) {
 			c.Closing = s.calls.closingSignal()
-			expiry := s.expiryOf(r)
+			expiry := expiryOf(r)
 			defer expiry.stop()
 			c.Expired = expiry.expired()
 		}

@@ -30,7 +30,7 @@ type Server struct {
 	Sessions *legacy.Sessions
 	Streams  *Streams // of Sessions
 	Guard    Guard
-	Auth     *auth.ProtectedResource // nil: requests need no token and have principal Anonymous
+	Auth     *auth.ProtectedResource // nil: requests need no token
 	Logger   *slog.Logger
 	Limits   jsonrpc.Limits
 
@@ -108,11 +108,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, b
 	if s.Guard.addCORSHeaders(w, r) {
 		return nil, false
 	}
-	if s.Auth != nil {
-		var ok bool
-		if r, ok = s.authenticate(w, r); !ok {
-			return nil, false
-		}
+	r, ok := s.authenticate(w, r)
+	if !ok {
+		return nil, false
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodDelete:
@@ -261,13 +259,13 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 // call that waits for the response fails.
 func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if id := httpcodec.First(r.Header, httpcodec.HeaderSession); id != "" {
-		if live, err := s.Sessions.Open(r.Context(), s.principalOf(r), id); err == nil {
+		if live, err := s.Sessions.Open(r.Context(), principalOf(r), id); err == nil {
 			live.ReceiveInvalid(m, reason)
 			live.Release()
 		}
 		return
 	}
-	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+	if x := s.pairs.get(r.URL.Query().Get(pairParameter), principalOf(r)); x != nil {
 		x.session.ReceiveInvalid(m, reason)
 	}
 }

@@ -68,7 +68,7 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	if initialized {
 		use = s.Sessions.Open // MarkReady extends the lifetime
 	}
-	live, err := use(r.Context(), s.principalOf(r), id)
+	live, err := use(r.Context(), principalOf(r), id)
 	if err != nil {
 		s.rejectSession(w, r, request, err)
 		return
@@ -170,7 +170,7 @@ func (s *Server) RefreshSession(ctx context.Context, session string) {
 // rejectBatch rejects a batch outside of a session.
 func (s *Server) rejectBatch(w http.ResponseWriter, r *http.Request, body []byte) {
 	fault := legacy.NoBatch(body, s.Limits)
-	if x := s.pairs.get(r.URL.Query().Get(pairParameter), s.principalOf(r)); x != nil {
+	if x := s.pairs.get(r.URL.Query().Get(pairParameter), principalOf(r)); x != nil {
 		fault = x.session.RejectBatch(body, s.Limits)
 	}
 	reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
@@ -218,7 +218,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 	}
 	x.answer.live, x.answer.batch = live, batch
 	stream := s.open(r, x)
-	ctx := s.withoutChallenge(s.detach(x))
+	ctx := withoutChallenge(s.detach(x))
 	s.respond(x, stream, func(dst *[]byte) outcome {
 		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
 		*dst = batch.AppendReply(ctx, *dst)
@@ -228,7 +228,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 
 // initialize serves the handshake of a new session.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange) {
-	m, who := &x.message, s.principalOf(r)
+	m, who := &x.message, principalOf(r)
 	session := s.Legacy.NewSession(who)
 	var out []byte
 	session.Serve(r.Context(), &out, m, nil)
@@ -249,7 +249,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 // answers the request and reports false. The caller must release the session.
 func (s *Server) use(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession,
 	bool) {
-	live, err := s.Sessions.Use(r.Context(), s.principalOf(r), id)
+	live, err := s.Sessions.Use(r.Context(), principalOf(r), id)
 	if err != nil {
 		s.rejectSession(w, r, request, err)
 		return nil, false
@@ -306,7 +306,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	defer live.Release()
-	if err := s.Sessions.Delete(r.Context(), s.principalOf(r), id); err != nil {
+	if err := s.Sessions.Delete(r.Context(), principalOf(r), id); err != nil {
 		s.rejectSession(w, r, jsonrpc.ID{}, err)
 		return
 	}

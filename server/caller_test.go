@@ -1,0 +1,217 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// inFront puts the caller of a function into the context of each request.
+func inFront(s http.Handler, caller func(r *http.Request) *auth.Info) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), caller(r))))
+	})
+}
+
+// whoami returns a server with a tool that names its caller.
+func whoami(auth *auth.ProtectedResource) *server.Server {
+	s := quiet()
+	s.Auth = auth
+	server.AddTool(s, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return "it is " + server.PrincipalOf(ctx).String(), nil
+	})
+	return s
+}
+
+// asWhoami calls the tool in 2026-07-28.
+func asWhoami(h http.Handler, header ...string) *httptest.ResponseRecorder {
+	body, headers := wiretest.Modern("1", mcp.MethodCallTool, `"name":"whoami"`)
+	return wiretest.Record(h, http.MethodPost, "http://localhost/mcp", body, append(headers, header...)...)
+}
+
+// A principal that is empty by mistake would make all users the same one.
+func TestACallerWithoutAPrincipalIsNotServed(t *testing.T) {
+	for name, resource := range map[string]*auth.ProtectedResource{"no Auth": nil, "Auth": tokens(t)} {
+		for caller, want := range map[*auth.Info]int{
+			{Scopes: []string{"a"}}: http.StatusInternalServerError,
+			{Principal: person(t, "ada"), Expiry: time.Now().Add(-time.Second)}:                       http.StatusUnauthorized,
+			{Principal: person(t, "ada"), Scopes: []string{"use"}, Expiry: time.Now().Add(time.Hour)}: 0,
+		} {
+			s := whoami(resource)
+			var log bytes.Buffer
+			s.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			h := inFront(s, func(*http.Request) *auth.Info { return caller })
+			got := map[string]*httptest.ResponseRecorder{
+				"call": asWhoami(h), "call with a token": asWhoami(h, "Authorization", "Bearer ada"),
+				"initialize": wiretest.Record(h, http.MethodPost, "http://localhost/mcp",
+					strings.Replace(wiretest.Initialize, "%s", "2025-11-25", 1)),
+			}
+			if want != 0 {
+				got["stream"] = wiretest.Record(h, http.MethodGet, "http://localhost/mcp", "", "Accept", "text/event-stream")
+				got["end"] = wiretest.Record(h, http.MethodDelete, "http://localhost/mcp", "", "Mcp-Session-Id", "x")
+			}
+			for what, resp := range got {
+				if resp.Code != want && !(want == 0 && resp.Code == http.StatusOK) {
+					t.Errorf("%s, %s, %v: %d %s", name, what, caller, resp.Code, resp.Body)
+				}
+			}
+			if want == http.StatusInternalServerError && !strings.Contains(log.String(), "has no principal") {
+				t.Errorf("log: %s", &log)
+			}
+		}
+	}
+}
+
+// tokens accepts each token as the name of a caller.
+func tokens(t testing.TB) *auth.ProtectedResource {
+	return &auth.ProtectedResource{Scopes: []string{"use"}, Verifier: auth.VerifierFunc(
+		func(_ context.Context, token string) (*auth.Info, error) {
+			return &auth.Info{Principal: person(t, token), Scopes: []string{"use"}}, nil
+		})}
+}
+
+// A request without a caller in its context needs a token, and one with a caller needs the scopes of Auth.
+func TestAuthVerifiesRequestsThatTheProgramHasNotAuthenticated(t *testing.T) {
+	ada := &auth.Info{Principal: person(t, "ada"), Scopes: []string{"use"}}
+	for name, tc := range map[string]struct {
+		caller *auth.Info
+		header []string
+		status int
+		want   string
+	}{
+		"nobody":                {nil, nil, http.StatusUnauthorized, "no access token"},
+		"token":                 {nil, []string{"Authorization", "Bearer bob"}, http.StatusOK, "it is bob"},
+		"caller":                {ada, nil, http.StatusOK, "it is ada"},
+		"caller and token":      {ada, []string{"Authorization", "Bearer bob"}, http.StatusOK, "it is ada"},
+		"caller without scopes": {&auth.Info{Principal: ada.Principal}, nil, http.StatusForbidden, "insufficient scope"},
+	} {
+		got := asWhoami(inFront(whoami(tokens(t)), func(*http.Request) *auth.Info { return tc.caller }), tc.header...)
+		if got.Code != tc.status || !strings.Contains(got.Body.String(), tc.want) {
+			t.Errorf("%s: %d %s", name, got.Code, got.Body)
+		}
+	}
+}
+
+// The caller can be in the context of a connection, as with client certificates. A scope that one request lacks must
+// not reject the next one.
+func TestRequestsOfOneConnectionAreAuthorizedEachByItself(t *testing.T) {
+	s := whoami(&auth.ProtectedResource{Verifier: auth.VerifierFunc(nil)})
+	server.AddTool(s, mcp.Tool{Name: "guarded"}, func(context.Context, struct{}) (string, error) {
+		return "done", nil
+	}, server.RequireScopes("more"))
+	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: person(t, "ada")})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r.WithContext(ctx)) })
+	body, headers := wiretest.Modern("1", mcp.MethodCallTool, `"name":"guarded"`)
+	must.CheckEqual(t, wiretest.Record(h, http.MethodPost, "http://localhost/mcp", body, headers...).Code,
+		http.StatusForbidden)
+	must.CheckEqual(t, asWhoami(h).Code, http.StatusOK)
+}
+
+// The callers share an address, on which the limits of anonymous callers depend.
+func TestLimitsApplyToTheCallersWhomTheProgramAuthenticates(t *testing.T) {
+	s := whoami(nil)
+	s.Limits.CallsPerSecond = 0.001
+	h := inFront(s, func(r *http.Request) *auth.Info {
+		return &auth.Info{Principal: person(t, r.Header.Get("X-User"))}
+	})
+	limited := 0
+	for range 10 {
+		if strings.Contains(asWhoami(h, "X-User", "ada").Body.String(), "it is") {
+			continue
+		}
+		limited++
+	}
+	if limited == 0 {
+		t.Error("ada has no limit")
+	}
+	must.CheckContains(t, asWhoami(h, "X-User", "bob").Body.String(), "it is bob")
+}
+
+// A stream ends with the authentication of its caller, as it does with a token.
+func TestStreamsEndWithTheAuthenticationOfTheProgram(t *testing.T) {
+	listen, headers := wiretest.Modern("1", mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
+	for name, tc := range map[string]struct {
+		method, body string
+		headers      []string
+		life, want   time.Duration
+	}{
+		"HTTP+SSE":   {http.MethodGet, "", []string{"Accept", "text/event-stream"}, 10 * time.Second, 10 * time.Second},
+		"2026-07-28": {http.MethodPost, listen, headers, time.Minute, time.Minute},
+		"no expiry":  {http.MethodPost, listen, headers, 0, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, begin := whoami(nil), time.Now()
+				info := &auth.Info{Principal: person(t, "ada")}
+				if tc.life > 0 {
+					info.Expiry = begin.Add(tc.life)
+				}
+				h := inFront(s, func(*http.Request) *auth.Info { return info })
+				wiretest.Record(h, tc.method, "http://localhost/", tc.body, tc.headers...)
+				must.CheckEqual(t, time.Since(begin), tc.want)
+				must.Do(t, s.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+// A stream of bytes has the caller whom the program has authenticated, until the caller expires.
+func TestServeConnTakesTheCallerOfTheProgram(t *testing.T) {
+	serve := func(info *auth.Info) *wiretest.Peer {
+		s := whoami(tokens(t))
+		s.LocalScopes = []string{"local"}
+		return wiretest.Connect(t, func(ctx context.Context, conn transport.Conn) error {
+			return s.ServeConn(auth.NewContext(ctx, info), conn)
+		})
+	}
+	body, _ := wiretest.Modern("1", mcp.MethodCallTool, `"name":"whoami"`)
+	use := []string{"use"}
+	for name, tc := range map[string]struct {
+		info *auth.Info
+		want string
+	}{
+		"nobody":            {nil, "it is local"},
+		"ada":               {&auth.Info{Principal: person(t, "ada"), Scopes: use}, "it is ada"},
+		"ada, not expired":  {&auth.Info{Principal: person(t, "ada"), Scopes: use, Expiry: time.Now().Add(time.Hour)}, "it is"},
+		"ada without scope": {&auth.Info{Principal: person(t, "ada")}, "insufficient scope"},
+	} {
+		if got := serve(tc.info).Ask(body); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if err := serve(&auth.Info{}).Served(); err == nil || !strings.Contains(err.Error(), "has no principal") {
+		t.Errorf("no principal: %v", err)
+	}
+	expired := &auth.Info{Principal: person(t, "ada"), Expiry: time.Now().Add(-time.Second)}
+	if err := serve(expired).Served(); err != context.DeadlineExceeded {
+		t.Errorf("expired: %v", err)
+	}
+}
+
+// The context of Serve may be that of a call, whose caller is not the one of the requests.
+func TestRequestsDoNotHaveTheCallerOfTheContextOfServe(t *testing.T) {
+	s := whoami(nil)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ctx, stop := context.WithCancel(auth.NewContext(t.Context(), &auth.Info{Principal: person(t, "ada")}))
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	body, headers := wiretest.Modern("1", mcp.MethodCallTool, `"name":"whoami"`)
+	resp := wiretest.Do(t, http.MethodPost, "http://"+listener.Addr().String(), body, headers...)
+	must.CheckContains(t, wiretest.Text(t, resp), "it is anonymous")
+	stop()
+	must.Do(t, <-served)
+}
