@@ -57,7 +57,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		{"Use Servers:", []*cobra.Command{
 			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(),
 			calling.NewComplete(),
-			calling.NewWatch(), calling.NewSearch(), calling.NewShell(), calling.NewConnect(), calling.NewDisconnect(),
+			calling.NewWatch(), calling.NewSearch(), calling.NewShell(),
 			skilling.NewSkills(),
 		}},
 		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor),

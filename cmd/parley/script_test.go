@@ -25,7 +25,6 @@ import (
 
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 )
@@ -337,56 +336,6 @@ func asks(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// runtimeDir gives a script a directory for the sockets of connections. The paths of other directories of a script can
-// be too long. The end of the script ends the connections.
-func runtimeDir(env *testscript.Env) error {
-	base, err := os.MkdirTemp("", "p")
-	if err != nil {
-		return err
-	}
-	env.Setenv("PARLEY_RUNTIME_DIR", filepath.Join(base, "run"))
-	env.Defer(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-		defer cancel()
-		dir := connection.New(filepath.Join(base, "run"))
-		for _, name := range dir.Names() {
-			_ = dir.Stop(ctx, name) // it may have ended
-		}
-		_ = os.RemoveAll(base)
-	})
-	return nil
-}
-
-// killed NAME kills the process of a connection, and waits until it has ended.
-func killed(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: killed NAME")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
-	dir := connection.New(ts.Getenv("PARLEY_RUNTIME_DIR"))
-	info, err := dir.Info(ctx, args[0])
-	ts.Check(err)
-	process, err := os.FindProcess(info.PID)
-	ts.Check(err)
-	ts.Check(process.Kill())
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		conn, err := dir.Dial(ctx, args[0])
-		if errors.Is(err, connection.ErrNotConnected) {
-			return
-		}
-		ts.Check(err)
-		conn.Close()
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			ts.Fatalf("the process %d has not ended", info.PID)
-		}
-	}
-}
-
 // registry VARIABLE DIR serves the responses of a registry in a directory, and sets the variable to its URL. The list
 // of servers is list.json, and the latest version of the server a/b is a_b.json.
 func serveRegistry(ts *testscript.TestScript, neg bool, args []string) {
@@ -451,13 +400,13 @@ func scripts(dir string) testscript.Params {
 			env.Setenv("PARLEY_CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("PARLEY_CACHE_DIR", filepath.Join(env.WorkDir, "cache"))
 			env.Setenv("PARLEY_NO_KEYRING", "1")
-			return runtimeDir(env)
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "background": runInBackground, "await": await, "browse": browse, "finish": finish,
 			"absent": absent, "interrupt": interrupt, // not stop: a built-in command of that name ends the script
 			"hangup": hangup, "exits": exits, "get": get, "terminate": terminate, "json": isJSON, "id": taskID,
-			"asks": asks, "killed": killed, "registry": serveRegistry, "misbehaves": misbehaves,
+			"asks": asks, "registry": serveRegistry, "misbehaves": misbehaves,
 		},
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
@@ -272,8 +271,8 @@ func commandLineOf(cmd *cobra.Command, f *dialing.Flags, target []string) comman
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
 
-const serversHelp = `Without TARGET, list your servers with their commands or URLs, and the connections of parley
-connect. --status also starts or connects to each server, and prints its state. … replaces what looks like a secret.
+const serversHelp = `Without TARGET, list your servers with their commands or URLs. --status also starts or connects to each server, and
+prints its state. … replaces what looks like a secret.
 
 `
 
@@ -295,16 +294,6 @@ func lsServers(cmd *cobra.Command, flags *dialing.Flags, status bool) error {
 	}
 	for _, p := range loaded.Problems {
 		all = append(all, &listing.Server{Name: p.Name, Kind: "unusable", Problem: p.Err.Error()})
-	}
-	if len(files.Paths) == 0 {
-		if dir, err := connection.Default(); err == nil { // without a directory there are no connections
-			for _, info := range dir.List(cmd.Context()) {
-				all = append(all, &listing.Server{
-					Name: info.Name, Kind: "connection", Target: info.Target, Connection: info,
-					Origin: fmt.Sprintf("process %d, ends after %s without a command", info.PID, info.Idle),
-				})
-			}
-		}
 	}
 	if status {
 		if err := addStatus(cmd, files, loaded, all, cmp.Or(flags.Timeout, statusTimeout)); err != nil {
@@ -344,8 +333,6 @@ func printServers(w io.Writer, all []*listing.Server, status, sources bool) erro
 			case s.Error != "":
 				row[1] = s.State
 				fmt.Fprintln(&notes, terminal.Line(l.Name+": "+s.Error))
-			case l.Connection != nil:
-				row[1] = s.State
 			default:
 				row[1], row[2] = s.State, strconv.Itoa(s.Tools)
 			}
@@ -372,10 +359,6 @@ func addStatus(cmd *cobra.Command, files *dialing.ConfigFlags, loaded *config.Co
 	statuses := h.Status()
 	_ = h.Close() // a server that does not end well has no effect
 	for _, l := range all {
-		if l.Connection != nil {
-			l.Status = &listing.ServerStatus{State: "connected"}
-			continue
-		}
 		if err := failed[l.Name]; err != nil {
 			l.Status = &listing.ServerStatus{State: host.Down.String(), Error: failure.Explain(err)}
 			continue

@@ -20,7 +20,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/form"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
@@ -91,12 +90,8 @@ func (f *ConfigFlags) Files() []string {
 	return []string{path}
 }
 
-// Names returns the names of the servers in the configuration files that can be read, and those of connections without
-// --config.
+// Names returns the names of the servers in the configuration files that can be read.
 func (f *ConfigFlags) Names() (names []string) {
-	if len(f.Paths) == 0 {
-		names = connection.Names()
-	}
 	loaded, _ := f.Read()
 	if loaded == nil {
 		return names

@@ -21,7 +21,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
@@ -47,9 +46,8 @@ type Flags struct {
 	record   traffic.Flags
 	progress *terminal.Progress // of stderr if it is a terminal; see stderr
 
-	Unconnected bool // TARGET is not the name of a connection of parley connect
-	Named       bool // TARGET is a URL or a name, although the command line has a --
-	Starts      bool // TARGET is a command, although the command line has no --
+	Named  bool // TARGET is a URL or a name, although the command line has a --
+	Starts bool // TARGET is a command, although the command line has no --
 }
 
 // isCommand reports whether TARGET is a command.
@@ -293,14 +291,6 @@ func (f *Flags) Target(cmd *cobra.Command, words []string) (client.Target, error
 	case IsURL(name):
 		target = &client.HTTPTarget{URL: name}
 	default:
-		if len(f.Config.Paths) == 0 && !f.Unconnected {
-			if target, err = connection.Target(cmd.Context(), name); err != nil {
-				return nil, err
-			}
-		}
-		if target != nil {
-			break
-		}
 		if target, err = f.Config.Target(cmd, name); err != nil {
 			return nil, err
 		}
@@ -403,16 +393,13 @@ func (f *Flags) Parts() (*ConfigFlags, *Flags) { return &f.Config, f }
 
 // CacheKey identifies the lists of the server that name means. It contains everything that the lists depend on, except
 // for the login. shown is the URL for the user, empty if it may have secrets. atURL reports whether the server is at a
-// URL or connected. The key is empty if there is no such server.
+// URL. The key is empty if there is no such server.
 func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 	if IsURL(name) {
 		if u, err := url.Parse(name); err == nil && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
 			shown = name
 		}
 		return fmt.Sprintf("url %q %q %q", name, f.Headers, f.Revision), shown, true
-	}
-	if len(f.Config.Paths) == 0 && slices.Contains(connection.Names(), name) {
-		return fmt.Sprintf("connection %q", name), "", true // a connection is open, as if the server were at a URL
 	}
 	loaded, _ := f.Config.Read()
 	if loaded == nil {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/toolargs"
 	"github.com/parley-mcp/parley/internal/atomicfile"
@@ -273,15 +272,13 @@ func OpenCache() (*Cache, error) {
 // Server is a server that a TARGET can name.
 type Server struct {
 	Name     string        `json:"name"`
-	Kind     string        `json:"kind"` // command, http or connection
+	Kind     string        `json:"kind"` // command or http
 	Target   string        `json:"target"`
 	Origin   string        `json:"origin,omitempty"` // where it is from
 	Source   string        `json:"source,omitempty"` // the file and line
 	Disabled bool          `json:"disabled,omitzero"`
 	Problem  string        `json:"problem,omitempty"` // why the entry cannot be used
 	Status   *ServerStatus `json:"status,omitempty"`
-
-	Connection *connection.Info `json:"connection,omitempty"`
 }
 
 // ServerStatus is the state of a server.

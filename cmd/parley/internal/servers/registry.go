@@ -30,19 +30,18 @@ import (
 func NewRegistry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Find servers in an MCP registry, add them, and check your own",
-		Long: `Find servers in an MCP registry, add them to your configuration, and check the file that describes your own
-server. The registry is the official one, or one with the same API (v0.1) that --registry names. The official
-registry does not review servers: look at what a server runs before you add it.`,
+		Short: "Find servers in an MCP registry, and add them",
+		Long: `Find servers in an MCP registry, and add them to your configuration. The registry is the official one, or one with
+the same API (v0.1) that --registry names. The official registry does not review servers: look at what a server runs
+before you add it.`,
 		Example: `
 parley registry search weather
 parley registry show io.github.example/weather
-parley registry add io.github.example/weather --name weather
-parley registry validate server.json`,
+parley registry add io.github.example/weather --name weather`,
 		Args: program.UnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRegistrySearch(), newRegistryShow(), newRegistryAdd(), newRegistryValidate())
+	cmd.AddCommand(newRegistrySearch(), newRegistryShow(), newRegistryAdd())
 	return cmd
 }
 

@@ -3,15 +3,22 @@ package serving
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
-	"github.com/parley-mcp/parley/cmd/parley/internal/connection"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/gateway"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -65,22 +72,62 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 	if flags.http.Admin.Metrics != nil {
 		d.Middleware = append(d.Middleware, flags.http.Admin.Metrics.Client("server"))
 	}
-	h, err := connection.OpenHost(cmd.Context(), d, target, nil)
+	h, err := openHost(cmd.Context(), d, target)
 	if needed := new(credstore.LoginError); flags.login && errors.As(err, &needed) {
 		if err := login(cmd, needed.Server); err != nil {
 			return err
 		}
-		h, err = connection.OpenHost(cmd.Context(), d, target, nil)
+		h, err = openHost(cmd.Context(), d, target)
 	}
 	if err != nil {
 		return failure.Unreachable(err)
 	}
 	defer h.Close()
-	return connection.ServeHost(cmd, h, flags.Timeout, func(ctx context.Context, s *server.Server) error {
+	return serveHost(cmd, h, flags.Timeout, func(ctx context.Context, s *server.Server) error {
 		flags.http.Trace = flags.Trace
 		if flags.http.Addr == "" {
 			return flags.http.ServeStreamAlone(ctx, cmd, s, s.ServeConn)
 		}
 		return flags.http.ServeAlone(cmd, s, nil)
 	})
+}
+
+// openHost returns a host of one server, which is ready.
+func openHost(ctx context.Context, d *client.Dialer, target client.Target) (*host.Host, error) {
+	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
+	h := &host.Host{Dialer: *d, Logger: d.Logger,
+		Servers: []host.ServerConfig{{Name: "server", Target: target, Prefix: new("")}}}
+	// the gateway is made later
+	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h, nil); err != nil {
+		return nil, err
+	}
+	if err := h.Start(); err != nil {
+		return nil, err
+	}
+	if err := h.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// serveHost calls serve with a server that has what the server of a host has. Timeout limits the time without a message
+// during a call.
+func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
+	serve func(ctx context.Context, s *server.Server) error) error {
+	s := &server.Server{Info: h.Status()[0].Server.Info}
+	s.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
+	g, err := gateway.New(h, s)
+	if err != nil {
+		return err
+	}
+	g.Logger, g.Timeout = s.Logger, timeout
+	ctx, cancel := context.WithCancel(cmd.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { g.Run(ctx) })
+	if err := g.WaitReady(ctx); err != nil {
+		return err
+	}
+	return serve(ctx, s)
 }
