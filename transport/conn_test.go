@@ -331,6 +331,35 @@ func TestWriteWithCancelledContextSendsNothing(t *testing.T) {
 	})
 }
 
+// shortWriter writes less than it should and reports no error, which io.Writer forbids.
+type shortWriter struct{ io.WriteCloser }
+
+func (w shortWriter) Write(b []byte) (int, error) { return w.WriteCloser.Write(b[:len(b)-1]) }
+
+// The next message would be glued to the part of the one that was not written whole.
+func TestStreamThatWritesLessIsBroken(t *testing.T) {
+	for name, size := range map[string]int{"queued": 10, "direct": 100_000} {
+		r, w := io.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, r) }()
+		c := stream(duplex{r, shortWriter{w}}).(interface {
+			transport.Conn
+			WriteBuffered(ctx context.Context, msg []byte) error
+			Flush()
+		})
+		ctx := timeoutContext(t)
+		err := c.WriteBuffered(ctx, make([]byte, size))
+		if name == "queued" { // a later message has the error
+			for c.Flush(); err == nil; {
+				err = c.Write(ctx, []byte("{}"))
+			}
+		}
+		if !errors.As(err, new(*transport.WriteError)) || !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Close()
+	}
+}
+
 func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 	onEveryPair(t, func(t *testing.T, a, _ transport.Conn) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
