@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -156,6 +157,65 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 		must.CheckEqual(t, w.queries[0].Get("client_id"), tc.want, tc)
 		if n := w.count("as POST /register"); n > 0 != (tc.want == "client") {
 			t.Errorf("%+v: %d registrations", tc, n)
+		}
+	}
+}
+
+// Rule O15: a client that cannot authenticate as it is registered to is an error before the user logs in, and is not
+// stored. One without a secret is public, whatever the registration says.
+func TestUnusableRegistrationsFailBeforeTheLogin(t *testing.T) {
+	const configured, prompted, dynamic = "configured", "prompted", "dynamic"
+	for _, tc := range []struct {
+		source, method, secret string
+		fails                  bool
+		sent                   string // the client_id in the body of the token request
+	}{
+		{dynamic, "private_key_jwt", "x", true, ""},
+		{dynamic, "tls_client_auth", "x", true, ""},
+		{configured, "private_key_jwt", "", true, ""},
+		{configured, "tls_client_auth", "x", true, ""},
+		{prompted, "private_key_jwt", "", true, ""},
+		{dynamic, "client_secret_basic", "", false, "client"},
+		{dynamic, "private_key_jwt", "", false, "client"},
+		{dynamic, "", "", false, "client"},
+		{dynamic, "none", "x", false, "client"},
+		{dynamic, "client_secret_basic", secret + "x", false, ""},
+	} {
+		w := newEnvironment(t)
+		w.serveAS = only("/register", func(rw http.ResponseWriter, r *http.Request) {
+			w.json(rw, http.StatusCreated, map[string]any{"client_id": "client", "client_secret": tc.secret,
+				"token_endpoint_auth_method": tc.method})
+		})
+		registration := oauth.Registration{ClientID: "client", ClientSecret: tc.secret, Method: tc.method}
+		c := w.client()
+		store := &oauth.MemoryStore{}
+		c.Store = store
+		switch tc.source {
+		case configured:
+			registration.Issuer = w.as.URL
+			c.Registrations = []oauth.Registration{registration}
+		case prompted:
+			w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
+			c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
+				return &registration, nil
+			}
+		}
+		err := c.Login(t.Context(), w.url())
+		switch {
+		case tc.fails:
+			if !errors.Is(err, oauth.ErrRegistration) || w.count("as GET /authorize") > 0 {
+				t.Errorf("%+v: %v after %d logins", tc, err, w.count("as GET /authorize"))
+			}
+		case err != nil:
+			t.Errorf("%+v: %v", tc, err)
+		default:
+			must.CheckEqual(t, w.forms[0].Get("client_id"), tc.sent, tc)
+		}
+		if tc.fails { // another program does not find it
+			again := w.client()
+			again.Store = store
+			w.serveAS, w.onIssuer = nil, nil
+			must.Check(t, again.Login(t.Context(), w.url()))
 		}
 	}
 }

@@ -97,6 +97,9 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 				fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server "+
 					"and set Registration.Issuer", ErrIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
 		}
+		if err := c.checkMethod(); err != nil {
+			return nil, err
+		}
 		return c, nil
 	}
 	if s.owner.MetadataURL != "" && d.server.ClientIDDocuments {
@@ -107,7 +110,7 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 		return &client{ID: s.owner.MetadataURL, key: s.owner.MetadataKey}, nil
 	}
 	c, err := load[client](ctx, s.owner.store(), clientKey(issuer))
-	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) {
+	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) || c.checkMethod() != nil {
 		return nil, err
 	}
 	c.stored = true
@@ -137,6 +140,9 @@ func (s *session) newClient(ctx context.Context, d *discovery, redirectURI strin
 		if r != nil && r.ClientID != "" {
 			c := &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: redirectURI,
 				Manual: true, key: r.Key}
+			if err := c.checkMethod(); err != nil {
+				return nil, err
+			}
 			if r.Key == nil {
 				c.stored = true
 				_ = save(ctx, s.owner.store(), clientKey(d.server.Issuer), c)
@@ -232,24 +238,11 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	if c.Secret == "" {
 		c.Method = methodNone // also if the server names another one: there is nothing to authenticate with
 	}
-	if err := c.checkMethod(); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, c.checkMethod()
 }
 
 // maxDate is the latest date in seconds that is one: later ones, such as milliseconds, cannot be stored.
 const maxDate = 1 << 37
-
-// checkMethod returns an error if a server has registered an authentication method that no dynamic client can use.
-func (c *client) checkMethod() error {
-	switch c.Method {
-	case "", methodNone, methodBasic, methodPost:
-		return nil
-	}
-	return fmt.Errorf("%w: the authorization server has registered the authentication method %.64q, which is not "+
-		"supported; register a client there and add it to Client.Registrations", ErrRegistration, c.Method)
-}
 
 // requestedMethod returns the authentication method for dynamic registration. A program
 // on the user's machine cannot keep a secret from the user, so it prefers "none".

@@ -147,6 +147,9 @@ func (r *tokenRequest) audience() string {
 // authenticate adds the client's credentials to a form, or returns the value of a Basic
 // Authorization header.
 func (c *client) authenticate(form url.Values, supported []string, audience string) (basic string, err error) {
+	if err := c.checkMethod(); err != nil {
+		return "", err
+	}
 	method := c.Method
 	if method == "" {
 		method = c.chooseMethod(supported)
@@ -159,9 +162,6 @@ func (c *client) authenticate(form url.Values, supported []string, audience stri
 		form.Set("client_id", c.ID)
 		form.Set("client_secret", c.Secret)
 	case methodPrivateKey:
-		if c.key == nil {
-			return "", fmt.Errorf("%w: the method private_key_jwt needs a key: set Registration.Key", ErrRegistration)
-		}
 		assertion, err := c.key.assertion(c.ID, audience)
 		if err != nil {
 			return "", err
@@ -172,10 +172,25 @@ func (c *client) authenticate(form url.Values, supported []string, audience stri
 		if c.ID != "" {
 			form.Set("client_id", c.ID)
 		}
-	default:
-		return "", fmt.Errorf("%w: authentication method %.64q is not supported", ErrRegistration, method)
 	}
 	return "", nil
+}
+
+// checkMethod returns an error if the client cannot authenticate as it is registered to. It is called before a login,
+// so that the user does not log in for nothing.
+func (c *client) checkMethod() error {
+	switch c.Method {
+	case "", methodNone, methodBasic, methodPost:
+		return nil
+	case methodPrivateKey:
+		if c.key != nil {
+			return nil
+		}
+		return fmt.Errorf("%w: the authentication method private_key_jwt needs a key: register a client at the "+
+			"authorization server, and add it to Client.Registrations with its Key", ErrRegistration)
+	}
+	return fmt.Errorf("%w: the authentication method %.64q is not supported: register a client with another one at "+
+		"the authorization server, and add it to Client.Registrations", ErrRegistration, c.Method)
 }
 
 // chooseMethod returns the safest method that fits the credentials and that the server
