@@ -232,14 +232,27 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 }
 
 // Rule S1: the client logs and skips output that is not a message.
+// What belongs to no request is skipped. The log has what a user should know: text, and an error of the server without
+// the id of a request, which could be about one that will time out.
 func TestGarbageIsLoggedAndSkipped(t *testing.T) {
-	var logged bytes.Buffer
-	to, _ := target(&script{Greeting: []string{"Listening on stdio"}, Answers: answers("server/discover", discovered)})
-	d := client.Dialer{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
-	c := must.Get(d.Dial(t.Context(), to))(t)
-	c.Close()
-	if !strings.Contains(logged.String(), "ignored") {
-		t.Errorf("the log is %q, want it to report an ignored message", &logged)
+	for line, want := range map[string]string{
+		"Listening on stdio": "Listening on stdio",
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no comma"}}`: "no comma",
+		`{"jsonrpc":"2.0","id":99,"result":{}}`:                                    "",
+		`{"jsonrpc":"2.0","id":99,"error":{"code":-32700,"message":"late"}}`:       "",
+	} {
+		for _, s := range []*script{modernServer(), legacyServer()} {
+			s.Greeting = []string{line}
+			s.Answers["tools/call"] = []string{"!lines " + line + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
+			c, log := dialLogged(t, s)
+			for _, when := range []string{"before the first response", "during a call"} {
+				if !strings.Contains(log.String(), want) || (log.Len() > 0) != (want != "") {
+					t.Errorf("%s, %s: the log is %q, want %q", line, when, log, want)
+				}
+				log.Reset()
+				wantCalled(t, c, "a")
+			}
+		}
 	}
 }
 

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -140,6 +142,18 @@ func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
 		err = fmt.Errorf("%w: %q", err, beginning(data))
 	}
 	r.ReceiveInvalid(m, err)
+}
+
+// LogUnmatched logs a response that is ignored because no request is waiting for it. Late responses are normal, but an
+// error without an id can be the response to a request that the server could not read, which will time out.
+func LogUnmatched(ctx context.Context, to *loglimit.Limiter, logger *slog.Logger, m *jsonrpc.Message) {
+	if m.ID.IsZero() && m.Err != nil {
+		to.Log(ctx, logger, slog.LevelWarn, "the server reports an error that belongs to no request",
+			slog.String("error", beginning([]byte(m.Err.Error()))))
+		return
+	}
+	to.Log(ctx, logger, slog.LevelDebug, "response ignored: no request is waiting for it",
+		slog.String("id", m.ID.String()))
 }
 
 // maxBeginning is the maximum length of the text of a message in an error, in bytes.

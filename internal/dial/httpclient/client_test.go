@@ -60,7 +60,9 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 			writeJSON(w, resultOf(body))
 		}
 	})
-	c := newLegacy(t, p.options(t))
+	o := p.options(t)
+	o.Header = http.Header{"x-region": {"north"}}
+	c := newLegacy(t, o)
 	must.Get(list(t.Context(), c))(t)
 	c.Close()
 	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list",
@@ -73,6 +75,9 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 		version, session := r.Header.Get("MCP-Protocol-Version"), r.Header.Get("Mcp-Session-Id")
 		if i == 0 && (version != "" || session != "") || i > 0 && (version != "2025-11-25" || session != theSession) {
 			t.Errorf("%s: version %q, session %q", want[i], version, session)
+		}
+		if h := r.Header; h.Get("X-Region") != "north" || h.Get("Mcp-Method") != "" || h.Get("Mcp-Name") != "" {
+			t.Errorf("%s: %v", want[i], h)
 		}
 	}
 }

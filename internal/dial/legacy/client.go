@@ -198,8 +198,7 @@ func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 			c.Changes.Publish(change)
 		}
 	case m.Kind == jsonrpc.Response:
-		c.ignored.Log(c.ctx, c.logger, slog.LevelDebug, "response ignored: no request is waiting for it",
-			slog.String("id", m.ID.String()))
+		outbound.LogUnmatched(c.ctx, &c.ignored, c.logger, m)
 	}
 }
 

@@ -206,8 +206,7 @@ func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 		c.ignored.Log(context.Background(), c.logger, slog.LevelWarn, "request from the server ignored",
 			slog.String("method", m.Method))
 	case jsonrpc.Response:
-		c.ignored.Log(context.Background(), c.logger, slog.LevelDebug, "response ignored: no request is waiting for it",
-			slog.String("id", m.ID.String()))
+		outbound.LogUnmatched(context.Background(), &c.ignored, c.logger, m)
 	}
 }
 
