@@ -211,7 +211,7 @@ func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 	hasID = hasID && len(e.id) <= lim.MaxID && Check(e.id, Limits{}) == nil
 	switch {
 	case hasID && isResponse:
-		m.Kind = Response
+		m.Kind, id = Response, id.canonical()
 	case hasID:
 		m.Kind = Request
 	case e.id == nil && !isResponse:

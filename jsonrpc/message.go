@@ -85,6 +85,7 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 	isResponse := e.method == nil && (e.result != nil || e.failure != nil)
 	if isResponse {
 		m.Kind, m.Params = Response, Members{}
+		m.ID = m.ID.canonical() // it is compared, while that of a request is repeated
 	}
 	switch {
 	case Unquote(e.version) != "2.0":
@@ -162,9 +163,10 @@ func (m *Message) failure(raw []byte) error {
 }
 
 // ID identifies a request among those that its sender has in flight. It is a JSON
-// string or integer. A string is kept as it was written, and an integer that is
-// spelled 1.0 or 1e0 is kept as 1. The zero ID means that there is no id, as in a
-// notification. IDs are comparable.
+// string or integer. The zero ID means that there is no id, as in a notification.
+// IDs are comparable: a string is kept as it was written, and an integer that is
+// spelled 1.0 or 1e0 is kept as 1, except in a [Message] that is a request, whose
+// response repeats the spelling.
 //
 // An ID taken from a [Message] is a view of the message's input, and keeps all of
 // the input in memory.
@@ -189,7 +191,7 @@ func (id ID) Int() (int64, bool) {
 	if id.raw == "" || id.raw[0] == '"' {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(id.raw, 10, 64)
+	n, err := strconv.ParseInt(id.canonical().raw, 10, 64)
 	return n, err == nil
 }
 
@@ -215,13 +217,11 @@ func (id *ID) UnmarshalJSON(data []byte) error {
 	if !ok || Check(data, Limits{}) != nil {
 		return errBadID
 	}
-	id.raw = strings.Clone(parsed.raw)
+	id.raw = strings.Clone(parsed.canonical().raw)
 	return nil
 }
 
-// idOf returns the id that a valid JSON value is. An integer that programs spell which
-// have only floating-point numbers is the same id as one of digits only. The ID is a
-// view of value.
+// idOf returns the id that a valid JSON value is. It is a view of value.
 func idOf(value []byte) (ID, bool) {
 	if isID(value) {
 		return ID{jsonscan.View(value)}, true
@@ -229,11 +229,23 @@ func idOf(value []byte) (ID, bool) {
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
 		return ID{}, false
 	}
-	n, ok := jsonscan.Integer(value)
-	if !ok {
-		return ID{}, false
+	_, ok := jsonscan.Integer(value)
+	return ID{jsonscan.View(value)}, ok
+}
+
+// canonical returns the id with digits only, if it is an integer that a program has spelled which has only
+// floating-point numbers.
+func (id ID) canonical() ID {
+	if id.raw == "" || id.raw[0] == '"' {
+		return id
 	}
-	return IntID(n), true
+	for i := range len(id.raw) {
+		if c := id.raw[i]; c == '.' || c|0x20 == 'e' {
+			n, _ := jsonscan.Integer([]byte(id.raw))
+			return IntID(n)
+		}
+	}
+	return id
 }
 
 // isID reports whether a valid JSON value is a string, or an integer of digits only.

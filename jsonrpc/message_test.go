@@ -322,7 +322,7 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 func TestIntegersInEverySpellingAreTheSameID(t *testing.T) {
 	for spelling, want := range map[string]string{"1.0": "1", "1e0": "1", "-7.00": "-7", "1e3": "1000", "12E+1": "120",
 		"-0.0": "0"} {
-		for _, data := range []string{`{"jsonrpc":"2.0","id":%s,"method":"m"}`, `{"jsonrpc":"2.0","id":%s,"result":{}}`,
+		for _, data := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`,
 			`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
 			m, err := jsonrpc.Parse(fmt.Appendf(nil, data, spelling), jsonrpc.Limits{})
 			if err != nil || m.ID.String() != want {
@@ -347,7 +347,7 @@ func TestParamsThatAreNullAreAbsent(t *testing.T) {
 // Rule J1.
 func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 	for _, id := range []string{
-		`0`, `1`, `-1`, `-0`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`,
+		`0`, `1`, `-1`, `-0`, `1.0`, `1e0`, `-7.00`, `12E+1`, `9007199254740993`, `-9223372036854775808`, `18446744073709551616`,
 		strings.Repeat("9", 256),
 		`""`, `"str"`, `"1"`, `"null"`, `" "`, `"\u0000"`, `"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00é😀"`,
 	} {

@@ -385,8 +385,8 @@ func (p *peer) describe(response string) (string, error) {
 	} else if bytes.Contains(m.Raw, []byte(`"isError":true`)) {
 		text = "tool error"
 	}
-	if !m.ID.IsZero() {
-		text += " " + m.ID.String()
+	if id, ok := jsonrpc.Get([]byte(response), "id"); ok && !m.ID.IsZero() { // as it was written
+		text += " " + string(id)
 	}
 	return text, nil
 }

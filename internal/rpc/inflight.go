@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,22 @@ var (
 		Code: jsonrpc.CodeInternalError, Message: "the server is shutting down: try again later",
 	}
 )
+
+// CanonicalID returns the ID that is equal for all spellings of an integer. The id of a request has the spelling of its
+// message, such as 1.0, which the response repeats.
+func CanonicalID(id jsonrpc.ID) jsonrpc.ID {
+	s := id.String()
+	if strings.HasPrefix(s, `"`) {
+		return id
+	}
+	for i := range len(s) {
+		if c := s[i]; c == '.' || c|0x20 == 'e' {
+			_ = id.UnmarshalJSON([]byte(s)) // a valid id
+			break
+		}
+	}
+	return id
+}
 
 // Inflight tracks the requests of one peer that are being served. The zero Inflight has no
 // limit. It is safe for concurrent use.
@@ -74,6 +91,7 @@ func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, e
 }
 
 func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
+	id = CanonicalID(id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, duplicate := f.requests[id]
@@ -98,6 +116,7 @@ func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
 
 // End removes a request. It reports false if the peer has cancelled it, so that it has no response.
 func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
+	id = CanonicalID(id)
 	f.mu.Lock()
 	r := f.requests[id]
 	f.deactivate(r)
@@ -124,6 +143,7 @@ func (f *Inflight) deactivate(r accepted) {
 // Cancel ends the context of the request with this id, if it is in flight, and reports whether it
 // is. The id stays in use until the handler has returned.
 func (f *Inflight) Cancel(id jsonrpc.ID, cause error) (found bool) {
+	id = CanonicalID(id)
 	f.mu.Lock()
 	_, found = f.requests[id]
 	r := f.cancelled(id)

@@ -43,6 +43,31 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 	}
 }
 
+// The id of a request is kept as it was written, for the response. Programs that have only floating-point numbers may
+// spell it in another way later.
+func TestIDsAreEqualInEverySpelling(t *testing.T) {
+	var inflight rpc.Inflight
+	ids := make([]jsonrpc.ID, 0, 4)
+	for _, spelling := range []string{"10.0", "10", "1e1", "1E+1"} {
+		m := must.Get(jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"m"}`, spelling),
+			jsonrpc.Limits{}))(t)
+		must.CheckEqual(t, m.ID.String(), spelling)
+		ids = append(ids, m.ID)
+	}
+	for i, id := range ids {
+		ctx := must.Get(inflight.Begin(t.Context(), id))(t)
+		for _, other := range ids {
+			must.CheckIs(t, must.Err(inflight.Begin(t.Context(), other)), rpc.ErrDuplicateID, id, other)
+		}
+		other := ids[(i+1)%len(ids)]
+		if !inflight.Cancel(other, call.ErrCancelled) || ctx.Err() == nil {
+			t.Errorf("%s does not cancel %s", other, id)
+		}
+		inflight.End(other)
+		must.CheckEqual(t, inflight.Len(), 0, id)
+	}
+}
+
 func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 	var inflight rpc.Inflight
 	for _, id := range []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.StringID("1"), jsonrpc.IntID(9007199254740993),

@@ -72,10 +72,11 @@ func (s *Session) parseBatch(data []byte, lim jsonrpc.Limits) (*Batch, error) {
 		if m.Kind != jsonrpc.Request {
 			continue
 		}
-		if _, dup := ids[m.ID]; dup {
+		id := rpc.CanonicalID(m.ID)
+		if _, dup := ids[id]; dup {
 			return nil, fmt.Errorf("request ids of a batch must be unique: %s is used twice", m.ID)
 		}
-		ids[m.ID] = struct{}{}
+		ids[id] = struct{}{}
 		switch {
 		case m.Method == mcp.MethodInitialize:
 			return nil, errors.New("initialize must not be part of a batch")
