@@ -123,6 +123,20 @@ func TestTheModernEraHasOnlyPOST(t *testing.T) {
 	}
 }
 
+// Rule T14.
+func TestAVersionThatNoSessionHasIsRejectedWithThoseThatExist(t *testing.T) {
+	e := newEndpoint(t)
+	const want = `unsupported protocol version \"1.0\" in the MCP-Protocol-Version header: sessions have one of ` +
+		`2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		a := e.do(method, "/", pingBody, append(e.session("2025-11-25")[:2], "MCP-Protocol-Version", "1.0",
+			"Accept", "application/json, text/event-stream")...)
+		if a.status != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %s", method, a)
+		}
+	}
+}
+
 // Rule T7: an accepted notification or response gets status 202 without a body, any other 4xx.
 func TestNotificationsAndResponsesAreAcceptedWithoutABody(t *testing.T) {
 	e := newEndpoint(t)

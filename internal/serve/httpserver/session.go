@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
@@ -27,8 +28,10 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 	case class.Fault != nil && class.Fault.Kind == revision.HeaderRepeated:
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil:
-		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header "+
-			quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" must name a revision that has sessions")
+		all := slices.DeleteFunc(revision.Supported(), func(r string) bool { return mcp.Revision(r).Modern() })
+		return "", rejectInvalid(w, request, "unsupported protocol version "+
+			quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" in the MCP-Protocol-Version header: "+
+			"sessions have one of "+strings.Join(all, ", "))
 	}
 	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
 }
