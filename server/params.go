@@ -33,7 +33,7 @@ func misspelled(object, name string, known []string) error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: unknown member %q", object, name)
 }
 
-// membersOf returns the members of an object in the params, or none if it is absent. It returns an
+// membersOf returns the members of an object in the params, null ones too, or none if it is absent. It returns an
 // error if a name differs from a known name only in its case.
 func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {
 	raw, ok := c.Params().Get(object)
@@ -50,9 +50,7 @@ func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, 
 				return nil, misspelled("params."+object, name, known)
 			}
 		}
-		if string(value) != "null" { // absent, as in Members.Get
-			members[name] = value
-		}
+		members[name] = value
 	}
 	return members, nil
 }
