@@ -428,14 +428,13 @@ func TestMcpNameIsTheIDOfTheTask(t *testing.T) {
 // The limit on tasks is one of each principal, and counts the tasks that have ended.
 func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 	onTaskWires(t, func(t *testing.T, w taskWire) {
-		s, jobs := taskServer()
-		s.Limits.TasksPerPrincipal, s.Limits.Tasks = 3, 5
-		if w.http {
-			authenticated(s)
-		}
-		ada, bob, cy := w.connect(t, s, "ada"), w.connect(t, s, "bob"), w.connect(t, s, "cy")
-		for range 3 {
-			ada.outcome(ada.create("quick").TaskID, mcp.TaskCompleted)
+		serve := func() (*server.Server, chan *taskJob) {
+			s, jobs := taskServer()
+			s.Limits.TasksPerPrincipal, s.Limits.Tasks = 3, 5
+			if w.http {
+				authenticated(s)
+			}
+			return s, jobs
 		}
 		wantOverload := func(r taskReply, limit string) {
 			t.Helper()
@@ -443,7 +442,14 @@ func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 				t.Errorf("%d %s, want the limit of %s", r.status, r.raw, limit)
 			}
 		}
+		s, _ := serve()
+		ada := w.connect(t, s, "ada")
+		for range 3 {
+			ada.outcome(ada.create("quick").TaskID, mcp.TaskCompleted)
+		}
 		wantOverload(ada.ask(mcp.MethodCallTool, ada.taskCall("quick", "")), "tasks of one principal")
+		s, jobs := serve() // where no task that has just ended still has its place
+		bob, cy := w.connect(t, s, "bob"), w.connect(t, s, "cy")
 		for range 3 {
 			bob.create("work")
 			<-jobs

@@ -353,6 +353,25 @@ func TestPlacesAreTakenFromTheirOwnerFirstAndAreBounded(t *testing.T) {
 	})
 }
 
+// A request that waits for the outcome finds it, even if the life of the task is almost over.
+func TestAnOutcomeCanBeReadForSomeTime(t *testing.T) {
+	for name, length := range map[string]int{"short": 1, "long": 2 * maxInline} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t).replica(nil)
+			task := newTask("1")
+			task.TTL = 10_000
+			run := begin(t, r, task)
+			time.Sleep(10*time.Second - time.Millisecond)
+			result := `"` + strings.Repeat("x", length) + `"`
+			run.End(Outcome{Result: json.RawMessage(result)})
+			time.Sleep(15*time.Second - time.Millisecond) // as TaskOptions.TTL says
+			must.CheckEqual(t, string(must.Get(r.Store.Result(t.Context(), get(t, r, "1")))(t)), result, name)
+			time.Sleep(2 * time.Millisecond)
+			must.CheckIs(t, must.Err(r.Store.Get(t.Context(), ada, "1")), ErrNotFound, name)
+		})
+	}
+}
+
 func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
