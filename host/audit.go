@@ -26,7 +26,8 @@ func (p *passage) record(event string, more ...slog.Attr) slog.Record {
 		slog.String("name", bounded(r.Name, maxAuditName)), slog.Any("arguments", shapeOf(r.Arguments))}
 	if p.decided {
 		attrs = append(attrs, slog.String("decision", p.decision.Action.String()),
-			slog.String("reason", p.decision.Reason), slog.String("policyVersion", p.decision.Version))
+			slog.String("reason", p.decision.Reason), slog.String("policyVersion", p.decision.Version),
+			slog.Any("claims", p.decision.Claims), slog.String("group", p.decision.Group))
 	}
 	attrs = append(append(attrs, slog.String("approval", p.approval)), more...)
 	if p.host.AuditValues && !r.ofServer() {

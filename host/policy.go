@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/internal/resourceuri"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -57,6 +58,10 @@ type Decision struct {
 	Reason  string // for the caller and the audit log, for example the rule that decided
 	Version string // of the policy; an approval of one version does not count for another
 	Rule    string // identifies the rule that decided; an approval for a session does not count for another rule
+	// Claims are the names of the claims of the caller that decided, and Group is the group that matched, for the audit
+	// log. They are empty if the rule uses none.
+	Claims []string
+	Group  string
 }
 
 // The kinds of a [Request] and a [Definition].
@@ -185,6 +190,10 @@ type Rules struct {
 	Rules   []Rule
 	Default Action // if no rule matches
 	Version string // see Decision.Version
+	// GroupsFrom are the claims with the groups of a caller; the first one that the caller has counts. Its value is a
+	// text, an array of texts, or an object with the groups as names. See auth.Info.Claim for the names of claims
+	// within others. Nil: "groups" and "roles".
+	GroupsFrom []string
 }
 
 // Rule is one rule of [Rules]. It matches a request if all fields that are set match. In a pattern, *
@@ -198,11 +207,17 @@ type Rule struct {
 	// the pattern is *; rules that deny or ask also match it decoded and without dot segments.
 	Tool, Prompt, Resource string
 	Scope                  string // a scope that the caller was granted
+	// Groups are patterns: the caller must be in a group that matches one. If the groups of an authenticated caller are
+	// not known, the request is denied, as with an error of When.
+	Groups []string
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
 	// action of the rule is, and later rules are not considered.
 	When func(ctx context.Context, r *Request) (bool, error)
-	// Fixed means that When uses neither the arguments of a request nor the scopes of its caller. See [Rules.Hides].
+	// Fixed means that When uses neither the arguments of a request nor the scopes and claims of its caller. See
+	// [Rules.Hides].
 	Fixed bool
+	// Claims are the names of the claims that When uses, for Decision.Claims.
+	Claims []string
 
 	Action Action
 	Reason string // told to the caller; empty means a text with the number of the rule
@@ -216,6 +231,16 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 		if !rule.matches(r) {
 			continue
 		}
+		var group groupMatch
+		if rule.Groups != nil {
+			var err error
+			if group, err = p.groupOf(r.Caller, rule.Groups); err != nil {
+				return d, fmt.Errorf("cannot evaluate rule %d: %w", i+1, err)
+			}
+			if group.name == "" {
+				continue
+			}
+		}
 		if rule.When != nil {
 			match, err := rule.When(ctx, r)
 			if err != nil {
@@ -226,6 +251,10 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 			}
 		}
 		d.Action, d.Reason, d.Rule = rule.Action, rule.Reason, strconv.Itoa(i+1)
+		d.Group, d.Claims = group.name, rule.Claims
+		if group.claim != "" {
+			d.Claims = append([]string{group.claim}, rule.Claims...)
+		}
 		if d.Reason == "" {
 			d.Reason = fmt.Sprintf("rule %d of the policy", i+1)
 		}
@@ -235,7 +264,82 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// matches reports whether all fields but When match. It uses Action for the URIs of resources.
+// groupMatch is a group that matches a pattern, and the claim that has it; empty if there is none.
+type groupMatch struct{ name, claim string }
+
+// groupOf returns the first group of a caller that matches one of the patterns.
+func (p *Rules) groupOf(caller *auth.Info, patterns []string) (groupMatch, error) {
+	groups, claim, err := p.groupsOf(caller)
+	for _, group := range groups {
+		if group != "" && glob.Any(patterns, group) {
+			return groupMatch{group, claim}, nil
+		}
+	}
+	return groupMatch{}, err
+}
+
+// groupsOf returns the groups of a caller, and the claim that has them.
+func (p *Rules) groupsOf(caller *auth.Info) (groups []string, claim string, err error) {
+	if caller == nil || caller.Claims == nil {
+		if caller == nil || caller.Principal.Issuer() == "" { // nobody has authenticated the caller
+			return nil, "", nil
+		}
+		return nil, "", errors.New("the claims of the caller are not known here, and so neither are the groups; " +
+			"call again, or set the Claims of auth.Info")
+	}
+	names := p.GroupsFrom
+	if names == nil {
+		names = []string{"groups", "roles"}
+	}
+	// Claims that are too large for the token (OpenID Connect Core, section 5.6.2).
+	elsewhere, _ := caller.Claim("_claim_names")
+	for _, name := range names {
+		value, ok := caller.Claim(name)
+		_, tooLarge := jsonrpc.Get(elsewhere, name)
+		switch {
+		case ok && string(value) != "null":
+			groups, err = textsOf(value)
+			if err != nil {
+				err = fmt.Errorf("the claim %q of the caller %w", name, err)
+			}
+			return groups, name, err
+		case tooLarge:
+			return nil, "", fmt.Errorf("the token of the caller leaves out the claim %q, because the caller is in too "+
+				"many groups; let the issuer add only the groups that are needed here", name)
+		}
+	}
+	return nil, "", nil
+}
+
+// textsOf returns the texts in the value of a claim.
+func textsOf(value json.RawMessage) (texts []string, err error) {
+	switch value[0] {
+	case '"':
+		return []string{jsonrpc.Unquote(value)}, nil
+	case '{':
+		for name := range jsonrpc.All(value) {
+			texts = append(texts, name)
+		}
+		return texts, nil
+	case '[':
+		var elements []json.RawMessage
+		if err = schema.Decode(value, &elements); err != nil {
+			break
+		}
+		for _, element := range elements {
+			if element[0] != '"' {
+				return nil, errNoTexts
+			}
+			texts = append(texts, jsonrpc.Unquote(element))
+		}
+		return texts, nil
+	}
+	return nil, errNoTexts
+}
+
+var errNoTexts = errors.New("must be a text, an array of texts or an object")
+
+// matches reports whether all fields but Groups and When match. It uses Action for the URIs of resources.
 func (rule *Rule) matches(r *Request) bool {
 	if rule.Server != "" && !glob.Match(rule.Server, r.Server) ||
 		rule.Method != "" && !glob.Match(rule.Method, r.Method) || rule.Scope != "" && !grants(r.Caller, rule.Scope) {

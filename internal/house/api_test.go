@@ -22,7 +22,7 @@ var apiBudgets = map[string]int{
 	"call":    90,
 	"client":  151,
 	"gateway": 21,
-	"host":    136,
+	"host":    141,
 	"server":  130,
 	"store":   50,
 }

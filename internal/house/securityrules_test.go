@@ -118,6 +118,7 @@ var securityRules = []securityRule{
 	{"O15", "registration follows the specified order", ""},
 	{"O16", "grants of the extensions are checked", ""},
 	{"O17", "a login omits resource, or accepts metadata without S256, only if a setting says so, and never on its own", ""},
+	{"O18", "claims and groups decide only if their token was verified, and groups that are not known deny", ""},
 
 	// A gateway as an authorization server.
 	{"P1", "the user consents before the redirect", ""},
