@@ -21,6 +21,8 @@ type Policy struct {
 	Version string // a digest of the policy if the file has none
 	Default host.Action
 	Rules   []Rule
+	// GroupsFrom are the claims with the groups of callers; nil: the default of host.Rules.
+	GroupsFrom []string
 	// ApprovalTimeout limits the time for an approval; 0 if the file does not set it.
 	ApprovalTimeout time.Duration
 	Source          string // the file and line
@@ -58,6 +60,7 @@ var policyFields = fields[Policy]{
 	}},
 	{"default", func(p *Policy) any { return &p.Default }},
 	{"approvalTimeout", func(p *Policy) any { return &p.ApprovalTimeout }},
+	{"groupsFrom", func(p *Policy) any { return patterns(&p.GroupsFrom) }},
 	{"rules", func(p *Policy) any {
 		return reader(func(d *document, v *hujson.Value, name string) error {
 			return d.array(v, name, func(v *hujson.Value, what string) error {
@@ -80,6 +83,7 @@ var ruleFields = fields[Rule]{
 	{"prompt", func(r *Rule) any { return notEmpty(&r.Prompt) }},
 	{"resource", func(r *Rule) any { return notEmpty(&r.Resource) }},
 	{"scope", func(r *Rule) any { return notEmpty(&r.Scope) }},
+	{"group", func(r *Rule) any { return patterns(&r.Groups) }},
 	{"when", func(r *Rule) any { return notEmpty(&r.When) }},
 	{"reason", func(r *Rule) any { return notEmpty(&r.Reason) }},
 	{"action", func(r *Rule) any { return &r.Action }},
@@ -89,6 +93,25 @@ var ruleFields = fields[Rule]{
 func notEmpty(to *string) reader {
 	return func(d *document, v *hujson.Value, what string) (err error) {
 		if *to, err = d.text(v, what); err == nil && *to == "" {
+			err = d.errorf(v, "%s must not be empty", what)
+		}
+		return err
+	}
+}
+
+// patterns reads a text, or an array of at least one. None of them is empty.
+func patterns(to *[]string) reader {
+	return func(d *document, v *hujson.Value, what string) error {
+		if _, ok := v.Value.(*hujson.Array); !ok {
+			*to = make([]string, 1)
+			return notEmpty(&(*to)[0])(d, v, what)
+		}
+		*to = nil
+		err := d.array(v, what, func(v *hujson.Value, what string) error {
+			*to = append(*to, "")
+			return notEmpty(&(*to)[len(*to)-1])(d, v, what)
+		})
+		if err == nil && *to == nil {
 			err = d.errorf(v, "%s must not be empty", what)
 		}
 		return err

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
@@ -37,7 +39,7 @@ const MaxApprovalTimeout = time.Hour
 
 // Compile compiles a policy. Errors begin with the file and the line of the rule.
 func Compile(p *config.Policy) (host.Rules, error) {
-	rules := host.Rules{Version: p.Version, Default: p.Default}
+	rules := host.Rules{Version: p.Version, Default: p.Default, GroupsFrom: p.GroupsFrom}
 	if p.ApprovalTimeout > MaxApprovalTimeout {
 		return rules, fmt.Errorf("%s: policy.approvalTimeout must not exceed %v", p.Source, MaxApprovalTimeout)
 	}
@@ -48,7 +50,7 @@ func Compile(p *config.Policy) (host.Rules, error) {
 	for i := range p.Rules {
 		rule := p.Rules[i].Rule
 		if when := p.Rules[i].When; when != "" {
-			if rule.When, rule.Fixed, err = compile(env, when); err != nil {
+			if err = compile(env, when, &rule); err != nil {
 				return rules, fmt.Errorf("%s: policy.rules[%d].when: %w", p.Rules[i].Source, i, err)
 			}
 		}
@@ -71,6 +73,7 @@ func newEnvironment() (*cel.Env, error) {
 		cel.Variable("annotations", object),
 		cel.Variable("principal", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("scopes", cel.ListType(cel.StringType)),
+		cel.Variable("caller", object),
 		cel.Function("within",
 			cel.MemberOverload("string_within_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType,
 				cel.BinaryBinding(within))),
@@ -101,24 +104,25 @@ func within(file, dir ref.Val) ref.Val {
 	return types.Bool(f == d || strings.HasPrefix(f, strings.TrimSuffix(d, "/")+"/"))
 }
 
-// compile compiles a condition. Fixed means that it uses neither arguments nor scopes.
-func compile(env *cel.Env, text string) (when func(context.Context, *host.Request) (bool, error), fixed bool,
-	err error) {
+// compile sets the condition of a rule.
+func compile(env *cel.Env, text string, rule *host.Rule) error {
 	parsed, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
-		return nil, false, fmt.Errorf("cannot compile the condition: %s", explain(issues))
+		return fmt.Errorf("cannot compile the condition: %s", explain(issues))
 	}
 	if t := parsed.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, false, fmt.Errorf("the condition must be true or false, not of type %s", t)
+		return fmt.Errorf("the condition must be true or false, not of type %s", t)
 	}
 	program, err := env.Program(parsed, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkFrequency))
 	if err != nil {
-		return nil, false, fmt.Errorf("cannot compile the condition: %w", err)
+		return fmt.Errorf("cannot compile the condition: %w", err)
 	}
-	uses := ast.MatchDescendants(ast.NavigateAST(parsed.NativeRep()), func(e ast.NavigableExpr) bool {
-		return e.Kind() == ast.IdentKind && (e.AsIdent() == "args" || e.AsIdent() == "scopes")
-	})
-	when = func(ctx context.Context, r *host.Request) (bool, error) {
+	root := ast.NavigateAST(parsed.NativeRep())
+	rule.Fixed = len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.IdentKind && slices.Contains([]string{"args", "scopes", "caller"}, e.AsIdent())
+	})) == 0
+	rule.Claims = claimsOf(root)
+	rule.When = func(ctx context.Context, r *host.Request) (bool, error) {
 		result, _, err := program.ContextEval(ctx, variables(r))
 		if err != nil {
 			return false, err
@@ -129,7 +133,52 @@ func compile(env *cel.Env, text string) (when func(context.Context, *host.Reques
 		}
 		return match, nil
 	}
-	return when, len(uses) == 0, nil
+	return nil
+}
+
+// claimsOf returns the names of the claims that a condition uses, such as "realm_access.roles". A claim whose name the
+// condition computes is "*".
+func claimsOf(root ast.NavigableExpr) (names []string) {
+	for _, e := range ast.MatchDescendants(root, func(e ast.NavigableExpr) bool { return pathOf(e) != nil }) {
+		path := pathOf(e)
+		if parent, ok := e.Parent(); ok && len(pathOf(parent)) > len(path) || path[0] != "caller" {
+			continue // a part of the longer path
+		}
+		name := "*"
+		if len(path) > 2 {
+			name = strings.Join(path[2:], ".")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// pathOf returns the names in an expression such as caller.claims.a or caller.claims["a"]; nil for other expressions.
+func pathOf(e ast.NavigableExpr) []string {
+	var path []string
+	switch e.Kind() {
+	case ast.IdentKind:
+		return []string{e.AsIdent()}
+	case ast.SelectKind:
+		s := e.AsSelect()
+		if path = pathOf(s.Operand().(ast.NavigableExpr)); path != nil {
+			path = append(path, s.FieldName())
+		}
+	case ast.CallKind:
+		c := e.AsCall()
+		if c.FunctionName() != operators.Index || c.Args()[1].Kind() != ast.LiteralKind {
+			return nil
+		}
+		name, ok := c.Args()[1].AsLiteral().Value().(string)
+		if path = pathOf(c.Args()[0].(ast.NavigableExpr)); path != nil && ok {
+			path = append(path, name)
+		} else if !ok { // the element of an array
+			return nil
+		}
+	}
+	return path
 }
 
 // explain returns the errors of the compiler in one line, each with its column.
@@ -158,9 +207,16 @@ func variables(r *host.Request) map[string]any {
 	if scopes == nil {
 		scopes = []string{}
 	}
+	caller := map[string]any{}
+	switch {
+	case r.Caller.Claims != nil:
+		caller["claims"] = valueOf(r.Caller.Claims)
+	case p.Issuer() == "": // nobody has authenticated the caller
+		caller["claims"] = map[string]any{}
+	} // otherwise the claims are not known, and a condition that uses them fails
 	return map[string]any{
 		"server": r.Server, "method": r.Method, "kind": r.Kind, "name": r.Name,
-		"args": args, "annotations": annotations, "scopes": scopes,
+		"args": args, "annotations": annotations, "scopes": scopes, "caller": caller,
 		"principal": map[string]string{"issuer": p.Issuer(), "subject": p.Subject(), "client": p.Client()},
 	}
 }

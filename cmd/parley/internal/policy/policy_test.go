@@ -5,6 +5,7 @@ package policy_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -174,6 +175,101 @@ func TestConditionsWithoutArgumentsAreFixed(t *testing.T) {
 		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
 		if err != nil || rules.Rules[0].Fixed != want {
 			t.Errorf("%s: %v, %v", when, rules.Rules, err)
+		}
+	}
+}
+
+// Rule O18: conditions see the claims of the caller, whatever their names and depth are, and the audit log learns which.
+func TestConditionsUseTheClaimsOfTheCaller(t *testing.T) {
+	const claims = `{"department":"finance","level":7,"realm_access":{"roles":["admin","user"]},` +
+		`"https://example.com/team":"blue","active":true,"nested":{"a":{"b":["c"]}},"cnf":{"jkt":"x"}}`
+	for _, tc := range []struct {
+		when  string
+		want  bool
+		fails bool
+		names string
+	}{
+		{`caller.claims.department == 'finance'`, true, false, "department"},
+		{`'admin' in caller.claims.realm_access.roles`, true, false, "realm_access.roles"},
+		{`caller.claims.realm_access.roles.exists(r, r.startsWith('adm'))`, true, false, "realm_access.roles"},
+		{`caller.claims["realm_access"]["roles"][0] == 'admin'`, true, false, "realm_access.roles"},
+		{`caller.claims['https://example.com/team'] == 'blue'`, true, false, "https://example.com/team"},
+		{`has(caller.claims.missing) || caller.claims.level > 6`, true, false, "missing level"},
+		{`caller.claims.level == 8`, false, false, "level"},
+		{`caller.claims.nested.a.b[0] == 'c' && caller.claims.active`, true, false, "nested.a.b active"},
+		{`size(caller.claims) > 3`, true, false, "*"},
+		{`caller.claims[args.name] == 'finance'`, true, false, "*"},
+		{`has(caller.claims.department)`, true, false, "department"},
+		{`caller.claims.missing == 'x'`, false, true, "missing"},
+		{`caller.claims.department.x == 'x'`, false, true, "department.x"},
+		{`caller.name == 'x'`, false, true, "*"},
+		{`principal.subject == 'ada'`, true, false, ""},
+	} {
+		quoted, _ := json.Marshal(tc.when)
+		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
+		if err != nil {
+			t.Errorf("%s: %v", tc.when, err)
+			continue
+		}
+		if rule := rules.Rules[0]; strings.Join(rule.Claims, " ") != tc.names || rule.Fixed != (tc.names == "") {
+			t.Errorf("%s: claims %q, fixed %t", tc.when, rule.Claims, rule.Fixed)
+		}
+		r := request(t, `{"name":"department"}`)
+		r.Caller.Claims = json.RawMessage(claims)
+		d, err := rules.Decide(t.Context(), r)
+		if (err != nil) != tc.fails || (d.Action == host.Allow) != tc.want || tc.want &&
+			strings.Join(d.Claims, " ") != tc.names {
+			t.Errorf("%s: %+v, %v", tc.when, d, err)
+		}
+	}
+	unless, err := compile(t, `{"policy":{"default":"allow","rules":[`+
+		`{"when":"has(caller.claims.contractor)","action":"deny"}]}}`)
+	must.Do(t, err)
+	for name, tc := range map[string]struct {
+		caller *auth.Info
+		fails  bool
+	}{
+		"anonymous":                        {new(auth.Info), false},
+		"authenticated, claims not known":  {&auth.Info{Principal: request(t, "{}").Caller.Principal}, true},
+		"authenticated, without the claim": {&auth.Info{Claims: json.RawMessage(`{"sub":"ada"}`)}, false},
+	} {
+		r := request(t, "{}")
+		r.Caller = tc.caller
+		if d, err := unless.Decide(t.Context(), r); (err != nil) != tc.fails || (d.Action == host.Allow) == tc.fails {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+}
+
+// A rule names groups without a condition.
+func TestRulesOfAFileNameGroups(t *testing.T) {
+	rules, err := compile(t, `{"policy":{"default":"deny","groupsFrom":["team","groups"],"rules":[
+		{"group":"finance-*","tool":"write_*","action":"allow"},
+		{"group":["audit","ops"],"tool":"*","action":"ask"}]}}`)
+	must.Do(t, err)
+	for claims, want := range map[string]string{
+		`{"groups":["finance-eu"]}`: "allow finance-eu [groups]", `{"team":"ops"}`: "ask ops [team]",
+		`{"groups":["x"]}`: "deny  []", `{"team":["x"],"groups":["audit"]}`: "deny  []",
+	} {
+		r := request(t, `{}`)
+		r.Caller.Claims = json.RawMessage(claims)
+		d, err := rules.Decide(t.Context(), r)
+		if got := fmt.Sprint(d.Action, " ", d.Group, " ", d.Claims); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", claims, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`"rules":[{"group":"","action":"deny"}]`:       "policy.rules[0].group must not be empty",
+		`"rules":[{"group":[],"action":"deny"}]`:       "policy.rules[0].group must not be empty",
+		`"rules":[{"group":["a",""],"action":"deny"}]`: "policy.rules[0].group[1] must not be empty",
+		`"rules":[{"group":7,"action":"deny"}]`:        "policy.rules[0].group must be a string",
+		`"rules":[{"group":null,"action":"deny"}]`:     "policy.rules[0].group must be a string",
+		`"rules":[{"groups":["a"],"action":"deny"}]`:   "policy.rules[0].groups is unknown",
+		`"groupsFrom":[]`:                              "policy.groupsFrom must not be empty",
+	} {
+		if _, err := compile(t, `{"policy":{"default":"deny",`+text+`}}`); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }

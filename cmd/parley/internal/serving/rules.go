@@ -135,6 +135,8 @@ func (s *ruleSet) decide(ctx context.Context, request *host.Request) (host.Decis
 		case d.Action == host.Ask && strictest.Action == host.Ask:
 			strictest.Reason += "; " + d.Reason
 			strictest.Rule += " " + d.Rule
+			strictest.Claims = slices.Concat(strictest.Claims, d.Claims)
+			strictest.Group = cmp.Or(strictest.Group, d.Group)
 		}
 		if err != nil {
 			strictest.Version = s.version()
