@@ -53,11 +53,14 @@ func (v *Verifier) notAccess(t *jws, c *issuer.Claims) error {
 		}
 	}
 	if v.profile == issuer.Default {
-		if t.typ == "" || t.isType(typeJWT) {
-			remedy += "; --auth type=JWT accepts tokens with " + v.profile.Proof() + " (in Go: jwt.Verifier.Types)"
+		found := fmt.Sprintf("%.40q", t.typ)
+		if t.typ == "" {
+			found = "the token has none"
 		}
-		return &auth.InvalidTokenError{Remedy: remedy,
-			Reason: fmt.Sprintf("%s, %s, but %.40q", reason, typeAccessToken, t.typ)}
+		if t.typ == "" || t.isType(typeJWT) {
+			remedy += "; if its access tokens name their client or scopes, add --auth type=JWT (in Go: jwt.Verifier.Types)"
+		}
+		return &auth.InvalidTokenError{Reason: reason + ", " + typeAccessToken + ", but " + found, Remedy: remedy}
 	}
 	return &auth.InvalidTokenError{
 		Reason: reason + ": send an access token, not an ID token",
