@@ -303,6 +303,8 @@ func TestTokensOfGoogle(t *testing.T) {
 			document = with(respond, object{"exp": nil})
 		case token == "Bearer ya29.broken":
 			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasPrefix(token, "Bearer e30."):
+			t.Error("the endpoint was asked about an ID token")
 		case token != "Bearer ya29.good":
 			w.WriteHeader(http.StatusBadRequest)
 			document = object{"error": "invalid_token", "error_description": "Invalid Value"}

@@ -229,6 +229,32 @@ func TestNoProfileAcceptsAnIDToken(t *testing.T) {
 	}
 }
 
+// Rule R1: the other tokens of a provider are not access tokens, either, although they have a client and scopes.
+func TestOtherTokensOfAProviderAreInvalid(t *testing.T) {
+	i := newIssuer(t)
+	base := with(i.claims(), object{"azp": app, "client_id": app, "aud": "mcp", "scope": "tools", "jti": "1"})
+	for name, claims := range map[string]object{
+		"refresh token of Keycloak": {"typ": "Refresh"}, "offline token of Keycloak": {"typ": "Offline"},
+		"logout token of Keycloak": {"typ": "Logout"}, "refresh token of Hydra": {"token_use": "refresh_token"},
+	} {
+		for _, profile := range []string{"", "keycloak", "entra", "okta", "auth0", "cognito", "workos", "ping",
+			"zitadel"} {
+			v := &jwt.Verifier{Issuers: []string{i.URL}, Profile: profile, Types: []string{"JWT"}}
+			if info, reason, _ := access(v, i.token(with(base, claims), object{"typ": "JWT"}), []string{"mcp"},
+				nil); info != nil || !strings.Contains(reason, "send the access token") {
+				t.Errorf("%s with profile %q: %v, %s", name, profile, info, reason)
+			}
+		}
+	}
+	for _, ver := range []any{nil, "3.0", 2} { // the rule is that of version 1.0 and 2.0
+		v := &jwt.Verifier{Issuers: []string{i.URL}, Profile: "entra"}
+		if _, reason, _ := access(v, i.token(with(base, object{"scp": "tools", "ver": ver}), object{"typ": "JWT"}),
+			[]string{"mcp"}, nil); !strings.Contains(reason, "send an access token") {
+			t.Errorf("a token of Entra of version %v: %s", ver, reason)
+		}
+	}
+}
+
 // Without a profile, the error of a token names the one that fits. The client learns the provider only.
 func TestErrorsNameTheProfileOfAToken(t *testing.T) {
 	for _, p := range providers {

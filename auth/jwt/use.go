@@ -75,8 +75,8 @@ func (v *Verifier) untrusted(name string) error {
 	invalid := &auth.InvalidTokenError{Reason: "the issuer of the token is not trusted: get a token of " +
 		strings.Join(v.Issuers, " or ")}
 	for _, trusted := range v.Issuers {
-		if name != "" && (strings.TrimSuffix(name, "/") == strings.TrimSuffix(trusted, "/") ||
-			slices.Contains(issuer.OtherNames(trusted), name)) {
+		if strings.TrimSuffix(name, "/") == strings.TrimSuffix(trusted, "/") ||
+			slices.Contains(issuer.OtherNames(trusted), name) {
 			invalid.Remedy = fmt.Sprintf("the issuer %s calls itself %s in its tokens: add --auth issuer=%s (in Go: "+
 				"jwt.Verifier.Issuers)", trusted, name, name)
 		}

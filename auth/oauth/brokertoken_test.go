@@ -131,10 +131,15 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		"another issuer": func(i *auth.Info) {
 			i.Principal, _ = principal.New("https://other.example", "ada", "")
 		},
-		"bound to a key": func(i *auth.Info) { i.KeyThumbprint = "thumbprint" },
+		"bound to a key":                     func(i *auth.Info) { i.KeyThumbprint = "thumbprint" },
+		"an audience of the resource":        func(i *auth.Info) { i.Audience = []string{"mcp"} },
+		"another audience than the resource": func(*auth.Info) {}, // the URI is not one of the audiences
 	} {
 		b := newBrokers(t)
 		for _, one := range b.all {
+			if strings.HasSuffix(name, "the resource") {
+				one.Resource.Audiences = []string{"mcp"}
+			}
 			verifier := one.Resource.Verifier
 			one.Resource.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 				info, err := verifier.Verify(ctx, token)
@@ -153,7 +158,8 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 			t.Errorf("authorization request %s", page)
 		}
 		status, body, location := ada.do(http.MethodGet, redirect, nil)
-		if valid := status == http.StatusSeeOther && location == start; valid != (name == "") {
+		if valid := status == http.StatusSeeOther && location == start; valid != (name == "" ||
+			name == "an audience of the resource") {
 			t.Errorf("%q: %d %q %s", name, status, location, body)
 		}
 	}

@@ -2,10 +2,13 @@ package serving
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -154,5 +157,29 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A toolset accepts the tokens that the endpoint accepts, and no others: only its URI and its scopes differ.
+func TestToolsetsAreProtectedAsTheEndpointIs(t *testing.T) {
+	whole := &auth.ProtectedResource{
+		URI: "https://mcp.example.com/mcp", Issuers: []string{"https://as.example.com"}, RequireDPoP: true,
+		Audiences: []string{"mcp"}, Clients: []string{"editor"}, Scopes: []string{"a"}, Name: "Endpoint",
+		Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) { return nil, nil }),
+		DPoP:     new(jwt.ProofVerifier), Implies: func(string, string) bool { return true },
+		OnReject: func(*http.Request, *auth.Info, *auth.Rejection) {},
+	}
+	toolset := (&protection{resource: whole}).below("/docs", []string{"b"})
+	must.CheckEqual(t, toolset.URI, "https://mcp.example.com/mcp/docs")
+	must.CheckEqual(t, strings.Join(toolset.Scopes, " "), "a b")
+	for field, has := range reflect.ValueOf(whole).Elem().Fields() {
+		switch field.Name {
+		case "URI", "Scopes", "MethodScopes", "AdvertisedScopes", "Documentation", "Now": // no flag sets the last four
+			continue
+		}
+		if field.IsExported() && (has.IsZero() || fmt.Sprint(has) != fmt.Sprint(reflect.ValueOf(toolset).Elem().
+			FieldByIndex(field.Index))) {
+			t.Errorf("the field %s of a toolset differs from the endpoint's, or this test does not set it", field.Name)
+		}
 	}
 }
