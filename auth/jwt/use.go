@@ -58,7 +58,8 @@ func (v *Verifier) notAccess(t *jws, c *issuer.Claims) error {
 			found = "the token has none"
 		}
 		if t.typ == "" || t.isType(typeJWT) {
-			remedy += "; if its access tokens name their client or scopes, add --auth type=JWT (in Go: jwt.Verifier.Types)"
+			remedy += "; if its access tokens name their client or scopes, add --auth type=JWT (in Go: " +
+				"jwt.Verifier.Types)"
 		}
 		return &auth.InvalidTokenError{Reason: reason + ", " + typeAccessToken + ", but " + found, Remedy: remedy}
 	}
