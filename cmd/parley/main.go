@@ -7,6 +7,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 )
@@ -15,6 +16,9 @@ func main() { os.Exit(runMain(program.NotifyContext(), os.Args[1:])) }
 
 // runMain runs a command line, and returns the exit code.
 func runMain(ctx context.Context, args []string) int {
+	if code, isStep := confine.Step(args); isStep {
+		return code
+	}
 	lipgloss.EnableLegacyWindowsANSI(os.Stderr)
 	root := newRoot()
 	root.SetArgs(args)

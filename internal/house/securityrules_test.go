@@ -144,6 +144,10 @@ var securityRules = []securityRule{
 	{"H11", "network callers cannot choose commands", consent},
 	{"H12", "the user consents to calls", consent},
 
+	// Programs of servers.
+	{"W1", "a confined program reaches nothing but what its rules allow", ""},
+	{"W2", "a program does not start if the system cannot enforce its rules", ""},
+
 	// Features of servers.
 	{"Y1", "calls are rate-limited", ""},
 	{"Y2", "a URI cannot reach data that is not served", ""},

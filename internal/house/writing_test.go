@@ -33,6 +33,8 @@ var writes = map[string]string{
 	"cmd/parley/internal/shell/shell.go: os.OpenFile":                "appends to the history of the shell",
 	"cmd/parley/internal/serving/audit.go: os.OpenFile":              "appends to the audit log",
 	"cmd/parley/internal/checking/test.go: os.Create":                "a report, which may be a pipe",
+	"cmd/parley/internal/confine/probe.go: os.Create":                "a new file in a new temporary directory",
+	"cmd/parley/internal/confine/probe.go: os.OpenFile":              "tries to open that file, and writes nothing",
 	"cmd/parley/internal/traffic/recording.go: os.OpenFile":          "a new file, which grows",
 	"cmd/parley/internal/savedir/savedir.go: OpenFile":               "a new file",
 	"cmd/parley/internal/skilling/install.go: OpenFile":              "a new file in a directory under a lock",

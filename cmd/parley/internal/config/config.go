@@ -19,6 +19,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
 	"github.com/parley-mcp/parley/host"
@@ -75,6 +76,9 @@ type Server struct {
 	Env     []Pair
 	EnvFile string // a file with more variables
 	Dir     string // relative to the directory of the file
+	// Confine restricts the program. Its paths are relative to the directory of the file, or begin with ~. Nil means
+	// that the program has the rights of parley.
+	Confine *confine.Rules
 
 	// For a server at a URL, URL is not empty.
 	URL     string

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -410,5 +411,38 @@ func TestArgumentsAreShownWithoutSecrets(t *testing.T) {
 	before := slices.Clone(args)
 	if got := Masked(args); !slices.Equal(got, want) || !slices.Equal(args, before) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Rules without members are rules, too: a program may access nothing then.
+func TestAConfinedProgramIsStartedByParley(t *testing.T) {
+	t.Chdir(t.TempDir())
+	folder := must.Get(os.Getwd())(t)
+	c := must.Get(Parse("", "mcp.json", []byte(`{"mcpServers": {
+		"none": {"command": "a", "args": ["b"]},
+		"empty": {"command": "a", "args": ["b"], "confine": {}},
+		"paths": {"command": "a", "args": ["b"], "confine": {"read": ["~", "~/x", "y", "${NAME}", "~z"]}}}}`)))(t)
+	values := &Values{Home: "/home/ada", Env: func(string) (string, bool) { return "/env", true }}
+	for i, want := range [][]string{nil, {}, {"/home/ada", "/home/ada/x", folder + "/y", "/env", folder + "/~z"}} {
+		s := &c.Servers[i]
+		target := must.Get(s.Target(values))(t).(*client.CommandTarget)
+		rules := confine.Of(target.Args)
+		if want == nil {
+			if rules != nil || target.Path != "a" {
+				t.Errorf("%s: starts %s with %+v", s.Name, target.Path, rules)
+			}
+			continue
+		}
+		if rules == nil || !slices.Equal(rules.Read, want) || !slices.Equal(target.Args[len(target.Args)-2:],
+			[]string{"a", "b"}) {
+			t.Errorf("%s: %q starts with %+v", s.Name, target.Args, rules)
+		}
+		again := must.Get(s.Target(values))(t)
+		if diff := cmp.Diff(target, again); diff != "" {
+			t.Errorf("%s: a reload would restart it: %s", s.Name, diff)
+		}
+		if Same(s, &c.Servers[0]) {
+			t.Errorf("%s is the same as a server without rules", s.Name)
+		}
 	}
 }

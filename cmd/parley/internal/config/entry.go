@@ -11,6 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
 )
@@ -32,6 +33,7 @@ var serverFields = fields[entry]{
 	{"env", func(e *entry) any { return &e.Env }},
 	{"envFile", func(e *entry) any { return &e.EnvFile }},
 	{"cwd", func(e *entry) any { return &e.Dir }},
+	{"confine", func(e *entry) any { return confined{&e.Confine} }},
 	{"url", func(e *entry) any { return special{e.readURL, &e.URL} }},
 	{"httpUrl", func(e *entry) any { return reader(e.readURL) }},
 	{"serverUrl", func(e *entry) any { return reader(e.readURL) }},
@@ -199,6 +201,9 @@ func (s *Server) check(kind string) error {
 	if s.LoginSettings != (LoginSettings{}) && s.URL == "" {
 		return errors.New("noResource and assumePkce are settings of logins and require a url")
 	}
+	if s.Confine != nil && s.Command == "" {
+		return errors.New("confine requires a command")
+	}
 	if s.Credentials != nil {
 		if s.URL == "" {
 			return errors.New("credentials require a url")
@@ -253,6 +258,41 @@ func selection(of *host.Selection, by fields[host.Selection]) special {
 		}
 		return whole.read(d, v, what)
 	}, whole}
+}
+
+// confined is the place of the rules of a program. Empty rules are not the same as none.
+type confined struct{ to **confine.Rules }
+
+var confineFields = fields[confine.Rules]{
+	{"read", func(r *confine.Rules) any { return &r.Read }},
+	{"write", func(r *confine.Rules) any { return &r.Write }},
+	{"network", func(r *confine.Rules) any { return &r.Network }},
+	{"memory", func(r *confine.Rules) any {
+		return special{func(d *document, v *hujson.Value, what string) (err error) {
+			if r.Memory, err = d.text(v, what); err != nil {
+				return err
+			}
+			if _, err := confine.ParseSize(r.Memory); err != nil {
+				return d.errorf(v, "%s %w", what, err)
+			}
+			return nil
+		}, &r.Memory}
+	}},
+	{"processes", func(r *confine.Rules) any { return &r.Processes }},
+	{"files", func(r *confine.Rules) any { return &r.Files }},
+	{"bestEffort", func(r *confine.Rules) any { return &r.BestEffort }},
+}
+
+func (c confined) read(d *document, v *hujson.Value, what string) error {
+	*c.to = new(confine.Rules)
+	return readOwn(d, *c.to, confineFields, v, what, ".")
+}
+
+func (c confined) written() any {
+	if *c.to == nil {
+		return nil
+	}
+	return confineFields.object(*c.to)
 }
 
 var inputLimitFields = fields[link.InputLimits]{

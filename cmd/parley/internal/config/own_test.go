@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
@@ -55,6 +56,7 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 		"hook":        {definition("hook"), slices.Sorted(slices.Values(hookFields.names()))},
 		"principal":   {definition("principal"), slices.Sorted(slices.Values(principalFields.names()))},
 		"credentials": {definition("credentials"), slices.Sorted(slices.Values(credentialFields.names()))},
+		"confine":     {definition("confine"), slices.Sorted(slices.Values(confineFields.names()))},
 		"input":       {definition("input"), slices.Sorted(slices.Values(inputFields.names()))},
 	} {
 		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
@@ -177,6 +179,12 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 			`inputs[0]: pasword is unknown; did you mean "password"?`},
 		{server, `"inputLimit": {}`, `server "a": inputLimit is unknown; did you mean "inputLimits"?`},
 		{server, `"disable": true`, `server "a": disable is unknown; did you mean "disabled"?`},
+		{server, `"confine": {"reads": []}`, `confine.reads is unknown; did you mean "read"?`},
+		{server, `"confine": {"read": "~"}`, `confine.read must be an array of strings`},
+		{server, `"confine": {"network": "no"}`, `confine.network must be true or false`},
+		{server, `"confine": {"memory": "2GB"}`, `confine.memory must be a size such as 512MiB or 2GiB, not "2GB"`},
+		{server, `"confine": {"processes": 0}`, `confine.processes must be a whole number`},
+		{server, `"confine": true`, `confine must be an object`},
 		{server, `"credentials": {"type": "callerLogin", "client": "a"}`, `credentials.client is unknown; `},
 		{`{"$schema": "` + SchemaURI + `", "mcpServers": {}, MEMBER}`, `"toolset": {}`,
 			`toolset is unknown; did you mean "toolsets"?`},
@@ -220,6 +228,10 @@ func TestOwnFormIsRead(t *testing.T) {
 	}, files.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff(&confine.Rules{Read: []string{"~/notes", "docs"}, Write: []string{"${userHome}/out"}, Network: true,
+		Memory: "2GiB", Processes: 64, Files: 256, BestEffort: true}, files.Confine); diff != "" {
+		t.Error(diff)
+	}
 	want := &host.ServerConfig{
 		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, StartTimeout: 2 * time.Minute,
 		PerCaller: new(true), MaxResult: 100_000,
@@ -234,7 +246,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]Toolset{{
-		Name: "reading", Source: "testdata/parley.json:49", Servers: []string{"search"}, Tools: []string{"fs__read*"},
+		Name: "reading", Source: "testdata/parley.json:50", Servers: []string{"search"}, Tools: []string{"fs__read*"},
 		Prompts: []string{"fs__*"},
 		Hide:    []string{"*__delete*"}, Scopes: []string{"docs:read"},
 		Principals: []Principal{{"https://login.example.com", "ada"}, {"", "grace"}},

@@ -43,6 +43,9 @@ func (s *Server) Target(values *Values) (client.Target, error) {
 		if s.Dir != "" {
 			options.Dir = e.path("cwd", s.Dir)
 		}
+		if s.Confine != nil {
+			e.confine(&options)
+		}
 		target = &client.CommandTarget{CommandOptions: options}
 	}
 	if e.err != nil {
@@ -99,6 +102,37 @@ func (e *expansion) path(member, text string) string {
 	path := e.text(member, text)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(e.server.folder, path)
+	}
+	return path
+}
+
+// confine lets the program of options start with the rules of the server.
+func (e *expansion) confine(options *transport.CommandOptions) {
+	rules := e.server.Confine.Clone()
+	for _, paths := range [][]string{rules.Read, rules.Write} {
+		for i, path := range paths {
+			absolute, err := filepath.Abs(e.path("confine", e.atHome(path)))
+			if err != nil {
+				e.fail("confine", err)
+			}
+			paths[i] = absolute // the program can start in another directory
+		}
+	}
+	if e.err != nil {
+		return
+	}
+	var err error
+	options.Path, options.Args, err = rules.Wrap(digested("", e.server.folder+"\x00"+e.server.Original), options.Path,
+		options.Args)
+	if err != nil {
+		e.fail("confine", err)
+	}
+}
+
+// atHome returns a path that does not begin with ~.
+func (e *expansion) atHome(path string) string {
+	if rest, found := strings.CutPrefix(path, "~"); found && (rest == "" || rest[0] == '/') {
+		return e.values.Home + rest
 	}
 	return path
 }

@@ -57,6 +57,11 @@ func (s *Server) Detach() error {
 	for i := range s.Roots {
 		s.Roots[i] = absolute(folder, s.Roots[i])
 	}
+	for _, path := range s.confined() {
+		if *path != "~" && !strings.HasPrefix(*path, "~/") {
+			*path = absolute(folder, *path)
+		}
+	}
 	for _, text := range s.values() {
 		*text = detached(folder, *text)
 	}
@@ -79,7 +84,20 @@ func (s *Server) values() []*string {
 	for i := range s.Roots {
 		values = append(values, &s.Roots[i])
 	}
-	return values
+	return append(values, s.confined()...)
+}
+
+// confined returns the paths that a confined program may access.
+func (s *Server) confined() (paths []*string) {
+	if s.Confine == nil {
+		return nil
+	}
+	for _, of := range [][]string{s.Confine.Read, s.Confine.Write} {
+		for i := range of {
+			paths = append(paths, &of[i])
+		}
+	}
+	return paths
 }
 
 // Same reports whether two servers have the same entry, wherever it is from.
@@ -88,6 +106,7 @@ func Same(a, b *Server) bool {
 		s.Origin, s.Args, s.Env, s.Headers, s.Roots = "", slices.Clone(s.Args), slices.Clone(s.Env),
 			slices.Clone(s.Headers),
 			slices.Clone(s.Roots)
+		s.Confine = s.Confine.Clone()
 		_ = s.Detach() // with an error the paths differ
 		encoded, err := json.Marshal(&s)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,13 +63,15 @@ func TestSetReportsAnEntryThatCannotBeUsed(t *testing.T) {
 func TestDetachedServersHaveAbsolutePaths(t *testing.T) {
 	c, err := Parse("", "/srv/files/mcp.json",
 		[]byte(`{"mcpServers": {"a": {"command": "a", "cwd": "work", "envFile": ".env", "roots": [".", "${userHome}"],
+		"confine": {"read": ["~/a", "b"], "write": ["/c"]},
 		"env": {"KEY": "<${file:key.txt}${NAME}${file:/etc/key}>"}}}}`))
 	must.Do(t, err)
 	s := &c.Servers[0]
 	must.Do(t, s.Detach())
-	got := strings.Join(append([]string{s.Dir, s.EnvFile, s.Env[0].Value}, s.Roots...), " ")
+	got := strings.Join(slices.Concat([]string{s.Dir, s.EnvFile, s.Env[0].Value}, s.Roots, s.Confine.Read,
+		s.Confine.Write), " ")
 	if want := "/srv/files/work /srv/files/.env <${file:/srv/files/key.txt}${NAME}${file:/etc/key}> /srv/files " +
-		"${userHome}"; got != want {
+		"${userHome} ~/a /srv/files/b /c"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -409,8 +409,8 @@ func (f *Flags) CacheKey(name string) (key, shown string, atURL bool) {
 	if err != nil {
 		return "", "", false
 	}
-	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q", loaded.Path(), s.Name, s.Command, s.Args, s.Env,
-		s.EnvFile, s.Dir, s.URL, s.Headers, f.Revision)
+	key = fmt.Sprintf("server %q %q %q %q %q %q %q %q %q %q %+v", loaded.Path(), s.Name, s.Command, s.Args, s.Env,
+		s.EnvFile, s.Dir, s.URL, s.Headers, f.Revision, s.Confine)
 	return key, "", s.URL != ""
 }
 

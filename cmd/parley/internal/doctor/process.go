@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -27,6 +28,7 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 	if !ok {
 		return
 	}
+	e.confinement(ctx, target.Args)
 	var mu sync.Mutex
 	var stderr []string
 	options := target.CommandOptions
@@ -68,6 +70,31 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 		e.invalidLine(ctx, conn, supported)
 	}
 	e.exit(conn)
+}
+
+// confinement examines whether the system enforces what a confined program must not do.
+func (e *Examination) confinement(ctx context.Context, args []string) {
+	rules := confine.Of(args)
+	if rules == nil {
+		return
+	}
+	all, err := rules.Verify(ctx)
+	if err != nil {
+		e.report("confine", Problem, "", "cannot confine a program: %v", err)
+		return
+	}
+	var refused []string
+	for _, a := range all {
+		if a.Reached {
+			e.report("confine", Problem, `remove "bestEffort" from "confine", and use a newer kernel`,
+				"a confined program can %s", a.What)
+			continue
+		}
+		refused = append(refused, a.What)
+	}
+	if len(refused) > 0 {
+		e.report("confine", OK, "", "the system does not let the program %s", strings.Join(refused, ", "))
+	}
 }
 
 // converse sends a message and reads up to the response. It returns the first line that is no message, and whether

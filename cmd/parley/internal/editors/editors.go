@@ -380,6 +380,8 @@ func (c *Client) Entry(s *config.Server) (config.Object, error) {
 		return c.styled(e), first
 	}
 	switch {
+	case s.Confine != nil:
+		return nil, &unsupportedError{c, "does not support confine"}
 	case s.Dir != "" && !c.dir:
 		return nil, &unsupportedError{c, "does not support cwd"}
 	case s.EnvFile != "" && !c.envFile:

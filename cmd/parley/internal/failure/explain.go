@@ -3,6 +3,7 @@
 package failure
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,12 +13,15 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -63,11 +67,19 @@ func Explained(err error) (message, advice string) {
 // explainDial explains why a server could not be reached.
 func explainDial(dial *client.DialError) (message, advice string) {
 	cause, advice := causeOf(dial.Err)
-	message = fmt.Sprintf("cannot connect to %s: %s", dial.Target, cause)
-	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) {
+	target := dial.Target
+	if isConfined(dial) {
+		target = "the confined program"
+	}
+	message = fmt.Sprintf("cannot connect to %s: %s", target, cause)
+	exit, exited := errors.AsType[*transport.ExitError](dial.Err)
+	failedStep := exited && confine.Failure(exit.Code, exit.Stderr) != ""
+	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) || failedStep {
 		message = "cannot start the server: " + cause
 	}
 	switch {
+	case exited && !failedStep && isConfined(dial):
+		advice = cmp.Or(adviceDenied(exit.Stderr), advice)
 	case errors.Is(dial.Err, call.ErrRevision):
 		advice = adviceRevision
 		if strings.HasPrefix(dial.Advice(), "leave Dialer.Revision empty") { // the user has chosen one
@@ -80,6 +92,38 @@ func explainDial(dial *client.DialError) (message, advice string) {
 		advice = ""
 	}
 	return message, advice
+}
+
+// isConfined reports whether the program of a server that could not be reached is confined: parley starts itself then.
+func isConfined(dial *client.DialError) bool {
+	self, err := os.Executable()
+	return err == nil && dial.Target == client.Command(self).String()
+}
+
+var (
+	denial = regexp.MustCompile(`(?i)permission denied|operation not permitted|EACCES|EPERM|EAI_AGAIN|name resolution` +
+		`|cannot find module|no module named`)
+	network = regexp.MustCompile(`(?i)socket|connect|listen|EAI_AGAIN|getaddrinfo|name resolution`)
+	path    = regexp.MustCompile(`(?:^|[\s'"(:=])(/[^\s'":,;)]+)`)
+)
+
+// adviceDenied returns the advice for a confined program that was denied something, by the last line of its standard
+// error that says so, or "".
+func adviceDenied(stderr []byte) string {
+	const help = " if the server may use it; see parley help confine"
+	for _, line := range slices.Backward(strings.Split(string(stderr), "\n")) {
+		if !denial.MatchString(line) {
+			continue
+		}
+		if m := path.FindStringSubmatch(line); m != nil {
+			return `"confine" of the server may not allow ` + m[1] + `: add it to "read" or "write"` + help
+		}
+		if network.MatchString(line) {
+			return `"confine" of the server may not allow the network: set "network": true` + help
+		}
+		return `"confine" of the server may not allow something: add it` + help
+	}
+	return ""
 }
 
 // adviceNotFound returns the advice for a program that was not found.
@@ -142,6 +186,8 @@ func causeOf(err error) (cause, advice string) {
 		return http.ErrSchemeMismatch.Error(), "use http:// instead of https://"
 	case errors.As(err, &certificate):
 		return certificate.Error(), "add the certificate of its issuer to the system's trust store if you trust it"
+	case errors.As(err, &exit) && confine.Failure(exit.Code, exit.Stderr) != "":
+		return splitAdvice(confine.Failure(exit.Code, exit.Stderr))
 	case errors.As(err, &exit):
 		return strings.TrimPrefix(exit.Error(), "transport: "),
 			"is it an MCP server that uses standard input and output, and does it have the environment variables " +

@@ -256,15 +256,20 @@ func arguments(definition any) (all []Argument) {
 	return all
 }
 
-// OpenCache returns the cache for completion, in the user's cache directory or in $PARLEY_CACHE_DIR.
+// CacheDir returns the directory for caches: $PARLEY_CACHE_DIR, or one in the user's cache directory.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("PARLEY_CACHE_DIR"); dir != "" {
+		return dir, nil
+	}
+	user, err := os.UserCacheDir()
+	return filepath.Join(user, "parley"), err
+}
+
+// OpenCache returns the cache for completion, in the directory for caches.
 func OpenCache() (*Cache, error) {
-	dir := os.Getenv("PARLEY_CACHE_DIR")
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, err
-		}
-		dir = filepath.Join(user, "parley")
+	dir, err := CacheDir()
+	if err != nil {
+		return nil, err
 	}
 	return NewCache(filepath.Join(dir, "completion")), nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
@@ -37,6 +38,7 @@ type addFlags struct {
 	dir     string
 	plain   bool
 	replace bool
+	confine bool
 	login   config.LoginSettings
 }
 
@@ -50,12 +52,16 @@ it. Comments and other members of the file stay as they are; parley help targets
 
 Values, header fields, the URL and the arguments can have references such as ${NAME}; see parley help
 configuration. parley offers to store a value that looks like a secret in the system's keyring. Without a keyring
-or a terminal, it rejects such a value, unless it is a reference or --plain is set.`,
+or a terminal, it rejects such a value, unless it is a reference or --plain is set.
+
+With --confine, the entry says what the command may access: what parley expects it to need. Read it, and change it in
+the file; parley help confine describes it.`,
 		Example: `
 parley add demo http://127.0.0.1:7777/mcp
 parley add github https://example.com/mcp -H 'Authorization: Bearer ${TOKEN}'
 parley add files -- npx -y @modelcontextprotocol/server-filesystem .
-parley add search --env SEARCH_KEY -- search-server --stdio`,
+parley add search --env SEARCH_KEY -- search-server --stdio
+parley add notes --confine -- npx -y @modelcontextprotocol/server-filesystem ~/notes`,
 		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
@@ -65,6 +71,7 @@ parley add search --env SEARCH_KEY -- search-server --stdio`,
 	dialing.AddLoginFlags(cmd, &flags.login)
 	cmd.Flags().BoolVar(&flags.plain, "plain", false, "store secrets as plain text")
 	cmd.Flags().BoolVar(&flags.replace, "replace", false, "replace the server that has the name")
+	cmd.Flags().BoolVar(&flags.confine, "confine", false, "restrict what the command may access, on Linux")
 	return cmd
 }
 
@@ -75,6 +82,11 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 	}
 	if s.Dir == "" { // otherwise the paths are relative to it
 		if err := resolvePaths(cmd, false, s); err != nil {
+			return err
+		}
+	}
+	if flags.confine {
+		if err := proposeConfine(cmd, s); err != nil {
 			return err
 		}
 	}
@@ -114,6 +126,38 @@ func addServer(cmd *cobra.Command, flags *addFlags, args []string) error {
 			b.WriteString("  " + terminal.Verbatim(line) + "\n")
 		}
 	})
+}
+
+// proposeConfine adds what a command may access, and the variables that it needs with that. Variables of the user win.
+func proposeConfine(cmd *cobra.Command, s *config.Server) error {
+	if s.Command == "" {
+		return errors.New("--confine requires -- and a command")
+	}
+	cache, err := listing.CacheDir()
+	if err != nil {
+		return err
+	}
+	words := slices.Clone(s.Args)
+	for _, v := range s.Env {
+		words = append(words, v.Value)
+	}
+	rules, variables, err := confine.Propose(s.Command, words, filepath.Join(cache, "servers", s.Name))
+	if err != nil {
+		return err
+	}
+	if err := rules.Check(); err != nil {
+		cmd.PrintErrln("parley: warning: this machine cannot start the server: " + terminal.Line(err.Error()))
+	}
+	s.Confine = rules
+	for _, variable := range variables {
+		name, value, _ := strings.Cut(variable, "=")
+		if !slices.ContainsFunc(s.Env, func(p config.Pair) bool { return p.Name == name }) {
+			s.Env = append(s.Env, config.Pair{Name: name, Value: value})
+		}
+	}
+	cmd.PrintErrf("parley: check what \"confine\" allows; to let %s change files, move their paths from \"read\" to "+
+		"\"write\"; parley doctor %[1]s shows whether it works\n", s.Name)
+	return nil
 }
 
 // withMaskedValues returns a copy of a server with … instead of the secrets of its URL, header fields and variables.
