@@ -488,21 +488,24 @@ func TestRootsRequestNamesTheServer(t *testing.T) {
 	}
 }
 
-// The questions of the only server are unchanged if its names are.
+// The questions of the only server are unchanged if its names are. Later clients declare whether they support
+// includeContext.
 func TestQuestionsOfAServerWithoutAPrefixAreUnchanged(t *testing.T) {
-	up := httpConfig(t, "up", pretender())
-	up.Prefix = new("")
-	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}}, s)
-	c, question := dialAsked(t, s, mcp.V20260728)
-	for _, tool := range []string{"form", "url", "sample"} {
-		if _, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil {
-			t.Error(err)
-		}
-		got := question()
-		if tool != "sample" && (got.message != imitation || got.meta != nil) ||
-			tool == "sample" && got.context != mcp.IncludeThisServer {
-			t.Errorf("%s: %+v", tool, got)
+	for r, included := range map[mcp.Revision]string{mcp.V20250618: mcp.IncludeThisServer, mcp.V20260728: ""} {
+		up := httpConfig(t, "up", pretender())
+		up.Prefix, up.Revision = new(""), r
+		s := &server.Server{Name: "gateway"}
+		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}}, s)
+		c, question := dialAsked(t, s, r)
+		for _, tool := range []string{"form", "url", "sample"} {
+			if _, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil && (tool != "url" || r.Modern()) {
+				t.Error(err)
+			}
+			got := question()
+			if tool == "form" && (got.message != imitation || got.meta != nil) || tool == "url" && r.Modern() &&
+				(got.message != imitation || got.meta != nil) || tool == "sample" && got.context != included {
+				t.Errorf("%s, %s: %+v", r, tool, got)
+			}
 		}
 	}
 }

@@ -1,6 +1,9 @@
+//lint:file-ignore SA1019 deprecated features must still work
+
 package mcptest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,6 +67,18 @@ func (tp *tap) message(sent bool, raw []byte) {
 	if err := spec.ValidateMessage(tp.revision, raw, method); err != nil {
 		tp.t.Errorf("sent=%v %s\n%v", sent, raw, err)
 	}
+	for _, member := range modernMembers { // the older schemas allow further members
+		if !tp.revision.Modern() && bytes.Contains(raw, []byte(member)) {
+			tp.t.Errorf("sent=%v %s\nhas %s, which is of 2026-07-28", sent, raw, member)
+		}
+	}
+}
+
+// modernMembers are members and keys that a message before 2026-07-28 must not have.
+var modernMembers = []string{
+	`"resultType"`, `"ttlMs"`, `"cacheScope"`, `"inputRequests"`, `"inputResponses"`, `"requestState"`,
+	`"` + mcp.MetaProtocolVersion + `"`, `"` + mcp.MetaClientInfo + `"`, `"` + mcp.MetaClientCapabilities + `"`,
+	`"` + mcp.MetaLogLevel + `"`, `"` + mcp.MetaServerInfo + `"`, `"` + mcp.MetaSubscriptionID + `"`, `"2026-07-28"`,
 }
 
 // everywhere is mcptest.Everywhere with a tap.

@@ -56,7 +56,8 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 
 // ElicitForm is [Elicit] with a JSON Schema instead of a type. The schema must be one that
 // [mcp.ParseElicitSchema] accepts. ElicitForm returns the content of the form as the client sent
-// it, after validation, without optional members that are null. The caller owns the content.
+// it, after validation, without optional members that are null. The caller owns the content. A
+// multiple choice is errors.ErrUnsupported before 2025-11-25.
 func ElicitForm(
 	ctx context.Context, message string, requestedSchema json.RawMessage, options ...AskOption,
 ) (json.RawMessage, error) {

@@ -176,6 +176,14 @@ func (c *Call) RequestInput(ctx context.Context, requests ...InputRequest) ([]js
 	case c.InputRequester == nil:
 		return nil, ErrCannotAsk
 	}
+	for i := range requests {
+		q := &requests[i]
+		var err error
+		if q.Params, err = revision.DowngradeQuestion(c.Revision(), c.Peer().Capabilities, q.Method,
+			q.Params); err != nil {
+			return nil, err
+		}
+	}
 	defer c.beginAsking()()
 	return c.InputRequester.RequestInput(ctx, c, requests)
 }

@@ -87,7 +87,7 @@ func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessa
 		answer, err = c.answerer(origin.Context(ctx), q.method, q.params)
 		c.AddQuestions(origin, -1)
 		if len(origin) < 2 || !errors.Is(err, call.ErrCallDone) || !origin.Answered() || ctx.Err() != nil {
-			return answer, err
+			return revision.DowngradeAnswer(c.revision, q.method, answer), err
 		}
 		origin = origin[1:]
 		c.AddQuestions(origin, 1)
