@@ -165,12 +165,7 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 			tolerated++
 		}
 		for _, r := range references {
-			names := must.Get(filepath.Glob(filepath.Join("../..", r[1], "*_test.go")))(t)
-			if !slices.ContainsFunc(names, func(name string) bool {
-				source, err := os.ReadFile(name)
-				return err == nil && strings.Contains(string(source), "\nfunc "+r[2]+"(t *testing.T)") &&
-					(r[3] == "" || strings.Contains(string(source), strconv.Quote(strings.ReplaceAll(r[3], "_", " "))))
-			}) {
+			if !hasTest(t, r[1], r[2], r[3]) {
 				t.Errorf("%s has no test %s with the case %q", r[1], r[2], r[3])
 			}
 		}
@@ -178,4 +173,15 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 	if tolerated < 40 {
 		t.Errorf("the page has %d tolerated deviations, want at least 40", tolerated)
 	}
+}
+
+// hasTest reports whether the package in a directory has a test, with a case if that is not empty.
+func hasTest(t *testing.T, dir, test, named string) bool {
+	t.Helper()
+	names := must.Get(filepath.Glob(filepath.Join("../..", dir, "*_test.go")))(t)
+	return slices.ContainsFunc(names, func(name string) bool {
+		source, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)") &&
+			(named == "" || strings.Contains(string(source), strconv.Quote(strings.ReplaceAll(named, "_", " "))))
+	})
 }
