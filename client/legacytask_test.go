@@ -104,12 +104,27 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 func TestResultWhoseTaskIsNullIsTheResultOfTheTool(t *testing.T) {
 	s := sessionTasks(mcp.TaskOptional)
 	s.Answers["tools/call"] = []string{`"result":{"content":[{"type":"text","text":"called"}],"task":null}`}
-	c, _ := dialTask(t, inSession, s)
+	var seen any // by the middleware
+	c, _ := dialTask(t, func(d *client.Dialer) {
+		inSession(d)
+		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				result, err := next(ctx, c)
+				if c.Method() == mcp.MethodCallTool {
+					seen = result
+				}
+				return result, err
+			}
+		}}
+	}, s)
 	task, err := c.StartTool(t.Context(), "a", nil)
 	must.Do(t, err)
 	result, err := task.Wait(t.Context())
 	must.Do(t, err)
 	must.Equal(t, len(result.Content), 1, result)
+	if _, ok := seen.(*mcp.CallToolResult); !ok {
+		t.Errorf("the middleware sees a %T", seen)
+	}
 }
 
 // A tool may change. The call that the server rejects is not repeated, because the tool may have failed with the same

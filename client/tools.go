@@ -130,9 +130,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	}
 	r, created := on.revision, req.TaskCreated
 	if req.AcceptTask && !r.Modern() { // a server that does not support tasks ignores params.task
-		var task []byte
-		task, created = jsonrpc.Get(raw, "task")
-		created = created && string(task) != "null"
+		_, created = jsonrpc.MembersOf(raw).Get("task")
 	}
 	if !created {
 		return raw, nil, nil

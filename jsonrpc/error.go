@@ -39,7 +39,10 @@ func (e *Error) Is(target error) bool {
 
 // validData returns the data as it is sent, or nil for none.
 func (e *Error) validData() json.RawMessage {
-	if len(e.Data) == 0 || Check(e.Data, Limits{}) == nil {
+	if len(e.Data) == 0 {
+		return nil
+	}
+	if Check(e.Data, Limits{}) == nil {
 		return e.Data
 	}
 	if data := jsonscan.AppendUTF8(nil, e.Data); Check(data, Limits{}) == nil {

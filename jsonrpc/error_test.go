@@ -379,6 +379,8 @@ func TestAppendWritesEachKindOfMessage(t *testing.T) {
 		{string(append(jsonrpc.AppendResultHead(nil, seven), `{}}`...)), `{"jsonrpc":"2.0","id":7,"result":{}}`},
 		{string(jsonrpc.AppendError(nil, seven, failure, false)),
 			`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no\nsuch"}}`},
+		{string(jsonrpc.AppendError(nil, seven, &jsonrpc.Error{Code: 5, Data: []byte{}}, false)),
+			`{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":""}}`},
 		{string(jsonrpc.AppendError(nil, seven, detailed, true)),
 			`{"jsonrpc":"2.0","id":7,"error":{"code":5,"message":"","data":[1]}}`},
 		{string(jsonrpc.AppendError(nil, jsonrpc.ID{}, failure, true)),

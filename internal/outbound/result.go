@@ -70,7 +70,7 @@ func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error
 		return nil, nil
 	}
 	if req.AcceptTask && !r.Modern() {
-		if task, ok := jsonrpc.Get(raw, "task"); ok && string(task) != "null" {
+		if _, ok := jsonrpc.MembersOf(raw).Get("task"); ok {
 			result = new(mcp.LegacyCreateTaskResult)
 		}
 	}

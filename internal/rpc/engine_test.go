@@ -213,6 +213,7 @@ func TestErrorDataIsSanitized(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
 		{`{"a":1,"a":2}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
 		{"}\n{", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
+		{"", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
 	} {
 		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
 		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })

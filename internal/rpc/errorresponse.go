@@ -41,9 +41,9 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		switch {
 		case protocol == nil:
 			err = errors.New("the handler returned a nil *jsonrpc.Error as an error")
-		case len(protocol.Data) > 0 && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
+		case protocol.Data != nil && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
 			data, err := jsonscan.Marshal(protocol.Data)
-			if err != nil {
+			if err != nil && len(protocol.Data) > 0 {
 				e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error",
 					protocol.Message)
 			}
