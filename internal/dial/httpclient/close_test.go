@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -492,6 +493,38 @@ func TestPairSkipsAnEventThatIsTooLarge(t *testing.T) {
 	defer c.Close()
 	must.CheckContains(t, <-to.received, "7 invalid: the message exceeds the limit of")
 	must.CheckEqual(t, <-to.received, "8")
+}
+
+// An event that is too large costs a stream of Streamable HTTP only the message in it: a notification does not fail the
+// call on whose stream it comes, and does not end the standalone stream, on which it would be sent again.
+func TestStreamSkipsANotificationThatIsTooLarge(t *testing.T) {
+	tooLarge := `data: {"jsonrpc":"2.0","method":"large","params":{"x":"` + strings.Repeat("x", 2<<20) + `"}}` + "\n\n"
+	small := `data: {"jsonrpc":"2.0","method":"small"}` + "\n\n"
+	for name, test := range map[string]struct {
+		dial    func(*testing.T, Options) *caller
+		streams int // standalone ones
+	}{"modern": {newModern, 0}, "legacy": {newLegacy, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			var streams atomic.Int32
+			p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case handshake(w, r, body):
+				case r.Method == http.MethodGet:
+					streams.Add(1)
+					writeEvents(w, "id: 1\n"+tooLarge+"id: 2\n"+small)
+					<-r.Context().Done()
+				default:
+					writeEvents(w, tooLarge+small+"data: "+resultOf(body)+"\n\n")
+				}
+			})
+			c := test.dial(t, p.options(t))
+			got, err := list(t.Context(), c)
+			must.CheckEqual(t, got, `{"for":"tools/list"}`, name, err)
+			time.Sleep(time.Minute)
+			must.CheckEqual(t, int(streams.Load()), test.streams, name)
+			must.CheckEqual(t, len(c.received.all()), 1+test.streams, name)
+		})
+	}
 }
 
 type collecting struct{ received chan string }
