@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/outbound"
 )
 
 // A session keeps the cookies of its server, by which load balancers find its replica. 2026-07-28 needs none.
@@ -45,6 +46,25 @@ func TestSessionKeepsTheCookiesOfItsServer(t *testing.T) {
 			t.Errorf("%d cookies: %s", n, last)
 		}
 	}
+}
+
+func TestPairKeepsTheCookiesOfItsServer(t *testing.T) {
+	got := make(chan string, 1)
+	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		if r.Method == http.MethodPost {
+			got <- r.Header.Get("Cookie")
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "replica", Value: "1"})
+		writeEvents(w, "event: endpoint\ndata: /m\n\n")
+		<-r.Context().Done()
+	})
+	c, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
+	must.Do(t, err)
+	defer c.Close()
+	must.Do(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte(`{"jsonrpc":"2.0","method":"m"}`)}))
+	must.CheckEqual(t, <-got, "replica=1")
 }
 
 // A cookie of the configuration wins over one of the server, and another origin gets no cookie.
