@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -99,7 +98,7 @@ func examine(cmd *cobra.Command, flags *dialing.Flags, args []string) error {
 			counts[f.Level]++
 			x.Findings = append(x.Findings, f)
 			if table {
-				printFinding(cmd.OutOrStdout(), f)
+				_ = doctor.Print(cmd.OutOrStdout(), f)
 			}
 		})
 		if cmd.Context().Err() != nil {
@@ -146,14 +145,6 @@ func examineOne(cmd *cobra.Command, flags *dialing.Flags, target []string, repor
 		}
 	}
 	return e.Run(cmd.Context())
-}
-
-// printFinding prints a finding, and what to do on a second line.
-func printFinding(w io.Writer, f doctor.Finding) {
-	fmt.Fprintf(w, "%-8s %-13s %s\n", f.Level, f.Check, terminal.Line(f.Text))
-	if f.Fix != "" {
-		fmt.Fprintf(w, "%-8s %-13s → %s\n", "", "", terminal.Line(f.Fix))
-	}
 }
 
 // diffFlags are the flags of parley diff.

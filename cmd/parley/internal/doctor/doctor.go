@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -41,6 +42,16 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
 	Fix   string `json:"fix,omitempty"` // what to do
+}
+
+// Print prints a finding, and what to do on a second line.
+func Print(w io.Writer, f Finding) error {
+	text := fmt.Sprintf("%-8s %-13s %s\n", f.Level, f.Check, terminal.Line(f.Text))
+	if f.Fix != "" {
+		text += fmt.Sprintf("%-8s %-13s → %s\n", "", "", terminal.Line(f.Fix))
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // Examination examines one server. Its methods must not be called concurrently.

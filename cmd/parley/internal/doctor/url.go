@@ -300,15 +300,17 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 			return
 		}
 	}
-	if issuer, err := e.discover(ctx, target.URL); err == nil && issuer.Issuer == "" {
+	found, err := e.discover(ctx, target.URL)
+	if err == nil && found.Issuer == "" {
 		e.report("login", Note, "",
 			"requires credentials, and names no authorization server, so clients cannot log in; "+
 				"they send a token that users give them")
 	} else {
 		e.challenge(a)
-		e.discovery(issuer, err)
+		e.discovery(found, err)
 		e.login(ctx, target)
 	}
+	e.token(ctx, target, found)
 }
 
 func isUnauthorized(err error) bool {
@@ -344,22 +346,43 @@ type issuerMetadata struct {
 	Documents    bool   `json:"client_id_metadata_document_supported"`
 }
 
-// discover finds the authorization server as a login does. The result is zero without an error if there is none.
-func (e *Examination) discover(ctx context.Context, server string) (issuer issuerMetadata, err error) {
+// discovered is what a login finds out about a server.
+type discovered struct {
+	issuerMetadata
+	resource   string
+	issuers    []string // that the server names
+	challenged []string // the scopes of the challenge
+}
+
+// discover finds the authorization server as a login does. The metadata of the authorization server is zero without an
+// error if there is none.
+func (e *Examination) discover(ctx context.Context, server string) (found discovered, err error) {
 	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,
 		Trace: func(s oauth.Step) {
-			if s.Name == "authorization server metadata" && s.Status == http.StatusOK {
-				_ = schema.Decode(s.ResponseBody, &issuer) // the login reports invalid metadata
+			var resource struct {
+				Resource string   `json:"resource"`
+				Issuers  []string `json:"authorization_servers"`
+			}
+			switch { // the login reports invalid metadata
+			case s.Name == "challenge":
+				for _, c := range challenge.Parse(s.ResponseHeader.Values("WWW-Authenticate")) {
+					found.challenged = append(found.challenged, strings.Fields(c.Params["scope"])...)
+				}
+			case s.Status != http.StatusOK:
+			case s.Name == "resource metadata" && schema.Decode(s.ResponseBody, &resource) == nil:
+				found.resource, found.issuers = resource.Resource, resource.Issuers
+			case s.Name == "authorization server metadata":
+				_ = schema.Decode(s.ResponseBody, &found.issuerMetadata)
 			}
 		}}
 	if err = c.Login(ctx, server); errors.Is(err, errDiscovered) {
 		err = nil
 	}
-	return issuer, err
+	return found, err
 }
 
 // discovery reports the result of discover.
-func (e *Examination) discovery(issuer issuerMetadata, err error) {
+func (e *Examination) discovery(issuer discovered, err error) {
 	if err != nil {
 		fix := "see parley login --explain for each request"
 		if errors.Is(err, oauth.ErrNoPKCE) {
