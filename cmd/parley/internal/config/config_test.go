@@ -446,3 +446,19 @@ func TestAConfinedProgramIsStartedByParley(t *testing.T) {
 		}
 	}
 }
+
+// A program that can change its configuration file could remove its own rules.
+func TestAConfinedProgramCannotWriteItsConfigurationFile(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.Mkdir(filepath.Join(dir, "project"), 0o700))
+	must.Do(t, os.Symlink(dir, filepath.Join(dir, "project", "link")))
+	path := filepath.Join(dir, "project", "mcp.json")
+	for write, allowed := range map[string]bool{".": false, "..": false, "link": false, dir: false, "/": false, "~": false,
+		"out": true, "../other": true} {
+		c := must.Get(Parse("", path, []byte(`{"mcpServers": {"a": {"command": "a", "confine": {"write": ["`+write+`"]}}}}`)))(t)
+		_, err := c.Servers[0].Target(&Values{Home: dir})
+		if allowed != (err == nil) || err != nil && !strings.Contains(err.Error(), "contains the configuration file") {
+			t.Errorf("%s: %v", write, err)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -117,6 +118,10 @@ func (e *expansion) confine(options *transport.CommandOptions) {
 			}
 			paths[i] = absolute // the program can start in another directory
 		}
+	}
+	if folder := confine.Changes(rules.Write, e.server.folder); folder != "" {
+		e.fail("confine", fmt.Errorf("write: %s contains the configuration file, and with it the rules of the server; "+
+			"name directories below it, or move the file", folder))
 	}
 	if e.err != nil {
 		return

@@ -38,7 +38,6 @@ func (r *Rules) become(name string, command []string) error {
 	if err != nil {
 		return err
 	}
-	memory := r.Memory != ""
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot set no_new_privs: %w", err)
 	}
@@ -49,15 +48,19 @@ func (r *Rules) become(name string, command []string) error {
 		return fmt.Errorf("cannot drop capabilities: %w", err)
 	}
 	// A descriptor that parley has inherited could be one of a file, a terminal or a socket.
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("cannot close inherited files: %w", err)
+	err = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err != nil {
+		err = fmt.Errorf("cannot close inherited files: %w; use Linux 6.12 or newer", err)
+	}
+	if err := r.unenforced(err); err != nil {
+		return err
 	}
 	// The signal that the parent has asked for is one of the main thread, which this one replaces.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot set the signal for the end of parley: %w", err)
 	}
 	environment := os.Environ()
-	if err := r.unenforced(installFilter(r.Network, memory)); err != nil {
+	if err := r.unenforced(installFilter(r.Network, r.Memory != "")); err != nil {
 		return err
 	}
 	for _, l := range limits {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -171,6 +172,26 @@ func Failure(exitCode int, stderr []byte) string {
 		return ""
 	}
 	return text
+}
+
+// Changes returns the path of a rule to write that contains a file or directory, or "".
+func Changes(write []string, path string) string {
+	real := func(path string) string {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return path
+		}
+		if resolved, err := filepath.EvalSymlinks(absolute); err == nil {
+			return resolved
+		}
+		return absolute
+	}
+	for _, root := range write {
+		if within(real(path), []string{real(root)}) {
+			return root
+		}
+	}
+	return ""
 }
 
 var size = regexp.MustCompile(`^([1-9][0-9]{0,6})(KiB|MiB|GiB)$`)

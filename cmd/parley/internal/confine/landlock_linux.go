@@ -3,7 +3,11 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -94,6 +98,49 @@ func (r *Rules) landlock(program, temporary string) error {
 	return nil
 }
 
+// resolve returns a path without symbolic links. A path below a directory that the program may write is covered by the
+// rule for that directory, and is not followed further: the program could have put a link there, and would gain what it
+// leads to when it is started again.
+func resolve(path string, changeable []string) (real string, covered bool, err error) {
+	const most = 40 // links, as in the kernel
+	real = "/"
+	rest := strings.Split(path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch {
+		case name == "" || name == ".":
+			continue
+		case within(real, changeable):
+			return "", true, nil
+		case name == "..":
+			real = filepath.Dir(real)
+			continue
+		}
+		next := filepath.Join(real, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", false, err
+		}
+		if info.Mode().Type() != fs.ModeSymlink {
+			real = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if links++; err == nil && links > most {
+			err = fmt.Errorf("%s: %w", path, unix.ELOOP)
+		}
+		if err != nil {
+			return "", false, err
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return real, false, nil
+}
+
 // paths returns the rules for files. A path of the user must exist: if it is misspelt, the server would not work, and
 // nobody would know why.
 func (r *Rules) paths(program, temporary string, write landlock.AccessFSSet) (rules []landlock.Rule, err error) {
@@ -116,13 +163,26 @@ func (r *Rules) paths(program, temporary string, write landlock.AccessFSSet) (ru
 		_ = add(fileRights, path)
 	}
 	_ = add(readRights, fmt.Sprintf("/proc/%d", os.Getpid())) // execve keeps the process ID
+	changeable := slices.Clone(r.Write)
+	for _, path := range r.Write {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			changeable = append(changeable, real)
+		}
+	}
+	own := func(rights landlock.AccessFSSet, path string) error {
+		real, covered, err := resolve(path, changeable)
+		if err != nil || covered {
+			return err
+		}
+		return add(rights, real)
+	}
 	for _, path := range r.Read {
-		if err := add(readRights, path); err != nil {
+		if err := own(readRights, path); err != nil {
 			return nil, fmt.Errorf("read: %w; correct or remove the path", err)
 		}
 	}
 	for _, path := range r.Write {
-		if err := add(write, path); err != nil {
+		if err := own(write, path); err != nil {
 			return nil, fmt.Errorf("write: %w; create it, or correct or remove the path", err)
 		}
 	}

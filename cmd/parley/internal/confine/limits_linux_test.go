@@ -334,6 +334,33 @@ func TestAPathThatDoesNotExistIsAnError(t *testing.T) {
 	}
 }
 
+// A program that replaces a part of its directory by a link gains nothing when it is started again. Links of the user
+// count, such as alias.
+//
+// Rule W1.
+func TestALinkOfTheProgramDoesNotWidenItsRules(t *testing.T) {
+	w := newWorld(t)
+	link, elsewhere := filepath.Join(w.Write, "link"), filepath.Join(w.Outside, "link")
+	must.Do(t, os.Symlink(w.Outside, link))
+	must.Do(t, os.Symlink(link, elsewhere))
+	alias := filepath.Join(filepath.Dir(w.Write), "alias")
+	must.Do(t, os.Symlink(w.Write, alias))
+	text := string(must.Get(json.Marshal(w))(t))
+	for _, rules := range []*Rules{
+		{Read: []string{link}, Write: []string{w.Write}}, {Write: []string{link, w.Write}},
+		{Write: []string{w.Write, link}}, {Read: []string{filepath.Join(alias, "link")}, Write: []string{w.Write}},
+		{Read: []string{link}, Write: []string{alias}}, {Read: []string{elsewhere}, Write: []string{w.Write}},
+		{Read: []string{filepath.Join(w.Write, "note", "..", "link")}, Write: []string{w.Write}},
+	} {
+		if got := run(t, rules, "escape", "read a file", text); !strings.HasPrefix(got, refused) {
+			t.Errorf("%+v: the program has reached it", rules)
+		}
+		if got := run(t, rules, "work", "files", text); strings.Contains(got, "change a file:") {
+			t.Errorf("%+v: %s", rules, got)
+		}
+	}
+}
+
 func TestAnotherUsersTemporaryDirectoryIsRejected(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := filepath.Dir(must.Get(temporaryDir("a"))(t))

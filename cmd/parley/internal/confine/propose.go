@@ -152,17 +152,13 @@ func (p *proposal) argument(path string, isDir bool) {
 		p.read(path)
 		return
 	}
-	root := filepath.Dir(path)
-	for dir := root; !p.broad(dir); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(path); !p.broad(dir); dir = filepath.Dir(dir) {
 		if exists(filepath.Join(dir, "package.json")) || exists(filepath.Join(dir, "pyproject.toml")) {
-			root = dir
-			break
+			p.read(dir)
+			return
 		}
 	}
-	if p.broad(root) {
-		root = path
-	}
-	p.read(root)
+	p.read(path)
 }
 
 func exists(path string) bool {

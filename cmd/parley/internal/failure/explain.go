@@ -104,7 +104,7 @@ var (
 	denial = regexp.MustCompile(`(?i)permission denied|operation not permitted|EACCES|EPERM|EAI_AGAIN|name resolution` +
 		`|cannot find module|no module named`)
 	network = regexp.MustCompile(`(?i)socket|connect|listen|EAI_AGAIN|getaddrinfo|name resolution`)
-	path    = regexp.MustCompile(`(?:^|[\s'"(:=])(/[^\s'":,;)]+)`)
+	path    = regexp.MustCompile(`['"](/[^'"]+)['"]|(?:^|[\s(:=])(/[^\s'":,;)]+)`)
 )
 
 // adviceDenied returns the advice for a confined program that was denied something, by the last line of its standard
@@ -116,7 +116,7 @@ func adviceDenied(stderr []byte) string {
 			continue
 		}
 		if m := path.FindStringSubmatch(line); m != nil {
-			return `"confine" of the server may not allow ` + m[1] + `: add it to "read" or "write"` + help
+			return `"confine" of the server may not allow ` + m[1] + m[2] + `: add it to "read" or "write"` + help
 		}
 		if network.MatchString(line) {
 			return `"confine" of the server may not allow the network: set "network": true` + help

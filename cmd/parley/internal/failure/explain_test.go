@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -16,8 +17,10 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -140,5 +143,40 @@ func TestPrintedErrorsAreBounded(t *testing.T) {
 			!strings.Contains(text, " bytes) … ") {
 			t.Errorf("%v: %d bytes: %.200s", format, len(text), text)
 		}
+	}
+}
+
+func TestWhatAConfinedProgramWasDeniedNamesTheSetting(t *testing.T) {
+	self := client.Command(must.Get(os.Executable())(t)).String()
+	explain := func(target string, code int, stderr string) string {
+		return Explain(&client.DialError{Target: target, Err: &transport.ExitError{Code: code, Stderr: []byte(stderr)}})
+	}
+	for stderr, want := range map[string]string{
+		"Error: EACCES: permission denied, open '/home/ada/x'\n    at open (node:fs:1)\n": "not allow /home/ada/x: add",
+		"Traceback\nPermissionError: [Errno 13] Permission denied: '/home/ada/x y'\n":     "not allow /home/ada/x y: add",
+		"open /home/ada/x: permission denied\n":                                           "not allow /home/ada/x: add",
+		"Cannot find module '/srv/node_modules/x/index.js' imported from /y\n":            "not allow /srv/node_modules/x/index.js: add",
+		"Error: getaddrinfo EAI_AGAIN example.com\n":                                      `not allow the network: set "network": true`,
+		"socket.gaierror: [Errno -3] Temporary failure in name resolution\n":              `not allow the network: set "network": true`,
+		"Error: connect EACCES 127.0.0.1:80 - Local (undefined:undefined)\n":              `not allow the network: set "network": true`,
+		"PermissionError: [Errno 1] Operation not permitted\n":                            "not allow something: add",
+		"the key is missing\n": "does it have the environment variables",
+		"EACCES: permission denied, open '/a'\nEACCES: permission denied, open '/b'\n, gave up": "not allow /b: add",
+	} {
+		text := explain(self, 1, stderr)
+		if !strings.Contains(text, want) || !strings.HasPrefix(text, "cannot connect to the confined program: ") {
+			t.Errorf("%q: %s", stderr, text)
+		}
+	}
+	if text := explain("command node", 1, "EACCES: permission denied, open '/a'"); strings.Contains(text, "confine") {
+		t.Errorf("a program that is not confined: %s", text)
+	}
+	const failed = "parley: confine: the kernel has no Landlock; use another\n"
+	if got, want := explain(self, confine.ExitCode, failed),
+		"cannot start the server: the kernel has no Landlock; use another"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if text := explain(self, 1, failed); strings.HasPrefix(text, "cannot start") {
+		t.Errorf("another exit code: %s", text)
 	}
 }
