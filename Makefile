@@ -141,4 +141,4 @@ fuzz: ## Run the fuzz targets one after another (FUZZTIME=10s, FUZZ=regexp, PACK
 
 .PHONY: clean
 clean: ## Remove the tools and all output
-	rm -rf .tools .out interop/npm/node_modules
+	rm -rf .tools .out interop/npm/node_modules interop/issuers/npm/node_modules

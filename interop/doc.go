@@ -39,6 +39,9 @@
 // The client peers use the server peers through a gateway as they do without (gatewaypeers_test.go, which names the
 // differences).
 //
+// The OpenID providers of issuers_test.go issue access tokens that parley up accepts, and ID tokens that it rejects:
+// zitadel.go, whose dependencies are in zitadel.mod, and issuers/npm/provider.mjs.
+//
 // Our server does not ping its clients. The second generation of the SDK protects legacy sessions and modern requests
 // with the same middleware; only modern requests are tested.
 package interop
