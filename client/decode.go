@@ -27,6 +27,9 @@ import (
 // them. It logs them unless the result is cached, and was decoded before. Name may be empty.
 func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, into any) (json.RawMessage, error) {
 	kept, faults, err := contain.Decode(raw, into)
+	if kind := resultType(into); err == nil && (kind == mcp.ResultTypeInputRequired || kind == mcp.ResultTypeTask) {
+		err = fmt.Errorf("its resultType is %q, which the revision of the connection does not have", kind)
+	}
 	if err == nil && faults == nil {
 		return kept, nil
 	}
@@ -40,6 +43,30 @@ func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, i
 		faults.Log(c.dialer.Logger, method, "server", c.target.String())
 	}
 	return kept, nil
+}
+
+// resultType returns the type that a result declares. In 2026-07-28 the others than "complete" are read elsewhere. A
+// session has none: the result would look complete, and empty.
+func resultType(result any) string {
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		return r.ResultType
+	case *mcp.GetPromptResult:
+		return r.ResultType
+	case *mcp.ReadResourceResult:
+		return r.ResultType
+	case *mcp.CompleteResult:
+		return r.ResultType
+	case *mcp.ListToolsResult:
+		return r.ResultType
+	case *mcp.ListPromptsResult:
+		return r.ResultType
+	case *mcp.ListResourcesResult:
+		return r.ResultType
+	case *mcp.ListResourceTemplatesResult:
+		return r.ResultType
+	}
+	return ""
 }
 
 // decodeResult is decode for a new Result.

@@ -118,6 +118,36 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 	}
 }
 
+// A result of another type than "complete" is not an empty result, in any revision.
+func TestResultsOfOtherTypesAreInvalidInSessions(t *testing.T) {
+	for name, body := range map[string]string{
+		"questions": asking(1), "nothing else": `"result":{"resultType":"input_required"}`,
+		"a task": `"result":{"resultType":"task","taskId":"t","status":"working","ttlMs":1}`,
+	} {
+		s := legacyServer()
+		s.Answers["initialize"] = []string{initialized2511}
+		for _, method := range []string{mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource,
+			mcp.MethodComplete, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
+			mcp.MethodListResourceTemplates} {
+			s.Answers[method] = []string{body}
+		}
+		c, _ := dial(t, s)
+		ctx := t.Context()
+		for method, err := range map[string]error{
+			mcp.MethodCallTool:              must.Err(c.CallTool(ctx, "a", nil)),
+			mcp.MethodGetPrompt:             must.Err(c.GetPrompt(ctx, "a", nil)),
+			mcp.MethodReadResource:          must.Err(c.ReadResource(ctx, "a://b")),
+			mcp.MethodComplete:              must.Err(c.Complete(ctx, mcp.CompleteParams{})),
+			mcp.MethodListTools:             drain(c.Tools(ctx)),
+			mcp.MethodListPrompts:           drain(c.Prompts(ctx)),
+			mcp.MethodListResources:         drain(c.Resources(ctx)),
+			mcp.MethodListResourceTemplates: drain(c.ResourceTemplates(ctx)),
+		} {
+			must.CheckIs(t, err, call.ErrInvalidResponse, name, method)
+		}
+	}
+}
+
 const question = `{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object",` +
 	`"properties":{}}}}`
 

@@ -32,12 +32,12 @@ import (
 // Watch returns a change, it drops the results that the change affects from the [Cache].
 //
 // A resource that the server does not watch, for instance because the client may not, is returned once for each
-// connection, with Change.URI and an error. The watch of the others goes on.
+// connection, with Change.URI and an error. Such an error does not end the watch: the loop can go on with the others.
 //
 // Changes that arrive while the loop body runs are merged: each list and resource is
 // returned at most once.
 //
-// The end of ctx ends the loop without an error. Otherwise the last element is an error:
+// The end of ctx ends the loop without an error. Otherwise the last element is an error without a URI:
 // errors.ErrUnsupported, call.ErrClosed, a *jsonrpc.Error from the server, or the error of the
 // last of several attempts to connect. The option [WithTimeout] limits the wait until the
 // server has begun; the default is Timeouts.Read.

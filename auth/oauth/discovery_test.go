@@ -346,6 +346,31 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 	}
 }
 
+// A refresh token remains valid if the response to its use has none (RFC 6749, section 6). A login without one has none.
+func TestRefreshTokenIsKeptIfTheResponseHasNone(t *testing.T) {
+	for _, atLogin := range []bool{true, false} {
+		w := newEnvironment(t)
+		store := &oauth.MemoryStore{}
+		none := func(_ url.Values, body map[string]any) { delete(body, "refresh_token") }
+		if !atLogin {
+			w.onToken = none
+		}
+		w.expired(store)
+		w.onToken = none
+		c := w.client()
+		c.Store = store
+		if atLogin {
+			c.Interaction = nil
+		}
+		must.Get(w.dial(c, ""))(t)
+		status := must.Get(c.Status(t.Context(), w.url()))(t)
+		if status.Renewable != atLogin || w.count("as GET /authorize") != map[bool]int{true: 1, false: 2}[atLogin] {
+			t.Errorf("with a refresh token at the login %v: %+v after %d logins", atLogin, status,
+				w.count("as GET /authorize"))
+		}
+	}
+}
+
 // Some authorization servers let a client request only the scopes with which it was registered. Others reject
 // registrations with scopes.
 func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {

@@ -72,7 +72,7 @@ var requirements = []struct{ text, tests string }{
 			"call.TestParamsThatDoNotFitTheirTypeAreAnErrorForTheClient"},
 	{"results of another form or type are errors, and never empty results",
 		"client.TestMalformedResultsAreInvalid client.TestUnknownResultTypesAreInvalid " +
-			"client.TestInputRequiredIsRejectedForOtherMethods"},
+			"client.TestInputRequiredIsRejectedForOtherMethods client.TestResultsOfOtherTypesAreInvalidInSessions"},
 
 	// Tools, resources, prompts, completion
 	{"every kind of content arrives, in tools and prompts", "mcptest.TestEveryKindOfContentArrives"},
@@ -192,7 +192,7 @@ var requirements = []struct{ text, tests string }{
 		"auth/oauth.TestScopesOfTheChallengeComeFirst auth/oauth.TestStepUpRequestsTheUnion mcptest.TestStepUpKeepsSession"},
 	{"tokens are refreshed, rotated, bound to their server, and forgotten after a refusal",
 		"auth/oauth.TestConcurrentRequestsShareOneRefresh auth/oauth.TestRefreshTokenIsForgottenOnlyAfterARefusal " +
-			"auth/oauth.TestTokensAreSentToTheirServerOnly"},
+			"auth/oauth.TestRefreshTokenIsKeptIfTheResponseHasNone auth/oauth.TestTokensAreSentToTheirServerOnly"},
 	{"clients without a user", "auth/oauth.TestGrantsWithoutUser auth/oauth.TestEnterpriseGrant"},
 	{"the issuer for development: redirects, PKCE, codes, registration", "auth/devissuer.TestCodeIsBoundToItsRequest " +
 		"auth/devissuer.TestUnregisteredRedirectURIsAreRejected auth/devissuer.TestDynamicRegistration"},
@@ -210,6 +210,7 @@ var departures = []struct{ text, why string }{
 	{"lists of an undeclared capability are empty",
 		"an error says what is wrong; host and program ask only for what is declared"},
 	{"a tool with an unusable output schema cannot be called", "its result is returned and logged: the tool has run"},
+	{"a tool is listed before its first call", "results are validated after the program has listed the tools"},
 	{"a name that breaks the convention is registered with a warning", "a wrong name is an error when the server starts"},
 	{"a second GET stream of a session is rejected", "it replaces the first, which may be of a lost connection"},
 	{"the response to a cancelled request is error -32800",
