@@ -60,7 +60,7 @@ func (r *Rules) become(name string, command []string) error {
 		return fmt.Errorf("cannot set the signal for the end of parley: %w", err)
 	}
 	environment := os.Environ()
-	if err := r.unenforced(installFilter(r.Network, r.Memory != "")); err != nil {
+	if err := r.unenforced(r.installFilter()); err != nil {
 		return err
 	}
 	for _, l := range limits {

@@ -248,7 +248,7 @@ func socket(family, kind, protocol int) error {
 const refused = "refused: "
 
 // roles are what this program does as a child process of a test, by its first argument.
-var roles = map[string]func(args []string) int{"escape": escape, "work": work, "consume": consume, "status": status,
+var roles = map[string]func(args []string) int{"escape": escape, "work": work, "consume": consume, "status": status, "change": change,
 	"old": onOldKernel}
 
 func TestMain(m *testing.M) {
@@ -337,6 +337,52 @@ func run(t *testing.T, rules *Rules, role ...string) string {
 	}
 	must.Do(t, err)
 	return string(out)
+}
+
+// changes are what a program that may write nothing tries with files that it may read, and with others.
+var changes = []struct {
+	name string
+	try  func(path string) error
+}{
+	{"chmod", func(path string) error { return unix.Chmod(path, 0o644) }},
+	{"fchmodat", func(path string) error { return unix.Fchmodat(unix.AT_FDCWD, path, 0o644, 0) }},
+	{"fchmodat2", func(path string) error {
+		return unix.Fchmodat(unix.AT_FDCWD, path, 0o644, unix.AT_SYMLINK_NOFOLLOW)
+	}},
+	{"chown", func(path string) error { return unix.Chown(path, os.Getuid(), os.Getgid()) }},
+	{"lchown", func(path string) error { return unix.Lchown(path, os.Getuid(), os.Getgid()) }},
+	{"fchownat", func(path string) error { return unix.Fchownat(unix.AT_FDCWD, path, os.Getuid(), os.Getgid(), 0) }},
+	{"utimes", func(path string) error { return unix.Utimes(path, make([]unix.Timeval, 2)) }},
+	{"utimensat", func(path string) error { return os.Chtimes(path, time.Now(), time.Now()) }},
+	{"setxattr", func(path string) error { return unix.Setxattr(path, "user.x", []byte("x"), 0) }},
+	{"removexattr", func(path string) error { return unix.Removexattr(path, "user.x") }},
+}
+
+// change tries the changes of a file, and prints those that succeeded.
+func change(args []string) int {
+	for _, c := range changes {
+		if c.try(args[0]) == nil {
+			fmt.Print(c.name + " ")
+		}
+	}
+	return 0
+}
+
+// Rule W1.
+func TestAConfinedProgramThatWritesNothingChangesNoAttributes(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{w.secret(), filepath.Join(w.Read, "note")} {
+		if got := run(t, nil, "change", path); len(strings.Fields(got)) < len(changes) {
+			t.Errorf("without rules, only %s", got)
+		}
+		if got := run(t, &Rules{Read: []string{w.Read}}, "change", path); got != "" {
+			t.Errorf("the program has used %s", got)
+		}
+	}
+	rules := &Rules{Write: []string{w.Write}}
+	if got := run(t, rules, "change", filepath.Join(w.Write, "note")); len(strings.Fields(got)) < len(changes) {
+		t.Errorf("a program that may write has only used %s", got)
+	}
 }
 
 // Rule W1.

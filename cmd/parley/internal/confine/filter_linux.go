@@ -5,6 +5,7 @@ package confine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,15 @@ var denied = []uint32{
 	unix.SYS_MSGCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
 	unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
+
+// attributes are system calls that change the permissions, owner, times and attributes of a file by its path. Landlock
+// does not know them. They are denied to a program that may write nothing. With a rule to write they are not, because
+// programs that install packages need them, and a filter does not see paths.
+var attributes = append([]uint32{
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
+	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FILE_SETATTR,
+}, olderAttributes...)
 
 // offsets of struct seccomp_data. The architectures are little-endian, so the lower half of an argument comes first.
 const (
@@ -67,7 +77,7 @@ func fail(err unix.Errno) unix.SockFilter {
 }
 
 // filter returns the program that decides about each system call.
-func filter(network, memory bool) []unix.SockFilter {
+func (r *Rules) filter() []unix.SockFilter {
 	all := []unix.SockFilter{
 		// The numbers of other calling conventions, such as that of 32-bit programs, are others.
 		load(offsetArchitecture),
@@ -79,13 +89,17 @@ func filter(network, memory bool) []unix.SockFilter {
 		all = append(all, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: x32},
 			fail(unix.ENOSYS))
 	}
-	for _, number := range denied {
+	numbers := denied
+	if len(r.Write) == 0 {
+		numbers = slices.Concat(denied, attributes)
+	}
+	for _, number := range numbers {
 		all = append(all, otherwise(1, number), fail(unix.EPERM))
 	}
 	call := func(number uint32, body ...unix.SockFilter) {
 		all = append(append(all, otherwise(uint8(len(body)), number)), body...)
 	}
-	if network {
+	if r.Network {
 		call(unix.SYS_SOCKET,
 			argument(0), otherwise(1, unix.AF_INET), allow, otherwise(1, unix.AF_INET6), allow,
 			// The C library asks for the addresses of the machine before it resolves a name.
@@ -105,7 +119,11 @@ func filter(network, memory bool) []unix.SockFilter {
 		argument(0), otherwise(1, 0), allow,
 		argument(2), otherwise(3, 0), load(offsetArguments+8*2+4), otherwise(1, 0), allow,
 		fail(unix.EPERM))
-	if memory { // shared memory does not count as memory of a process
+	if len(r.Write) == 0 { // without a path, the call is for an open file
+		call(unix.SYS_UTIMENSAT, argument(1), otherwise(3, 0), load(offsetArguments+8+4), otherwise(1, 0), allow,
+			fail(unix.EPERM))
+	}
+	if r.Memory != "" { // shared memory does not count as memory of a process
 		call(unix.SYS_MEMFD_CREATE, fail(unix.EPERM))
 		call(unix.SYS_MMAP,
 			argument(3), statement(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, unix.MAP_SHARED|unix.MAP_ANONYMOUS),
@@ -115,8 +133,8 @@ func filter(network, memory bool) []unix.SockFilter {
 }
 
 // installFilter installs the filter for the calling thread, which must have no_new_privs.
-func installFilter(network, memory bool) error {
-	if err := install(filter(network, memory)); err != nil {
+func (r *Rules) installFilter() error {
+	if err := install(r.filter()); err != nil {
 		return fmt.Errorf("cannot install the filter of system calls: %w; use a kernel with seccomp", err)
 	}
 	return nil

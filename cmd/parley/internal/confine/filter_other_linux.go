@@ -12,4 +12,4 @@ func checkArchitecture() error {
 	return errors.New("the architecture " + runtime.GOARCH + " is not supported; use a machine with amd64 or arm64")
 }
 
-func installFilter(bool, bool) error { return checkArchitecture() }
+func (r *Rules) installFilter() error { return checkArchitecture() }

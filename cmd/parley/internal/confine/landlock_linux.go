@@ -178,12 +178,12 @@ func (r *Rules) paths(program, temporary string, write landlock.AccessFSSet) (ru
 	}
 	for _, path := range r.Read {
 		if err := own(readRights, path); err != nil {
-			return nil, fmt.Errorf("read: %w; correct or remove the path", err)
+			return nil, fmt.Errorf("\"read\" of \"confine\": %w; correct or remove the path", err)
 		}
 	}
 	for _, path := range r.Write {
 		if err := own(write, path); err != nil {
-			return nil, fmt.Errorf("write: %w; create it, or correct or remove the path", err)
+			return nil, fmt.Errorf("\"write\" of \"confine\": %w; create it, or correct or remove the path", err)
 		}
 	}
 	return rules, errors.Join(add(readRights, program), add(write, temporary))

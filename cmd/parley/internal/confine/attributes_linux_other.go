@@ -1,0 +1,5 @@
+//go:build linux && (arm64 || riscv64)
+
+package confine
+
+var olderAttributes []uint32
