@@ -40,14 +40,6 @@ func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", 
 
 func (e *startError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// startFailure returns err with the reason why ctx, the context of a start, has ended.
-func startFailure(ctx context.Context, err error) error {
-	if late := new(startError); err != nil && errors.As(context.Cause(ctx), &late) && !errors.Is(err, late) {
-		return fmt.Errorf("%w: %w", late, err)
-	}
-	return err
-}
-
 // loginWait returns the time until the next attempt to connect to a server that rejects the credentials. A login does
 // not replace those of the configuration.
 func (s *supervisor) loginWait() time.Duration {

@@ -282,6 +282,9 @@ func TestStartOfAServerHasOneLimit(t *testing.T) {
 				if err := h.WaitReady(t.Context()); !errors.As(err, &down) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v", hangs, err)
 				}
+				if limit > 0 {
+					must.CheckContains(t, down.Error(), "not ready within 5s", hangs)
+				}
 				if took, most := time.Since(begin), cmp.Or(limit, 46*time.Second); took > most+time.Second {
 					t.Errorf("%s: the state is known after %v: %v", hangs, took, down)
 				}

@@ -193,14 +193,13 @@ func (s *supervisor) connect(ctx context.Context) error {
 	if c == nil {
 		var err error
 		if c, err = dialAlone(starting, &s.dialer, s.config.Target); err != nil {
-			return startFailure(starting, err)
+			return err
 		}
 	} else if err := c.Ping(starting); err != nil {
-		return startFailure(starting, err)
+		return err
 	}
 	s.startWatching(ctx, c) // before listing, so that no change is missed
 	listed, err := list(starting, c, allKinds, client.WithRefresh())
-	err = startFailure(starting, err)
 	if err != nil {
 		s.stopWatching()
 		if s.current() == nil {

@@ -232,6 +232,16 @@ func TestValuesThatAreNoObjectsAreStructured(t *testing.T) {
 }
 
 // Definitions of tools have the output schema of structured content.
+// Some models reject a schema without properties.
+func TestToolWithoutASchemaHasOneWithProperties(t *testing.T) {
+	var s server.Server
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "a"},
+		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			return new(mcp.CallToolResult), nil
+		}))
+	must.CheckEqual(t, string(list(t, connectLine(t, &s))["a"].InputSchema), `{"type":"object","properties":{}}`)
+}
+
 func TestOutputSchemasAreInferredForStructuredContentOnly(t *testing.T) {
 	var s server.Server
 	server.AddTool(&s, mcp.Tool{Name: "struct"}, func(context.Context, struct{}) (struct {
