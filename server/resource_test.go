@@ -86,6 +86,24 @@ func TestInvalidResourcesAreRejected(t *testing.T) {
 	}); !strings.Contains(got, "handler") {
 		t.Errorf("without a handler: %v", got)
 	}
+	for name, add := range map[string]func(*server.Server){
+		"resource": func(s *server.Server) {
+			server.AddResource(s, mcp.Resource{URI: "note://a", Name: "a"},
+				func(context.Context) ([]chan int, error) { return nil, nil })
+		},
+		"template": func(s *server.Server) {
+			server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "note://{+path}", Name: "a"},
+				func(context.Context, struct {
+					Path string `json:"path"`
+				}) (func(), error) {
+					return nil, nil
+				})
+		},
+	} {
+		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, "has no JSON form") {
+			t.Errorf("a %s whose contents have no JSON form: %v", name, got)
+		}
+	}
 }
 
 func TestAddResourceCopiesTheDefinition(t *testing.T) {

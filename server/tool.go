@@ -280,9 +280,6 @@ func resultOf[Out any](tool *mcp.Tool) (encode func(Out) (*mcp.CallToolResult, e
 		}
 		return encode, nil, nil
 	}
-	if err := schema.CheckType(reflect.TypeFor[Out]()); err != nil {
-		return nil, nil, err
-	}
 	structured, inferred, err := isStructured(reflect.TypeFor[Out]())
 	if err != nil {
 		return nil, nil, err
