@@ -262,7 +262,7 @@ func TestAResponseMayBeginWithALineBreak(t *testing.T) {
 	}
 }
 
-// Rule R1: the endpoints of some authorization servers say that ID tokens and refresh tokens are active.
+// Rule R9: the endpoints of some authorization servers say that ID tokens and refresh tokens are active.
 func TestActiveTokensThatGiveNoAccessAreInvalid(t *testing.T) {
 	now := time.Now()
 	active := object{"active": true, "sub": "ada", "client_id": "editor", "aud": self}

@@ -134,7 +134,7 @@ func access(v auth.Verifier, token string, audiences, clients []string) (info *a
 	return nil, rejection.Reason, rejection.Remedy
 }
 
-// Rules R1, R2: of the tokens of each provider, only access tokens for this server are accepted, and each rejection says
+// Rules R2, R9, R10: of the tokens of each provider, only access tokens for this server are accepted, and each rejection says
 // what to do.
 func TestTokensOfProviders(t *testing.T) {
 	for _, p := range providers {
@@ -198,7 +198,7 @@ func TestTokensOfProviders(t *testing.T) {
 	}
 }
 
-// Rule R1: no setting makes an ID token an access token, not even with its audience, and without the claims that only
+// Rule R9: no setting makes an ID token an access token, not even with its audience, and without the claims that only
 // some ID tokens have.
 func TestNoProfileAcceptsAnIDToken(t *testing.T) {
 	google := provider{issuer: "https://accounts.google.com", header: object{"typ": "JWT"},
@@ -229,7 +229,7 @@ func TestNoProfileAcceptsAnIDToken(t *testing.T) {
 	}
 }
 
-// Rule R1: the other tokens of a provider are not access tokens, either, although they have a client and scopes.
+// Rule R9: the other tokens of a provider are not access tokens, either, although they have a client and scopes.
 func TestOtherTokensOfAProviderAreInvalid(t *testing.T) {
 	i := newIssuer(t)
 	base := with(i.claims(), object{"azp": app, "client_id": app, "aud": "mcp", "scope": "tools", "jti": "1"})
@@ -282,7 +282,8 @@ func TestErrorsNameTheProfileOfAToken(t *testing.T) {
 	}
 }
 
-// The version of a token of Entra decides about its issuer, and Auth0 ends its issuer with a slash.
+// Rule R11: the version of a token of Entra decides about its issuer, and Auth0 ends its issuer with a slash. No other
+// issuer is proposed.
 func TestErrorsNameAnotherNameOfTheIssuer(t *testing.T) {
 	for _, tc := range []struct{ trusted, named string }{
 		{"https://login.microsoftonline.com/" + tenant + "/v2.0", "https://sts.windows.net/" + tenant + "/"},
@@ -304,7 +305,7 @@ func TestErrorsNameAnotherNameOfTheIssuer(t *testing.T) {
 	}
 }
 
-// A token whose tenant is not that of its issuer is for another one, even if it has the right signature.
+// Rule R10: a token whose tenant is not that of its issuer is for another one, even if it has the right signature.
 func TestTheTenantOfATokenMustBeThatOfItsIssuer(t *testing.T) {
 	for _, p := range providers {
 		if p.profile != "entra" {

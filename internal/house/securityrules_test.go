@@ -99,6 +99,9 @@ var securityRules = []securityRule{
 	{"R6", "logs have no credentials", ""},
 	{"R7", "lists vary by authorization only", ""},
 	{"R8", "authorization is the same on every transport", ""},
+	{"R9", "an ID token, or another token that gives no access, is never accepted as an access token", ""},
+	{"R10", "the tokens of other tenants, and of clients that are not allowed, are rejected", ""},
+	{"R11", "advice never proposes to trust the issuer of a token that was not verified", ""},
 
 	// Authorization in clients.
 	{"O1", "every authorization code request uses PKCE", ""},
