@@ -220,6 +220,35 @@ func TestUnusableRegistrationsFailBeforeTheLogin(t *testing.T) {
 	}
 }
 
+// Rule O15: a registration says whether the program is on the user's machine, and what it will request.
+func TestRegistrationsDescribeTheProgram(t *testing.T) {
+	for _, tc := range []struct {
+		redirect  string
+		supported []string // grant types; nil: the metadata has none
+		want      string
+	}{
+		{"http://localhost:3000/callback", nil, `["authorization_code","refresh_token"] "native"`},
+		{"https://localhost/callback", []string{"refresh_token"}, `["authorization_code","refresh_token"] "native"`},
+		{"https://app.example/callback", []string{"authorization_code"}, `["authorization_code"] "web"`},
+	} {
+		w := newEnvironment(t)
+		w.onIssuer = func(m map[string]any) {
+			if tc.supported != nil {
+				m["grant_types_supported"] = tc.supported
+			}
+		}
+		c := w.client()
+		c.Interaction = w.withRedirectURI(tc.redirect)
+		must.Do(t, c.Login(t.Context(), w.url()))
+		var sent struct {
+			GrantTypes      json.RawMessage `json:"grant_types"`
+			ApplicationType json.RawMessage `json:"application_type"`
+		}
+		must.Do(t, json.Unmarshal([]byte(w.bodies[0]), &sent))
+		must.CheckEqual(t, string(sent.GrantTypes)+" "+string(sent.ApplicationType), tc.want, tc.redirect)
+	}
+}
+
 // Login works without a challenge if the server has metadata.
 func TestLoginNeedsNoChallenge(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusForbidden} {
@@ -253,8 +282,9 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 			}
 		}
 		must.Get(w.dial(w.client(), ""))(t)
-		if got := w.queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") {
-			t.Errorf("%+v: %q is requested", tc, got["scope"])
+		if got := w.queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") ||
+			(got.Get("prompt") == "consent") != strings.Contains(tc.want, "offline_access") {
+			t.Errorf("%+v: %q is requested with the prompt %q", tc, got["scope"], got["prompt"])
 		}
 	}
 }

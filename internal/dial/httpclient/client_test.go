@@ -28,17 +28,21 @@ import (
 
 // Rule U1.
 func TestModernRequestsCarryTheirHeaders(t *testing.T) {
-	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) { writeJSON(w, resultOf(body)) })
+	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+		w.Header().Set("Mcp-Session-Id", theSession) // has no meaning in 2026-07-28
+		writeJSON(w, resultOf(body))
+	})
 	o := p.options(t)
 	// A header that the program sets in another spelling does not duplicate ours.
 	o.Header = http.Header{"authorization": {"Bearer t"}, "accept": {"text/html"}, "mcp-METHOD": {"ping"}}
 	c := newModern(t, o)
-	if _, err := c.call(t.Context(),
-		&outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"grüß\r\nX: y"}`),
-			Name: "grüß\r\nX: y"}); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		must.Get(c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool,
+			Params: []byte(`{"name":"grüß\r\nX: y"}`), Name: "grüß\r\nX: y"}))(t)
 	}
-	r, _ := p.request(0)
+	c.Close()
+	must.CheckEqual(t, fmt.Sprint(p.asked()), "[POST /mcp tools/call POST /mcp tools/call]")
+	r, _ := p.request(1)
 	for name, want := range map[string]string{
 		"MCP-Protocol-Version": "2026-07-28",
 		"Mcp-Method":           "tools/call",
@@ -73,6 +77,8 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 	for i := range want {
 		r, _ := p.request(i)
 		version, session := r.Header.Get("MCP-Protocol-Version"), r.Header.Get("Mcp-Session-Id")
+		accept := map[string]string{"POST": "application/json, text/event-stream", "GET": "text/event-stream"}
+		must.CheckEqual(t, r.Header.Get("Accept"), accept[r.Method], want[i])
 		if i == 0 && (version != "" || session != "") || i > 0 && (version != "2025-11-25" || session != theSession) {
 			t.Errorf("%s: version %q, session %q", want[i], version, session)
 		}
