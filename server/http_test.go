@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,6 +98,23 @@ func TestTheResponseHasATypeThatTheClientAccepts(t *testing.T) {
 	if a.status != 200 || a.header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(a.body, "event: message\ndata: {") {
 		t.Errorf("%s", a)
 	}
+}
+
+// A response in JSON has no place for a question, so the question fails at once.
+func TestClientsOfJSONCannotBeAsked(t *testing.T) {
+	e := newEndpoint(t, func(s *server.Server) {
+		server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+			_, err := server.Roots(ctx)
+			return fmt.Sprint(errors.Is(err, server.ErrCannotAsk)), nil
+		})
+	})
+	initialize := strings.Replace(fmt.Sprintf(wiretest.Initialize, "2025-11-25"), `"capabilities":{}`,
+		`"capabilities":{"roots":{}}`, 1)
+	session := []string{"Mcp-Session-Id", e.do("POST", "/", initialize).header.Get("Mcp-Session-Id"), "Accept",
+		"application/json"}
+	e.do("POST", "/", wiretest.Initialized, session...)
+	a := e.do("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask"}}`, session...)
+	must.CheckContains(t, a.body, `"text":"true"`)
 }
 
 // Rule T6: 2026-07-28 has the method POST only, and no sessions.
