@@ -113,7 +113,10 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 		}
 	}
 	authenticated := *info
-	authenticated.Implies, authenticated.token = p.Implies, &c.token
+	authenticated.Implies = p.Implies
+	if !info.own { // an API key means nothing to an authorization server, and is not sent to one
+		authenticated.token = &c.token
+	}
 	return &authenticated, nil
 }
 
@@ -149,7 +152,7 @@ func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) *Invali
 	switch client := info.Principal.Client(); {
 	case !p.isFor(info, at):
 		return wrongAudience(info.Audience)
-	case p.Clients != nil && !slices.Contains(p.Clients, client):
+	case p.Clients != nil && !info.own && !slices.Contains(p.Clients, client):
 		return &InvalidTokenError{
 			Reason: fmt.Sprintf("the client %.200q of the token may not use this server", client),
 			Remedy: fmt.Sprintf("add --auth allow-client=%s (in Go: ProtectedResource.Clients)", client),
@@ -171,6 +174,8 @@ func (p *ProtectedResource) mismatch(info *Info, at endpoint, dpop bool) *Invali
 // isFor reports whether a token was issued for an endpoint. Without Issuers, Verifier alone may decide.
 func (p *ProtectedResource) isFor(info *Info, at endpoint) bool {
 	switch {
+	case info.own:
+		return true
 	case p.Audiences != nil:
 		return slices.ContainsFunc(info.Audience, func(audience string) bool {
 			return slices.Contains(p.Audiences, audience)

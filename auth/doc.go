@@ -15,16 +15,12 @@
 // the client where to get one.
 //
 // Without Issuers, the callers of the server have tokens from elsewhere, such as API keys. Then neither URI nor
-// Info.Audience is needed:
+// Info.Audience is needed. [Keys] verifies API keys, alone or beside the tokens of an issuer:
 //
-//	owner, err := principal.New("urn:example:keys", "ada", "")
-//	s.Auth = &auth.ProtectedResource{Verifier: auth.VerifierFunc(
-//		func(ctx context.Context, token string) (*auth.Info, error) {
-//			if subtle.ConstantTimeCompare([]byte(token), key) != 1 {
-//				return nil, &auth.InvalidTokenError{Reason: "unknown key"}
-//			}
-//			return &auth.Info{Principal: owner}, nil
-//		})}
+//	s.Auth = &auth.ProtectedResource{Verifier: &auth.Keys{File: "keys.json"}}
+//
+// A program that authenticates its callers itself, in middleware in front of the server, tells the server with
+// [NewContext] who they are.
 //
 // A [Verifier] verifies the tokens. Package auth/jwt verifies JSON Web Tokens and DPoP
 // proofs, package auth/introspection asks the authorization server, and a program can

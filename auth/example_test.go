@@ -2,8 +2,6 @@ package auth_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,19 +24,15 @@ func ExampleProtectedResource_MetadataHandler() {
 	// mux.Handle("/mcp", &server.Server{Auth: resource})
 }
 
-// A server whose callers have API keys, without an authorization server. It compares digests in
-// constant time, so that the time tells nothing about the key.
-func ExampleProtectedResource_apiKey() {
-	digest := sha256.Sum256([]byte("4c6f7665")) // of the key, from the configuration of the program
-	resource := &auth.ProtectedResource{Verifier: auth.VerifierFunc(func(_ context.Context,
-		key string) (*auth.Info, error) {
-		if given := sha256.Sum256([]byte(key)); subtle.ConstantTimeCompare(given[:], digest[:]) == 0 {
-			return nil, &auth.InvalidTokenError{Reason: "unknown API key"}
-		}
-		who, err := principal.New("keys", "ada", "") // any name for the issuer, and one for the caller
-		return &auth.Info{Principal: who}, err
-	})}
+// A server whose callers have API keys, without an authorization server. The configuration of the program has
+// the digests of the keys; a file, which parley key writes, is the field File.
+func ExampleKeys() {
+	keys := &auth.Keys{List: []auth.Key{
+		{User: "ada", SHA256: "30c204e736c906d0ea3bd33c393f8e4e88a9d37c9afc99b5e87cb958dd240431", Groups: []string{"finance"}},
+	}}
+	resource := &auth.ProtectedResource{Verifier: keys}
 	// s := &server.Server{Auth: resource}
+
 	for _, authorization := range []string{"", "Bearer 4c6f7665"} {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set("Authorization", authorization)

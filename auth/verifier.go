@@ -103,6 +103,8 @@ type Info struct {
 	// to [ProtectedResource.Implies]. Nil: no scope includes another.
 	Implies func(granted, needed string) bool
 
+	// own means that the token was issued by this program, for this server: an API key of [Keys].
+	own bool
 	// token is the access token, for oauth.TokenExchange. It is a pointer so that no verb of package fmt
 	// prints it within another value. Nil in an Info that Authenticate has not returned.
 	token *string

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -203,8 +204,11 @@ func TestIntrospection(t *testing.T) {
 }
 
 func TestAPIKeys(t *testing.T) {
-	key := rand.Text()
-	t.Setenv("API_KEYS", "ada="+key+" nightly="+rand.Text())
+	key := auth.NewKey()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	must.Do(t, os.WriteFile(file, must.Get(auth.FormatKeys([]auth.Key{{User: "ada", SHA256: auth.HashKey(key)}}))(t),
+		0o600))
+	t.Setenv("KEYS", file)
 	url, stop := overHTTP(t, "apikeys", "-http")
 	dial := func(key string) (*client.Client, error) {
 		return client.Dial(t.Context(), &client.HTTPTarget{URL: url,
@@ -215,7 +219,7 @@ func TestAPIKeys(t *testing.T) {
 	if who, err := client.CallTool[string](t.Context(), c, "whoami", nil); err != nil || who != "ada" {
 		t.Errorf("%q, %v", who, err)
 	}
-	for _, other := range []string{key[1:], key + "x", "ada"} {
+	for _, other := range []string{key[1:], auth.NewKey(), auth.HashKey(key), "ada"} {
 		if c, err := dial(other); err == nil || !strings.Contains(err.Error(), "unknown API key") {
 			t.Errorf("with another key: %v, %v", c, err)
 		}
