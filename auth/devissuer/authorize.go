@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // authorizationRequest is a valid authorization request (RFC 6749, section 4.1.1).
@@ -243,8 +244,12 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 		i.redirect(w, r, pending.authorizationRequest, fail("access_denied", "the user denied access").parameters())
 		return
 	}
-	if !slices.Contains(i.config.Users, user) {
+	if len(i.config.Users) > 0 && !slices.Contains(i.config.Users, user) {
 		i.showError(w, "This user does not exist.")
+		return
+	}
+	if err := checkUser(user); err != nil {
+		i.showError(w, "This name cannot be used: "+strings.TrimPrefix(err.Error(), "principal: ")+".")
 		return
 	}
 	// The user can deselect scopes.
@@ -254,6 +259,12 @@ func (i *Issuer) serveConsent(w http.ResponseWriter, r *http.Request) {
 	i.logger.Info("user allowed the client", "client", pending.client.ID, "user", user, "scopes", pending.scopes,
 		"resource", pending.resource)
 	i.redirect(w, r, pending.authorizationRequest, url.Values{"code": {i.newCode(pending.authorizationRequest, user)}})
+}
+
+// checkUser returns an error if no user can have a name.
+func checkUser(name string) error {
+	_, err := principal.New("devissuer", name, "")
+	return err
 }
 
 // The pages do not use html/template: the linker would then keep every exported method in the program.
@@ -287,7 +298,7 @@ type consentPage struct {
 	Resource               string
 	Redirect, RedirectHost string
 	RedirectsToThisMachine bool
-	Users, Scopes          []string
+	Users, Scopes          []string // without Users, the page asks for a name
 }
 
 // html returns the page.
@@ -304,10 +315,14 @@ func (p *consentPage) html() string {
 		add(", a program on this machine. Any program on this machine can use this address.")
 	}
 	add("<br><code>%s</code></dd>\n</dl>\n", p.Redirect)
-	if len(p.Users) == 1 {
+	switch len(p.Users) {
+	case 0:
+		add("<label for=\"user\">Log in as</label>\n<input type=\"text\" id=\"user\" name=\"user\" value=\"%s\" "+
+			"required autocomplete=\"off\">\n", defaultUser)
+	case 1:
 		add("<input type=\"hidden\" name=\"user\" value=\"%s\"><p>Log in as <strong>%s</strong>.</p>\n", p.Users[0],
 			p.Users[0])
-	} else {
+	default:
 		add("<label for=\"user\">Log in as</label>\n<select id=\"user\" name=\"user\">")
 		for _, user := range p.Users {
 			add("<option>%s</option>", user)

@@ -163,6 +163,31 @@ func TestUnknownUserCannotLogIn(t *testing.T) {
 	}
 }
 
+// Without Users, the page asks for a name and proposes one.
+func TestAnyUserCanLogIn(t *testing.T) {
+	i := start(t, Config{Clients: []Client{public}})
+	for name, want := range map[string]string{"": defaultUser, "ada": "ada", `"<&> \u00e9`: `"<&> \u00e9`} {
+		authorize(t, &Browser{User: name}, page(i))
+		i.mu.Lock()
+		granted := ""
+		for _, entry := range i.codes.entries {
+			granted += entry.value.grant.user
+		}
+		i.codes = newExpiring[*code](maxCodes)
+		i.mu.Unlock()
+		must.CheckEqual(t, granted, want)
+	}
+	for _, name := range []string{strings.Repeat("x", 2000), "a\nb", "\xff"} {
+		if location, err := (&Browser{User: name}).Authorize(t.Context(), page(i)); err == nil ||
+			!strings.Contains(err.Error(), "This name cannot be used: subject") {
+			t.Errorf("%.20q: redirect to %s, %v", name, location, err)
+		}
+	}
+	if _, err := newIssuer(Config{Users: []string{"ada", ""}}, "127.0.0.1:1"); err == nil {
+		t.Error("an empty user is configured")
+	}
+}
+
 // Every value of the consent page can come from a client.
 func TestValuesOfTheConsentPageAreEscaped(t *testing.T) {
 	const value, escaped = `"'<&>`, "&#34;&#39;&lt;&amp;&gt;"

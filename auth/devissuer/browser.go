@@ -19,7 +19,8 @@ import (
 // cookie and submits the form. The zero value allows all scopes as the first user. A Browser
 // is not safe for concurrent use.
 type Browser struct {
-	// User is the user to log in as; empty: the first user of the page.
+	// User is the user to log in as; empty: the first user of the page, or the name that it
+	// proposes.
 	User string
 
 	// Deny denies access.
@@ -33,7 +34,7 @@ type Browser struct {
 }
 
 var (
-	inputTag  = regexp.MustCompile(`<input type="(?:hidden|checkbox)" name="([a-z]+)" value="([^"]*)"`)
+	inputTag  = regexp.MustCompile(`<input type="(?:hidden|checkbox|text)"(?: id="user")? name="([a-z]+)" value="([^"]*)"`)
 	optionTag = regexp.MustCompile(`<option>([^<]*)</option>`)
 	// buttonForm is a form that has only a button. Its action is a URL.
 	buttonForm = regexp.MustCompile(`<form method="post" action="(https?://[^"]+)"><button>`)

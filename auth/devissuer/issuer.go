@@ -38,9 +38,10 @@ const (
 )
 
 // Config configures an [Issuer]. With the zero value, the issuer grants any scope for any
-// resource to the user "developer".
+// resource to any user.
 type Config struct {
-	// Users are the users on the consent page; nil means "developer".
+	// Users are the users on the consent page; nil means that the page asks for a name, such as
+	// "developer".
 	Users []string
 
 	// Scopes are the supported scopes; nil means that all scopes are supported.
@@ -108,8 +109,10 @@ func Start(config Config) (*Issuer, error) {
 
 // newIssuer returns an issuer with the given host, which does not listen.
 func newIssuer(config Config, host string) (*Issuer, error) {
-	if len(config.Users) == 0 {
-		config.Users = []string{defaultUser}
+	for _, user := range config.Users {
+		if err := checkUser(user); err != nil {
+			return nil, fmt.Errorf("devissuer: Config.Users: %w", err)
+		}
 	}
 	if config.AccessTokenLifetime <= 0 {
 		config.AccessTokenLifetime = defaultAccessTokenLifetime
