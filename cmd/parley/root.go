@@ -65,7 +65,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		{"Find Faults:", []*cobra.Command{checking.NewDoctor(), calling.NewPing(), inspecting.New(), recording.NewTap(),
 			recording.NewReplay(), recording.NewHAR(), checking.NewDiff(), checking.NewTest()}},
 		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(),
-			servers.NewRegistry(), servers.NewConfig(), serving.NewLock()}},
+			servers.NewRegistry(), servers.NewConfig(), serving.NewLock(), serving.NewKey()}},
 		{"Log In:", []*cobra.Command{logins.NewLogin(), logins.NewLogout(), logins.NewWhoami()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

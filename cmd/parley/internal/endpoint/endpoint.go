@@ -195,7 +195,7 @@ func (f *Flags) ServeAlone(cmd *cobra.Command, s *server.Server,
 	f.Public.Apply(s, listener)
 	status := NewStatus(cmd.ErrOrStderr())
 	status.Title(f.Public.URL(listener), f.Public.LocalURL(listener))
-	status.Authorization(s.Auth, authorized.Dev != nil)
+	status.Authorization(authorized)
 	if show != nil {
 		show(status, f.Public.URL(listener), authorized.Dev != nil)
 	}
@@ -257,7 +257,7 @@ func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.List
 		mux.Handle(auth.MetadataPath+"/", below.metadata(s.Auth))
 	}
 	h := &http.Server{
-		Handler:           f.Public.handler(mux),
+		Handler:           f.Public.handler(f.Auth.callers.handler(mux, s.Auth, f.Auth.issued() || f.Auth.keys != "")),
 		ReadHeaderTimeout: ReadHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       IdleTimeout,

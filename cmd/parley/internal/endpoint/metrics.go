@@ -27,7 +27,6 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
@@ -259,15 +258,26 @@ func (p *Status) Title(url, local string) {
 	}
 }
 
-// Authorization prints the issuers of the access tokens.
-func (p *Status) Authorization(by *auth.ProtectedResource, dev bool) {
-	switch {
-	case by == nil:
-	case dev:
-		p.Print("  Requests require a token of %s, a development issuer that logs in any user.\n\n", by.Issuers[0])
-	default:
-		p.Print("  Requests require a token of %s.\n\n", terminal.Line(strings.Join(by.Issuers, " or ")))
+// Authorization prints what requests require.
+func (p *Status) Authorization(a *authorization) {
+	if a.Resource == nil {
+		return
 	}
+	var ways []string
+	if a.flag.header != "" {
+		ways = append(ways, "a user of the proxy in the header "+a.flag.header)
+	}
+	if a.flag.keys != "" {
+		ways = append(ways, "an API key of "+terminal.Line(a.flag.keys))
+	}
+	for _, issuer := range a.Resource.Issuers {
+		ways = append(ways, "a token of "+terminal.Line(issuer))
+	}
+	text := strings.Join(ways, " or ")
+	if a.Dev != nil {
+		text += ", a development issuer that logs in any user"
+	}
+	p.Print("  Requests require %s.\n\n", text)
 }
 
 // Demo prints examples for the demo server.

@@ -134,7 +134,7 @@ func (f *publicFlags) check(a *AuthFlag) error {
 	case a.Dev && f.exposed():
 		return errors.New("--auth dev logs in any user and is for clients on this machine only; " +
 			"name an issuer with --auth issuer=URL, or remove the other hosts")
-	case a.required() && f.publicURL == "" && f.exposed():
+	case a.issued() && f.publicURL == "" && f.exposed():
 		return errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
 			"https://…")
 	}
@@ -275,13 +275,14 @@ type AuthFlag struct {
 	resource string
 	Scopes   []string
 	tokens   tokenFlags
+	callers
 
 	ClientID, ClientSecret string
 	config.LoginSettings   // of the logins at the issuers
 }
 
 func (f *AuthFlag) add(cmd *cobra.Command) {
-	cmd.Flags().Var(f, "auth", "require tokens: issuer=URL, profile=NAME …, or dev (repeatable)")
+	cmd.Flags().Var(f, "auth", "require tokens: issuer=URL, profile=NAME …, keys=FILE or dev (repeatable)")
 }
 
 // String implements pflag.Value.
@@ -323,13 +324,20 @@ func (f *AuthFlag) Set(word string) error {
 			return fmt.Errorf("file %s is empty", value)
 		}
 	default:
-		if known, err := f.tokens.set(name, value); err != nil {
-			return err
-		} else if !known {
-			return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
-				"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, " +
-				"client-secret-file=FILE, no-resource, assume-pkce, dpop or dev")
+		known, err := f.tokens.set(name, value)
+		if !known && err == nil && has {
+			known, err = f.callers.set(name, value)
 		}
+		if err != nil {
+			return err
+		}
+		if !known {
+			return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
+				"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, " +
+				"no-resource, assume-pkce, dpop, dev, dev=USERS, keys=FILE, proxy=HEADER, proxy-groups=HEADER or " +
+				"proxy-from=ADDRESS")
+		}
+		f.Dev = f.Dev || name == "dev"
 	}
 	f.words = append(f.words, word)
 	return nil
@@ -337,6 +345,9 @@ func (f *AuthFlag) Set(word string) error {
 
 // required reports whether the endpoint requires authorization.
 func (f *AuthFlag) required() bool { return len(f.words) > 0 }
+
+// issued reports whether the endpoint accepts tokens of an issuer, which are for the URL of the endpoint.
+func (f *AuthFlag) issued() bool { return f.Dev || len(f.issuers) > 0 }
 
 // check validates the combination of settings.
 func (f *AuthFlag) check() error {
@@ -347,16 +358,20 @@ func (f *AuthFlag) check() error {
 		return errors.New("cannot use --auth dev with --auth issuer; remove one of them")
 	case f.ClientSecret != "" && f.ClientID == "":
 		return errors.New("--auth client-secret-file requires --auth client=ID")
-	case !f.Dev && len(f.issuers) == 0:
-		return errors.New("--auth requires an issuer; add --auth issuer=URL or --auth dev")
+	case !f.issued() && f.callers.none():
+		return errors.New("--auth requires an issuer or API keys; add --auth issuer=URL, --auth keys=FILE or --auth " +
+			"dev")
+	case !f.issued() && (f.dpop || f.tokens.given()):
+		return errors.New("--auth dpop and the settings for tokens require an issuer; add --auth issuer=URL")
 	}
-	return f.tokens.check(f)
+	return errors.Join(f.tokens.check(f), f.callers.check(f))
 }
 
 // authorization is the result of AuthFlag.Apply.
 type authorization struct {
 	Resource *auth.ProtectedResource // the endpoint; nil without --auth
 	Dev      *devissuer.Issuer       // nil without --auth dev
+	flag     *AuthFlag
 }
 
 // Apply sets s.Auth before the server starts, and after s.Store. A development issuer grants the scopes too. The
@@ -370,7 +385,7 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 	switch {
 	case f.Dev && !local:
 		return nil, errors.New("--auth dev requires a loopback address, such as 127.0.0.1:7777")
-	case f.resource == "" && !local:
+	case f.resource == "" && !local && f.issued():
 		return nil,
 			errors.New("--auth requires the URL of the endpoint, for which tokens are issued; add --public-url " +
 				"https://…")
@@ -378,23 +393,27 @@ func (f *AuthFlag) Apply(s *server.Server, listener net.Listener, logger *slog.L
 	a := &authorization{}
 	resource := &auth.ProtectedResource{URI: f.resource, Issuers: f.issuers, Scopes: f.Scopes, Name: s.Info.Title,
 		RequireDPoP: f.dpop}
-	if s.Store != nil { // replicas share the proofs that were used
+	if s.Store != nil && f.issued() { // replicas share the proofs that were used
 		resource.DPoP = &jwt.ProofVerifier{KV: s.Store}
 	}
 	if f.Dev {
 		var err error
-		a.Dev, err = devissuer.Start(devissuer.Config{Scopes: challenge.Union(challenge.Union(demo.Scopes(), f.Scopes),
-			scopes), Logger: logger})
+		a.Dev, err = devissuer.Start(devissuer.Config{Users: f.users, Logger: logger,
+			Scopes: challenge.Union(challenge.Union(demo.Scopes(), f.Scopes), scopes)})
 		if err != nil {
 			return nil, err
 		}
 		resource.Issuers = []string{a.Dev.URL()}
 	}
-	f.tokens.apply(resource, f)
-	if err := jwt.Protect(resource).Check(); err != nil {
+	if f.issued() {
+		f.tokens.apply(resource, f)
+		jwt.Protect(resource)
+	}
+	resource.Verifier = f.verifier(resource.Verifier, logger)
+	if err := resource.Check(); err != nil {
 		return nil, errors.Join(fmt.Errorf("--auth: %w", err), a.Close())
 	}
-	s.Auth, a.Resource = resource, resource
+	s.Auth, a.Resource, a.flag = resource, resource, f
 	return a, nil
 }
 

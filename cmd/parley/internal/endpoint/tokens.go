@@ -57,6 +57,12 @@ func (f *tokenFlags) set(name, value string) (known bool, err error) {
 	return true, nil
 }
 
+// given reports whether there is a setting.
+func (f *tokenFlags) given() bool {
+	return f.profile != "" || f.audiences != nil || f.types != nil || f.clients != nil || f.scopesFrom != "" ||
+		f.introspect != ""
+}
+
 // check validates the combination of settings.
 func (f *tokenFlags) check(a *AuthFlag) error {
 	asks := f.introspect != "" || f.profile == profileGoogle

@@ -232,7 +232,8 @@ func (a *auditLog) recordLogin(user principal.Principal, server string, err erro
 }
 
 // watchLogins records requests whose token is not accepted, or does not have a necessary scope. It does not
-// record requests without a token: a client sends one to find out how to log in.
+// record requests without a token: a client sends one to find out how to log in. Requests that do not come from the proxy
+// of the users are recorded.
 func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 	if a == nil || resource == nil {
 		return
@@ -243,7 +244,8 @@ func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 		case info != nil:
 			a.record(r.Context(), "denied", info.Principal, "decision", "deny", "reason", rejection.Reason,
 				"outcome", "error", "error", status)
-		case r.Header.Get("Authorization") != "" && a.outsiders.mayRecord(a):
+		case (r.Header.Get("Authorization") != "" || rejection.Status != http.StatusUnauthorized) &&
+			a.outsiders.mayRecord(a):
 			a.record(r.Context(), "login failed", principal.Anonymous, "reason", rejection.Reason,
 				"outcome", "error", "error", status)
 		}

@@ -187,7 +187,7 @@ func up(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag, files *dialing
 	defer authorized.Close()
 	u.audit.watchLogins(s.Auth)
 	protection := &protection{authorized.Resource, u.audit}
-	u.status.Authorization(s.Auth, authorized.Dev != nil)
+	u.status.Authorization(authorized)
 	if u.lock != nil { // it may have been found beside the configuration
 		u.status.Print("  Offering the definitions of the lock file %s.\n\n", terminal.Line(u.lock.path))
 	}
