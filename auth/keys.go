@@ -248,7 +248,8 @@ func (k *Key) info(issuer string) (digest [sha256.Size]byte, info *Info, err err
 	}
 	for _, group := range k.Groups {
 		if group == "" || !isText(group) {
-			return digest, nil, fmt.Errorf("a group must be a text of 1 to %d bytes without control characters", maxText)
+			return digest, nil, fmt.Errorf("a group must be a text of 1 to %d bytes without control characters",
+				maxText)
 		}
 	}
 	if !isText(k.Comment) {

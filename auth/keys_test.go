@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -94,7 +93,13 @@ func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	}
 	k = &auth.Keys{File: file, Logger: k.Logger}
 	inPlace := func(content []byte) error { return os.WriteFile(file, content, 0o600) }
-	replaced := func(content []byte) error { return atomicfile.Write(file, content) }
+	replaced := func(content []byte) error {
+		temporary := file + ".new"
+		if err := os.WriteFile(temporary, content, 0o600); err != nil {
+			return err
+		}
+		return os.Rename(temporary, file)
+	}
 	must.Do(t, inPlace(keysOf(t, "ada")))
 	must.Do(t, k.Check())
 	for i, step := range []struct {

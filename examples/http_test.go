@@ -28,6 +28,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
+var servedURL = regexp.MustCompile(`https?://[^;"\s]+`)
+
 // overHTTP runs an example that serves HTTP on the address of a flag. It returns the URL, and a
 // function that interrupts the example and returns the rest of its output.
 func overHTTP(t *testing.T, name, addressFlag string, args ...string) (url string, stop func() string) {
@@ -38,11 +40,9 @@ func overHTTP(t *testing.T, name, addressFlag string, args ...string) (url strin
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	lines := bufio.NewReader(stderr)
 	first, err := lines.ReadString('\n')
-	at := strings.Index(first, "http://")
-	if err != nil || at < 0 {
+	if url = servedURL.FindString(first); err != nil || url == "" {
 		t.Fatalf("%q, %v", first, err)
 	}
-	url = first[at : at+strings.IndexAny(first[at:], ";\"\r\n")]
 	return url, func() string {
 		if runtime.GOOS == "windows" { // cannot interrupt another process
 			_ = cmd.Process.Kill()

@@ -1,5 +1,5 @@
-// Command basicauth is a server whose callers have a name and a password (HTTP Basic). The environment variable USERS has
-// the digest of the password of each user, in hex. Serve it behind TLS only.
+// Command basicauth is a server whose callers have a name and a password (HTTP Basic). The environment variable USERS
+// has the digest of the password of each user, in hex. Serve it behind TLS only.
 //
 //	USERS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/basicauth -addr 127.0.0.1:8080
 //	parley call http://127.0.0.1:8080/mcp whoami --header "Authorization: Basic $(printf ada:4c6f7665 | base64)"

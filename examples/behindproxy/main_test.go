@@ -5,8 +5,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,13 +57,20 @@ func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	signs, forger := newSigner(t), newSigner(t)
 	keys := httptest.NewServer(signs)
 	defer keys.Close()
-	p := newProxy("X-Assertion", "https://proxy.example", "server-1", keys.URL)
+	p := &proxy{header: "X-Assertion", issuer: "https://proxy.example", audience: "server-1", keysURL: keys.URL}
+	must.Do(t, p.fetch())
+	log.SetOutput(io.Discard)
+	defer log.SetOutput(os.Stderr)
 	memory := store.NewMemory()
 	replicatest.Principals(t, memory, memory, replicatest.Door{
 		Protect: func(s *server.Server) http.Handler { return p.authenticate(s) },
 		Headers: func(user string) []string { return signs.assert(user, nil) },
 		Strangers: map[string][]string{
-			"nobody": nil, "name": {"X-Assertion", "ada", "X-Forwarded-User", "ada"}, "another key": forger.assert("ada", nil),
+			"nobody": nil, "name": {"X-Assertion", "ada", "X-Forwarded-User", "ada"},
+			"another key":    forger.assert("ada", nil),
+			"unsigned":       {"X-Assertion", "eyJhbGciOiJub25lIn0." + strings.Split(signs.assert("ada", nil)[1], ".")[1] + "."},
+			"no expiry":      signs.assert("ada", map[string]any{"exp": nil}),
+			"not yet":        signs.assert("ada", map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
 			"another server": signs.assert("ada", map[string]any{"aud": "server-2"}),
 			"no audience":    signs.assert("ada", map[string]any{"aud": nil}),
 			"another issuer": signs.assert("ada", map[string]any{"iss": "https://other.example"}),

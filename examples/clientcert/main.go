@@ -32,7 +32,8 @@ func tlsConfig(file string) (*tls.Config, error) {
 	if !authorities.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s contains no certificate", file)
 	}
-	return &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities, MinVersion: tls.VersionTLS13}, nil
+	return &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
+		MinVersion: tls.VersionTLS13}, nil
 }
 
 // authenticate puts the owner of the client's certificate into the context of each request.

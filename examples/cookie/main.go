@@ -1,5 +1,5 @@
-// Command cookie is a web application whose users log in with a password, and get a session cookie. Its pages, and their
-// scripts, use the MCP server with that cookie. The environment variable USERS has the digests of the passwords.
+// Command cookie is a web application whose users log in with a password, and get a session cookie. Its pages, and
+// their scripts, use the MCP server with that cookie. The environment variable USERS has the digests of the passwords.
 //
 //	USERS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/cookie -addr 127.0.0.1:8080
 //	curl -i http://127.0.0.1:8080/login -d user=ada -d password=4c6f7665

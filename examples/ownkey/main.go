@@ -1,5 +1,5 @@
-// Command ownkey is a server whose callers have the API keys that the other services of a company accept, in a header of
-// the company. The environment variable KEYS has the digest of the key of each user, in hex.
+// Command ownkey is a server whose callers have the API keys that the other services of a company accept, in a header
+// of the company. The environment variable KEYS has the digest of the key of each user, in hex.
 //
 //	KEYS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/ownkey -addr 127.0.0.1:8080
 //	parley call http://127.0.0.1:8080/mcp whoami --header 'X-Company-Key: 4c6f7665'

@@ -98,16 +98,16 @@ func (c *callers) check(f *AuthFlag) error {
 	case f.dpop && c.keys != "":
 		return errors.New("API keys cannot be bound to a key of the client; remove --auth dpop or --auth keys")
 	case c.header == "" && (c.groups != "" || len(c.from) > 0):
-		return errors.New("--auth proxy-groups and --auth proxy-from require --auth proxy=HEADER, the header in which " +
-			"the proxy names its user")
+		return errors.New("--auth proxy-groups and --auth proxy-from require --auth proxy=HEADER, the header in " +
+			"which the proxy names its user")
 	case c.header != "" && len(c.from) == 0:
 		return fmt.Errorf("--auth proxy=%s requires --auth proxy-from=ADDRESS: any client could send the header "+
 			"otherwise", c.header)
 	case c.header != "" && c.header == c.groups:
 		return errors.New("--auth proxy and --auth proxy-groups must name different headers")
 	case c.header != "" && len(f.Scopes) > 0:
-		return errors.New("the users of a proxy have no scopes, so all their requests would be rejected; remove --auth " +
-			"scope, and limit them by their groups in the policy")
+		return errors.New("the users of a proxy have no scopes, so all their requests would be rejected; remove " +
+			"--auth scope, and limit them by their groups in the policy")
 	}
 	return nil
 }
@@ -139,8 +139,8 @@ func (c *callers) handler(next http.Handler, resource *auth.ProtectedResource, t
 		names := r.Header[c.header]
 		switch trusted := c.isProxy(r.RemoteAddr); {
 		case !trusted && !tokens:
-			reject(http.StatusForbidden, "requests must come from the proxy, which logs users in: this address is not one "+
-				"of --auth proxy-from")
+			reject(http.StatusForbidden, "requests must come from the proxy, which logs users in: this address is not "+
+				"one of --auth proxy-from")
 			return
 		case !trusted:
 			r = r.Clone(r.Context())

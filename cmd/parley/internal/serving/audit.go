@@ -232,8 +232,8 @@ func (a *auditLog) recordLogin(user principal.Principal, server string, err erro
 }
 
 // watchLogins records requests whose token is not accepted, or does not have a necessary scope. It does not
-// record requests without a token: a client sends one to find out how to log in. Requests that do not come from the proxy
-// of the users are recorded.
+// record requests without a token: a client sends one to find out how to log in. Requests that do not come from the
+// proxy of the users are recorded.
 func (a *auditLog) watchLogins(resource *auth.ProtectedResource) {
 	if a == nil || resource == nil {
 		return

@@ -56,8 +56,8 @@ func newKeyAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add USER [flags]",
 		Short: "Make a key for a user, and print it once",
-		Long: "Make an API key for a user, store its digest in the file, and print the key. It cannot be shown again. " +
-			"A user may\nhave several keys.",
+		Long: "Make an API key for a user, store its digest in the file, and print the key. It cannot be shown again." +
+			"\nA user may have several keys.",
 		Example: `
 parley key add ada
 parley key add ada --scope notes:write --group finance --expires 90d --comment laptop`,
@@ -171,8 +171,8 @@ func addKey(cmd *cobra.Command, f *keyFile, key auth.Key) error {
 	if err := output.Print(cmd, status, "%s\n", secret); err != nil {
 		return err
 	}
-	cmd.PrintErrf("parley: the key is shown only now; %s has its digest. Send it as the header \"Authorization: Bearer "+
-		"…\".\n", terminal.Line(f.path))
+	cmd.PrintErrf("parley: the key is shown only now; %s has its digest. Send it as the header "+
+		"\"Authorization: Bearer …\".\n", terminal.Line(f.path))
 	return nil
 }
 
@@ -181,7 +181,7 @@ func newKeyLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [flags]",
 		Short:   "List the users and their keys",
-		Long:    "List the users of a file of keys, and what is known of their keys. The keys themselves are not in it.",
+		Long:    "List the users of a file of keys, and what is known of their keys. It does not contain the keys.",
 		Example: "parley key ls",
 		Args:    program.UnknownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, &file) },
@@ -215,10 +215,11 @@ func listKeys(cmd *cobra.Command, f *keyFile) error {
 			if k.Expired {
 				expires += " (expired)"
 			}
-			rows = append(rows, []string{k.ID, terminal.Line(k.User), expires, terminal.Line(strings.Join(k.Groups, " ")),
-				strings.Join(k.Scopes, " "), terminal.Line(k.Comment)})
+			rows = append(rows, []string{k.ID, terminal.Line(k.User), expires,
+				terminal.Line(strings.Join(k.Groups, " ")), strings.Join(k.Scopes, " "), terminal.Line(k.Comment)})
 		}
-		return terminal.Table(w, terminal.Width(w), []string{"ID", "USER", "EXPIRES", "GROUPS", "SCOPES", "COMMENT"}, rows)
+		head := []string{"ID", "USER", "EXPIRES", "GROUPS", "SCOPES", "COMMENT"}
+		return terminal.Table(w, terminal.Width(w), head, rows)
 	})
 }
 
