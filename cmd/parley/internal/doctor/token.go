@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ import (
 // ExplainToken examines the access token that is sent to the server at the URL of Target, and nothing else.
 func (e *Examination) ExplainToken(ctx context.Context) {
 	target := e.Target.(*client.HTTPTarget)
-	found, err := e.discover(ctx, target.URL)
+	found, err := e.discover(ctx, target.URL, "")
 	if err != nil && found.Issuer == "" {
 		e.report("login", Problem, "see parley login --explain for each request",
 			"cannot find the authorization server: %s", e.text(err))
@@ -55,15 +56,20 @@ func (e *Examination) token(ctx context.Context, target *client.HTTPTarget, foun
 	accepted := e.verdict(ctx, p)
 	payload := payloadOf(token)
 	if payload == nil {
-		e.report("token", Note, "", "is opaque: only its issuer can check it, by introspection")
+		text := "is opaque: only its issuer can check it, by introspection"
+		if len(found.issuers) == 0 {
+			text = "is no JSON Web Token: only the server can check it"
+		}
+		e.report("token", Note, "", "%s", text)
 		return true
 	}
-	level := Problem
-	if accepted { // the server has settings that clients do not see
-		level = Note
+	t := &examinedToken{Examination: e, info: &auth.Info{Claims: payload}, token: token, accepted: accepted,
+		url: target.URL, found: found}
+	if name := t.claim("iss"); name != found.Issuer && slices.Contains(found.issuers, name) {
+		if other, err := e.discover(ctx, target.URL, name); err == nil {
+			t.found = other
+		}
 	}
-	t := &examinedToken{Examination: e, info: &auth.Info{Claims: payload}, token: token, level: level, url: target.URL,
-		found: found}
 	trusted := t.issuer()
 	t.genuine(ctx, trusted)
 	t.audience()
@@ -117,11 +123,20 @@ func payloadOf(token string) json.RawMessage {
 // examinedToken is a JSON Web Token that is being examined.
 type examinedToken struct {
 	*Examination
-	info  *auth.Info // with the claims only
-	token string
-	level Level // of the finding about what a server may accept by its settings
-	url   string
-	found discovered
+	info     *auth.Info // with the claims only
+	token    string
+	accepted bool // by the server
+	url      string
+	found    discovered
+}
+
+// deviates reports what a server rejects unless it has a setting for it, which clients do not see.
+func (t *examinedToken) deviates(check, fix, format string, args ...any) {
+	if t.accepted {
+		t.report(check, Note, "", format+"; the server accepts it all the same", args...)
+		return
+	}
+	t.report(check, Problem, fix, format, args...)
 }
 
 // claim returns a claim that is a text, or "".
@@ -160,16 +175,17 @@ func (t *examinedToken) issuer() (trusted bool) {
 	name := t.claim("iss")
 	switch {
 	case name == "":
-		t.report("issuer", t.level, "let the authorization server add the claim iss", "the token names no issuer")
+		t.deviates("issuer", "let the authorization server add the claim iss", "the token names no issuer")
 	case name == t.found.Issuer:
 		t.report("issuer", OK, "", "%s, the authorization server of the server", name)
 		return true
 	case len(t.found.issuers) == 0:
 		t.report("issuer", Note, "", "%s; the server names no authorization server", name)
 	case slices.Contains(t.found.issuers, name):
-		t.report("issuer", OK, "", "%s, one of the authorization servers of the server", name)
+		t.report("issuer", OK, "", "%s, one of the authorization servers of the server, whose metadata cannot be read",
+			name)
 	default:
-		t.report("issuer", t.level, t.loginCommand(t.url)+", or add --auth issuer=URL to the server if this is "+
+		t.deviates("issuer", t.loginCommand(t.url)+", or add --auth issuer=URL to the server if this is "+
 			"another name of its issuer", "the token is of %s, but the server names %s", name,
 			strings.Join(t.found.issuers, ", "))
 	}
@@ -189,7 +205,8 @@ const (
 // genuine checks keys, signature and type as a server does, at a time at which the token is valid.
 func (t *examinedToken) genuine(ctx context.Context, trusted bool) {
 	if !trusted {
-		t.report("signature", Note, "", "not checked, because the server does not name the issuer")
+		t.report("signature", Note, "", "not checked, because the server does not name the issuer, or that has no "+
+			"metadata")
 		return
 	}
 	at, expiry := t.Examination.time(), t.time("exp")
@@ -230,11 +247,17 @@ func (t *examinedToken) genuine(ctx context.Context, trusted bool) {
 		if fix != "" {
 			fix = "on the server: " + fix
 		}
-		t.report("type", t.level, fix, "%s", invalid.Reason)
+		if profile := profileName.FindStringSubmatch(invalid.Remedy); t.accepted && profile != nil {
+			t.report("type", OK, "", "an access token by the profile %s", profile[1])
+		} else {
+			t.deviates("type", fix, "%s", invalid.Reason)
+		}
 		return
 	}
 	t.report("type", OK, "", "an access token (RFC 9068)")
 }
+
+var profileName = regexp.MustCompile(`--auth profile=([a-z0-9]+) `)
 
 // keysClient returns a client for the metadata and the keys of the issuer. The server has named it, so its addresses
 // must be public, unless the server is on this machine, or a proxy connects to them.
@@ -274,10 +297,10 @@ func (t *examinedToken) audience() {
 	}):
 		t.report("audience", OK, "", "%s", want)
 	case len(audience) == 0:
-		t.report("audience", t.level, "let the issuer put "+want+" into the claim aud; on the server, --auth profile "+
+		t.deviates("audience", "let the issuer put "+want+" into the claim aud; on the server, --auth profile "+
 			"may say which claim takes its place", "the token has no audience")
 	default:
-		t.report("audience", t.level, "let the issuer put "+want+" into the claim aud, or, if this is the server's "+
+		t.deviates("audience", "let the issuer put "+want+" into the claim aud, or, if this is the server's "+
 			"name at the issuer, add --auth audience="+audience[0]+" to the server", "the token is for %s, not for %s",
 			strings.Join(audience, ", "), want)
 	}
@@ -288,7 +311,7 @@ func (t *examinedToken) times() {
 	now, expiry, begin := t.Examination.time(), t.time("exp"), t.time("nbf")
 	switch {
 	case expiry.IsZero():
-		t.report("expiry", t.level, "let the issuer add the claim exp", "the token has no expiry time")
+		t.deviates("expiry", "let the issuer add the claim exp", "the token has no expiry time")
 	case !now.Before(expiry):
 		t.report("expiry", Problem, t.loginCommand(t.url), "the token has expired at %s",
 			expiry.Local().Format(time.DateTime))
@@ -315,7 +338,7 @@ func (t *examinedToken) scopes() {
 	})
 	switch {
 	case len(missing) > 0:
-		t.report("scopes", t.level, "run "+quoting.OfUser().Command([]string{"login", "--scope",
+		t.deviates("scopes", "run "+quoting.OfUser().Command([]string{"login", "--scope",
 			strings.Join(missing, " ")}, t.url), "the token does not have the scopes %s", strings.Join(missing, " "))
 	case len(granted) == 0:
 		t.report("scopes", OK, "", "none, and the server requires none")

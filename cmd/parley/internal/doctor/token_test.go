@@ -25,6 +25,7 @@ type tokenServer struct {
 	key     *ecdsa.PrivateKey
 	accepts bool // any token
 	keyless bool // the metadata of the issuer names no keys
+	second  bool // the server names another issuer first
 }
 
 func newTokenServer(t *testing.T) *tokenServer {
@@ -48,14 +49,19 @@ func (s *tokenServer) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"the reason of the server"}}`)
 	case "/resource":
-		fmt.Fprintf(w, `{"resource":"%[1]s/mcp","authorization_servers":[%[1]q]}`, s.URL)
-	case "/.well-known/oauth-authorization-server":
+		first := ""
+		if s.second {
+			first = fmt.Sprintf("%q,", s.URL+"/first")
+		}
+		fmt.Fprintf(w, `{"resource":"%[1]s/mcp","authorization_servers":[%s%[1]q]}`, s.URL, first)
+	case "/.well-known/oauth-authorization-server", "/.well-known/oauth-authorization-server/first":
+		path := strings.TrimPrefix(r.URL.Path, "/.well-known/oauth-authorization-server")
 		keys := ""
 		if !s.keyless {
 			keys = fmt.Sprintf(`,"jwks_uri":"%s/keys"`, s.URL)
 		}
 		fmt.Fprintf(w, `{"issuer":%[1]q,"authorization_endpoint":"%[1]s/a","token_endpoint":"%[1]s/t",`+
-			`"code_challenge_methods_supported":["S256"]%s}`, s.URL, keys)
+			`"code_challenge_methods_supported":["S256"]%s}`, s.URL+path, keys)
 	case "/keys":
 		point, _ := s.key.PublicKey.Bytes() // cannot fail: the curve is supported
 		fmt.Fprintf(w, `{"keys":[{"kty":"EC","crv":"P-256","kid":"k","x":%q,"y":%q}]}`, encode(point[1:33]),
@@ -87,6 +93,10 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 		want   []string // the findings that are not ok
 	}{
 		"valid": {nil, nil},
+		"of the second issuer": {func(s *tokenServer, _, _ map[string]any) *ecdsa.PrivateKey {
+			s.second = true
+			return nil
+		}, nil},
 		"of Keycloak": {func(_ *tokenServer, h, c map[string]any) *ecdsa.PrivateKey {
 			h["typ"], c["typ"], c["azp"] = "JWT", "Bearer", "editor"
 			return nil
@@ -95,7 +105,7 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 		"of Keycloak, and accepted": {func(s *tokenServer, h, c map[string]any) *ecdsa.PrivateKey {
 			h["typ"], c["typ"], c["azp"], s.accepts = "JWT", "Bearer", "editor", true
 			return nil
-		}, []string{"note type: the type of the token is not that of an access token"}},
+		}, []string{"ok type: an access token by the profile keycloak"}},
 		"an ID token": {func(_ *tokenServer, h, c map[string]any) *ecdsa.PrivateKey {
 			h["typ"], c["nonce"], c["aud"] = "JWT", "n", "client"
 			return nil
@@ -107,7 +117,7 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 		"for its ID, and accepted": {func(s *tokenServer, _, c map[string]any) *ecdsa.PrivateKey {
 			c["aud"], s.accepts = "api://app", true
 			return nil
-		}, []string{"note audience: the token is for api://app, not for "}},
+		}, []string{"note audience: the token is for api://app, not for ", "; the server accepts it all the same -> \n"}},
 		"without audience": {func(_ *tokenServer, _, c map[string]any) *ecdsa.PrivateKey {
 			delete(c, "aud")
 			return nil
@@ -143,11 +153,12 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 		"expired": {func(_ *tokenServer, _, c map[string]any) *ecdsa.PrivateKey {
 			c["exp"] = now.Add(-time.Hour).Unix()
 			return nil
-		}, []string{"problem expiry: the token has expired at ", "run parley login"}},
+		}, []string{"problem expiry: the token has expired at ", "run parley login", "ok signature: valid",
+			"ok type: "}},
 		"not valid yet": {func(_ *tokenServer, _, c map[string]any) *ecdsa.PrivateKey {
 			c["nbf"] = now.Add(30 * time.Minute).Unix()
 			return nil
-		}, []string{"problem expiry: the token is not valid before ", "clock"}},
+		}, []string{"problem expiry: the token is not valid before ", "clock", "ok type: "}},
 		"without expiry": {func(_ *tokenServer, _, c map[string]any) *ecdsa.PrivateKey {
 			delete(c, "exp")
 			return nil
@@ -211,7 +222,7 @@ func TestOpaqueAndMissingTokensAreExplained(t *testing.T) {
 	s := newTokenServer(t)
 	s.accepts = true
 	for header, want := range map[string]string{
-		"Bearer opaque":    "note token: is opaque",
+		"Bearer opaque":    "note token: is opaque: only its issuer",
 		"Bearer a.b.c":     "note token: is opaque",
 		"Bearer e30.W10.x": "note token: is opaque",
 		"":                 "problem token: there is no token that is valid -> run parley login",

@@ -300,7 +300,7 @@ func (e *Examination) authorization(ctx context.Context, target *client.HTTPTarg
 			return
 		}
 	}
-	found, err := e.discover(ctx, target.URL)
+	found, err := e.discover(ctx, target.URL, "")
 	if err == nil && found.Issuer == "" {
 		e.report("login", Note, "",
 			"requires credentials, and names no authorization server, so clients cannot log in; "+
@@ -355,9 +355,10 @@ type discovered struct {
 }
 
 // discover finds the authorization server as a login does. The metadata of the authorization server is zero without an
-// error if there is none.
-func (e *Examination) discover(ctx context.Context, server string) (found discovered, err error) {
-	c := &oauth.Client{Interaction: discoverOnly{}, Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,
+// error if there is none. If the server names several, it is that of the issuer prefer, which may be empty.
+func (e *Examination) discover(ctx context.Context, server, prefer string) (found discovered, err error) {
+	c := &oauth.Client{Interaction: discoverOnly{}, Registrations: []oauth.Registration{{Issuer: prefer}},
+		Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,
 		Trace: func(s oauth.Step) {
 			var resource struct {
 				Resource string   `json:"resource"`
