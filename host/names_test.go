@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -82,6 +83,21 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 			!strings.Contains(err.Error(), "are withheld: the merged name of each would be a__") {
 			t.Errorf("%q: %v", listed, err)
 		}
+	}
+}
+
+// A status has some of the reasons, and not as many as a server likes.
+func TestReasonsForWithheldToolsAreBounded(t *testing.T) {
+	n := newNaming(&ServerConfig{Name: "a"}, 128, []string{"files__"})
+	n.prefix = ""
+	var listed []string
+	for i := range 1000 {
+		listed = append(listed, fmt.Sprint("files__", i))
+	}
+	names, _, withheld := toolNames(n, listed...)
+	lines := strings.Split(withheld.Error(), "\n")
+	if len(names) > 0 || len(lines) != maxReasons+1 || lines[maxReasons] != "990 more tools are withheld, too" {
+		t.Errorf("%d tools, %d lines: %q", len(names), len(lines), lines[len(lines)-1])
 	}
 }
 
