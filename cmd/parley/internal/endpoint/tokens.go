@@ -3,6 +3,7 @@ package endpoint
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parley-mcp/parley/auth"
@@ -95,7 +96,11 @@ func (f *tokenFlags) apply(r *auth.ProtectedResource, a *AuthFlag) {
 			ScopesFrom: f.scopesFrom, TokenInfo: f.profile == profileGoogle,
 		}
 	case !a.Dev:
-		r.Verifier = &jwt.Verifier{Issuers: r.Issuers, Profile: f.profile, Types: f.types, ScopesFrom: f.scopesFrom}
+		types := f.types
+		if types != nil { // in addition to the type that every profile accepts
+			types = append(slices.Clone(types), "at+jwt")
+		}
+		r.Verifier = &jwt.Verifier{Issuers: r.Issuers, Profile: f.profile, Types: types, ScopesFrom: f.scopesFrom}
 	}
 	if f.profile == profileEntra {
 		r.Implies = impliesEntra

@@ -96,6 +96,8 @@ func TestTheCommandLineOfEachProvider(t *testing.T) {
 			id: claims{"aud": "URL"}},
 		"--auth type=JWT --auth audience=mcp": {typ: "JWT", access: claims{"aud": "mcp", "scope": "tools"},
 			id: claims{"aud": "mcp", "nonce": "n"}},
+		"--auth audience=mcp --auth type=JWT": {typ: "at+jwt", access: claims{"aud": "mcp", "scope": "tools"},
+			id: claims{"aud": "mcp", "nonce": "n"}},
 		"--auth profile=keycloak --auth audience=mcp": {typ: "JWT", path: "/realms/acme",
 			access: claims{"aud": []string{"account", "mcp"}, "azp": "c", "typ": "Bearer", "scope": "email tools"},
 			id:     claims{"aud": "mcp", "azp": "c", "typ": "ID", "scope": "tools"}},
