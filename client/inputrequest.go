@@ -5,6 +5,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -101,13 +102,12 @@ func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessa
 // listRoots returns the roots of the program.
 func (d *Dialer) listRoots(ctx context.Context) (any, error) {
 	roots, err := d.Roots(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if err := rpc.CheckRoots(roots); err != nil {
+			return nil, fmt.Errorf("Dialer.Roots: %w", err)
+		}
 	}
-	if err := rpc.CheckRoots(roots); err != nil {
-		return nil, fmt.Errorf("Dialer.Roots: %w", err)
-	}
-	return &mcp.ListRootsResult{Roots: roots}, nil
+	return nonNil(&mcp.ListRootsResult{Roots: roots}, err)
 }
 
 func (d *Dialer) sample(ctx context.Context, params json.RawMessage) (any, error) {
@@ -170,10 +170,15 @@ func decodeParams(params json.RawMessage, into any) error {
 	return nil
 }
 
-// nonNil returns an error if a function of the Dialer returned neither a result nor an error.
+// nonNil returns an error if a function of the Dialer returned neither a result nor an error. An error for the server,
+// with a code, is not one of the server: in 2026-07-28, which has no errors as answers, the caller receives its text.
 func nonNil[T any](result *T, err error) (*T, error) {
 	if err == nil && result == nil {
 		err = fmt.Errorf("the function of the Dialer returned no %T", *new(T))
+	}
+	var wire *jsonrpc.Error
+	if rejected := new(rpc.RejectedInputError); !errors.As(err, &rejected) && errors.As(err, &wire) {
+		err = &rpc.RejectedInputError{Wire: wire, Err: errors.New(wire.Message)}
 	}
 	return result, err
 }
