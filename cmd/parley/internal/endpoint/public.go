@@ -363,6 +363,9 @@ func (f *AuthFlag) check() error {
 			"dev")
 	case !f.issued() && (f.dpop || f.tokens.given()):
 		return errors.New("--auth dpop and the settings for tokens require an issuer; add --auth issuer=URL")
+	case len(f.issuers) == 0 && f.LoginSettings != (config.LoginSettings{}):
+		return errors.New("--auth no-resource and assume-pkce are for the logins at an issuer that deviates from the " +
+			"specification; add --auth issuer=URL, or remove them")
 	}
 	return errors.Join(f.tokens.check(f), f.callers.check(f))
 }
