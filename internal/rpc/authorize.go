@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/challenge"
@@ -87,8 +88,24 @@ func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err erro
 	default:
 		err = MethodNotFound(c)
 	}
-	c.Target, c.resolved, c.needs = t, err == nil, union(e.methodScopes(c), needs)
-	return c.needs, err
+	needs = union(e.methodScopes(c), needs)
+	if t.Serve != nil && len(needs) > 0 {
+		t.Serve = requiring(needs, t.Serve)
+	}
+	c.Target, c.resolved = t, err == nil
+	return needs, err
+}
+
+// requiring returns a handler whose errors about missing scopes name the scopes that the call needed before it was
+// served, too. A client may ask for exactly the scopes of an error, and the next token must still allow the call.
+func requiring(needs []string, serve Handler) Handler {
+	return func(ctx context.Context, c *Call) (any, error) {
+		result, err := serve(ctx, c)
+		if missing, ok := errors.AsType[*auth.ScopeError](err); ok {
+			err = &auth.ScopeError{Needed: union(needs, missing.Needed)}
+		}
+		return result, err
+	}
 }
 
 // methodScopes returns the scopes that all requests, and those with the method of c, need.

@@ -57,7 +57,6 @@ type Call struct {
 	handlerContext handlerContext
 	inflight       *Inflight // the call is in flight there; nil if it was not accepted
 	handed         *Handed   // the result that middleware received, if the handler returned an Encoded
-	needs          []string  // the scopes that the call needed before it was served
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed

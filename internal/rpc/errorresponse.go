@@ -62,10 +62,8 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 	}
 	var scopes *auth.ScopeError
 	if errors.As(err, &scopes) {
-		// A client may ask for exactly these scopes, and the next token must still allow the call.
-		all := &auth.ScopeError{Needed: union(c.needs, scopes.Needed)}
-		challenge.AddMissing(ctx, all.Needed)
-		return scopeResponse(all)
+		challenge.AddMissing(ctx, scopes.Needed)
+		return scopeResponse(scopes)
 	}
 	if ctx.Err() == nil {
 		e.logger().ErrorContext(ctx, "call failed", "method", c.Method(), "error", err)
