@@ -110,10 +110,6 @@ func (k *Keys) Verify(ctx context.Context, token string) (*Info, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	info := k.current(ctx).infos[sha256.Sum256([]byte(token))]
-	now := time.Now
-	if k.Now != nil {
-		now = k.Now
-	}
 	switch {
 	case info == nil && k.Next != nil && !strings.HasPrefix(token, keyPrefix):
 		return k.Next.Verify(ctx, token)
@@ -121,11 +117,18 @@ func (k *Keys) Verify(ctx context.Context, token string) (*Info, error) {
 		return nil, &InvalidTokenError{Reason: "the API key is mistyped or cut off: its checksum is wrong"}
 	case info == nil:
 		return nil, &InvalidTokenError{Reason: "unknown API key"}
-	case !info.Expiry.IsZero() && !now().Before(info.Expiry): // without leeway: the clock is ours
+	case !info.Expiry.IsZero() && !k.now().Before(info.Expiry): // without leeway: the clock is ours
 		return nil, &InvalidTokenError{Reason: "the API key expired on " + info.Expiry.UTC().Format(time.DateOnly) +
 			": ask the operator of the server for a new one"}
 	}
 	return info, nil
+}
+
+func (k *Keys) now() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
 }
 
 // current returns the keys after reading a file that has changed.
@@ -168,7 +171,7 @@ func (k *Keys) load(before *loadedKeys) error {
 	defer func() { k.loaded.Store(loaded) }()
 	all := k.List
 	if k.File != "" {
-		content, err := loaded.read(k.File)
+		content, err := loaded.read(k.File, k.now())
 		if err != nil {
 			return fmt.Errorf("cannot read the API keys: %w; parley key add writes such a file", err)
 		}
@@ -189,8 +192,8 @@ func (k *Keys) load(before *loadedKeys) error {
 	return nil
 }
 
-// read reads a file, and records its state.
-func (l *loadedKeys) read(path string) ([]byte, error) {
+// read reads a file, and records its state at the time now.
+func (l *loadedKeys) read(path string, now time.Time) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would block
 		return nil, fmt.Errorf("%s must be a regular file", path)
 	}
@@ -207,7 +210,7 @@ func (l *loadedKeys) read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.file, l.content, l.settled = info, sha256.Sum256(content), time.Since(info.ModTime()).Abs() > settling
+	l.file, l.content, l.settled = info, sha256.Sum256(content), now.Sub(info.ModTime()).Abs() > settling
 	return content, nil
 }
 

@@ -62,7 +62,8 @@ func TestKeysIdentifyTheirUsers(t *testing.T) {
 	must.CheckEqual(t, userOf(k, "a"), "ada at https://keys.example")
 }
 
-// A key is accepted beside the tokens of an issuer, although it has no audience. It is never sent to the issuer.
+// Rule R14. A key is accepted beside the tokens of an issuer, although it has no audience. It is never sent to the
+// issuer.
 func TestKeysAreAcceptedBesideAnIssuer(t *testing.T) {
 	p := resourceOf(t, map[string]*auth.Info{"token": {}, "aimless": {Audience: []string{}}})
 	var asked []string
@@ -85,14 +86,18 @@ func TestKeysAreAcceptedBesideAnIssuer(t *testing.T) {
 	}
 }
 
+// Rule R14.
 func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	file, log := filepath.Join(t.TempDir(), "keys.json"), new(bytes.Buffer)
 	k := &auth.Keys{File: file, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	if err := k.Check(); err == nil || !strings.Contains(err.Error(), "parley key add") {
 		t.Errorf("no file: %v", err)
 	}
-	k = &auth.Keys{File: file, Logger: k.Logger}
-	inPlace := func(content []byte) error { return os.WriteFile(file, content, 0o600) }
+	now := time.Now()
+	k = &auth.Keys{File: file, Logger: k.Logger, Now: func() time.Time { return now.Add(time.Second) }}
+	inPlace := func(content []byte) error { // twice within the resolution of the clock of the file system
+		return errors.Join(os.WriteFile(file, content, 0o600), os.Chtimes(file, now, now))
+	}
 	replaced := func(content []byte) error {
 		temporary := file + ".new"
 		if err := os.WriteFile(temporary, content, 0o600); err != nil {

@@ -43,7 +43,7 @@ func asWhoami(h http.Handler, header ...string) *httptest.ResponseRecorder {
 	return wiretest.Record(h, http.MethodPost, "http://localhost/mcp", body, append(headers, header...)...)
 }
 
-// A principal that is empty by mistake would make all users the same one.
+// Rule R13. A principal that is empty by mistake would make all users the same one.
 func TestACallerWithoutAPrincipalIsNotServed(t *testing.T) {
 	for name, resource := range map[string]*auth.ProtectedResource{"no Auth": nil, "Auth": tokens(t)} {
 		for caller, want := range map[*auth.Info]int{

@@ -517,8 +517,8 @@ func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	replicatest.Principals(t, memory, memory, replicatest.Tokens())
 }
 
-// Middleware in front of a server authenticates its callers, with or without Server.Auth: nothing of one user exists for
-// another one.
+// Rule R12. Middleware in front of a server authenticates its callers, with or without Server.Auth: nothing of one user
+// exists for another one.
 func TestThingsOfCallersWhomTheProgramAuthenticatesDoNotExistForOthers(t *testing.T) {
 	for _, withAuth := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Auth %v", withAuth), func(t *testing.T) {

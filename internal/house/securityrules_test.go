@@ -102,6 +102,10 @@ var securityRules = []securityRule{
 	{"R9", "an ID token, or another token that gives no access, is never accepted as an access token", ""},
 	{"R10", "the tokens of other tenants, and of clients that are not allowed, are rejected", ""},
 	{"R11", "advice never proposes to trust the issuer of a token that was not verified", ""},
+	{"R12", "what belongs to a caller whom the program has authenticated does not exist for others", ""},
+	{"R13", "a caller of the program without a principal, or who has expired, is not served", ""},
+	{"R14", "API keys are stored as digests, end when they are removed, and are sent to no other server", ""},
+	{"R15", "the header in which a proxy names its user counts in requests from the proxy only", ""},
 
 	// Authorization in clients.
 	{"O1", "every authorization code request uses PKCE", ""},

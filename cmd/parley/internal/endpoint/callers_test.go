@@ -66,8 +66,8 @@ func TestSettingsOfCallersAreChecked(t *testing.T) {
 	}
 }
 
-// The header of a proxy is believed from the addresses of the proxy only. Of others it is dropped, and without another
-// way to authenticate the request is refused.
+// Rule R15. The header of a proxy is believed from the addresses of the proxy only. Of others it is dropped, and without
+// another way to authenticate the request is refused.
 func TestUsersOfAProxyAreBelievedFromItsAddresses(t *testing.T) {
 	const proxy, stranger = "10.0.0.7:1000", "10.0.1.7:1000"
 	const v6, mapped = "[fd00::7]:1000", "[::ffff:10.0.0.7]:1000"

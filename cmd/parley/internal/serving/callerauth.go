@@ -95,6 +95,9 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*callerAu
 				"or the credentials to use those of the operator")
 	case a.resource == nil:
 		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
+	case len(a.resource.Issuers) == 0:
+		return nil, errors.New("credentials of callers require that callers log in: an API key or the header of a " +
+			"proxy cannot be exchanged; add --auth issuer=URL")
 	}
 	a.mu.Lock()
 	old := a.byServer[name]
