@@ -40,6 +40,16 @@ func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", 
 
 func (e *startError) Is(target error) bool { return target == context.DeadlineExceeded }
 
+// startFailure returns err with the limit of a start, if ctx has reached it. A request can time out at the same moment,
+// before ctx has ended.
+func startFailure(ctx context.Context, limit time.Duration, err error) error {
+	deadline, _ := ctx.Deadline()
+	if err == nil || time.Now().Before(deadline) || errors.As(err, new(*startError)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &startError{limit}, err)
+}
+
 // loginWait returns the time until the next attempt to connect to a server that rejects the credentials. A login does
 // not replace those of the configuration.
 func (s *supervisor) loginWait() time.Duration {

@@ -193,13 +193,14 @@ func (s *supervisor) connect(ctx context.Context) error {
 	if c == nil {
 		var err error
 		if c, err = dialAlone(starting, &s.dialer, s.config.Target); err != nil {
-			return err
+			return startFailure(starting, limit, err)
 		}
 	} else if err := c.Ping(starting); err != nil {
-		return err
+		return startFailure(starting, limit, err)
 	}
 	s.startWatching(ctx, c) // before listing, so that no change is missed
 	listed, err := list(starting, c, allKinds, client.WithRefresh())
+	err = startFailure(starting, limit, err)
 	if err != nil {
 		s.stopWatching()
 		if s.current() == nil {
