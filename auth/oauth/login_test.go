@@ -1,11 +1,13 @@
 package oauth_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -433,6 +436,35 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// Rule R6: nor does an error contain a secret of an earlier request, which a server can repeat later.
+func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
+	w := newEnvironment(t)
+	c := w.client()
+	steps := trace(c)
+	var earlier string
+	w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+		earlier = cmp.Or(earlier, r.FormValue("code_verifier"))
+		w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "x " + earlier})
+	})
+	for _, by := range []string{"the token endpoint", "the token endpoint, later", "the authorization endpoint"} {
+		if by == "the authorization endpoint" {
+			w.onAuthorize = func(_, redirect url.Values) {
+				redirect.Set("error", "access_denied")
+				redirect.Set("error_description", "x "+earlier)
+			}
+		}
+		d := client.Dialer{Auth: c, Logger: slog.New(slog.DiscardHandler)}
+		// A failure is remembered for one address of a server.
+		_, err := d.Dial(t.Context(), client.URL(w.url()+"?"+url.QueryEscape(by)))
+		if err == nil || earlier == "" {
+			t.Fatalf("%s: %v", by, err)
+		}
+		if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, earlier) {
+			t.Errorf("%s: the error or the trace contains a secret: %s", by, text)
 		}
 	}
 }

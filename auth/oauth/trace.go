@@ -117,8 +117,8 @@ func (s *session) traceAuthorization(page, redirectURI, redirect string, err err
 		}
 		query, received := secrets.RedactForm(query, redacted,
 			func(name string) bool { return !slices.Contains(known, name) })
-		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" +
-			secrets.Set{Sent: append(sent, received...)}.Clean(query, redacted)}}
+		hide := s.owner.known.With(secrets.Set{Sent: append(sent, received...)})
+		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" + hide.Clean(query, redacted)}}
 	}
 	s.owner.Trace(step)
 }

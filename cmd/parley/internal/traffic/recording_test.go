@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -133,11 +134,12 @@ func TestLongMessagesAreTruncated(t *testing.T) {
 type failingWriter struct {
 	bytes.Buffer
 	writes, failAt int
+	err            error // nil: it writes less without an error
 }
 
 func (w *failingWriter) Write(p []byte) (int, error) {
 	if w.writes++; w.writes == w.failAt {
-		return 0, os.ErrClosed
+		return len(p) - 1, w.err
 	}
 	return w.Buffer.Write(p)
 }
@@ -163,15 +165,16 @@ func TestEachEventIsOneWrite(t *testing.T) {
 }
 
 func TestNothingIsWrittenAfterAnError(t *testing.T) {
-	f := &failingWriter{failAt: 2}
-	w := must.Get(NewWriter(f, WriterOptions{}))(t)
-	for range 2 {
-		if err := w.Write(Event{From: Server, Wire: Stdio}); err != os.ErrClosed {
-			t.Error(err)
+	for _, want := range []error{os.ErrClosed, io.ErrShortWrite} {
+		f := &failingWriter{failAt: 2}
+		if want != io.ErrShortWrite { // of a Writer that does not say so
+			f.err = want
 		}
-	}
-	if f.writes != 2 {
-		t.Errorf("%d writes", f.writes)
+		w := must.Get(NewWriter(f, WriterOptions{}))(t)
+		for range 2 {
+			must.CheckIs(t, w.Write(Event{From: Server, Wire: Stdio}), want)
+		}
+		must.CheckEqual(t, f.writes, 2, want)
 	}
 }
 
