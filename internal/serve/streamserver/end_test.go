@@ -167,6 +167,23 @@ func TestRequestsThatArePipedHaveNoLimit(t *testing.T) {
 	})
 }
 
+// Nobody can answer a question after the end of the input.
+func TestQuestionsOfPipedRequestsFailAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(handlers{"ask": asking})
+		s.Piped = true
+		in, out, served := stdioOf(t, s, &reading{reads: true})
+		begin := strings.Replace(initialize("2025-06-18"), `"capabilities":{}`, `"capabilities":{"roots":{}}`, 1)
+		start := time.Now()
+		io.WriteString(in, lines(begin, legacyCall("1", "ask", "{}")))
+		in.Close()
+		must.Check(t, <-served)
+		must.CheckEqual(t, time.Since(start), 0)
+		synctest.Wait()
+		must.CheckContains(t, out.String(), `{"jsonrpc":"2.0","id":1,"error":{"code":`)
+	})
+}
+
 // A client that has died reads nothing, so its requests are cancelled as usual.
 func TestPipedRequestsEndWithTheirReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
