@@ -122,7 +122,14 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 			`{"jsonrpc":"2.0","id":$id,`+called+`}`,
 		)}
 		c, _ := dial(t, s)
-		next := changes(t, c, client.WatchFilter{Tools: true, URIs: []string{"note://a/", "note://b", "note://c"}})
+		all := changes(t, c, client.WatchFilter{Tools: true, URIs: []string{"note://a/", "note://b", "note://c"}})
+		next := func() (client.Change, error) {
+			change, err := all()
+			if err != nil && change.URI == "note://b" { // the server does not watch it; other changes may come first
+				return all()
+			}
+			return change, err
+		}
 		for range 3 {
 			if change, err := next(); !change.Resync || change.URI == "note://b" || err != nil {
 				t.Fatalf("got %+v, %v", change, err)

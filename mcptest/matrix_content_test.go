@@ -195,7 +195,7 @@ func TestSamplingArrivesAsItWasSent(t *testing.T) {
 }
 
 // Every kind of field reaches the program. In 2025-06-18 the titles of choices are enumNames, and there is no multiple
-// choice.
+// choice: forms that require one cannot be asked.
 func TestFormsArriveAsTheyWereSent(t *testing.T) {
 	const (
 		fields = `"mail":{"type":"string","title":"Mail","description":"Yours","minLength":3,"format":"email"},` +
@@ -209,6 +209,10 @@ func TestFormsArriveAsTheyWereSent(t *testing.T) {
 	)
 	form := func(fields string) string {
 		return `{"type":"object","properties":{` + fields + `},"required":["mail"]}`
+	}
+	const choosing = `"c":{"type":"array","items":{"type":"string","enum":["p","q"]},"default":["p"]}`
+	required := func(fields string) string {
+		return strings.Replace(form(fields+","+choosing), `["mail"]`, `["mail","c"]`, 1)
 	}
 	var received string
 	asking := func() *server.Server {
@@ -226,9 +230,13 @@ func TestFormsArriveAsTheyWereSent(t *testing.T) {
 	}
 	everywhere(t, asking, func(t *testing.T, c *client.Client) {
 		for _, tc := range []struct{ sent, older string }{
-			{fields, fields}, {fields + titled, fields + named}, {fields + titled + multiple, ""},
+			{fields, fields}, {fields + titled, fields + named}, {fields + titled + multiple, fields + named}, {fields, ""},
 		} {
-			want, answer := form(tc.sent), `{"mail":"a@b.example","i":3,"b":false}`
+			sent, answer := form(tc.sent), `{"mail":"a@b.example","i":3,"b":false}`
+			if tc.older == "" {
+				sent, answer = required(tc.sent), `{"mail":"a@b.example","i":3,"b":false,"c":["p"]}`
+			}
+			want := sent
 			if c.Revision() < mcp.V20251125 {
 				want = form(tc.older)
 			}
@@ -236,7 +244,7 @@ func TestFormsArriveAsTheyWereSent(t *testing.T) {
 				want, answer = "", "unsupported"
 			}
 			received = ""
-			got, err := client.CallTool[string](t.Context(), c, "ask", map[string]string{"form": form(tc.sent)})
+			got, err := client.CallTool[string](t.Context(), c, "ask", map[string]string{"form": sent})
 			if err != nil || got != answer || received != want {
 				t.Errorf("%s: %s, %v; the program received\n%s, want\n%s", tc.sent, got, err, received, want)
 			}

@@ -150,7 +150,7 @@ func newBackground(ts *testscript.TestScript, args []string) *background {
 	b.cmd.Dir = ts.Getenv("WORK")
 	b.cmd.Env = os.Environ()
 	for _, name := range []string{"PATH", "HOME", "GORACE", "PARLEY_CONFIG_DIR", "PARLEY_CACHE_DIR",
-		"PARLEY_NO_KEYRING", "PARLEY_RUNTIME_DIR", "STORE"} {
+		"PARLEY_NO_KEYRING", "STORE"} {
 		b.cmd.Env = append(b.cmd.Env, name+"="+ts.Getenv(name))
 	}
 	b.cmd.Stdout, b.cmd.Stderr = io.Discard, b

@@ -19,13 +19,13 @@ import (
 //	several blocks in one    2025-11-25   each becomes a message of the same role; in an answer, the texts become one
 //	message of sampling                   block, or the first block remains if there are none
 //	choices with titles      2025-11-25   become enum and enumNames
-//	multiple choice          2025-11-25   is not supported: a form with it cannot be asked
+//	multiple choice          2025-11-25   is left out of a form if it is optional; otherwise the form cannot be asked
 //	includeContext           any          is removed since 2025-11-25, unless the client declares it
 const sinceBlocks = mcp.V20251125
 
 // errMultipleChoice is the error for a form that the revision of the client does not have.
-const errMultipleChoice = MissingFeature("a form with a multiple choice is not supported by the revision of the " +
-	"protocol of this call")
+const errMultipleChoice = MissingFeature("a form with a required multiple choice is not supported by the revision of " +
+	"the protocol of this call")
 
 // DowngradeQuestion returns the params of a request for input in the form that a client of revision r with the declared
 // capabilities can read. The error is a [MissingFeature].
@@ -107,7 +107,11 @@ func downgradeForm(params json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return params, nil // the client reports it
 	}
-	changed := false
+	all := len(form.Properties)
+	form.Properties = slices.DeleteFunc(form.Properties, func(p mcp.ElicitProperty) bool {
+		return p.Schema.Type == mcp.TypeArray && !slices.Contains(form.Required, p.Name)
+	})
+	changed := len(form.Properties) < all
 	for i := range form.Properties {
 		s := &form.Properties[i].Schema
 		if s.Type == mcp.TypeArray {

@@ -3,7 +3,6 @@
 package failure
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -67,19 +66,22 @@ func Explained(err error) (message, advice string) {
 // explainDial explains why a server could not be reached.
 func explainDial(dial *client.DialError) (message, advice string) {
 	cause, advice := causeOf(dial.Err)
-	target := dial.Target
-	if isConfined(dial) {
+	exit, exited := errors.AsType[*transport.ExitError](dial.Err)
+	failedStep := exited && confine.Failure(exit.Code, exit.Stderr) != ""
+	target, denied := dial.Target, ""
+	if exited && !failedStep && isConfined(dial) {
+		denied = adviceDenied(exit.Stderr)
+	}
+	if denied != "" {
 		target = "the confined program"
 	}
 	message = fmt.Sprintf("cannot connect to %s: %s", target, cause)
-	exit, exited := errors.AsType[*transport.ExitError](dial.Err)
-	failedStep := exited && confine.Failure(exit.Code, exit.Stderr) != ""
 	if program := new(exec.Error); errors.As(dial.Err, &program) || isStart(dial.Err) || failedStep {
 		message = "cannot start the server: " + cause
 	}
 	switch {
-	case exited && !failedStep && isConfined(dial):
-		advice = cmp.Or(adviceDenied(exit.Stderr), advice)
+	case denied != "":
+		advice = denied
 	case errors.Is(dial.Err, call.ErrRevision):
 		advice = adviceRevision
 		if strings.HasPrefix(dial.Advice(), "leave Dialer.Revision empty") { // the user has chosen one
@@ -94,7 +96,8 @@ func explainDial(dial *client.DialError) (message, advice string) {
 	return message, advice
 }
 
-// isConfined reports whether the program of a server that could not be reached is confined: parley starts itself then.
+// isConfined reports whether the program of a server that could not be reached may be confined: parley starts itself
+// then.
 func isConfined(dial *client.DialError) bool {
 	self, err := os.Executable()
 	return err == nil && dial.Target == client.Command(self).String()
