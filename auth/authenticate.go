@@ -22,8 +22,8 @@ type Rejection struct {
 	Reason string
 	// Err is the cause if the server is at fault, for logs only; nil otherwise.
 	Err error
-	// Remedy is that of an [InvalidTokenError]: what the operator can do if the server should accept
-	// such tokens. It is for logs only.
+	// Remedy says what the operator can change if the server should accept such tokens. It is for
+	// logs only.
 	Remedy string
 }
 

@@ -23,9 +23,9 @@ func FromContext(ctx context.Context) *Info {
 // NewContext returns a context that carries a copy of info, for [FromContext] and
 // [Require]. A nil info removes the one that ctx has.
 //
-// With it, a program has authentication of its own: middleware in front of a server.Server,
-// or the program that calls its ServeConn, authenticates the caller, and puts the caller
-// into the context. The server then requires no token, even if it has Auth. Sessions, tasks,
+// A program uses it to authenticate callers itself: middleware in front of a server.Server, or
+// the program that calls its ServeConn, finds out who the caller is, and puts the caller into
+// the context. The server then requires no token, even if it has Auth. Sessions, tasks,
 // catalogs and limits belong to info.Principal, which must be set; the calls have
 // info.Scopes. The server rejects requests after info.Expiry, and ends event streams then,
 // or after an hour if Expiry is zero. It ignores info.Audience.
@@ -72,7 +72,7 @@ type requestKey struct{}
 type request struct {
 	context.Context
 	info    Info
-	nobody  bool // nobody is authenticated; info is zero
+	nobody  bool // the context has no caller, whatever its parents have
 	missing challenge.Missing
 }
 

@@ -33,10 +33,9 @@ const (
 	maxScopes   = 512
 )
 
-// ReadClaims reads the claims of object, which must have passed [jsonrpc.Check], from where
-// p says. If scopesFrom is not empty, it is the claim with the scopes (see
-// [auth.Info.Claim]). ReadClaims returns false if one of the claims does not have the type
-// that its specification requires.
+// ReadClaims reads claims of object, which must have passed [jsonrpc.Check], under the names
+// that p lists. If scopesFrom is not empty, the scopes come from that claim (see
+// [auth.Info.Claim]). ReadClaims returns false if a claim has the wrong JSON type.
 func ReadClaims(object []byte, p *Profile, scopesFrom string) (c Claims, ok bool) {
 	ok = true
 	for name, value := range jsonrpc.All(object) {

@@ -21,7 +21,7 @@ type Profile struct {
 	Source string
 	// Types are the types that an access token may have in its header; "" is none. Nil: at+jwt only.
 	Types []string
-	// Values are claims of which the token must have one of the values.
+	// Values lists, for some claims, the values that an access token can have.
 	Values map[string][]string
 	// Requires are groups of claims. A token must have at least one claim of each group.
 	Requires [][]string
@@ -38,8 +38,8 @@ type Profile struct {
 	// provider. They choose the advice in an error; they prove nothing.
 	Host  string
 	Marks []string
-	// Opaque means that tokens are not JSON Web Tokens. The claims are those of the provider's endpoint for them, whose
-	// numbers are texts.
+	// Opaque means that tokens are not JSON Web Tokens. The claims come from an endpoint of the provider, which sends
+	// numbers as strings.
 	Opaque bool
 }
 
@@ -151,7 +151,7 @@ var profiles = [...]Profile{
 	},
 }
 
-// FindProfile returns the profile of a name, or nil. The empty name is that of the default.
+// FindProfile returns the profile with this name, or nil. An empty name means the default.
 func FindProfile(name string) *Profile {
 	if name == "" {
 		return Default
@@ -196,8 +196,8 @@ var untyped = &Profile{
 	ClientNotAudience: true,
 }
 
-// Proves reports whether claims are those of an access token, although the header does not say so. Object has the
-// claims, and c was read from it.
+// Proves reports whether the claims show an access token even though the header does not say so. C was read from
+// object.
 func (p *Profile) Proves(object []byte, c *Claims) bool {
 	if p == Default {
 		p = untyped
@@ -240,7 +240,7 @@ func (p *Profile) Proof() string {
 	return text
 }
 
-// IsIDToken reports whether claims say that they are those of an ID token or of another token that gives no access.
+// IsIDToken reports whether the claims show an ID token, or another token that gives no access.
 func IsIDToken(object []byte) bool {
 	return hasOtherUse(object) || slices.ContainsFunc(ofIDTokens, func(name string) bool { return has(object, name) })
 }
@@ -262,7 +262,7 @@ func hasOtherUse(object []byte) bool {
 
 func has(object []byte, name string) bool { _, ok := jsonrpc.Get(object, name); return ok }
 
-// OfTenant reports whether the tenant of a token is that of its issuer.
+// OfTenant reports whether a token and its issuer belong to the same tenant.
 func (p *Profile) OfTenant(object []byte, c *Claims) bool {
 	if p.Tenant == "" {
 		return true
