@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 Deprecated features must keep working.
-
 package client_test
 
 import (

@@ -69,7 +69,6 @@ type requestOptions struct{ tool, content, extension []client.CallOption }
 func callOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
 	options = extensionOptions(ctx, options)
 	if level := rpc.From(ctx).LogLevel; level != "" {
-		//lint:ignore SA1019 logging is deprecated, but still supported
 		options = append(options, client.WithLogLevel(level))
 	}
 	return options

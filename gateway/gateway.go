@@ -121,7 +121,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	downstream.Declare(&s.Catalog, mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource)
 	*downstream.Hooks(s) = link.Hooks{
 		Hide: g.hide, HideUpdate: g.hideUpdate, Uniform: true, Instructions: g.instructions,
-		RootsChanged: h.NotifyRootsChanged, //lint:ignore SA1019 roots are deprecated, but still supported
+		RootsChanged: h.NotifyRootsChanged,
 		Closed:       func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
 	}
 	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New

@@ -1,7 +1,5 @@
 //go:build integration
 
-//lint:file-ignore SA1019 These tests use deprecated features.
-
 package interop
 
 import (

@@ -1,7 +1,5 @@
 //go:build integration && long
 
-//lint:file-ignore SA1019 The test uses roots, which are deprecated.
-
 package interop
 
 import (

@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 Deprecated features still have to work.
-
 package server_test
 
 import (

@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 The suite tests deprecated features.
-
 package main
 
 import (

@@ -297,7 +297,6 @@ var quoted = []struct {
 
 	{"deprecated", `the client must declare the capabilities {"sampling":{}}`,
 		tool(func(ctx context.Context) (string, error) {
-			//lint:ignore SA1019 deprecated features have a page
 			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{
 				{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("?")}}}})
 			return "", err

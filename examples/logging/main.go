@@ -29,7 +29,6 @@ func newServer(operator io.Writer) *server.Server {
 			logger.InfoContext(ctx, "fetching", "item", in.Item, "caller", server.PrincipalOf(ctx).String())
 			// The client receives the levels that it has requested. The default is none in
 			// 2026-07-28, which deprecates logging, and info and above in older revisions.
-			//lint:ignore SA1019 logging is deprecated, but still supported
 			server.Logger(ctx).Warn("the item is nearly sold out", "left", 2)
 			return "Here is the " + in.Item + ".", nil
 		})

@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 sampling is deprecated, but still supported
-
 // Command order is a server with a tool that asks three questions and charges a card exactly
 // once, even if the client, the server or the connection fails.
 //

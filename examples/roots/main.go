@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 roots are deprecated, but still supported
-
 // Command roots is a server with a tool that asks the client for directories (roots). 2026-07-28
 // deprecates roots; new tools take a directory as an argument.
 //

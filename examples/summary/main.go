@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 sampling is deprecated, but still supported
-
 // Command summary is a server with a tool that uses the client's model (sampling). 2026-07-28
 // deprecates sampling; new servers call a model directly.
 //

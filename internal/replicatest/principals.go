@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 deprecated features must still work
-
 // Package replicatest tests replicas of a server that share a store of the caller: what the server has stored for one
 // principal does not exist for another one, and event streams that are cut are resumed at any replica. Only tests
 // import it.

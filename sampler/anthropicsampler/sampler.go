@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 deprecated features must still work
-
 // Package anthropicsampler answers sampling requests with the Messages API of Anthropic:
 //
 //	client := anthropic.NewClient(option.WithAPIKey(key))

@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 deprecated features must still work
-
 // Package openaisampler answers sampling requests with the Chat Completions API of OpenAI, or of an endpoint that is
 // compatible with it:
 //

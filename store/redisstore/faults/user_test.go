@@ -1,7 +1,5 @@
 //go:build integration && unix
 
-//lint:file-ignore SA1019 These tests use deprecated features.
-
 package faults
 
 import (

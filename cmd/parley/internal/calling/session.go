@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 Deprecated features are still supported.
-
 // Package calling has the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task,
 // shell, connect and disconnect.
 package calling

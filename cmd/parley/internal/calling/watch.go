@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 Deprecated features are still supported.
-
 package calling
 
 import (

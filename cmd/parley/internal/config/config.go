@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 deprecated features must still work
-
 // Package config reads configuration files that list MCP servers. It reads the files of several programs as they are:
 // objects mcpServers, servers with inputs, context_servers and mcp, the tables mcp_servers, and the projects of a file.
 // The files are JSON, in which comments are allowed, or TOML. [Schema] describes the form of parley's own files.

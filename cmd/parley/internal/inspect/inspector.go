@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 Deprecated features are still supported.
-
 // Package inspect is the web inspector of parley: it connects to servers, records their messages, and serves a page
 // that shows and calls them.
 package inspect

@@ -2,8 +2,6 @@
 // tools, resources and prompts play scripts: yaml.go reads them from a YAML file, and recorded.go from a recording.
 // Its middleware causes latencies and faults; wire.go has those of connections.
 
-//lint:file-ignore SA1019 Deprecated features are still supported.
-
 package mock
 
 import (

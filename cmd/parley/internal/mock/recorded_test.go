@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 The tests use deprecated features.
-
 package mock
 
 import (

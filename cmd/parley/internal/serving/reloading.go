@@ -1,5 +1,3 @@
-//lint:file-ignore SA1019 deprecated features must still work
-
 package serving
 
 import (
