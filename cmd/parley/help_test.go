@@ -192,7 +192,7 @@ func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	var expected []string
-	for _, name := range append(scripts, "internal/failure/explain_test.go") {
+	for _, name := range append(scripts, "internal/program/failure/explain_test.go") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -25,9 +25,8 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
-	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/internal/freeaddr"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -255,7 +254,7 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 	}
 	cmd := new(cobra.Command)
 	cmd.SetErr(io.Discard)
-	err = inspecting.LogIn(ctx, cmd, url, o)
+	err = inspect.LogIn(ctx, cmd, url, o)
 	user.Wait()
 	return page, err
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"

@@ -7,9 +7,9 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/confine"
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
 )
 
 func main() { os.Exit(runMain(program.NotifyContext(), os.Args[1:])) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/shell"
+	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
 )
 
 var (

@@ -21,10 +21,10 @@ import (
 	"github.com/tailscale/hujson"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/mock"
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/shell"
-	"github.com/parley-mcp/parley/cmd/parley/internal/suite"
+	"github.com/parley-mcp/parley/cmd/parley/internal/check/suite"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/mock"
+	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
 	"github.com/parley-mcp/parley/schema"
 )
 

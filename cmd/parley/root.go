@@ -10,21 +10,21 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/calling"
-	"github.com/parley-mcp/parley/cmd/parley/internal/checking"
-	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
-	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/inspecting"
-	"github.com/parley-mcp/parley/cmd/parley/internal/logins"
-	"github.com/parley-mcp/parley/cmd/parley/internal/manual"
-	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/check"
+	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
+	"github.com/parley-mcp/parley/cmd/parley/internal/login"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
-	"github.com/parley-mcp/parley/cmd/parley/internal/recording"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/serve"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serving"
-	"github.com/parley-mcp/parley/cmd/parley/internal/skilling"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/manual"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/use"
+	"github.com/parley-mcp/parley/cmd/parley/internal/use/skilling"
 	pages "github.com/parley-mcp/parley/docs/program"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -55,18 +55,18 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		commands []*cobra.Command
 	}{
 		{"Use Servers:", []*cobra.Command{
-			calling.NewLs(), calling.NewCall(), calling.NewTask(), calling.NewRead(), calling.NewPrompt(),
-			calling.NewComplete(),
-			calling.NewWatch(), calling.NewSearch(), calling.NewShell(),
+			use.NewLs(), use.NewCall(), use.NewTask(), use.NewRead(), use.NewPrompt(),
+			use.NewComplete(),
+			use.NewWatch(), use.NewSearch(), use.NewShell(),
 			skilling.NewSkills(),
 		}},
-		{"Serve:", []*cobra.Command{serving.NewUp(), serving.NewServe(), serving.NewBridge(logins.LoginFor),
-			recording.NewMock(), serving.NewReady()}},
-		{"Find Faults:", []*cobra.Command{checking.NewDoctor(), calling.NewPing(), inspecting.New(), recording.NewTap(),
-			recording.NewReplay(), recording.NewHAR(), checking.NewDiff(), checking.NewTest()}},
+		{"Serve:", []*cobra.Command{serve.NewUp(), serve.NewServe(), serve.NewBridge(login.LoginFor),
+			traffic.NewMock(), serve.NewReady()}},
+		{"Find Faults:", []*cobra.Command{check.NewDoctor(), use.NewPing(), inspect.New(), traffic.NewTap(),
+			traffic.NewReplay(), traffic.NewHAR(), check.NewDiff(), check.NewTest()}},
 		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(),
-			servers.NewRegistry(), servers.NewConfig(), serving.NewLock(), serving.NewKey()}},
-		{"Log In:", []*cobra.Command{logins.NewLogin(), logins.NewLogout(), logins.NewWhoami()}},
+			servers.NewRegistry(), servers.NewConfig(), serve.NewLock(), serve.NewKey()}},
+		{"Log In:", []*cobra.Command{login.NewLogin(), login.NewLogout(), login.NewWhoami()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, c := range g.commands {

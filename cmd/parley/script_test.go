@@ -24,9 +24,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/parley-mcp/parley/auth/devissuer"
-	"github.com/parley-mcp/parley/cmd/parley/internal/completion"
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 )
 
 // waitLimit is the time-out of everything that a test waits for.

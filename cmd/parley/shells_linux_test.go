@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/cmd/parley/demo"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
 // shellSetup is the start of an interactive shell whose prompt is READY>.

@@ -17,16 +17,16 @@ import (
 // schemas, which a program keeps or reads at once, can use up its memory or time; their memory must count towards the
 // schema.Budget of the peer.
 var compiled = map[string]string{
-	"server/tool.go":                         "schemas of the program",
-	"server/link.go":                         "schemas of the program",
-	"server/forwardtool.go":                  "the schema of any object",
-	"server/elicit.go":                       "one form, while the client is asked",
-	"internal/forms/forms.go":                "one form, which a user answers",
-	"cmd/parley/internal/calling/content.go": "one form, after the user has answered",
-	"cmd/parley/internal/inspect/calls.go":   "one form, after the user has answered",
-	"cmd/parley/internal/inspect/api.go":     "one schema, which the user looks at",
-	"cmd/parley/internal/mock/yaml.go":       "a file of the user",
-	"cmd/parley/internal/suite/file.go":      "a file of the user",
+	"server/tool.go":                           "schemas of the program",
+	"server/link.go":                           "schemas of the program",
+	"server/forwardtool.go":                    "the schema of any object",
+	"server/elicit.go":                         "one form, while the client is asked",
+	"internal/forms/forms.go":                  "one form, which a user answers",
+	"cmd/parley/internal/use/content.go":       "one form, after the user has answered",
+	"cmd/parley/internal/inspect/calls.go":     "one form, after the user has answered",
+	"cmd/parley/internal/inspect/api.go":       "one schema, which the user looks at",
+	"cmd/parley/internal/traffic/mock/yaml.go": "a file of the user",
+	"cmd/parley/internal/check/suite/file.go":  "a file of the user",
 }
 
 func TestSchemasOfPeersCountTowardsABudget(t *testing.T) {
@@ -58,7 +58,7 @@ var budgeted = []string{"all", "branches", "names", "byName", "elements"}
 
 // A tool of a peer can have thousands of properties, and a loop in a loop over them takes seconds.
 func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
-	const dir = "cmd/parley/internal/toolargs"
+	const dir = "cmd/parley/internal/use/toolargs"
 	tree := os.DirFS(filepath.Join("..", ".."))
 	loops := func(name string, source any) (found []string) {
 		set := token.NewFileSet()

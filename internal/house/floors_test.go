@@ -138,11 +138,11 @@ var sameFloor = map[[2]string]bool{
 	{"internal/outbound", "internal/changes"}: true,
 }
 
-// families are the packages of the commands of cmd/parley. What several of them need is in packages below them.
+// families are the packages of the commands of cmd/parley. The packages in their folders are for several families.
 var families = map[string]bool{
-	"cmd/parley/internal/calling": true, "cmd/parley/internal/checking": true, "cmd/parley/internal/inspecting": true,
-	"cmd/parley/internal/logins": true, "cmd/parley/internal/recording": true, "cmd/parley/internal/servers": true,
-	"cmd/parley/internal/serving": true,
+	"cmd/parley/internal/serve": true, "cmd/parley/internal/use": true, "cmd/parley/internal/servers": true,
+	"cmd/parley/internal/traffic": true, "cmd/parley/internal/check": true, "cmd/parley/internal/inspect": true,
+	"cmd/parley/internal/login": true,
 }
 
 // withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.

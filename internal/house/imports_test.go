@@ -24,15 +24,15 @@ func TestImportRules(t *testing.T) {
 		{"auth/oauth/flow.go", ours + "auth", ""},
 		{"cmd/parley/main.go", ours + "gateway", ""},
 		{"cmd/parley/main.go", ours + "otel", ""},
-		{"cmd/parley/internal/config/file.go", ours + "host", ""},
+		{"cmd/parley/internal/servers/config/file.go", ours + "host", ""},
 		{"server/server.go", "net/http", ""},
 
 		// Under one entry.
-		{"cmd/parley/main.go", ours + "cmd/parley/internal/config", ""},
+		{"cmd/parley/main.go", ours + "cmd/parley/internal/servers/config", ""},
 		{"schema/schema.go", ours + "schema/draft", ""},
-		{"cmd/parley/root.go", ours + "cmd/parley/internal/serving", ""},
-		{"cmd/parley/internal/serving/up.go", ours + "cmd/parley/internal/calling", "only the root command"},
-		{"cmd/parley/internal/config/file.go", ours + "cmd/parley/internal/calling", "only the root command"},
+		{"cmd/parley/root.go", ours + "cmd/parley/internal/serve", ""},
+		{"cmd/parley/internal/serve/up.go", ours + "cmd/parley/internal/use", "only the root command"},
+		{"cmd/parley/internal/servers/config/file.go", ours + "cmd/parley/internal/use", "only the root command"},
 
 		// To the same floor and to a higher one.
 		{"mcp/tool.go", ours + "jsonrpc", ""},
@@ -47,7 +47,7 @@ func TestImportRules(t *testing.T) {
 		{"auth/token.go", ours + "auth/oauth", "up to floor 3"},
 		{"call/call.go", ours + "server", "up to floor 6"},
 		{"internal/serve/legacy/session.go", ours + "internal/serve/httpserver", "up to floor 5"},
-		{"gateway/gateway.go", ours + "cmd/parley/internal/config", "up to floor 9"},
+		{"gateway/gateway.go", ours + "cmd/parley/internal/servers/config", "up to floor 9"},
 
 		// From and to packages that are on no floor.
 		{"store/redisstore/redis.go", ours + "store", ""},

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/listing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/skills"
@@ -79,14 +79,14 @@ func post[In, Out any](serve func(*http.Request, In) (Out, error)) http.HandlerF
 	}
 }
 
-// failure is the body of an error.
-type failure struct {
+// errorBody is the body of an error.
+type errorBody struct {
 	Error  string         `json:"error"`
 	Issues []schema.Issue `json:"issues,omitempty"`
 }
 
 func writeError(w http.ResponseWriter, err error) {
-	f := failure{Error: err.Error()}
+	f := errorBody{Error: err.Error()}
 	if invalid := new(schema.ValidationError); errors.As(err, &invalid) {
 		f.Issues = invalid.Issues
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -122,9 +122,9 @@ type hub struct {
 	log        *log
 	transport  http.RoundTripper
 	exchanges  atomic.Int64 // of all connections over HTTP
-	record     func(server string, e traffic.Event)
-	recent     recent          // lines of recording
-	recording  *traffic.Writer // for exports
+	record     func(server string, e recording.Event)
+	recent     recent            // lines of recording
+	recording  *recording.Writer // for exports
 	background sync.WaitGroup
 	hello      hello
 	revision   mcp.Revision // of connections, unless the page chooses another one
@@ -144,12 +144,12 @@ type hub struct {
 }
 
 func newHub(ctx context.Context, now func() time.Time) *hub {
-	h := &hub{ctx: ctx, now: now, record: func(string, traffic.Event) {}, logins: make(map[string]*loginState),
+	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState),
 		listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	h.transport = httpclient.NewTransport()
-	h.recording, _ = traffic.NewWriter(&h.recent, traffic.WriterOptions{Now: now}) // to memory
-	h.recent.clear()                                                               // an export has its own header
+	h.recording, _ = recording.NewWriter(&h.recent, recording.WriterOptions{Now: now}) // to memory
+	h.recent.clear()                                                                   // an export has its own header
 	return h
 }
 

@@ -14,15 +14,15 @@ import (
 	"sync"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
 
-// recent has the latest lines of a recording of all servers. It is the io.Writer of its traffic.Writer, which writes
+// recent has the latest lines of a recording of all servers. It is the io.Writer of its recording.Writer, which writes
 // each line with one call, the header first.
 type recent struct {
 	mu    sync.Mutex
@@ -51,17 +51,17 @@ func (r *recent) clear() {
 }
 
 // recorded records an event of a server. Headers with credentials are not recorded.
-func (h *hub) recorded(s *server, e traffic.Event) {
+func (h *hub) recorded(s *server, e recording.Event) {
 	h.record(s.Name, e)
 	e.Peer = s.Name
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		secret := secretNames(t.Header)
 		if e.Request != nil {
-			e.Request = &traffic.Request{Method: e.Request.Method, URL: withoutUser(e.Request.URL),
+			e.Request = &recording.Request{Method: e.Request.Method, URL: withoutUser(e.Request.URL),
 				Header: redacted(e.Request.Header, secret)}
 		}
 		if e.Response != nil {
-			e.Response = &traffic.Response{Status: e.Response.Status, Header: redacted(e.Response.Header, secret)}
+			e.Response = &recording.Response{Status: e.Response.Status, Header: redacted(e.Response.Header, secret)}
 		}
 	}
 	_ = h.recording.Write(e) // to memory
@@ -77,7 +77,7 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var b bytes.Buffer
-	_, err := traffic.NewWriter(&b, traffic.WriterOptions{Program: "parley " + h.hello.Version, Target: target,
+	_, err := recording.NewWriter(&b, recording.WriterOptions{Program: "parley " + h.hello.Version, Target: target,
 		Now: h.now})
 	h.recent.mu.Lock()
 	b.Write(bytes.Join(h.recent.lines, nil))
@@ -85,14 +85,14 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 	name, kind := "recording.jsonl", "application/x-ndjson"
 	if err == nil && r.URL.Query().Get("format") == "har" {
 		name, kind = "recording.har", "application/json"
-		var header traffic.Header
-		var entries []traffic.Entry
-		if header, entries, err = traffic.ReadAll(bytes.NewReader(b.Bytes())); err == nil {
+		var header recording.Header
+		var entries []recording.Entry
+		if header, entries, err = recording.ReadAll(bytes.NewReader(b.Bytes())); err == nil {
 			b.Reset()
-			err = traffic.WriteHAR(&b, header, entries)
+			err = recording.WriteHAR(&b, header, entries)
 		}
 	}
-	if errors.Is(err, traffic.ErrNoHTTP) {
+	if errors.Is(err, recording.ErrNoHTTP) {
 		err = errors.New("the log has no HTTP traffic; export a recording instead")
 	}
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -80,7 +80,7 @@ type Inspector struct {
 	Revision mcp.Revision
 	// Record receives the traffic with the servers, possibly concurrently; may be nil. A message is valid until Record
 	// returns. The Peer of an event is the name of the server, unless that is the only one of Servers.
-	Record func(traffic.Event)
+	Record func(recording.Event)
 	// Add returns the server at a URL that the user adds in the page.
 	Add func(ctx context.Context, url string) (Server, error)
 	// Opened is called when a browser has opened the page; may be nil.
@@ -115,7 +115,7 @@ func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 		h.addOne(s)
 	}
 	if i.Record != nil {
-		h.record = func(server string, e traffic.Event) {
+		h.record = func(server string, e recording.Event) {
 			if len(i.Servers) != 1 || server != i.Servers[0].Name {
 				e.Peer = server
 			}

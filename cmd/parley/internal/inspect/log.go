@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
@@ -323,7 +323,7 @@ func (r *recorder) note(kind string, sent bool, method string, text []byte, x *e
 	r.log.add(&entry{Server: r.server, Sent: sent, Kind: kind, Method: method, exchange: x}, text, func() {})
 }
 
-// httpRecorder records the exchanges of one server over HTTP, which a traffic.Transport reports.
+// httpRecorder records the exchanges of one server over HTTP, which a recording.Transport reports.
 type httpRecorder struct {
 	recorder
 	secret map[string]bool // names of headers that are not recorded
@@ -333,14 +333,14 @@ type httpRecorder struct {
 }
 
 // report records an event of an exchange.
-func (r *httpRecorder) report(e traffic.Event) {
+func (r *httpRecorder) report(e recording.Event) {
 	x := r.exchange(&e)
 	if x == nil { // the client has closed the stream meanwhile
 		return
 	}
-	sent := e.From == traffic.Client
+	sent := e.From == recording.Client
 	switch {
-	case len(e.Message) > traffic.MaxMessage:
+	case len(e.Message) > recording.MaxMessage:
 		r.note(kindHTTP, sent, "body of more than 16 MiB, not recorded", nil, x)
 	case e.Request != nil && len(e.Message) == 0:
 		r.note(kindHTTP, true, e.Request.Method, nil, x)
@@ -358,7 +358,7 @@ func (r *httpRecorder) report(e traffic.Event) {
 }
 
 // exchange returns the exchange of an event.
-func (r *httpRecorder) exchange(e *traffic.Event) *exchange {
+func (r *httpRecorder) exchange(e *recording.Event) *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Request != nil {
@@ -373,7 +373,7 @@ func (r *httpRecorder) exchange(e *traffic.Event) *exchange {
 }
 
 // response records a response, of an event stream without its events.
-func (r *httpRecorder) response(resp *traffic.Response, body []byte, x *exchange) {
+func (r *httpRecorder) response(resp *recording.Response, body []byte, x *exchange) {
 	r.log.responded(x, resp.Status, redacted(resp.Header, r.secret))
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -128,7 +128,7 @@ func TestEventsOfAStreamAreMessages(t *testing.T) {
 	l := newTestLog()
 	exchanges := &httpRecorder{recorder: recorder{log: l, server: "server",
 		observe: func(*entry, *jsonrpc.Message, []byte) {}}, open: make(map[int64]*exchange)}
-	h := &http.Client{Transport: &traffic.Transport{
+	h := &http.Client{Transport: &recording.Transport{
 		Base: body(": comment\r\n\r\nevent: message\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\r\n\r\nid: " +
 			"7\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"b\"}\n\nevent: endpoint\ndata: /messages\n\ndata: " +
 			"{\"jsonrpc\""),
@@ -259,13 +259,13 @@ func TestExportIsARecording(t *testing.T) {
 		p.finished(p.call(callRequest{Method: mcp.MethodCallTool, Name: "count",
 			Arguments: json.RawMessage(`{"to":2,"milliseconds":1}`)}))
 		status, body := p.do(http.MethodGet, "/api/export", nil)
-		header, entries, err := traffic.ReadAll(bytes.NewReader(body))
+		header, entries, err := recording.ReadAll(bytes.NewReader(body))
 		if status != http.StatusOK || err != nil || header.Target != one.Target.String() {
 			t.Fatalf("%s: %d, %v, %+v\n%s", revision, status, err, header, body)
 		}
 		requests, responses, events := 0, 0, 0
 		for _, e := range entries {
-			if e.Wire != traffic.HTTP || e.Exchange < 1 {
+			if e.Wire != recording.HTTP || e.Exchange < 1 {
 				t.Errorf("%s: %+v", revision, e)
 			}
 			if e.Request != nil {
@@ -311,11 +311,11 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 	other.Target = client.Conn(near)
 	for name, servers := range map[string][]Server{"one": {demoServer(t)}, "two": {demoServer(t), other}} {
 		var file bytes.Buffer
-		w, err := traffic.NewWriter(&file, traffic.WriterOptions{Target: servers[0].Target.String()})
+		w, err := recording.NewWriter(&file, recording.WriterOptions{Target: servers[0].Target.String()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := run(t, &Inspector{Servers: servers, Record: func(e traffic.Event) {
+		p := run(t, &Inspector{Servers: servers, Record: func(e recording.Event) {
 			if err := w.Write(e); err != nil {
 				t.Error(err)
 			}
@@ -334,7 +334,7 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 			p.post("/api/servers/piped/disconnect", none{}, nil)
 		}
 		p.stop()
-		_, entries, err := traffic.ReadAll(&file)
+		_, entries, err := recording.ReadAll(&file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,8 +350,8 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 			if bytes.Contains(e.Message, []byte("Hello, Ada")) {
 				calls++
 			}
-			want := map[string]map[traffic.Wire]string{"one": {traffic.HTTP: ""},
-				"two": {traffic.HTTP: "demo", traffic.Stdio: "piped"}}[name]
+			want := map[string]map[recording.Wire]string{"one": {recording.HTTP: ""},
+				"two": {recording.HTTP: "demo", recording.Stdio: "piped"}}[name]
 			if peer, ok := want[e.Wire]; !ok || e.Peer != peer {
 				t.Errorf("%s: %+v", name, e)
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/loginsteps"
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
+	"github.com/parley-mcp/parley/cmd/parley/internal/login/loginsteps"
+	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -171,14 +171,14 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
-		d.HTTPClient = &http.Client{Transport: &traffic.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges,
-			Report: func(e traffic.Event) {
+		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges,
+			Report: func(e recording.Event) {
 				s.hub.recorded(s, e)
 				exchanges.report(e)
 			}}}
 	} else {
 		d.Trace = func(sent bool, text []byte) {
-			s.hub.recorded(s, traffic.StdioMessage(sent, text))
+			s.hub.recorded(s, recording.StdioMessage(sent, text))
 			record.message(sent, text, nil)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/nearest"
-	"github.com/parley-mcp/parley/cmd/parley/internal/quoting"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
 // Version returns the module version that the Go command has recorded in the binary.
@@ -84,7 +84,7 @@ var synonyms = map[string]string{
 	"list": "ls", "tools": "ls", "show": "ls", "describe": "ls", "servers": "ls", "status": "ls", "info": "ls",
 	"resources": "ls", "prompts": "ls", "run": "call", "exec": "call", "invoke": "call", "use": "call", "get": "read",
 	"cat": "read", "remove": "rm", "delete": "rm", "del": "rm", "uninstall": "rm", "new": "add", "start": "up",
-	"proxy": "up", "gateway": "up", "stop": "disconnect", "kill": "disconnect", "close": "disconnect", "find": "search",
+	"proxy": "up", "gateway": "up", "find": "search",
 	"auth": "login", "authenticate": "login", "signin": "login", "signout": "logout", "check": "doctor",
 	"diagnose": "doctor", "validate": "doctor", "debug": "inspect", "inspector": "inspect", "repl": "shell",
 	"interactive": "shell", "compare": "diff", "record": "tap", "subscribe": "watch",

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/dialing"
-	"github.com/parley-mcp/parley/cmd/parley/internal/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/policy"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/cmd/parley/internal/serve/policy"
+	"github.com/parley-mcp/parley/cmd/parley/internal/serve/webhook"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/cmd/parley/internal/webhook"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 )
 
 func NewConfig() *cobra.Command {

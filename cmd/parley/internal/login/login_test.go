@@ -1,0 +1,29 @@
+package login
+
+import (
+	"testing"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
+	"github.com/parley-mcp/parley/internal/must"
+)
+
+func TestStoredRegistrationHasARedirectURI(t *testing.T) {
+	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
+	t.Setenv("PARLEY_NO_KEYRING", "1")
+	stored := must.Get(credstore.Open())(t)
+	flags := &loginFlags{clientID: "b", port: 4000}
+	now := must.Get(flags.registration("https://new.example/"))(t)
+	must.Do(t, stored.SaveRegistration(t.Context(), *now))
+	for server, want := range map[string]string{
+		"https://new.example/":   "http://127.0.0.1:4000/callback",
+		"https://other.example/": "",
+	} {
+		if got, err := stored.RedirectURI(t.Context(), server); err != nil || got != want {
+			t.Errorf("%s: %q, %v", server, got, err)
+		}
+	}
+	flags.redirectURI = "http://localhost:1/x"
+	if _, err := flags.registration("https://new.example/"); err == nil {
+		t.Error("--port and --redirect-uri are accepted")
+	}
+}

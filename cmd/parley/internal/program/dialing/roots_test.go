@@ -1,0 +1,45 @@
+package dialing
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func TestRootOfReturnsAFileURI(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "my project")
+	if _, err := RootOf(dir); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
+		t.Errorf("error for a missing directory: %v", err)
+	}
+	root, err := RootOf(".")
+	if err != nil || !strings.HasPrefix(root.URI, "file:///") || root.Name == "." || root.Name == "" {
+		t.Errorf("rootOf(.) = %+v, %v", root, err)
+	}
+	if _, err := RootOf("roots_test.go"); err == nil || !strings.Contains(err.Error(), "must be a directory") {
+		t.Errorf("error for a file: %v", err)
+	}
+}
+
+func TestRootsOfAServerAreItsDirectories(t *testing.T) {
+	dir := t.TempDir()
+	c, err := config.Parse("/", dir+"/mcp.json",
+		[]byte(`{"mcpServers":{"a":{"url":"http://x","roots":["."],"trusted":true},"b":{"url":"http://x","roots":[]},`+
+			`"c":{"url":"http://x"},"d":{"url":"http://x","roots":["missing"]}}}`))
+	must.Do(t, err)
+	var got [][]mcp.Root
+	for i := range c.Servers[:3] {
+		roots := must.Get(RootsOf(&c.Servers[i], &config.Values{}))(t)
+		got = append(got, roots)
+	}
+	if len(got[0]) != 1 || got[0][0].URI != "file://"+dir || got[1] == nil || len(got[1]) != 0 || got[2] != nil ||
+		!c.Servers[0].Trusted || c.Servers[1].Trusted {
+		t.Errorf("roots: %+v", got)
+	}
+	if _, err := RootsOf(&c.Servers[3], &config.Values{}); err == nil || !strings.HasPrefix(err.Error(), "roots: ") {
+		t.Errorf("missing directory: %v", err)
+	}
+}

@@ -1,0 +1,264 @@
+package mock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/check/yamldoc"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/server"
+)
+
+// yamlMock returns the mock of a YAML text.
+func yamlMock(t testing.TB, text string) *Mock {
+	t.Helper()
+	d := must.Get(yamldoc.Parse("mock.yaml", []byte(text)))(t)
+	m := must.Get(fromYAML(d, slog.New(slog.DiscardHandler)))(t)
+	return m
+}
+
+const weather = `
+name: weather
+instructions: Ask for the weather.
+tools:
+  - name: forecast
+    description: Tells the weather.
+    inputSchema:
+      type: object
+      properties: {city: {type: string}, days: {type: integer}}
+      required: [city]
+    responses:
+      - when: {city: Paris, days: 2}
+        text: Two sunny days in ${city}.
+      - when: {city: Atlantis}
+        text: There is no ${city}.
+        isError: true
+      - when: {city: Nowhere}
+        error: {code: -32000, message: "no weather in ${city}", data: {city: "${city}"}}
+      - when: {city: Once}
+        times: 1
+        text: the first
+      - when: {city: Once}
+        text: a later one
+      - when: {city: Rome}
+        structuredContent: {city: "${city}", days: "${days}", literal: "$${city} ${unknown}"}
+  - name: echo
+  - name: book
+    responses:
+      - steps:
+          - {progress: 1, total: 2, message: "half"}
+          - {log: {state: started}, level: warning, logger: booking}
+          - elicit: When?
+            schema: {type: object, properties: {day: {type: string}}, required: [day]}
+        text: Booked for ${day}.
+resources:
+  - uri: docs://guide
+    mimeType: text/markdown
+    text: "# Guide"
+  - uri: docs://logo
+    responses:
+      - blob: aGk=
+templates:
+  - uriTemplate: docs://pages/{page}
+    complete: {page: [intro, install]}
+    responses:
+      - when: {page: intro}
+        text: The page ${page}.
+prompts:
+  - name: review
+    arguments: [{name: code, required: true}]
+    complete: {code: [go, gopher]}
+    text: Review ${code}.
+`
+
+func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
+	mcptest.Everywhere(t, func() *server.Server {
+		return yamlMock(t, weather).Server()
+	}, func(t *testing.T, c *client.Client) {
+		ctx := t.Context()
+		for arguments, want := range map[string]string{
+			`{"city":"Paris","days":2.0}`: "Two sunny days in Paris.",
+			`{"city":"Atlantis"}`:         "There is no Atlantis.",
+		} {
+			result, err := c.CallTool(ctx, "forecast", json.RawMessage(arguments))
+			if err != nil || textIn(result.Content) != want || result.IsError != strings.Contains(want, "no ") {
+				t.Errorf("%s: got %+v, %v", arguments, result, err)
+			}
+		}
+		_, err := c.CallTool(ctx, "forecast", map[string]any{"city": "Nowhere"})
+		wire := new(jsonrpc.Error)
+		if !errors.As(err, &wire) || wire.Code != -32000 || wire.Message != "no weather in Nowhere" ||
+			string(wire.Data) != `{"city":"Nowhere"}` {
+			t.Errorf("got %v, data %s", err, wire.Data)
+		}
+		if result, err := c.CallTool(ctx, "forecast", map[string]any{"city": 1}); err != nil || !result.IsError {
+			t.Errorf("invalid arguments: got %+v, %v", result, err)
+		}
+		if result, err := c.CallTool(ctx, "echo", map[string]any{"a": 1}); err != nil ||
+			textIn(result.Content) != `{"a":1}` {
+			t.Errorf("echo: got %+v, %v", result, err)
+		}
+		for uri, want := range map[string]string{"docs://guide": "# Guide", "docs://pages/intro": "The page intro."} {
+			read, err := c.ReadResource(ctx, uri)
+			if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != want || read.Contents[0].URI != uri {
+				t.Errorf("%s: got %+v, %v", uri, read, err)
+			}
+		}
+		if read, err := c.ReadResource(ctx, "docs://logo"); err != nil || string(read.Contents[0].Blob) != "hi" {
+			t.Errorf("blob: got %+v, %v", read, err)
+		}
+		if got, err := c.GetPrompt(ctx, "review", map[string]string{"code": "x"}); err != nil ||
+			textIn([]mcp.Content{got.Messages[0].Content}) != "Review x." {
+			t.Errorf("prompt: got %+v, %v", got, err)
+		}
+	})
+}
+
+func textIn(content []mcp.Content) string {
+	if len(content) == 0 {
+		return ""
+	}
+	text, _ := content[0].(*mcp.TextContent)
+	if text == nil {
+		return ""
+	}
+	return text.Text
+}
+
+func TestAResponseIsUsedAsOftenAsItsTimesAllow(t *testing.T) {
+	c := mcptest.Dial(t, yamlMock(t, weather).Server())
+	for i, want := range []string{"the first", "a later one", "a later one"} {
+		if got, err := client.CallTool[string](t.Context(), c, "forecast",
+			map[string]any{"city": "Once"}); err != nil || got != want {
+			t.Errorf("call %d: got %q, %v", i, got, err)
+		}
+	}
+}
+
+func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
+	c := mcptest.Dial(t, yamlMock(t, weather).Server())
+	result, err := c.CallTool(t.Context(), "forecast", map[string]any{"city": `Ro"me`, "days": 3})
+	if err == nil {
+		t.Fatalf("got %+v", result)
+	}
+	result, err = c.CallTool(t.Context(), "forecast", map[string]any{"city": "Rome", "days": 3})
+	must.Do(t, err)
+	if got, want := string(result.StructuredContent),
+		`{"city":"Rome","days":3,"literal":"${city} ${unknown}"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
+	var log strings.Builder
+	d := must.Get(yamldoc.Parse("mock.yaml", []byte(weather)))(t)
+	m := must.Get(fromYAML(d, slog.New(slog.NewTextHandler(&log, nil))))(t)
+	c := mcptest.Dial(t, m.Server())
+	_, err := c.CallTool(t.Context(), "forecast", map[string]any{"city": "Oslo"})
+	wire := new(jsonrpc.Error)
+	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams ||
+		!strings.Contains(wire.Message,
+			`no response to tools/call forecast for these arguments; there are responses for {"city":"Paris",`+
+				`"days":2}, {"city":"Atlantis"}`) ||
+		!strings.Contains(string(wire.Data), `"available":["{\"city\":\"Paris\",\"days\":2}"`) {
+		t.Errorf("got %v\n%s", err, wire.Data)
+	}
+	if !strings.Contains(log.String(), `{\"city\":\"Oslo\"}`) {
+		t.Errorf("the log is:\n%s", log.String())
+	}
+}
+
+func TestStepsReportLogAndAsk(t *testing.T) {
+	for _, revision := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
+		t.Run(string(revision), func(t *testing.T) {
+			logs := make(chan mcp.LoggingMessageParams, 4)
+			c := mcptest.DialHTTP(t, yamlMock(t, weather).Server(), mcptest.WithRevision(revision),
+				func(d *client.Dialer) {
+					d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { logs <- m }
+					d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+						if form.Message != "When?" {
+							t.Errorf("got %+v", form)
+						}
+						return mcp.AcceptElicit(map[string]any{"day": "Tuesday"})
+					}
+				})
+			var reports []string
+			got, err := client.CallTool[string](t.Context(), c, "book", nil, client.WithLogLevel(mcp.LevelInfo),
+				client.WithProgress(func(_, _ float64, message string) { reports = append(reports, message) }))
+			if err != nil || got != "Booked for Tuesday." {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if len(reports) != 1 || reports[0] != "half" {
+				t.Errorf("reports: %q", reports)
+			}
+			if m := <-logs; m.Level != mcp.LevelWarning || m.Logger != "booking" ||
+				string(m.Data) != `{"state":"started"}` {
+				t.Errorf("got %+v", m)
+			}
+		})
+	}
+}
+
+func TestADeclinedQuestionIsAnErrorOfTheTool(t *testing.T) {
+	c := mcptest.Dial(t, yamlMock(t, weather).Server(), func(d *client.Dialer) {
+		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+		}
+	})
+	result, err := c.CallTool(t.Context(), "book", nil)
+	if err != nil || !result.IsError || textIn(result.Content) != "the user declined" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
+	for text, want := range map[string][]string{
+		"tools:\n  - nam: x\n": {"mock.yaml:2:5: tools/0/name",
+			"mock.yaml:2:5: tools/0/nam"},
+		"tools:\n  - name: x\n    responses: []\n": {"mock.yaml:3:5: tools/0/responses"},
+		"tools:\n  - name: x\n    responses:\n      - {}": {"mock.yaml:4:9: tools/0/responses/0: the " +
+			"response must have one of text, content, structuredContent, result, error, fault and status, not 0"},
+		"tools: [{name: x, responses: [{text: a, fault: disconnect}]}]": {"not 2"},
+		"tools: [{name: x, responses: [{blob: a}]}]":                    {"blob has no effect here"},
+		"tools: [{name: x, inputSchema: {type: 5}}]":                    {"tools/0/inputSchema: schema"},
+		"tools: [{name: x, inputSchema: {type: array}}]":                {`type must be "object"`},
+		"tools: [{name: x, outputSchema: {type: object, required: [a]}, responses: [{structuredContent: {b: " +
+			"1}}]}]": {"does not match the output schema"},
+		"tools: [{name: x}, {name: x}]":                              {`tools/1`},
+		"tools: [{name: x, responses: [{latency: 5, text: a}]}]":     {"tools/0/responses/0/latency"},
+		"tools: [{name: x, responses: [{fault: fire}]}]":             {"tools/0/responses/0/fault"},
+		"tools: [{name: x, responses: [{text: a, retryAfter: 1s}]}]": {"retryAfter needs status"},
+		"tools: [{name: x, responses: [{text: a, steps: [{elicit: a, schema: {type: " +
+			"array}}]}]}]": {"steps/0/schema"},
+		"tools: [{name: x, responses: [{text: a, steps: [{wait: 1s, log: a}]}]}]": {"steps/0"},
+		"tools: [{name: x, responses: [{content: [{kind: text}]}]}]":              {"tools/0/responses/0"},
+		"resources: [{uri: 'a:b'}]":                                               {"responses or text is missing"},
+		"resources: [{uri: b, text: x}]":                                          {"the URI must begin with a scheme"},
+		"resources: [{uri: 'a:b', blob: '?'}]":                                    {"blob must be base64"},
+		"templates: [{uriTemplate: 'a:{b', text: x}]":                             {"templates/0"},
+		"templates: [{uriTemplate: 'a:{/b*}', text: x}]":                          {"templates/0: template"},
+		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                       {"prompts/0"},
+		"requests: [{method: ping}]": {"the request must have one of " +
+			"result, error, fault and status, or only a latency"},
+		"requests: [{method: ping, status: 200}]": {"requests/0/status"},
+		"- a": {"expected object"},
+	} {
+		d, err := yamldoc.Parse("mock.yaml", []byte(text))
+		if err == nil {
+			_, err = fromYAML(d, slog.New(slog.DiscardHandler))
+		}
+		for _, want := range want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+			}
+		}
+	}
+}

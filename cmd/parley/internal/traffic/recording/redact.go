@@ -1,0 +1,283 @@
+package recording
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxSecrets is the number of secrets that a redactor tells apart.
+const maxSecrets = 10_000
+
+// redactor replaces secrets. Equal secrets have equal replacements, such as "redacted-1", so that the messages of
+// a session can still be recognised. It is safe for concurrent use.
+type redactor struct {
+	mu      sync.Mutex
+	numbers map[[sha256.Size]byte]int
+}
+
+func newRedactor() *redactor { return &redactor{numbers: make(map[[sha256.Size]byte]int)} }
+
+// replacement returns the replacement of a secret.
+func (r *redactor) replacement(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.numbers[sum]
+	if n == 0 {
+		if len(r.numbers) == maxSecrets {
+			return "redacted"
+		}
+		n = len(r.numbers) + 1
+		r.numbers[sum] = n
+	}
+	return fmt.Sprintf("redacted-%d", n)
+}
+
+// event replaces the secrets of an event. It changes nothing that e refers to.
+func (r *redactor) event(e *Event) {
+	var header http.Header
+	if e.Request != nil {
+		e.Request = &Request{Method: e.Request.Method, URL: r.url(e.Request.URL), Header: r.header(e.Request.Header)}
+		header = e.Request.Header
+	}
+	if e.Response != nil {
+		e.Response = &Response{Status: e.Response.Status, Header: r.header(e.Response.Header)}
+		header = e.Response.Header
+	}
+	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	switch {
+	case len(e.Message) == 0:
+	case media == "application/x-www-form-urlencoded":
+		e.Message = []byte(r.query(string(e.Message)))
+	case e.Stream != nil && e.Stream.Name == "endpoint":
+		e.Message = []byte(r.url(string(e.Message)))
+	default:
+		e.Message = r.message(e.Message)
+	}
+}
+
+// header returns a copy of a header without secrets.
+func (r *redactor) header(header http.Header) http.Header {
+	if header == nil {
+		return nil
+	}
+	out := make(http.Header, len(header))
+	for name, values := range header {
+		values = slices.Clone(values)
+		for i, value := range values {
+			values[i] = r.headerValue(http.CanonicalHeaderKey(name), value)
+		}
+		out[name] = values
+	}
+	return out
+}
+
+func (r *redactor) headerValue(name, value string) string {
+	switch name {
+	case "Authorization", "Proxy-Authorization":
+		if scheme, rest, ok := strings.Cut(value, " "); ok {
+			return scheme + " " + r.replacement(rest)
+		}
+		return r.replacement(value)
+	case "Cookie", "Set-Cookie", "Mcp-Session-Id", "Dpop":
+		return r.replacement(value)
+	case "Location", "Referer":
+		return r.url(value)
+	}
+	if isSecretName(name) {
+		return r.replacement(value)
+	}
+	return value
+}
+
+// url replaces the password and secret parameters of a URL or of a reference. The rest is unchanged.
+func (r *redactor) url(text string) string {
+	if scheme, rest, ok := strings.Cut(text, "://"); ok {
+		authority, path := rest, ""
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			authority, path = rest[:i], rest[i:]
+		}
+		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+			text = scheme + "://" + r.replacement(authority[:i]) + authority[i:] + path
+		}
+	}
+	base, fragment, hasFragment := strings.Cut(text, "#")
+	path, query, ok := strings.Cut(base, "?")
+	if ok {
+		base = path + "?" + r.query(query)
+	}
+	if hasFragment {
+		base += "#" + r.query(fragment)
+	}
+	return base
+}
+
+// query replaces the values of secret parameters.
+func (r *redactor) query(query string) string {
+	parameters := strings.Split(query, "&")
+	for i, p := range parameters {
+		escaped, value, ok := strings.Cut(p, "=")
+		name, err := url.QueryUnescape(escaped)
+		if ok && value != "" && (err != nil || isSecretParameter(name)) {
+			if plain, err := url.QueryUnescape(value); err == nil {
+				value = plain
+			}
+			parameters[i] = escaped + "=" + r.replacement(value)
+		}
+	}
+	return strings.Join(parameters, "&")
+}
+
+// oauthSecrets are the parameters of OAuth and of sessions whose names do not say that they are secret.
+var oauthSecrets = []string{"code", "codeverifier", "assertion", "clientassertion", "state", "nonce", "sessionid",
+	"session", "sig", "signature", "key", "auth", "jwt"}
+
+// isSecretParameter reports whether a parameter of a URL or form is secret.
+func isSecretParameter(name string) bool {
+	return isSecretName(name) || slices.Contains(oauthSecrets, strings.Join(wordsOf(name), ""))
+}
+
+// isSecretName reports whether the name of a field says that its value is secret, such as password, apiKey or
+// X-Auth-Token.
+func isSecretName(name string) bool {
+	words := wordsOf(name)
+	if len(words) == 0 || slices.Equal(words, []string{"progress", "token"}) {
+		return false
+	}
+	for _, w := range words {
+		switch w {
+		case "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials",
+			"authorization", "apikey", "bearer":
+			return true
+		}
+	}
+	last := words[len(words)-1]
+	if last == "token" || last == "cookie" || last == "otp" || last == "pin" {
+		return true
+	}
+	if last == "key" && len(words) > 1 {
+		return slices.Contains([]string{"api", "private", "access", "auth", "secret", "encryption", "signing"},
+			words[len(words)-2])
+	}
+	return false
+}
+
+// wordsOf splits a name such as clientSecret, client_secret or Client-Secret into its words, in lower case.
+func wordsOf(name string) []string {
+	var words []string
+	start := 0
+	runes := []rune(name)
+	add := func(end int) {
+		if end > start {
+			words = append(words, strings.ToLower(string(runes[start:end])))
+		}
+	}
+	for i, c := range runes {
+		switch {
+		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
+			add(i)
+			start = i + 1
+		case unicode.IsUpper(c) && i > start &&
+			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
+			add(i)
+			start = i
+		}
+	}
+	add(len(runes))
+	return words
+}
+
+// message replaces the secrets in a message, and keeps all other bytes. In a message of MCP these are the members
+// with secret names in arguments of tools and prompts, and in answers of users. In other JSON, such as a response
+// of an authorization server, these are all members with secret names. Text that is not JSON has none.
+func (r *redactor) message(message []byte) []byte {
+	isMCP := isMessage(message)
+	return Edit(message, func(place jsontext.Pointer, value string) ([]byte, bool) {
+		if !isSecretMember(place.LastToken(), isMCP) || isMCP && !mayHaveSecrets(place) {
+			return nil, false
+		}
+		return []byte(`"` + r.replacement(value) + `"`), true
+	})
+}
+
+func isSecretMember(name string, isMCP bool) bool {
+	return isSecretName(name) || !isMCP &&
+		slices.Contains([]string{"code_verifier", "device_code", "user_code", "assertion", "client_assertion",
+			"registration_access_token"}, name)
+}
+
+// isMessage reports whether a text is a message of JSON-RPC, or a batch.
+func isMessage(text []byte) bool {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		if depth := d.StackDepth(); depth <= 2 && token.Kind() == '"' && token.String() == "jsonrpc" {
+			return true
+		}
+	}
+}
+
+// mayHaveSecrets reports whether a place in a message is in the arguments of a request or in the answer of a user.
+func mayHaveSecrets(place jsontext.Pointer) bool {
+	names := slices.Collect(place.Tokens())
+	if len(names) > 0 && strings.Trim(names[0], "0123456789") == "" { // of a batch
+		names = names[1:]
+	}
+	if len(names) < 3 {
+		return false
+	}
+	switch names[0] + "/" + names[1] {
+	case "params/arguments", "params/inputResponses", "result/content":
+		return true
+	}
+	return false
+}
+
+// Edit replaces strings and numbers in JSON text, and keeps all other bytes. It calls edit for each with its place and
+// its value: a string without quotation marks and escapes, or a number as it is spelled. The replacement is JSON. Edit
+// returns text itself if nothing is replaced. In text that is not JSON, it replaces nothing after the first error.
+func Edit(text []byte, edit func(place jsontext.Pointer, value string) (replacement []byte, ok bool)) []byte {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
+	var out []byte
+	copied := 0
+	for {
+		parent, length := d.StackIndex(d.StackDepth())
+		kind := d.PeekKind()
+		if parent == '{' && length%2 == 0 || kind != '"' && kind != '0' { // the name of a member, or no text or number
+			if _, err := d.ReadToken(); err != nil {
+				break // the end
+			}
+			continue
+		}
+		raw, err := d.ReadValue()
+		if err != nil {
+			break
+		}
+		end, value := int(d.InputOffset()), []byte(raw)
+		if kind == '"' {
+			value, _ = jsontext.AppendUnquote(nil, raw) // invalid UTF-8 is replaced
+		}
+		if replacement, ok := edit(d.StackPointer(), string(value)); ok {
+			out = append(append(out, text[copied:end-len(raw)]...), replacement...)
+			copied = end
+		}
+	}
+	if copied == 0 {
+		return text
+	}
+	return append(out, text[copied:]...)
+}

@@ -1,0 +1,220 @@
+package use
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+func TestMessagesFollowTheirRoles(t *testing.T) {
+	var c contentWriter
+	c.messages([]mcp.PromptMessage{
+		{Role: mcp.RoleUser, Content: mcp.Text("a question\n")},
+		{Role: mcp.RoleAssistant, Content: mcp.Text("an answer")},
+		{Role: mcp.RoleUser, Content: mcp.Image(make([]byte, 2), "image/png")},
+	})
+	want := "user:\na question\n\nassistant:\nan answer\n\nuser:\n[image, image/png, 2 bytes; save it with --save " +
+		"DIR]\n"
+	if diff := cmp.Diff(want, c.b.String()); diff != "" {
+		t.Errorf("(- want, + got)\n%s", diff)
+	}
+}
+
+func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
+	for _, c := range []struct {
+		contents []mcp.ResourceContents
+		want     string
+	}{
+		{[]mcp.ResourceContents{{URI: "a:b", Text: "no end \x1b"}}, "no end \x1b\n"},
+		{[]mcp.ResourceContents{{URI: "a:b", Text: "an end\n"}}, "an end\n"},
+		{[]mcp.ResourceContents{{URI: "a:b"}}, ""},
+		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{0, 255, '\n'}}}, "\x00\xff\n"},
+		{[]mcp.ResourceContents{{URI: "a:b", Blob: []byte{}}}, ""},
+		{[]mcp.ResourceContents{{URI: "a:b", Text: "x"}, {URI: "a:c", MimeType: "image/png", Blob: []byte{0}}},
+			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
+	} {
+		var b strings.Builder
+		if err := printContents(&b, c.contents, nil, picture.Off); err != nil || b.String() != c.want {
+			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
+		}
+	}
+}
+
+func TestRenderDescribesContent(t *testing.T) {
+	var c contentWriter
+	c.saved = savedFiles{}
+	picture := mcp.Image(make([]byte, 1), "image/gif")
+	c.saved[picture] = "dir/picture.gif"
+	c.result(&mcp.CallToolResult{
+		Content: []mcp.Content{
+			mcp.Text("a text"),
+			mcp.Text("a text with a newline\n"),
+			mcp.Image(make([]byte, 1536), "image/png"),
+			mcp.Audio(make([]byte, 3<<20), "audio/\x1bwav"),
+			&mcp.ResourceLink{Name: "notes", URI: "file:///notes.txt"},
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///a", MimeType: "text/plain",
+				Text: "the contents"}},
+			&mcp.EmbeddedResource{Resource: mcp.ResourceContents{URI: "file:///b", Blob: []byte{0}}},
+			picture,
+			&mcp.UnknownContent{Type: "hologram", Raw: json.RawMessage(`{"type":"hologram"}`)},
+		},
+		StructuredContent: json.RawMessage(`{"not":"shown"}`),
+	})
+	want := `a text
+a text with a newline
+[image, image/png, 1.5 KiB; save it with --save DIR]
+[audio, audio/␛wav, 3.0 MiB; save it with --save DIR]
+[resource notes: file:///notes.txt]
+[resource file:///a, text/plain]
+the contents
+[resource file:///b, 1 byte; save it with --save DIR]
+[image, image/gif, 1 byte; saved as dir/picture.gif]
+[content of the unknown type hologram; use --output json]
+`
+	if diff := cmp.Diff(want, c.b.String()); diff != "" {
+		t.Errorf("(- want, + got)\n%s", diff)
+	}
+}
+
+func TestStructuredContentIsPrintedWithoutOtherContent(t *testing.T) {
+	var c contentWriter
+	c.result(&mcp.CallToolResult{StructuredContent: json.RawMessage(`{"n":9007199254740993}`)})
+	if got, want := c.b.String(), "{\n  \"n\": 9007199254740993\n}\n"; got != want {
+		t.Errorf("the result is %q, want %q", got, want)
+	}
+}
+
+func snapshotOf(tools ...*mcp.Tool) snapshot {
+	s := snapshot{}
+	for _, tool := range tools {
+		s[entry{"tool", tool.Name}], _ = json.Marshal(tool)
+	}
+	return s
+}
+
+func TestChangesToComparesEntries(t *testing.T) {
+	was := snapshotOf(&mcp.Tool{Name: "same"}, &mcp.Tool{Name: "gone"},
+		&mcp.Tool{Name: "other", Title: "a", Description: "a"})
+	now := snapshotOf(&mcp.Tool{Name: "new"}, &mcp.Tool{Name: "same"}, &mcp.Tool{Name: "other", Description: "b"})
+	var lines []string
+	for _, e := range was.changesTo(now) {
+		lines = append(lines, e.text())
+		if !json.Valid(e.Value) != (e.Event == eventRemoved) {
+			t.Errorf("event %s has the value %s", e.text(), e.Value)
+		}
+	}
+	if got, want := strings.Join(lines, "; "),
+		"- tool gone; + tool new; ~ tool other: description, title"; got != want {
+		t.Errorf("changes %s, want %s", got, want)
+	}
+	if events := now.changesTo(now); len(events) != 0 {
+		t.Errorf("changes of an equal snapshot: %+v", events)
+	}
+}
+
+func TestEventsAreSanitisedLines(t *testing.T) {
+	for _, format := range []output.Format{output.Table, output.JSON} {
+		asJSON := format == output.JSON
+		var b strings.Builder
+		r := newReporter(&b, format)
+		r.now = func() time.Time { return time.Date(2027, 1, 31, 9, 30, 0, 0, time.UTC) }
+		r.report(event{Event: eventAdded, Kind: "tool", Name: "a\x1b[2J\nb"})
+		r.report(event{Event: eventLost, Error: "gone\x07"})
+		r.report(event{Event: eventLog, Level: mcp.LevelInfo, Data: json.RawMessage(`"x\u001b"`)})
+		out := b.String()
+		if strings.Count(out, "\n") != 3 || strings.ContainsAny(out, "\x1b\x07") {
+			t.Errorf("output %q", out)
+		}
+		for line := range strings.Lines(out) {
+			if asJSON != json.Valid([]byte(line)) || !asJSON && !strings.HasPrefix(line, "09:30:00 ") {
+				t.Errorf("line %q", line)
+			}
+		}
+	}
+}
+
+func TestReporterReturnsTheErrorOfItsWriter(t *testing.T) {
+	reader, writer := io.Pipe()
+	_ = reader.Close()
+	r := newReporter(writer, output.Table)
+	if r.failed() != nil {
+		t.Error("failed() != nil before the first event")
+	}
+	if r.report(event{Event: eventRegained}); r.failed() == nil {
+		t.Error("failed() == nil after writing to a closed pipe")
+	}
+}
+
+func TestLogLineReturnsOneLine(t *testing.T) {
+	for data, want := range map[string]string{
+		`"plain\u001b[2J\ntext"`:                           "server: info: disk: plain␛[2J text",
+		`{"message":"full","percent":93,"machine":"carl"}`: "server: info: disk: full: percent=93, machine=carl",
+		`{"message":"full"}`:                               "server: info: disk: full",
+		`{"percent":93}`:                                   `server: info: disk: {"percent":93}`,
+		`[1,2]`:                                            "server: info: disk: [1,2]",
+		`null`:                                             "server: info: disk:",
+	} {
+		if got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk",
+			Data: json.RawMessage(data)}); got != want {
+			t.Errorf("logLine of %s = %q, want %q", data, got, want)
+		}
+	}
+}
+
+// Flags of the connection have no effect on the commands of a shell, so these do not have them.
+func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
+	of := &cobra.Command{}
+	of.SetContext(context.Background())
+	root := newShellRoot(of)
+	connection := &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
+	new(sessionFlags).add(connection)
+	names := longFlag.FindAllString(connection.Flags().FlagUsages(), -1)
+	for _, path := range [][]string{{"ls"}, {"call"}, {"read"}, {"prompt"}, {"complete"}, {"watch"}, {"ping"},
+		{"task", "get"}, {"task", "wait"}, {"task", "ls"}} {
+		cmd, _, err := root.Find(path)
+		must.Do(t, err)
+		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
+			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--images", "--answer",
+				"--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {
+				t.Errorf("%s has %s", path, flag)
+			}
+		}
+	}
+}
+
+func TestLinesWithSecretsAreNotKept(t *testing.T) {
+	for line, secret := range map[string]bool{
+		"call greet name=Ada":                          false,
+		"call count_tokens text=a":                     false,
+		"call login password=a":                        true,
+		"call login --answer password=a":               true,
+		"call login --answer=password=a":               true,
+		"call login api_key:=1":                        true,
+		`call login --json '{"user": "a", "token":1}'`: true,
+		`call login --json='{"user": "a"}'`:            false,
+		"call login 'open":                             true,
+	} {
+		if got := isSecretLine(line); got != secret {
+			t.Errorf("%s: %v, want %v", line, got, secret)
+		}
+	}
+}
+
+func TestUnknownToolOfLargeCatalogueNamesTheSearch(t *testing.T) {
+	err := unknownName("tool", "files__greet", []string{"call_tool", "describe_tool", "search_tools"})
+	if want := "find it with search_tools, and call it with call_tool"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}

@@ -1,0 +1,317 @@
+// Package skilling has the commands for the skills of a server: parley skills ls, get, verify and install.
+package skilling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/skills"
+)
+
+func NewSkills() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "skills",
+		Short: "List, verify and install the skills of a server",
+		Long: `List the skills of a server, which are instructions for agents, show and verify their files, and install
+them in a directory. The digests of a skill come from the server that has the files: they show that a file is complete
+and the one that is listed, and not that it can be trusted. Read a skill before an agent does.`,
+		Example: `
+parley skills ls http://127.0.0.1:7777/mcp
+parley skills get docs skill://pdf-processing/SKILL.md
+parley skills verify docs
+parley skills install docs pdf-processing --dir ~/.agents/skills`,
+		Args: program.UnknownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLs(), newGet(), newVerify(), newInstall())
+	return cmd
+}
+
+const skillHelp = `SKILL is the URI of its SKILL.md, or its name if one listed skill has it.
+
+` + dialing.TargetHelp
+
+func newLs() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:   "ls TARGET [flags]",
+		Short: "List the skills of a server",
+		Long: "List the skills of a server. No file is read. A server may have skills that it does not list.\n\n" +
+			dialing.TargetHelp,
+		Example: "parley skills ls http://127.0.0.1:7777/mcp",
+		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
+			c, err := flags.Dial(cmd, target)
+			if err != nil {
+				return err
+			}
+			defer dialing.Release(cmd, c)
+			all, err := list(cmd, c)
+			if err != nil {
+				return err
+			}
+			result := struct {
+				Skills []*skills.Skill `json:"skills"`
+			}{all}
+			return output.Show(cmd, result, func(w io.Writer) error {
+				var rows [][]string
+				for _, s := range all {
+					rows = append(rows, terminal.Row(s.Name, s.URI, filesOf(s), s.Description))
+				}
+				return terminal.Table(w, terminal.Width(w), []string{"SKILL", "URI", "FILES", "DESCRIPTION"}, rows)
+			})
+		}),
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
+	return cmd
+}
+
+// filesOf describes the files of a skill.
+func filesOf(s *skills.Skill) string {
+	if s.Files == nil {
+		return "generated"
+	}
+	return fmt.Sprintf("%d, %s", len(s.Files), bytesOf(s))
+}
+
+func bytesOf(s *skills.Skill) string {
+	total := int64(0)
+	for _, f := range s.Files {
+		total += f.Size
+	}
+	return fmt.Sprintf("%d bytes", total)
+}
+
+// list lists the valid skills, and prints why others are left out.
+func list(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
+	all, problems := []*skills.Skill{}, []error(nil)
+	for s, err := range skills.List(cmd.Context(), c) {
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 && len(problems) > 0 {
+		return nil, unsupported(errors.Join(problems...))
+	}
+	for _, err := range problems {
+		cmd.PrintErrln("parley: " + terminal.Line(err.Error()))
+	}
+	return all, nil
+}
+
+// unsupported says what a server without skills lacks.
+func unsupported(err error) error {
+	if errors.Is(err, skills.ErrUnsupported) {
+		return fmt.Errorf("the server has no skills: it does not declare the extension %s", mcp.ExtensionSkills)
+	}
+	return err
+}
+
+// find returns the entry of a skill that a URI or a name denotes.
+func find(cmd *cobra.Command, c *client.Client, word string) (*skills.Skill, error) {
+	if strings.Contains(word, ":") {
+		s, err := skills.Get(cmd.Context(), c, word)
+		return s, unsupported(err)
+	}
+	all, err := list(cmd, c)
+	if err != nil {
+		return nil, err
+	}
+	var found *skills.Skill
+	for _, s := range all {
+		if s.Name != word {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("several skills have the name %q; use the URI of one: %s, %s", word, found.URI,
+				s.URI)
+		}
+		found = s
+	}
+	if found == nil {
+		return nil, fmt.Errorf("the server lists no skill %q; list its skills with parley skills ls, or use a URI",
+			word)
+	}
+	return found, nil
+}
+
+// withSkill returns the function of a command with a TARGET and a SKILL.
+func withSkill(flags *dialing.Flags,
+	run func(cmd *cobra.Command, c *connection, s *skills.Skill) error) func(*cobra.Command, []string) error {
+	return dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
+		switch {
+		case len(rest) == 0:
+			return errors.New("SKILL is missing; list the server's skills with parley skills ls")
+		case len(rest) > 1:
+			return fmt.Errorf("unexpected argument %q; %s has one SKILL", rest[1], cmd.Name())
+		}
+		c, err := flags.Dial(cmd, target)
+		if err != nil {
+			return err
+		}
+		defer dialing.Release(cmd, c)
+		s, err := find(cmd, c, rest[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd, &connection{c, labelOf(cmd, target)}, s)
+	})
+}
+
+// connection is a client and the name of its server for the user, which is not the one that the server gives itself.
+type connection struct {
+	*client.Client
+	label string
+}
+
+// labelOf returns the name of a target, without secrets.
+func labelOf(cmd *cobra.Command, target []string) string {
+	switch {
+	case dialing.CommandAt(cmd) >= 0:
+		return filepath.Base(target[0])
+	case dialing.IsURL(target[0]):
+		return (&client.HTTPTarget{URL: target[0]}).String()
+	}
+	return target[0]
+}
+
+func newGet() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:     "get TARGET SKILL [flags]",
+		Short:   "Show the frontmatter and the files of a skill",
+		Long:    "Show the entry of a skill: its frontmatter and its files. No file is read.\n\n" + skillHelp,
+		Example: "parley skills get http://127.0.0.1:7777/mcp skill://pdf-processing/SKILL.md",
+		RunE: withSkill(&flags, func(cmd *cobra.Command, _ *connection, s *skills.Skill) error {
+			return output.Show(cmd, s, func(w io.Writer) error {
+				fmt.Fprintf(w, "%s\n%s\n\n", terminal.Line(s.URI), terminal.JSON(string(s.Frontmatter)))
+				return printFiles(w, s)
+			})
+		}),
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
+	return cmd
+}
+
+func printFiles(w io.Writer, s *skills.Skill) error {
+	if s.Files == nil {
+		_, err := fmt.Fprintln(w, "The server generates its files, so that they cannot be verified.")
+		return err
+	}
+	var rows [][]string
+	for _, f := range s.Files {
+		rows = append(rows, terminal.Row(strings.TrimPrefix(f.URI, s.Root()+"/"), fmt.Sprint(f.Size), f.Digest))
+	}
+	return terminal.Table(w, terminal.Width(w), []string{"FILE", "BYTES", "DIGEST"}, rows)
+}
+
+// checked is the result of the verification of a skill.
+type checked struct {
+	URI    string `json:"uri"`
+	Files  int    `json:"files"`
+	Digest string `json:"digest,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+func newVerify() *cobra.Command {
+	var flags dialing.Flags
+	cmd := &cobra.Command{
+		Use:   "verify TARGET [SKILL] [flags]",
+		Short: "Read all files of a skill, and compare them with its entry",
+		Long: `Read all files of a skill, or of all listed skills, and compare their sizes and digests with the entry of the
+skill, and its frontmatter with SKILL.md. The exit code is 1 if a file is not the one that is listed.
+
+` + skillHelp,
+		Example: `
+parley skills verify http://127.0.0.1:7777/mcp
+parley skills verify docs skill://pdf-processing/SKILL.md`,
+		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
+			if len(rest) > 1 {
+				return fmt.Errorf("unexpected argument %q; verify has one SKILL", rest[1])
+			}
+			c, err := flags.Dial(cmd, target)
+			if err != nil {
+				return err
+			}
+			defer dialing.Release(cmd, c)
+			return verify(cmd, c, rest)
+		}),
+	}
+	flags.Add(cmd)
+	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
+	return cmd
+}
+
+func verify(cmd *cobra.Command, c *client.Client, words []string) (err error) {
+	var all []*skills.Skill
+	if len(words) == 1 {
+		s, err := find(cmd, c, words[0])
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	} else if all, err = list(cmd, c); err != nil {
+		return err
+	}
+	results, failed := make([]checked, 0, len(all)), 0
+	for _, s := range all {
+		r := checked{URI: s.URI, Digest: s.Digest()}
+		err := errNoFiles
+		if s.Files != nil {
+			r.Files, err = readAll(cmd.Context(), c, s, func(skills.File, []byte) error { return nil })
+		}
+		if err != nil {
+			r.Error = err.Error()
+			failed++
+		}
+		results = append(results, r)
+	}
+	err = output.Show(cmd, results, func(w io.Writer) error {
+		for _, r := range results {
+			text := fmt.Sprintf("ok      %s: %s", terminal.Line(r.URI), terminal.Count(r.Files, "file"))
+			if r.Error != "" {
+				text = fmt.Sprintf("failed  %s: %s", terminal.Line(r.URI), terminal.Line(r.Error))
+			}
+			if _, err := fmt.Fprintln(w, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d of %s could not be verified", failed, terminal.Count(len(all), "skill"))
+	}
+	return err
+}
+
+var errNoFiles = errors.New("the server generates its files, so that they cannot be verified")
+
+// readAll reads and verifies all files of a skill, and returns their number.
+func readAll(ctx context.Context, c skills.Source, s *skills.Skill, use func(skills.File, []byte) error) (int, error) {
+	for i, f := range s.Files {
+		contents, err := skills.Read(ctx, c, s, f.URI)
+		if err == nil {
+			err = use(f, contents)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return len(s.Files), nil
+}
