@@ -19,12 +19,9 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/manual"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use"
-	"github.com/parley-mcp/parley/cmd/parley/internal/use/skilling"
 	pages "github.com/parley-mcp/parley/docs/program"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -58,7 +55,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			use.NewLs(), use.NewCall(), use.NewTask(), use.NewRead(), use.NewPrompt(),
 			use.NewComplete(),
 			use.NewWatch(), use.NewSearch(), use.NewShell(),
-			skilling.NewSkills(),
+			use.NewSkills(),
 		}},
 		{"Serve:", []*cobra.Command{serve.NewUp(), serve.NewServe(), serve.NewBridge(login.LoginFor),
 			traffic.NewMock(), serve.NewReady()}},
@@ -119,7 +116,7 @@ func flagAdvice(cmd *cobra.Command, err error) string {
 				names = append(names, strings.Fields(flag)[0])
 			}
 		}
-		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
+		if near := terminal.Nearest(unknown.GetSpecifiedName(), names); near != "" {
 			return "did you mean --" + near + "?"
 		}
 	}
@@ -204,7 +201,7 @@ func printTopic(cmd *cobra.Command, words []string) error {
 	isCommand := err == nil && len(rest) == 0 && found.HasParent()
 	page := slices.IndexFunc(pages.Pages(), func(p pages.Page) bool { return len(words) == 1 && p.Name == words[0] })
 	if page >= 0 {
-		if _, err := io.WriteString(w, manual.Text(pages.Pages()[page].Text, program.HelpWidth(w))); err != nil {
+		if _, err := io.WriteString(w, program.ManualText(pages.Pages()[page].Text, program.HelpWidth(w))); err != nil {
 			return err
 		}
 		if isCommand {
@@ -218,7 +215,7 @@ func printTopic(cmd *cobra.Command, words []string) error {
 		return nil
 	}
 	text := strings.Join(words, " ")
-	if near := nearest.Name(text, topicNames(cmd.Root())); near != "" {
+	if near := terminal.Nearest(text, topicNames(cmd.Root())); near != "" {
 		return fmt.Errorf("unknown command or topic %q; did you mean %s?", text, near)
 	}
 	return fmt.Errorf("unknown command or topic %q; see parley --help and parley help topics", text)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/check/defdiff"
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/doctor"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
@@ -194,22 +193,22 @@ func diff(cmd *cobra.Command, flags *diffFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	var definitions [2][]defdiff.Definition
+	var definitions [2][]definition
 	for i, side := range sides {
 		raw, err := side(cmd)
 		if err != nil {
 			return err
 		}
-		if definitions[i], err = defdiff.ParseListing(raw); err != nil {
+		if definitions[i], err = parseListing(raw); err != nil {
 			return err
 		}
 	}
-	changes, err := defdiff.Compare(definitions[0], definitions[1])
+	changes, err := compareDefinitions(definitions[0], definitions[1])
 	if err != nil {
 		return err
 	}
 	if flags.breaking {
-		changes = slices.DeleteFunc(changes, func(c defdiff.Change) bool { return c.Breaking == "" })
+		changes = slices.DeleteFunc(changes, func(c change) bool { return c.Breaking == "" })
 	}
 	if err := output.Print(cmd, changes, "%s", textOf(changes)); err != nil {
 		return err
@@ -287,7 +286,7 @@ func listingOf(cmd *cobra.Command, f *dialing.Flags, words []string) ([]byte, er
 }
 
 // textOf describes the changes, grouped by the definitions.
-func textOf(changes []defdiff.Change) string {
+func textOf(changes []change) string {
 	var b strings.Builder
 	title := ""
 	for _, c := range changes {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
@@ -69,7 +69,7 @@ func UnknownCommand(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("unknown command %q; did you mean %s ls %s?", args[0], cmd.CommandPath(),
 			quoting.OfUser().Quote(args[0]))
 	}
-	near := nearest.Name(args[0], names)
+	near := terminal.Nearest(args[0], names)
 	if same := synonyms[args[0]]; slices.Contains(names, same) {
 		near = same
 	}

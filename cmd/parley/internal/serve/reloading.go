@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -12,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/dirwatch"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/reload"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
@@ -80,11 +81,11 @@ func (u *upstreams) reload() error {
 	if err != nil {
 		return err
 	}
-	plan, err := reload.NewPlan(loaded, u.toolsetsPart, u.rulesPart, u.lockPart, u.serversPart)
+	plan, err := newPlan(loaded, u.toolsetsPart, u.rulesPart, u.lockPart, u.serversPart)
 	if err != nil {
 		return err
 	}
-	plan.Commit()
+	plan.commit()
 	u.status.Print("  Configuration reloaded.\n")
 	for _, status := range u.host.Status() {
 		u.checkRules(&status)
@@ -92,7 +93,7 @@ func (u *upstreams) reload() error {
 	return nil
 }
 
-// toolsetsPart is the [reload.Part] of the toolsets.
+// toolsetsPart is the [part] of the toolsets.
 func (u *upstreams) toolsetsPart(loaded *config.Config) (commit func(), err error) {
 	now, err := u.standardOf(loaded)
 	if err != nil {
@@ -107,7 +108,7 @@ func (u *upstreams) toolsetsPart(loaded *config.Config) (commit func(), err erro
 	}, err
 }
 
-// rulesPart is the [reload.Part] of the policy and the webhooks.
+// rulesPart is the [part] of the policy and the webhooks.
 func (u *upstreams) rulesPart(loaded *config.Config) (commit func(), err error) {
 	set, err := u.rules.load(loaded, u.values)
 	return func() {
@@ -117,7 +118,7 @@ func (u *upstreams) rulesPart(loaded *config.Config) (commit func(), err error) 
 	}, err
 }
 
-// lockPart is the [reload.Part] of the lock file.
+// lockPart is the [part] of the lock file.
 func (u *upstreams) lockPart(*config.Config) (commit func(), err error) {
 	if u.lock == nil {
 		return func() {
@@ -137,12 +138,12 @@ func (u *upstreams) lockPart(*config.Config) (commit func(), err error) {
 // hostServers checks servers for a host.
 var hostServers = link.Get[link.Servers[host.Host, host.ServerConfig]]()
 
-// serversPart is the [reload.Part] of the servers, their logins and the credentials of their callers. When the program
+// serversPart is the [part] of the servers, their logins and the credentials of their callers. When the program
 // starts, the host does not exist, and entries that cannot be used are left out.
 func (u *upstreams) serversPart(loaded *config.Config) (commit func(), err error) {
 	set, err := u.servers(loaded)
 	if err == nil {
-		err = errors.Join(set.unusable.Check(u.unusable), hostServers.Check(u.host, set.configs))
+		err = errors.Join(set.unusable.check(u.unusable), hostServers.Check(u.host, set.configs))
 	}
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (u *upstreams) serversPart(loaded *config.Config) (commit func(), err error
 // serverSet is what the files say about servers.
 type serverSet struct {
 	configs  []host.ServerConfig
-	unusable reload.Unusable
+	unusable unusable
 	callers  map[string]*callerAuth
 	logins   func()             // sets the targets of the stored logins
 	notes    []func(*upstreams) // print what happens to an entry
@@ -165,7 +166,7 @@ type serverSet struct {
 // servers returns the enabled servers of the files. It changes nothing. The error is that of the user who cancels the
 // question for an input, or of the stored logins.
 func (u *upstreams) servers(loaded *config.Config) (*serverSet, error) {
-	set := &serverSet{unusable: make(reload.Unusable), callers: make(map[string]*callerAuth)}
+	set := &serverSet{unusable: make(unusable), callers: make(map[string]*callerAuth)}
 	for _, p := range loaded.Problems {
 		set.fail(p.Name, p.Name, "", p.Err)
 	}
@@ -198,7 +199,7 @@ func (u *upstreams) servers(loaded *config.Config) (*serverSet, error) {
 
 // fail notes that an entry cannot be used, which is a server with a name.
 func (set *serverSet) fail(entry, name, source string, err error) {
-	set.unusable.Add(entry, source, err)
+	set.unusable.add(entry, source, err)
 	set.notes = append(set.notes, func(u *upstreams) { u.status.Failed(terminal.Line(name), err.Error()) })
 }
 
@@ -261,4 +262,57 @@ func (u *upstreams) reserve(loaded *config.Config) {
 	for i := range loaded.Servers {
 		u.status.Reserve(loaded.Servers[i].Name)
 	}
+}
+
+// part is a part of what the program does that the files decide, such as its policy. A part checks what the files say
+// about it, and prepares everything that can fail. It changes nothing that the program uses: commit does that, and
+// cannot fail. The parts of a plan are committed in their order.
+type part func(loaded *config.Config) (commit func(), err error)
+
+// plan is a configuration that was checked, and is not used yet.
+type plan struct{ commits []func() }
+
+// newPlan returns the plan for what was loaded. If a part of it cannot be used, nothing of it can: the error has all
+// reasons.
+func newPlan(loaded *config.Config, parts ...part) (*plan, error) {
+	p := new(plan)
+	var errs []error
+	for _, part := range parts {
+		commit, err := part(loaded)
+		p.commits, errs = append(p.commits, commit), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// commit makes the program use the configuration.
+func (p *plan) commit() {
+	for _, commit := range p.commits {
+		commit()
+	}
+}
+
+// unusable are the reasons why entries of the files cannot be used, by the names of the entries.
+type unusable map[string]error
+
+// check returns an error if entries cannot be used that could be used before, or are new: a typing error must not end a
+// server. The program has started without the entries that could not be used before.
+func (now unusable) check(before unusable) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if before[name] == nil {
+			errs = append(errs, now[name])
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// add adds an entry that cannot be used. The error of a file names it already; another one does not.
+func (now unusable) add(name, source string, err error) {
+	if source != "" {
+		err = fmt.Errorf("%s: server %q: %w", source, name, err)
+	}
+	now[name] = err
 }

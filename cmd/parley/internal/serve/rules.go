@@ -18,7 +18,6 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/policy"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/webhook"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
@@ -33,7 +32,7 @@ import (
 // rules are the policy and the webhooks of the configuration files. They change when a file changes.
 type rules struct {
 	current atomic.Pointer[ruleSet]
-	client  *webhook.Client
+	client  *policy.HookClient
 	user    *userApprover // nil without a terminal
 
 	logger   *slog.Logger
@@ -43,7 +42,7 @@ type rules struct {
 // ruleSet is the content of the files at one time. It is immutable, except for printed.
 type ruleSet struct {
 	policies []scopedPolicy // none allows all
-	hooks    []webhook.Hook
+	hooks    []policy.Hook
 	names    map[string]string // of servers as they are written, by their names in the host; those that differ only
 	printed  sync.Map          // the texts of unknownTools that the user has seen
 }
@@ -56,7 +55,7 @@ type scopedPolicy struct {
 }
 
 func newRules(cmd *cobra.Command) *rules {
-	r := &rules{client: webhook.NewClient(), logger: program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)}
+	r := &rules{client: policy.NewHookClient(), logger: program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)}
 	r.current.Store(&ruleSet{})
 	if form.Interactive(cmd) {
 		r.user = &userApprover{screen: form.ScreenOf(cmd), turn: make(chan struct{}, 1)}
@@ -75,7 +74,7 @@ func (r *rules) load(loaded *config.Config, values *config.Values) (*ruleSet, er
 		set.policies = append(set.policies, scopedPolicy{compiled, p.ApprovalTimeout, p.Except})
 	}
 	for i := range loaded.Hooks {
-		hook, err := webhook.Expand(&loaded.Hooks[i], values)
+		hook, err := policy.ExpandHook(&loaded.Hooks[i], values)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +243,7 @@ func (r *rules) response(ctx context.Context, request *host.Request, result json
 // failed returns the error of a webhook for a caller: the webhook's reason, or that the webhook has failed, which
 // it logs.
 func (r *rules) failed(ctx context.Context, err error) error {
-	if errors.As(err, new(*webhook.DeniedError)) {
+	if errors.As(err, new(*policy.DeniedError)) {
 		return err
 	}
 	r.failures.Log(ctx, r.logger, slog.LevelWarn, "a webhook has failed", slog.Any("error", err))

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/reload"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
@@ -35,7 +34,7 @@ type upstreams struct {
 	audit      *auditLog // nil without an audit log
 	toolsets   *toolsets
 	standard   *config.Toolset // served at the endpoint; nil means everything
-	unusable   reload.Unusable // the entries that are not served
+	unusable   unusable        // the entries that are not served
 }
 
 // load loads the files. Which file decides, and the names in rules, webhooks and toolsets, must be clear.

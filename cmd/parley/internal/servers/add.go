@@ -23,7 +23,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
@@ -372,7 +371,7 @@ func removeServers(cmd *cobra.Command, edited *editedFile, names []string) error
 		if file.Remove(config.ServersMember, name) {
 			continue
 		}
-		if near := nearest.Name(name, known); near != "" && near != name {
+		if near := terminal.Nearest(name, known); near != "" && near != name {
 			return fmt.Errorf("%s has no server %q; did you mean %s?", file.Path(), name, near)
 		}
 		return fmt.Errorf("%s has no server %q in %q; see parley ls", file.Path(), name, config.ServersMember)

@@ -12,7 +12,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/policy"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/webhook"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
@@ -146,7 +145,7 @@ func problemsOf(c *config.Config) (problems []string) {
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		_, err := webhook.Expand(h, values)
+		_, err := policy.ExpandHook(h, values)
 		if strings.Contains(h.URL, "${") { // its value is not known
 			_, _, err = h.Expand(values)
 		}

@@ -21,7 +21,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
@@ -128,7 +127,7 @@ func importServers(cmd *cobra.Command, flags *importFlags, args []string) error 
 	}
 	for _, name := range flags.only {
 		if !slices.Contains(names, name) {
-			return nearest.Unknown("server", name, names, "the servers are "+strings.Join(names, ", "))
+			return terminal.Unknown("server", name, names, "the servers are "+strings.Join(names, ", "))
 		}
 	}
 	if output.Of(cmd) == output.Table {
@@ -176,7 +175,7 @@ func sourcesOf(args []string) ([]editors.Source, error) {
 					quoting.OfUser().Command([]string{"add"}, "SERVER", arg))
 			}
 			if _, err := os.Stat(arg); err != nil {
-				if near := nearest.Name(arg, editors.Names()); near != "" {
+				if near := terminal.Nearest(arg, editors.Names()); near != "" {
 					return nil, fmt.Errorf("%w; did you mean %s?", err, near)
 				}
 				return nil, fmt.Errorf("%w; name a file, or one of %s", err, strings.Join(editors.Names(), ", "))

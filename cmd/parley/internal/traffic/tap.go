@@ -25,7 +25,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/tap"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -137,7 +136,7 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server tran
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE) // a write to a client that has gone returns an error
 	defer signal.Stop(broken)
-	c := tap.Command{
+	c := tapProgram{
 		Server: server, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr, Signals: signals,
 		Report: flags.reporter(cmd, r),
 	}
@@ -181,7 +180,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	if err != nil {
 		return err
 	}
-	proxy := &tap.Proxy{
+	proxy := &tapProxy{
 		Target: target, Header: header, Hosts: endpoint.WithLocal(flags.allow.Hosts, listener),
 		Origins:   flags.allow.Origins,
 		Transport: httpclient.NewTransport(), Report: flags.reporter(cmd, r),

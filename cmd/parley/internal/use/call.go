@@ -17,9 +17,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/toolargs"
@@ -187,7 +185,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 }
 
 // printContents prints the contents of a resource. If there are several, each follows a line with its URI.
-func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles, images picture.Protocol) error {
+func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles, images imageProtocol) error {
 	c := newContentWriter(w, saved, images)
 	if len(contents) == 1 {
 		only := &contents[0]
@@ -296,7 +294,7 @@ func checkArguments(p *mcp.Prompt, arguments map[string]string) error {
 	}
 	for key := range arguments {
 		if !slices.Contains(names, key) {
-			return nearest.Unknown("argument", key, names, usage)
+			return terminal.Unknown("argument", key, names, usage)
 		}
 	}
 	for _, a := range p.Arguments {

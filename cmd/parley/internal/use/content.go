@@ -17,10 +17,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
-	"github.com/parley-mcp/parley/cmd/parley/internal/use/savedir"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/toolargs"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -32,8 +29,8 @@ type contentWriter struct {
 	b        strings.Builder
 	terminal bool
 	saved    savedFiles
-	images   picture.Protocol
-	screen   picture.Screen
+	images   imageProtocol
+	screen   screenSize
 	shown    int // images
 }
 
@@ -41,10 +38,10 @@ type contentWriter struct {
 const maxImages = 20
 
 // newContentWriter returns a writer for a stream. It shows images only at a terminal.
-func newContentWriter(w io.Writer, saved savedFiles, images picture.Protocol) *contentWriter {
-	c := &contentWriter{terminal: terminal.Is(w), saved: saved, images: picture.Off}
-	if f, ok := w.(*os.File); ok && c.terminal && images != picture.Off {
-		c.images, c.screen = images, picture.ScreenOf(f)
+func newContentWriter(w io.Writer, saved savedFiles, images imageProtocol) *contentWriter {
+	c := &contentWriter{terminal: terminal.Is(w), saved: saved, images: imagesOff}
+	if f, ok := w.(*os.File); ok && c.terminal && images != imagesOff {
+		c.images, c.screen = images, screenOf(f)
 	}
 	return c
 }
@@ -103,9 +100,9 @@ func (c *contentWriter) binary(of any, head, mimeType string, data []byte) {
 		advice = "saved as " + path
 	}
 	c.line(fmt.Sprintf("[%s, %s; %s]", terminal.Line(head), size(len(data)), advice))
-	if c.images != picture.Off && c.shown < maxImages && strings.HasPrefix(mimeType, "image/") {
+	if c.images != imagesOff && c.shown < maxImages && strings.HasPrefix(mimeType, "image/") {
 		c.shown++
-		if sequence, err := c.images.Encode(data, c.screen); err == nil {
+		if sequence, err := c.images.encode(data, c.screen); err == nil {
 			c.b.WriteString(sequence)
 		}
 	}
@@ -131,11 +128,11 @@ func (s *session) save(cmd *cobra.Command, name string, blocks ...mcp.Content) (
 	if s.saveDir == "" {
 		return nil, nil
 	}
-	dir, err := savedir.Open(s.saveDir)
+	dir, err := openSaveDir(s.saveDir)
 	if err != nil {
 		return nil, fmt.Errorf("--save: %w", err)
 	}
-	defer dir.Close()
+	defer dir.close()
 	saved := make(savedFiles)
 	for _, block := range blocks {
 		var of any = block
@@ -152,7 +149,7 @@ func (s *session) save(cmd *cobra.Command, name string, blocks ...mcp.Content) (
 		if data == nil {
 			continue
 		}
-		if saved[of], err = dir.Save(name, mimeType, data); err != nil {
+		if saved[of], err = dir.save(name, mimeType, data); err != nil {
 			return nil, fmt.Errorf("--save: %w", err)
 		}
 		if output.Of(cmd) != output.Table { // otherwise the description of the content has the path
@@ -179,7 +176,7 @@ func (s *session) saveContents(cmd *cobra.Command, contents []mcp.ResourceConten
 
 // printResult prints the result of a tool. The last line ends with a newline. The text of a tool error is printed to
 // stderr.
-func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles, images picture.Protocol) error {
+func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles, images imageProtocol) error {
 	return output.Show(cmd, result, func(w io.Writer) error {
 		if result.IsError {
 			w = cmd.ErrOrStderr()
@@ -350,8 +347,8 @@ func (a *answers) take(form *mcp.ElicitSchema) (words []string, found bool, err 
 			}
 		}
 		for _, word := range others {
-			if nearest.Name(keyOf(word), free) != "" {
-				return nil, false, nearest.Unknown("field", keyOf(word), free, "")
+			if terminal.Nearest(keyOf(word), free) != "" {
+				return nil, false, terminal.Unknown("field", keyOf(word), free, "")
 			}
 		}
 		if set.whole && len(others) > 0 || len(own) == 0 && len(others) > 0 {

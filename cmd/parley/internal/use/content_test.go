@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -46,7 +45,7 @@ func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
 	} {
 		var b strings.Builder
-		if err := printContents(&b, c.contents, nil, picture.Off); err != nil || b.String() != c.want {
+		if err := printContents(&b, c.contents, nil, imagesOff); err != nil || b.String() != c.want {
 			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/toolargs"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -60,10 +59,10 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	}
 	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
-	cmd.Flags().StringVar(&f.images, "images", picture.Auto, "show images at the terminal with this `protocol`: "+
-		strings.Join(picture.Names()[1:], ", "))
+	cmd.Flags().StringVar(&f.images, "images", imagesAuto, "show images at the terminal with this `protocol`: "+
+		strings.Join(imageProtocols()[1:], ", "))
 	_ = cmd.MarkFlagDirname("save") // the flag exists
-	program.CompleteFlag(cmd, "images", picture.Names())
+	program.CompleteFlag(cmd, "images", imageProtocols())
 	f.addSession(cmd)
 }
 
@@ -84,7 +83,7 @@ type session struct {
 	*client.Client
 	progress *terminal.Progress
 	saveDir  string                        // of --save
-	images   picture.Protocol              // of --images
+	images   imageProtocol                 // of --images
 	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
 	// the questions belong to results of calls, and are no requests of the server
 	modern atomic.Bool
@@ -114,7 +113,7 @@ func (s *session) close(cmd *cobra.Command) {
 // open connects to the target of a command line. label labels the progress. Each of settings can change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	settings ...func(*client.Dialer, client.Target) error) (*session, error) {
-	images, err := picture.Parse(cmp.Or(f.images, picture.Auto), os.Getenv)
+	images, err := parseImages(cmp.Or(f.images, imagesAuto), os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("--images: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -131,5 +131,5 @@ func unknownName(kind, name string, names []string) error {
 	if slices.Contains(names, "search_tools") && slices.Contains(names, "call_tool") { // see --discover of parley up
 		advice = "the server does not list all tools: find it with search_tools, and call it with call_tool"
 	}
-	return nearest.Unknown(kind, name, names, advice)
+	return terminal.Unknown(kind, name, names, advice)
 }

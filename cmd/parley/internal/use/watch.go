@@ -25,7 +25,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/picture"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -348,7 +347,7 @@ func (r *reporter) write(e event) error {
 			e.Contents == nil {
 			return err
 		}
-		return printContents(r.w, e.Contents, nil, picture.Off)
+		return printContents(r.w, e.Contents, nil, imagesOff)
 	}
 	e.Time = r.now().Format(time.RFC3339Nano)
 	return output.WriteEvent(r.w, r.format, &e)

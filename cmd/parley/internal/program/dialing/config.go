@@ -22,7 +22,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -125,7 +124,7 @@ func (f *ConfigFlags) Find(cmd *cobra.Command, name string) (*config.Server, err
 		return s, err
 	}
 	names := f.Names()
-	switch advice, near := CommandAdvice(cmd, name), nearest.Name(name, names); {
+	switch advice, near := CommandAdvice(cmd, name), terminal.Nearest(name, names); {
 	case near != "" && near != name && isName(name):
 		return nil, fmt.Errorf("unknown server %q; did you mean %s?", name, quoting.OfUser().Quote(near))
 	case advice != "":

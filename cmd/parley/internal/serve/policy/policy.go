@@ -1,5 +1,5 @@
-// Package policy compiles the policy of a configuration file. Conditions are expressions of CEL, the Common
-// Expression Language.
+// Package policy compiles the policy of a configuration file, and calls its webhooks. Conditions are expressions of
+// CEL, the Common Expression Language.
 package policy
 
 import (

@@ -19,7 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/internal/link"
@@ -412,7 +412,7 @@ func (c *Config) Check() error {
 
 // suggestion returns the end of an error about a name that does not exist.
 func suggestion(name string, names []string) string {
-	if near := nearest.Name(name, names); near != "" {
+	if near := terminal.Nearest(name, names); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return "; correct or remove it"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
@@ -94,7 +94,7 @@ func (d *document) unknown(v *hujson.Value, field, what string, known []string) 
 		advice = "if the file belongs to another program, leave it as it is, and add its servers with parley import " +
 			quoting.OfUser().Quote(d.path)
 	}
-	if near := nearest.Name(field, known); near != "" {
+	if near := terminal.Nearest(field, known); near != "" {
 		advice = fmt.Sprintf("did you mean %q?", near)
 	}
 	return d.errorf(v, "%s is unknown; %s", what, advice)

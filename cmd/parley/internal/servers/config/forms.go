@@ -11,7 +11,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
 // rootMembers read the members of a file.
@@ -115,7 +115,7 @@ func (d *document) read(root *hujson.Value) error {
 	sort.SliceStable(members, func(i, j int) bool { return rank[members[i].name] < rank[members[j].name] })
 	for _, m := range members {
 		member, known := rootMembers[m.name]
-		switch near := nearest.Name(m.name, ownMembers); {
+		switch near := terminal.Nearest(m.name, ownMembers); {
 		case known:
 			err = member(d, m.value, m.name)
 		case !d.foreign:

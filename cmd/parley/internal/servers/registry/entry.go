@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
 // Choice is one way to use a server.
@@ -199,7 +199,7 @@ func (v *values) checkSet() error {
 			if slices.Sort(v.names); len(v.names) > 0 {
 				known = "they are " + strings.Join(slices.Compact(v.names), ", ")
 			}
-			return nearest.Unknown("value", name, v.names, "set only values that the server asks for; "+known)
+			return terminal.Unknown("value", name, v.names, "set only values that the server asks for; "+known)
 		}
 	}
 	return nil

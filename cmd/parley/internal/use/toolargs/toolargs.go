@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/nearest"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -67,7 +67,7 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 			continue
 		}
 		for _, key := range undefined {
-			if nearest.Name(key, []string{name}) != "" {
+			if terminal.Nearest(key, []string{name}) != "" {
 				return nil, n.unknown(key)
 			}
 		}
@@ -77,7 +77,7 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 }
 
 func (n node) unknown(key string) error {
-	return nearest.Unknown(n.doc.noun, key, n.properties(), n.usage())
+	return terminal.Unknown(n.doc.noun, key, n.properties(), n.usage())
 }
 
 // Undefined returns an error for each argument that the schema allows and does not define. It returns none if the
@@ -90,7 +90,7 @@ func Undefined(schema, arguments json.RawMessage) (errs []error) {
 	}
 	for key := range jsonrpc.All(arguments) {
 		if property, defined, ok := n.property(key); !defined && ok &&
-			(property.all == nil || nearest.Name(key, names) != "") {
+			(property.all == nil || terminal.Nearest(key, names) != "") {
 			errs = append(errs, n.unknown(key))
 		}
 	}

@@ -1,4 +1,4 @@
-package defdiff
+package check
 
 import (
 	"fmt"
@@ -15,69 +15,69 @@ func TestChangesThatBreakClientsAreFound(t *testing.T) {
 		name, kind, before, after string
 		want                      []string // path and reason
 	}{
-		{"the order of members", Tool, `{"name":"n","title":"t"}`, `{"title": "t", "name": "n"}`, nil},
-		{"a description", Tool, `{"name":"n","description":"a"}`, `{"name":"n","description":"b"}`,
+		{"the order of members", kindTool, `{"name":"n","title":"t"}`, `{"title": "t", "name": "n"}`, nil},
+		{"a description", kindTool, `{"name":"n","description":"a"}`, `{"name":"n","description":"b"}`,
 			[]string{"/description "}},
-		{"a new optional argument", Tool, object(`"properties":{}`), object(`"properties":{"a":{}}`),
+		{"a new optional argument", kindTool, object(`"properties":{}`), object(`"properties":{"a":{}}`),
 			[]string{"/inputSchema/properties/a "}},
-		{"a required argument", Tool, object(`"properties":{"a":{}}`), object(`"properties":{"a":{}},"required":["a"]`),
+		{"a required argument", kindTool, object(`"properties":{"a":{}}`), object(`"properties":{"a":{}},"required":["a"]`),
 			[]string{"/inputSchema/required a is required now"}},
-		{"an argument that is not required anymore", Tool, object(`"required":["a","b"]`), object(`"required":["b"]`),
+		{"an argument that is not required anymore", kindTool, object(`"required":["a","b"]`), object(`"required":["b"]`),
 			[]string{"/inputSchema/required "}},
-		{"a removed argument", Tool, object(`"properties":{"a":{}}`), object(`"properties":{}`),
+		{"a removed argument", kindTool, object(`"properties":{"a":{}}`), object(`"properties":{}`),
 			[]string{"/inputSchema/properties/a the argument a is removed"}},
-		{"an argument called type", Tool, object(`"properties":{"type":{"type":"string"}}`),
+		{"an argument called type", kindTool, object(`"properties":{"type":{"type":"string"}}`),
 			object(`"properties":{"type":{"type":["string","null"]}}`), []string{"/inputSchema/properties/type/type "}},
-		{"a narrower type", Tool, object(`"properties":{"a":{"type":"number"}}`),
+		{"a narrower type", kindTool, object(`"properties":{"a":{"type":"number"}}`),
 			object(`"properties":{"a":{"type":"integer"}}`),
 			[]string{"/inputSchema/properties/a/type fewer types are accepted"}},
-		{"a wider type", Tool, object(`"properties":{"a":{"type":"integer"}}`),
+		{"a wider type", kindTool, object(`"properties":{"a":{"type":"integer"}}`),
 			object(`"properties":{"a":{"type":"number"}}`), []string{"/inputSchema/properties/a/type "}},
-		{"fewer values", Tool, object(`"properties":{"a":{"enum":["x","y"]}}`),
+		{"fewer values", kindTool, object(`"properties":{"a":{"enum":["x","y"]}}`),
 			object(`"properties":{"a":{"enum":["x"]}}`),
 			[]string{"/inputSchema/properties/a/enum fewer values are accepted"}},
-		{"more values", Tool, object(`"properties":{"a":{"enum":["x"]}}`),
+		{"more values", kindTool, object(`"properties":{"a":{"enum":["x"]}}`),
 			object(`"properties":{"a":{"enum":["x","y"]}}`), []string{"/inputSchema/properties/a/enum "}},
-		{"a higher minimum", Tool, object(`"properties":{"a":{"minimum":1}}`),
+		{"a higher minimum", kindTool, object(`"properties":{"a":{"minimum":1}}`),
 			object(`"properties":{"a":{"minimum":2}}`),
 			[]string{"/inputSchema/properties/a/minimum the lower limit is higher"}},
-		{"a new maximum", Tool, object(`"properties":{"a":{}}`), object(`"properties":{"a":{"maxLength":2}}`),
+		{"a new maximum", kindTool, object(`"properties":{"a":{}}`), object(`"properties":{"a":{"maxLength":2}}`),
 			[]string{"/inputSchema/properties/a/maxLength the upper limit is lower"}},
-		{"a higher maximum", Tool, object(`"properties":{"a":{"maxLength":1}}`),
+		{"a higher maximum", kindTool, object(`"properties":{"a":{"maxLength":1}}`),
 			object(`"properties":{"a":{"maxLength":2}}`), []string{"/inputSchema/properties/a/maxLength "}},
-		{"no unknown arguments", Tool, object(`"x":1`), object(`"x":1,"additionalProperties":false`),
+		{"no unknown arguments", kindTool, object(`"x":1`), object(`"x":1,"additionalProperties":false`),
 			[]string{"/inputSchema/additionalProperties unknown arguments are rejected now"}},
-		{"an alternative", Tool, object(`"not":{"required":[]}`), object(`"not":{"required":["a"]}`),
+		{"an alternative", kindTool, object(`"not":{"required":[]}`), object(`"not":{"required":["a"]}`),
 			[]string{"/inputSchema/not/required "}},
-		{"a removed member of the result", Tool, output(`"properties":{"a":{}}`), output(`"properties":{}`),
+		{"a removed member of the result", kindTool, output(`"properties":{"a":{}}`), output(`"properties":{}`),
 			[]string{"/outputSchema/properties/a the member a of the result is removed"}},
-		{"a member of the result that can be missing", Tool, output(`"required":["a"]`), output(`"required":[]`),
+		{"a member of the result that can be missing", kindTool, output(`"required":["a"]`), output(`"required":[]`),
 			[]string{"/outputSchema/required a can be missing now"}},
-		{"more types and values of the result", Tool, output(`"properties":{"a":{"type":"integer","enum":[1]}}`),
+		{"more types and values of the result", kindTool, output(`"properties":{"a":{"type":"integer","enum":[1]}}`),
 			output(`"properties":{"a":{"type":"number","enum":[1,2]}}`),
 			[]string{"/outputSchema/properties/a/enum results can have other values",
 				"/outputSchema/properties/a/type results can have other types"}},
-		{"fewer types and values of the result", Tool, output(`"properties":{"a":{"type":"number","maximum":1}}`),
+		{"fewer types and values of the result", kindTool, output(`"properties":{"a":{"type":"number","maximum":1}}`),
 			output(`"properties":{"a":{"type":"integer","enum":[1],"maximum":2}}`),
 			[]string{"/outputSchema/properties/a/enum ", "/outputSchema/properties/a/maximum ",
 				"/outputSchema/properties/a/type "}},
-		{"no output schema", Tool, output(`"x":1`), `{"name":"n","inputSchema":{"type":"object"}}`,
+		{"no output schema", kindTool, output(`"x":1`), `{"name":"n","inputSchema":{"type":"object"}}`,
 			[]string{"/outputSchema there is no structured content anymore"}},
-		{"a new output schema", Tool, `{"name":"n","inputSchema":{"type":"object"}}`, output(`"x":1`),
+		{"a new output schema", kindTool, `{"name":"n","inputSchema":{"type":"object"}}`, output(`"x":1`),
 			[]string{"/outputSchema "}},
-		{"an optional argument of a prompt", Prompt, `{"name":"n"}`, `{"name":"n","arguments":[{"name":"a"}]}`,
+		{"an optional argument of a prompt", kindPrompt, `{"name":"n"}`, `{"name":"n","arguments":[{"name":"a"}]}`,
 			[]string{"/arguments/a "}},
-		{"a required argument of a prompt", Prompt, `{"name":"n","arguments":[{"name":"a"}]}`,
+		{"a required argument of a prompt", kindPrompt, `{"name":"n","arguments":[{"name":"a"}]}`,
 			`{"name":"n","arguments":[{"name":"b","required":true},{"name":"a","required":true}]}`,
 			[]string{"/arguments/a/required the argument a is required now",
 				"/arguments/b the argument b is required now"}},
-		{"a removed argument of a prompt", Prompt, `{"name":"n","arguments":[{"name":"a"},{"name":"b"}]}`,
+		{"a removed argument of a prompt", kindPrompt, `{"name":"n","arguments":[{"name":"a"},{"name":"b"}]}`,
 			`{"name":"n","arguments":[{"name":"b"}]}`, []string{"/arguments/a the argument a is removed"}},
-		{"the type of a resource", Resource, `{"uri":"x:y","mimeType":"text/plain"}`,
+		{"the type of a resource", kindResource, `{"uri":"x:y","mimeType":"text/plain"}`,
 			`{"uri":"x:y","mimeType":"text/html"}`, []string{"/mimeType "}},
 	} {
-		changes, err := Compare([]Definition{{test.kind, "n", []byte(test.before)}},
-			[]Definition{{test.kind, "n", []byte(test.after)}})
+		changes, err := compareDefinitions([]definition{{test.kind, "n", []byte(test.before)}},
+			[]definition{{test.kind, "n", []byte(test.after)}})
 		var got []string
 		for _, c := range changes {
 			got = append(got, c.Path+" "+c.Breaking)
@@ -90,8 +90,8 @@ func TestChangesThatBreakClientsAreFound(t *testing.T) {
 
 func TestRemovedDefinitionsBreakClients(t *testing.T) {
 	empty := []byte("{}")
-	changes, err := Compare([]Definition{{Template, "t", empty}, {Tool, "b", empty}, {Tool, "a", empty}},
-		[]Definition{{Tool, "b", empty}, {Resource, "r", empty}})
+	changes, err := compareDefinitions([]definition{{kindTemplate, "t", empty}, {kindTool, "b", empty}, {kindTool, "a", empty}},
+		[]definition{{kindTool, "b", empty}, {kindResource, "r", empty}})
 	got := fmt.Sprint(err)
 	for _, c := range changes {
 		got += fmt.Sprintf("; %s %s %s %s %s", c.Kind, c.Name, string(c.Before), string(c.After), c.Breaking)
@@ -99,7 +99,7 @@ func TestRemovedDefinitionsBreakClients(t *testing.T) {
 	if want := "<nil>; tool a {}  it is removed; resource r  {} ; resource template t {}  it is removed"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if _, err := Compare([]Definition{{Tool, "a", []byte("[]")}}, nil); err == nil {
+	if _, err := compareDefinitions([]definition{{kindTool, "a", []byte("[]")}}, nil); err == nil {
 		t.Error("an array is not a definition")
 	}
 }

@@ -1,8 +1,8 @@
-package nearest
+package terminal
 
 import "testing"
 
-func TestNameReturnsTheMostSimilarName(t *testing.T) {
+func TestNearestReturnsTheMostSimilarName(t *testing.T) {
 	names := []string{"read_file", "write_file", "files__greet", "files__bake", "mails__send", "Add"}
 	for word, want := range map[string]string{
 		"files__great": "files__greet", "file__greet": "files__greet", "mail__greet": "", "mails__greet": "",
@@ -10,8 +10,8 @@ func TestNameReturnsTheMostSimilarName(t *testing.T) {
 		"read_fil":   "read_file", "raed_file": "read_file", "dAd": "Add", "greet": "files__greet", "add": "Add",
 		"unrelated": "", "": "",
 	} {
-		if got := Name(word, names); got != want {
-			t.Errorf("Name(%q) = %q, want %q", word, got, want)
+		if got := Nearest(word, names); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
 }

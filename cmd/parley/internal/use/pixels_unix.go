@@ -1,6 +1,6 @@
 //go:build unix
 
-package picture
+package use
 
 import (
 	"os"

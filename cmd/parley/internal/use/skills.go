@@ -1,5 +1,4 @@
-// Package skilling has the commands for the skills of a server: parley skills ls, get, verify and install.
-package skilling
+package use
 
 import (
 	"context"
@@ -36,7 +35,7 @@ parley skills install docs pdf-processing --dir ~/.agents/skills`,
 		Args: program.UnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLs(), newGet(), newVerify(), newInstall())
+	cmd.AddCommand(newSkillsLs(), newSkillsGet(), newSkillsVerify(), newSkillsInstall())
 	return cmd
 }
 
@@ -44,7 +43,7 @@ const skillHelp = `SKILL is the URI of its SKILL.md, or its name if one listed s
 
 ` + dialing.TargetHelp
 
-func newLs() *cobra.Command {
+func newSkillsLs() *cobra.Command {
 	var flags dialing.Flags
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [flags]",
@@ -58,7 +57,7 @@ func newLs() *cobra.Command {
 				return err
 			}
 			defer dialing.Release(cmd, c)
-			all, err := list(cmd, c)
+			all, err := listSkills(cmd, c)
 			if err != nil {
 				return err
 			}
@@ -95,8 +94,8 @@ func bytesOf(s *skills.Skill) string {
 	return fmt.Sprintf("%d bytes", total)
 }
 
-// list lists the valid skills, and prints why others are left out.
-func list(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
+// listSkills lists the valid skills, and prints why others are left out.
+func listSkills(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
 	all, problems := []*skills.Skill{}, []error(nil)
 	for s, err := range skills.List(cmd.Context(), c) {
 		if err != nil {
@@ -106,7 +105,7 @@ func list(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
 		all = append(all, s)
 	}
 	if len(all) == 0 && len(problems) > 0 {
-		return nil, unsupported(errors.Join(problems...))
+		return nil, unsupportedSkills(errors.Join(problems...))
 	}
 	for _, err := range problems {
 		cmd.PrintErrln("parley: " + terminal.Line(err.Error()))
@@ -114,21 +113,21 @@ func list(cmd *cobra.Command, c *client.Client) ([]*skills.Skill, error) {
 	return all, nil
 }
 
-// unsupported says what a server without skills lacks.
-func unsupported(err error) error {
+// unsupportedSkills says what a server without skills lacks.
+func unsupportedSkills(err error) error {
 	if errors.Is(err, skills.ErrUnsupported) {
 		return fmt.Errorf("the server has no skills: it does not declare the extension %s", mcp.ExtensionSkills)
 	}
 	return err
 }
 
-// find returns the entry of a skill that a URI or a name denotes.
-func find(cmd *cobra.Command, c *client.Client, word string) (*skills.Skill, error) {
+// findSkill returns the entry of a skill that a URI or a name denotes.
+func findSkill(cmd *cobra.Command, c *client.Client, word string) (*skills.Skill, error) {
 	if strings.Contains(word, ":") {
 		s, err := skills.Get(cmd.Context(), c, word)
-		return s, unsupported(err)
+		return s, unsupportedSkills(err)
 	}
-	all, err := list(cmd, c)
+	all, err := listSkills(cmd, c)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +164,7 @@ func withSkill(flags *dialing.Flags,
 			return err
 		}
 		defer dialing.Release(cmd, c)
-		s, err := find(cmd, c, rest[0])
+		s, err := findSkill(cmd, c, rest[0])
 		if err != nil {
 			return err
 		}
@@ -190,7 +189,7 @@ func labelOf(cmd *cobra.Command, target []string) string {
 	return target[0]
 }
 
-func newGet() *cobra.Command {
+func newSkillsGet() *cobra.Command {
 	var flags dialing.Flags
 	cmd := &cobra.Command{
 		Use:     "get TARGET SKILL [flags]",
@@ -229,7 +228,7 @@ type checked struct {
 	Error  string `json:"error,omitempty"`
 }
 
-func newVerify() *cobra.Command {
+func newSkillsVerify() *cobra.Command {
 	var flags dialing.Flags
 	cmd := &cobra.Command{
 		Use:   "verify TARGET [SKILL] [flags]",
@@ -261,12 +260,12 @@ parley skills verify docs skill://pdf-processing/SKILL.md`,
 func verify(cmd *cobra.Command, c *client.Client, words []string) (err error) {
 	var all []*skills.Skill
 	if len(words) == 1 {
-		s, err := find(cmd, c, words[0])
+		s, err := findSkill(cmd, c, words[0])
 		if err != nil {
 			return err
 		}
 		all = append(all, s)
-	} else if all, err = list(cmd, c); err != nil {
+	} else if all, err = listSkills(cmd, c); err != nil {
 		return err
 	}
 	results, failed := make([]checked, 0, len(all)), 0
@@ -274,7 +273,7 @@ func verify(cmd *cobra.Command, c *client.Client, words []string) (err error) {
 		r := checked{URI: s.URI, Digest: s.Digest()}
 		err := errNoFiles
 		if s.Files != nil {
-			r.Files, err = readAll(cmd.Context(), c, s, func(skills.File, []byte) error { return nil })
+			r.Files, err = readSkill(cmd.Context(), c, s, func(skills.File, []byte) error { return nil })
 		}
 		if err != nil {
 			r.Error = err.Error()
@@ -302,8 +301,9 @@ func verify(cmd *cobra.Command, c *client.Client, words []string) (err error) {
 
 var errNoFiles = errors.New("the server generates its files, so that they cannot be verified")
 
-// readAll reads and verifies all files of a skill, and returns their number.
-func readAll(ctx context.Context, c skills.Source, s *skills.Skill, use func(skills.File, []byte) error) (int, error) {
+// readSkill reads and verifies all files of a skill, and returns their number.
+func readSkill(ctx context.Context, c skills.Source, s *skills.Skill, use func(skills.File, []byte) error) (int,
+	error) {
 	for i, f := range s.Files {
 		contents, err := skills.Read(ctx, c, s, f.URI)
 		if err == nil {

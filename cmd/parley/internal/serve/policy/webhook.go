@@ -1,9 +1,4 @@
-// Package webhook calls hooks of a host over HTTP.
-//
-// A hook receives a POST request with a JSON object. It answers with the status 204 to let the request or
-// result pass, or with the status 200 and a JSON object: action is allow or deny, reason is a text for the
-// caller, and arguments or result replace those of the request. Every other answer rejects.
-package webhook
+package policy
 
 import (
 	"bytes"
@@ -27,13 +22,15 @@ import (
 )
 
 const (
-	defaultTimeout = 5 * time.Second
+	defaultHookTimeout = 5 * time.Second
 	// maxAnswer is the maximum length of the answer of a hook, in bytes.
 	maxAnswer = 16 << 20
 	maxReason = 500 // bytes
 )
 
-// Hook is one webhook.
+// Hook is one webhook. It receives a POST request with a JSON object. It answers with the status 204 to let the request
+// or result pass, or with the status 200 and a JSON object: action is allow or deny, reason is a text for the caller,
+// and arguments or result replace those of the request. Every other answer rejects.
 type Hook struct {
 	URL     string
 	Header  http.Header
@@ -51,8 +48,8 @@ type DeniedError struct{ Reason string }
 // Error returns the reason.
 func (e *DeniedError) Error() string { return e.Reason }
 
-// Expand returns the webhook that a configuration file describes.
-func Expand(h *config.Hook, values *config.Values) (Hook, error) {
+// ExpandHook returns the webhook that a configuration file describes.
+func ExpandHook(h *config.Hook, values *config.Values) (Hook, error) {
 	address, headers, err := h.Expand(values)
 	if err != nil {
 		return Hook{}, err
@@ -82,19 +79,19 @@ func (h *Hook) Check() error {
 	return nil
 }
 
-// Client sends the requests of hooks. It follows no redirects.
-type Client struct{ http *http.Client }
+// HookClient sends the requests of hooks. It follows no redirects.
+type HookClient struct{ http *http.Client }
 
-// NewClient returns a Client. The caller closes it.
-func NewClient() *Client {
-	return &Client{&http.Client{
+// NewHookClient returns a HookClient. The caller closes it.
+func NewHookClient() *HookClient {
+	return &HookClient{&http.Client{
 		Transport:     httpclient.NewTransport(), // a lost request would reject a call
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *HookClient) Close() { c.http.CloseIdleConnections() }
 
 // event is what a hook receives.
 type event struct {
@@ -124,7 +121,7 @@ type answer struct {
 }
 
 // Request calls the hook with a request, and sets r.Arguments if the hook changes them.
-func (c *Client) Request(ctx context.Context, h *Hook, r *host.Request) error {
+func (c *HookClient) Request(ctx context.Context, h *Hook, r *host.Request) error {
 	if !h.OnRequest || h.Matches != nil && !h.Matches(r) {
 		return nil
 	}
@@ -143,7 +140,7 @@ func (c *Client) Request(ctx context.Context, h *Hook, r *host.Request) error {
 }
 
 // Response calls the hook with a result, and returns the result for the caller.
-func (c *Client) Response(ctx context.Context, h *Hook, r *host.Request, result json.RawMessage) (json.RawMessage,
+func (c *HookClient) Response(ctx context.Context, h *Hook, r *host.Request, result json.RawMessage) (json.RawMessage,
 	error) {
 	if !h.OnResponse || h.Matches != nil && !h.Matches(r) {
 		return result, nil
@@ -170,14 +167,14 @@ func newEvent(name string, r *host.Request, result json.RawMessage) *event {
 }
 
 // call sends an event. An error says nothing of the URL but its host, because the URL can be secret.
-func (c *Client) call(ctx context.Context, h *Hook, e *event) (*answer, error) {
+func (c *HookClient) call(ctx context.Context, h *Hook, e *event) (*answer, error) {
 	body, err := schema.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
 	timeout := h.Timeout
 	if timeout <= 0 {
-		timeout = defaultTimeout
+		timeout = defaultHookTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

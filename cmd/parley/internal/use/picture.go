@@ -1,5 +1,4 @@
-// Package picture shows images in terminals.
-package picture
+package use
 
 import (
 	"bytes"
@@ -21,75 +20,75 @@ import (
 
 // Bounds of an image.
 const (
-	maxData   = 16 << 20 // bytes
-	maxPixels = 9 << 20  // an image of 4096 × 2304
+	maxImageData   = 16 << 20 // bytes
+	maxImagePixels = 9 << 20  // an image of 4096 × 2304
 )
 
-// Protocol is a way to show images in a terminal.
-type Protocol string
+// imageProtocol is a way to show images in a terminal.
+type imageProtocol string
 
 // Protocols.
 const (
-	Off    Protocol = "off"
-	Kitty  Protocol = "kitty" // https://sw.kovidgoyal.net/kitty/graphics-protocol/
-	ITerm2 Protocol = "iterm" // https://iterm2.com/documentation-images.html
+	imagesOff    imageProtocol = "off"
+	imagesKitty  imageProtocol = "kitty" // https://sw.kovidgoyal.net/kitty/graphics-protocol/
+	imagesITerm2 imageProtocol = "iterm" // https://iterm2.com/documentation-images.html
 )
 
-// Auto is the name of the protocol that Detect returns.
-const Auto = "auto"
+// imagesAuto is the name of the protocol that detectImages returns.
+const imagesAuto = "auto"
 
-// Names are the values that Parse accepts.
-func Names() []string {
-	return []string{Auto, string(Kitty), string(ITerm2), string(Off)}
+// imageProtocols are the values that parseImages accepts.
+func imageProtocols() []string {
+	return []string{imagesAuto, string(imagesKitty), string(imagesITerm2), string(imagesOff)}
 }
 
-// Parse returns the protocol with a name. getenv returns the values of environment variables.
-func Parse(name string, getenv func(string) string) (Protocol, error) {
-	switch p := Protocol(name); p {
-	case Auto:
-		return Detect(getenv), nil
-	case Kitty, ITerm2, Off:
+// parseImages returns the protocol with a name. getenv returns the values of environment variables.
+func parseImages(name string, getenv func(string) string) (imageProtocol, error) {
+	switch p := imageProtocol(name); p {
+	case imagesAuto:
+		return detectImages(getenv), nil
+	case imagesKitty, imagesITerm2, imagesOff:
 		return p, nil
 	}
-	return Off, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(Names(), ", "))
+	return imagesOff, fmt.Errorf("unknown protocol %q; use one of %s", name, strings.Join(imageProtocols(), ", "))
 }
 
-// Detect returns the protocol of the terminal that environment variables describe, or Off. It asks the terminal
-// nothing. Within a terminal multiplexer it returns Off, because multiplexers do not pass images on.
-func Detect(getenv func(string) string) Protocol {
+// detectImages returns the protocol of the terminal that environment variables describe, or imagesOff. It asks the
+// terminal nothing. Within a terminal multiplexer it returns imagesOff, because multiplexers do not pass images on.
+func detectImages(getenv func(string) string) imageProtocol {
 	term, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	switch {
 	case getenv("TMUX") != "" || getenv("STY") != "" || getenv("ZELLIJ") != "" || strings.HasPrefix(term, "tmux") ||
 		strings.HasPrefix(term, "screen"):
-		return Off
+		return imagesOff
 	case term == "xterm-kitty" || term == "xterm-ghostty" || getenv("KITTY_WINDOW_ID") != "" || program == "ghostty" ||
 		getenv("KONSOLE_VERSION") != "":
-		return Kitty
+		return imagesKitty
 	case program == "iTerm.app" || program == "WezTerm" || program == "mintty" || getenv("LC_TERMINAL") == "iTerm2":
-		return ITerm2
+		return imagesITerm2
 	}
-	return Off
+	return imagesOff
 }
 
-// Encode returns the escape sequences that show a PNG, JPEG or GIF image on a screen, and a newline. An image that is
-// larger than the screen is shown smaller. Encode returns an error for an image that cannot be decoded or is too large.
-func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
-	if len(data) > maxData {
-		return "", fmt.Errorf("image is too large: the limit is %d bytes", maxData)
+// encode returns the escape sequences that show a PNG, JPEG or GIF image on a screen, and a newline. An image that is
+// larger than the screen is shown smaller. encode returns an error for an image that cannot be decoded or is too large.
+func (p imageProtocol) encode(data []byte, screen screenSize) (string, error) {
+	if len(data) > maxImageData {
+		return "", fmt.Errorf("image is too large: the limit is %d bytes", maxImageData)
 	}
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return "", err
 	}
-	if config.Width <= 0 || config.Height <= 0 || config.Width > maxPixels/config.Height {
-		return "", fmt.Errorf("image is too large: the limit is %d pixels", maxPixels)
+	if config.Width <= 0 || config.Height <= 0 || config.Width > maxImagePixels/config.Height {
+		return "", fmt.Errorf("image is too large: the limit is %d pixels", maxImagePixels)
 	}
 	decoded, format, err := image.Decode(bytes.NewReader(data)) // terminals may show nothing for a broken image
 	if err != nil {
 		return "", err
 	}
 	switch p {
-	case Kitty:
+	case imagesKitty:
 		if format != "png" { // the only file format of the protocol
 			var b bytes.Buffer
 			if err := png.Encode(&b, decoded); err != nil {
@@ -98,7 +97,7 @@ func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
 			data = b.Bytes()
 		}
 		return kitty(data, screen.shrink(config.Width, config.Height)), nil
-	case ITerm2:
+	case imagesITerm2:
 		columns, rows := screen.shrink(config.Width, config.Height).cells()
 		return ansi.ITerm2(iterm2.File{
 			Inline: true, Size: int64(len(data)), Width: columns, Height: rows,
@@ -112,7 +111,7 @@ func (p Protocol) Encode(data []byte, screen Screen) (string, error) {
 const kittyChunk = 4096
 
 // kitty returns the sequences for a PNG file.
-func kitty(data []byte, smaller extent) string {
+func kitty(data []byte, smaller imageExtent) string {
 	var b strings.Builder
 	text := base64.StdEncoding.EncodeToString(data)
 	options := []string{"a=T", "f=100", "q=2"} // show the image of a PNG file; answer nothing
@@ -134,15 +133,15 @@ func kitty(data []byte, smaller extent) string {
 	return b.String() + "\n"
 }
 
-// Screen is the size of a terminal.
-type Screen struct {
+// screenSize is the size of a terminal.
+type screenSize struct {
 	Columns, Rows int
 	Width, Height int // in pixels; zero if not known
 }
 
-// ScreenOf returns the size of a terminal.
-func ScreenOf(f *os.File) Screen {
-	var s Screen
+// screenOf returns the size of a terminal.
+func screenOf(f *os.File) screenSize {
+	var s screenSize
 	s.Columns, s.Rows, _ = term.GetSize(f.Fd())
 	if s.Columns <= 0 || s.Rows <= 0 {
 		s.Columns, s.Rows = 80, 24
@@ -152,7 +151,7 @@ func ScreenOf(f *os.File) Screen {
 }
 
 // limits returns the pixels of the screen, without a row for the prompt. A cell has 8 × 16 pixels if that is not known.
-func (s Screen) limits() (width, height int) {
+func (s screenSize) limits() (width, height int) {
 	width, height = s.Width, s.Height
 	if width <= 0 || height <= 0 {
 		width, height = 8*s.Columns, 16*s.Rows
@@ -160,11 +159,12 @@ func (s Screen) limits() (width, height int) {
 	return width, height - height/max(s.Rows, 1)
 }
 
-// extent is the size of a smaller image in cells: one of columns and rows. Both are zero if the image keeps its size.
-type extent struct{ columns, rows int }
+// imageExtent is the size of a smaller image in cells: one of columns and rows. Both are zero if the image keeps its
+// size.
+type imageExtent struct{ columns, rows int }
 
 // cells returns the columns and the rows as text, empty for zero.
-func (e extent) cells() (columns, rows string) {
+func (e imageExtent) cells() (columns, rows string) {
 	switch {
 	case e.columns > 0:
 		columns = strconv.Itoa(e.columns)
@@ -174,14 +174,14 @@ func (e extent) cells() (columns, rows string) {
 	return columns, rows
 }
 
-// shrink returns the extent of an image of width × height pixels that fits on the screen.
-func (s Screen) shrink(width, height int) extent {
+// shrink returns the imageExtent of an image of width × height pixels that fits on the screen.
+func (s screenSize) shrink(width, height int) imageExtent {
 	maxWidth, maxHeight := s.limits()
 	switch {
 	case width <= maxWidth && height <= maxHeight:
-		return extent{}
+		return imageExtent{}
 	case width*maxHeight > height*maxWidth:
-		return extent{columns: s.Columns}
+		return imageExtent{columns: s.Columns}
 	}
-	return extent{rows: max(s.Rows-1, 1)}
+	return imageExtent{rows: max(s.Rows-1, 1)}
 }

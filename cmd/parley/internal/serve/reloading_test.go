@@ -1,4 +1,4 @@
-package reload_test
+package serve
 
 import (
 	"errors"
@@ -6,19 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/reload"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// program has three parts. Each uses the configuration that was committed last.
-type program struct {
+// served has three parts. Each uses the configuration that was committed last.
+type served struct {
 	uses   [3]*config.Config
 	events []string
 }
 
-// parts returns the parts of the program. Those in fails cannot use the configuration.
-func (p *program) parts(fails ...int) (parts []reload.Part) {
+// parts returns the parts of the served. Those in fails cannot use the configuration.
+func (p *served) parts(fails ...int) (parts []part) {
 	for i := range p.uses {
 		parts = append(parts, func(loaded *config.Config) (func(), error) {
 			p.events = append(p.events, fmt.Sprint("prepare ", i))
@@ -37,13 +36,13 @@ func (p *program) parts(fails ...int) (parts []reload.Part) {
 }
 
 func TestNothingIsCommittedBeforeAllPartsArePrepared(t *testing.T) {
-	var p program
+	var p served
 	loaded := new(config.Config)
-	plan := must.Get(reload.NewPlan(loaded, p.parts()...))(t)
+	plan := must.Get(newPlan(loaded, p.parts()...))(t)
 	if p.uses != [3]*config.Config{} {
 		t.Error("a plan that is not committed has an effect")
 	}
-	plan.Commit()
+	plan.commit()
 	must.CheckEqual(t, p.uses, [3]*config.Config{loaded, loaded, loaded}, "used")
 	must.CheckEqual(t, strings.Join(p.events, ", "),
 		"prepare 0, prepare 1, prepare 2, commit 0, commit 1, commit 2", "order")
@@ -51,8 +50,8 @@ func TestNothingIsCommittedBeforeAllPartsArePrepared(t *testing.T) {
 
 func TestPlanWithAnInvalidPartHasNoEffectAndNamesAllReasons(t *testing.T) {
 	for _, fails := range [][]int{{0}, {1}, {2}, {0, 2}, {0, 1, 2}} {
-		var p program
-		plan, err := reload.NewPlan(new(config.Config), p.parts(fails...)...)
+		var p served
+		plan, err := newPlan(new(config.Config), p.parts(fails...)...)
 		if plan != nil || err == nil || p.uses != [3]*config.Config{} {
 			t.Errorf("%v: plan %v, %v, used %v", fails, plan, err, p.uses)
 			continue
@@ -67,20 +66,20 @@ func TestEntriesThatBecomeUnusableAreErrors(t *testing.T) {
 	invalid := errors.New("mcp.json:3: b is invalid")
 	missing := errors.New("the variable X is not set")
 	for _, c := range []struct {
-		before, now reload.Unusable
+		before, now unusable
 		want        error // nil if the configuration is used
 	}{
 		{nil, nil, nil},
-		{nil, reload.Unusable{"b": invalid}, invalid},
-		{reload.Unusable{"a": missing}, reload.Unusable{"b": invalid, "a": missing}, invalid},
-		{reload.Unusable{"b": missing}, reload.Unusable{"b": invalid}, nil}, // the program runs without it
-		{reload.Unusable{"b": invalid}, nil, nil},
+		{nil, unusable{"b": invalid}, invalid},
+		{unusable{"a": missing}, unusable{"b": invalid, "a": missing}, invalid},
+		{unusable{"b": missing}, unusable{"b": invalid}, nil}, // the served runs without it
+		{unusable{"b": invalid}, nil, nil},
 	} {
-		if err := c.now.Check(c.before); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if err := c.now.check(c.before); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("before %v, now %v: %v, want %v", c.before, c.now, err, c.want)
 		}
 	}
-	now := reload.Unusable{}
-	now.Add("b", "mcp.json:3", missing)
-	must.CheckEqual(t, fmt.Sprint(now.Check(nil)), `mcp.json:3: server "b": the variable X is not set`)
+	now := unusable{}
+	now.add("b", "mcp.json:3", missing)
+	must.CheckEqual(t, fmt.Sprint(now.check(nil)), `mcp.json:3: server "b": the variable X is not set`)
 }

@@ -1,5 +1,4 @@
-// Package savedir saves the contents of results as files of one directory.
-package savedir
+package use
 
 import (
 	"errors"
@@ -15,18 +14,18 @@ import (
 
 // Limits of a name.
 const (
-	maxName   = 100  // bytes, without the number and the extension
-	maxNumber = 9999 // of files with one name
+	maxFileName   = 100  // bytes, without the number and the extension
+	maxFileNumber = 9999 // of files with one name
 )
 
-// Dir is a directory for files. It is not safe for concurrent use.
-type Dir struct {
+// saveDir is a directory for files. It is not safe for concurrent use.
+type saveDir struct {
 	path string
 	root *os.Root
 }
 
-// Open opens a directory. It creates the directory if it does not exist.
-func Open(path string) (*Dir, error) {
+// openSaveDir opens a directory. It creates the directory if it does not exist.
+func openSaveDir(path string) (*saveDir, error) {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, fmt.Errorf("cannot create the directory: %w", err)
 	}
@@ -34,22 +33,25 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory: %w", err)
 	}
-	return &Dir{path, root}, nil
+	return &saveDir{path, root}, nil
 }
 
-// Close closes the directory.
-func (d *Dir) Close() error { return d.root.Close() }
+// close closes the directory.
+func (d *saveDir) close() error { return d.root.Close() }
 
-// Save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the
+// save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the
 // name of the file, in characters that every system allows. The MIME type determines the extension. If a file of that
-// name exists, Save adds a number: it overwrites no file, follows no link out of the directory, and creates no
+// name exists, save adds a number: it overwrites no file, follows no link out of the directory, and creates no
 // directory.
-func (d *Dir) Save(name, mimeType string, data []byte) (string, error) {
+func (d *saveDir) save(name, mimeType string, data []byte) (string, error) {
 	base, extension := fileName(name, mimeType)
-	for n := 1; n <= maxNumber; n++ {
+	for n := 1; n <= maxFileNumber; n++ {
 		file := base + extension
 		if n > 1 {
 			file = base + "-" + strconv.Itoa(n) + extension
+		}
+		if !filepath.IsLocal(file) { // the name of a device on Windows, such as CON.txt
+			continue
 		}
 		f, err := d.root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
@@ -64,7 +66,7 @@ func (d *Dir) Save(name, mimeType string, data []byte) (string, error) {
 		}
 		return filepath.Join(d.path, file), nil
 	}
-	return "", fmt.Errorf("cannot save %s: there are %d files of that name", base+extension, maxNumber)
+	return "", fmt.Errorf("cannot save %s: there are %d files of that name", base+extension, maxFileNumber)
 }
 
 // fileName returns the name of a file without its extension, and the extension.
@@ -90,10 +92,10 @@ func fileName(name, mimeType string) (base, extension string) {
 		name = strings.TrimSuffix(name, extension)
 	}
 	name = strings.Trim(name, "._-")
-	if name == "" || isDevice(name) {
-		name = strings.TrimSuffix("content_"+name, "_")
+	if name == "" {
+		name = "content"
 	}
-	return name[:min(len(name), maxName)], extension
+	return name[:min(len(name), maxFileName)], extension
 }
 
 // matches reports whether a file with the extension has one of the known extensions of its type, which may have none.
@@ -107,16 +109,6 @@ func matches(extension string, known []string) bool {
 		}
 	}
 	return false
-}
-
-// isDevice reports whether Windows takes a name for a device.
-func isDevice(name string) bool {
-	name, _, _ = strings.Cut(strings.ToUpper(name), ".")
-	switch name {
-	case "CON", "PRN", "AUX", "NUL":
-		return true
-	}
-	return len(name) == 4 && (strings.HasPrefix(name, "COM") || strings.HasPrefix(name, "LPT"))
 }
 
 // anyExtension is for types whose files can have any extension.

@@ -1,6 +1,4 @@
-// Package defdiff compares the definitions of two servers, or of one server at two times: tools, prompts, resources and
-// resource templates. It knows which changes break clients.
-package defdiff
+package check
 
 import (
 	"cmp"
@@ -18,22 +16,22 @@ import (
 
 // The kinds of definitions.
 const (
-	Server   = "server" // its instructions and capabilities
-	Tool     = "tool"
-	Prompt   = "prompt"
-	Resource = "resource"
-	Template = "resource template"
+	kindServer   = "server" // its instructions and capabilities
+	kindTool     = "tool"
+	kindPrompt   = "prompt"
+	kindResource = "resource"
+	kindTemplate = "resource template"
 )
 
-// Definition is the definition of a tool, prompt, resource or resource template, or what a server says about itself.
-type Definition struct {
+// definition is the definition of a tool, prompt, resource or resource template, or what a server says about itself.
+type definition struct {
 	Kind string
 	Name string // or the URI, or the URI template; empty for the server
 	JSON []byte
 }
 
-// Change is one difference between definitions.
-type Change struct {
+// change is one difference between definitions.
+type change struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Path is the JSON Pointer (RFC 6901) of the member that differs. It is empty if the whole definition was added or
@@ -45,11 +43,12 @@ type Change struct {
 	Breaking string `json:"breaking,omitempty"`
 }
 
-// Compare returns the differences, in the order of kinds, names and paths. It fails if a definition is not valid.
-func Compare(before, after []Definition) ([]Change, error) {
+// compareDefinitions returns the differences of the definitions of two servers, or of one server at two times, in the
+// order of kinds, names and paths. It knows which changes break clients. It fails if a definition is not valid.
+func compareDefinitions(before, after []definition) ([]change, error) {
 	type key struct{ kind, name string }
 	old, now := make(map[key]jsontext.Value), make(map[key]jsontext.Value)
-	for into, all := range map[*map[key]jsontext.Value][]Definition{&old: before, &now: after} {
+	for into, all := range map[*map[key]jsontext.Value][]definition{&old: before, &now: after} {
 		for _, d := range all {
 			value, err := normalized(d)
 			if err != nil {
@@ -64,27 +63,27 @@ func Compare(before, after []Definition) ([]Change, error) {
 			keys = append(keys, k)
 		}
 	}
-	order := []string{Server, Tool, Prompt, Resource, Template}
+	order := []string{kindServer, kindTool, kindPrompt, kindResource, kindTemplate}
 	sort.Slice(keys, func(i, j int) bool {
 		a, b := keys[i], keys[j]
 		return cmp.Or(slices.Index(order, a.kind)-slices.Index(order, b.kind), strings.Compare(a.name, b.name)) < 0
 	})
-	changes := []Change{}
+	changes := []change{}
 	for _, k := range keys {
 		for _, c := range (&jsondiff.Comparison{WholeArrays: true}).Compare(old[k], now[k]) {
-			changes = append(changes, Change{k.kind, k.name, string(c.Path), c.A, c.B, breaks(k.kind, c)})
+			changes = append(changes, change{k.kind, k.name, string(c.Path), c.A, c.B, breaks(k.kind, c)})
 		}
 	}
 	return changes, nil
 }
 
 // normalized returns a definition whose arguments, if it is a prompt, are an object.
-func normalized(d Definition) (jsontext.Value, error) {
+func normalized(d definition) (jsontext.Value, error) {
 	members := make(map[string]jsontext.Value)
 	if err := json.Unmarshal(d.JSON, &members); err != nil {
 		return nil, err
 	}
-	if d.Kind != Prompt {
+	if d.Kind != kindPrompt {
 		return d.JSON, nil
 	}
 	var arguments []map[string]jsontext.Value
@@ -124,9 +123,9 @@ func breaks(kind string, c jsondiff.Change) string {
 		return "it is removed"
 	case len(place) == 0:
 		return ""
-	case kind == Prompt && place[0] == "arguments":
+	case kind == kindPrompt && place[0] == "arguments":
 		return breaksArgument(place, before, after)
-	case kind == Tool && (place[0] == "inputSchema" || place[0] == "outputSchema"):
+	case kind == kindTool && (place[0] == "inputSchema" || place[0] == "outputSchema"):
 		return breaksSchema(place, before, after)
 	}
 	return ""
@@ -268,8 +267,8 @@ func number(v jsontext.Value) float64 {
 	return n
 }
 
-// ParseListing returns the definitions in the output of parley ls with the format JSON.
-func ParseListing(raw []byte) (all []Definition, err error) {
+// parseListing returns the definitions in the output of parley ls with the format JSON.
+func parseListing(raw []byte) (all []definition, err error) {
 	var listing struct {
 		Server    map[string]jsontext.Value `json:"server"`
 		Tools     []jsontext.Value          `json:"tools"`
@@ -293,13 +292,14 @@ func ParseListing(raw []byte) (all []Definition, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, Definition{Kind: Server, JSON: encoded})
+	all = append(all, definition{Kind: kindServer, JSON: encoded})
 	for _, list := range []struct {
 		kind, key string
 		entries   []jsontext.Value
 	}{
-		{Tool, "name", listing.Tools}, {Prompt, "name", listing.Prompts}, {Resource, "uri", listing.Resources},
-		{Template, "uriTemplate", listing.Templates},
+		{kindTool, "name", listing.Tools}, {kindPrompt, "name", listing.Prompts},
+		{kindResource, "uri", listing.Resources},
+		{kindTemplate, "uriTemplate", listing.Templates},
 	} {
 		for _, entry := range list.entries {
 			members := make(map[string]jsontext.Value)
@@ -310,7 +310,7 @@ func ParseListing(raw []byte) (all []Definition, err error) {
 			if err := json.Unmarshal(members[list.key], &name); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", list.kind, list.key, err)
 			}
-			all = append(all, Definition{list.kind, name, entry})
+			all = append(all, definition{list.kind, name, entry})
 		}
 	}
 	return all, nil

@@ -1,4 +1,4 @@
-package webhook_test
+package policy_test
 
 import (
 	"context"
@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/webhook"
+	"github.com/parley-mcp/parley/cmd/parley/internal/serve/policy"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
 
 // serve starts a server for hooks, and returns a hook that calls it, and a client.
-func serve(t *testing.T, f http.HandlerFunc) (*webhook.Client, *webhook.Hook) {
+func serve(t *testing.T, f http.HandlerFunc) (*policy.HookClient, *policy.Hook) {
 	s := httptest.NewServer(f)
-	c := webhook.NewClient()
+	c := policy.NewHookClient()
 	t.Cleanup(func() {
 		c.Close()
 		s.Close()
 	})
-	return c, &webhook.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute,
+	return c, &policy.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute,
 		OnRequest: true, OnResponse: true}
 }
 
@@ -153,9 +153,9 @@ func TestSlowHookRejects(t *testing.T) {
 
 func TestURLOfAHookIsChecked(t *testing.T) {
 	for _, bad := range []string{"", "hook", "ftp://x", "http://", "file:///etc/passwd"} {
-		if (&webhook.Hook{URL: bad}).Check() == nil {
+		if (&policy.Hook{URL: bad}).Check() == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	must.Check(t, (&webhook.Hook{URL: "https://x/y"}).Check())
+	must.Check(t, (&policy.Hook{URL: "https://x/y"}).Check())
 }

@@ -1,5 +1,4 @@
-// Package tap forwards the traffic between a client and a server unchanged, and reports it.
-package tap
+package traffic
 
 import (
 	"bufio"
@@ -29,8 +28,8 @@ import (
 // outputGrace is the time for output after the server has exited, which a process that it has started can write.
 const outputGrace = 2 * time.Second
 
-// Command is a server that is a program, between In and Out.
-type Command struct {
+// tapProgram is a server that is a program, between In and Out.
+type tapProgram struct {
 	// Server is the program. Its Path, Args, Dir, Env and InheritEnv are used.
 	Server transport.CommandOptions
 	// In and Out are the client. Run closes Out when the output of the server ends, and In, if it is an
@@ -48,7 +47,7 @@ type Command struct {
 
 // Run starts the server, forwards until it has exited, and returns its exit code: 128 and the number of the
 // signal if one has ended it. The error is of the start. When Run returns, a read of In may still be blocked.
-func (c *Command) Run() (code int, err error) {
+func (c *tapProgram) Run() (code int, err error) {
 	cmd := exec.Command(c.Server.Path, c.Server.Args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = c.Server.Dir, childenv.New(c.Server.InheritEnv, c.Server.Env), c.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -118,7 +117,7 @@ func exitCode(state *os.ProcessState, err error) (int, error) {
 }
 
 // forward copies lines from r to w until one of them ends, and reports them. It reports whether r has ended.
-func (c *Command) forward(w io.Writer, r io.Reader, from recording.Side) (readAll bool) {
+func (c *tapProgram) forward(w io.Writer, r io.Reader, from recording.Side) (readAll bool) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var line []byte
 	for {
@@ -145,10 +144,10 @@ func (c *Command) forward(w io.Writer, r io.Reader, from recording.Side) (readAl
 	}
 }
 
-// Proxy forwards every request to the origin of a URL, whatever its path, and reports requests and responses. The
+// tapProxy forwards every request to the origin of a URL, whatever its path, and reports requests and responses. The
 // bodies are unchanged, except that the endpoint event of HTTP+SSE and redirects name the proxy instead of the
 // server if they name the server. It is safe for concurrent use.
-type Proxy struct {
+type tapProxy struct {
 	Target *url.URL    // of the server
 	Header http.Header // set in every request
 	// Hosts and Origins are the accepted values of the Host and Origin headers; see server.Server.AllowedHosts and
@@ -162,7 +161,7 @@ type Proxy struct {
 
 // Handler returns the handler. As servers do, it rejects requests that web pages of other origins have caused, and
 // those that a page can send without the permission of the other origin, whose bodies are not JSON.
-func (p *Proxy) Handler() http.Handler {
+func (p *tapProxy) Handler() http.Handler {
 	target := p.Target.Scheme + "://" + p.Target.Host
 	proxy := &httputil.ReverseProxy{
 		Transport:      &recording.Transport{Base: p.Transport, Report: p.Report},
@@ -213,7 +212,7 @@ type readCloser struct {
 type hostKey struct{}
 
 // rewrite sets the fields of the request for the server.
-func (p *Proxy) rewrite(r *httputil.ProxyRequest, target string) {
+func (p *tapProxy) rewrite(r *httputil.ProxyRequest, target string) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.Target.Scheme, p.Target.Host, p.Target.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {

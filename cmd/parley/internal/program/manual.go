@@ -1,6 +1,4 @@
-// Package manual writes pages of the documentation, which are Markdown, as plain text for a terminal. It knows the
-// parts of Markdown that the pages use: headings, paragraphs, lists, tables, code and links.
-package manual
+package program
 
 import (
 	"regexp"
@@ -15,9 +13,11 @@ var (
 	heading = regexp.MustCompile(`^(#+) +`)
 )
 
-// Text returns a page in lines of at most width columns, except for code, which it does not wrap.
-func Text(page string, width int) string {
-	w := &writer{width: width}
+// ManualText returns a page of the documentation, which is Markdown, as plain text for a terminal. It knows the parts
+// of Markdown that the pages use: headings, paragraphs, lists, tables, code and links. The lines have at most width
+// columns, except for code, which it does not wrap.
+func ManualText(page string, width int) string {
+	w := &manualWriter{width: width}
 	lines := strings.Split(page, "\n")
 	for i := 0; i < len(lines); {
 		i += w.block(lines[i:])
@@ -25,14 +25,14 @@ func Text(page string, width int) string {
 	return strings.TrimSpace(w.text.String()) + "\n"
 }
 
-// writer writes the blocks of a page.
-type writer struct {
+// manualWriter writes the blocks of a page.
+type manualWriter struct {
 	width int
 	text  strings.Builder
 }
 
 // block writes the block at the beginning of lines, and returns the number of its lines.
-func (w *writer) block(lines []string) int {
+func (w *manualWriter) block(lines []string) int {
 	first := lines[0]
 	switch {
 	case strings.TrimSpace(first) == "":
@@ -80,7 +80,7 @@ func until(lines []string, ends func(line string) bool) int {
 	return len(lines)
 }
 
-func (w *writer) heading(line string) {
+func (w *manualWriter) heading(line string) {
 	mark := heading.FindString(line)
 	text := plain(line[len(mark):])
 	w.text.WriteString(text + "\n")
@@ -91,7 +91,7 @@ func (w *writer) heading(line string) {
 }
 
 // paragraph writes lines as one paragraph, which begins with the mark of an item unless it is empty.
-func (w *writer) paragraph(lines []string, mark string) {
+func (w *manualWriter) paragraph(lines []string, mark string) {
 	lines[0] = strings.TrimPrefix(lines[0], mark)
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
@@ -107,7 +107,7 @@ func (w *writer) paragraph(lines []string, mark string) {
 }
 
 // code writes a block of code, whose lines have an indentation.
-func (w *writer) code(lines []string, indentation string) {
+func (w *manualWriter) code(lines []string, indentation string) {
 	for _, line := range strings.Split(strings.TrimRight(strings.Join(lines, "\n"), "\n"), "\n") {
 		w.text.WriteString(strings.TrimRight("    "+strings.TrimPrefix(line, indentation), " ") + "\n")
 	}
@@ -115,7 +115,7 @@ func (w *writer) code(lines []string, indentation string) {
 }
 
 // table writes a table. The second line has the dashes below the head.
-func (w *writer) table(lines []string) {
+func (w *manualWriter) table(lines []string) {
 	var rows [][]string
 	for i, line := range lines {
 		if i != 1 {

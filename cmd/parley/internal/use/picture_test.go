@@ -1,4 +1,4 @@
-package picture
+package use
 
 import (
 	"bytes"
@@ -21,38 +21,38 @@ import (
 func TestTerminalsAreDetectedByTheirEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
-		want Protocol
+		want imageProtocol
 	}{
-		{nil, Off},
-		{map[string]string{"TERM": "xterm-256color"}, Off},
-		{map[string]string{"TERM": "xterm-kitty"}, Kitty},
-		{map[string]string{"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1"}, Kitty},
-		{map[string]string{"TERM": "xterm-ghostty"}, Kitty},
-		{map[string]string{"TERM_PROGRAM": "ghostty"}, Kitty},
-		{map[string]string{"KONSOLE_VERSION": "230800"}, Kitty},
-		{map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITerm2},
-		{map[string]string{"LC_TERMINAL": "iTerm2"}, ITerm2},
-		{map[string]string{"TERM_PROGRAM": "WezTerm"}, ITerm2},
-		{map[string]string{"TERM_PROGRAM": "Apple_Terminal"}, Off},
-		{map[string]string{"TERM_PROGRAM": "vscode"}, Off},
-		{map[string]string{"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, Off},
-		{map[string]string{"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, Off},
-		{map[string]string{"TERM": "screen", "TERM_PROGRAM": "iTerm.app"}, Off},
-		{map[string]string{"TERM_PROGRAM": "WezTerm", "ZELLIJ": "0"}, Off},
+		{nil, imagesOff},
+		{map[string]string{"TERM": "xterm-256color"}, imagesOff},
+		{map[string]string{"TERM": "xterm-kitty"}, imagesKitty},
+		{map[string]string{"TERM": "xterm-256color", "KITTY_WINDOW_ID": "1"}, imagesKitty},
+		{map[string]string{"TERM": "xterm-ghostty"}, imagesKitty},
+		{map[string]string{"TERM_PROGRAM": "ghostty"}, imagesKitty},
+		{map[string]string{"KONSOLE_VERSION": "230800"}, imagesKitty},
+		{map[string]string{"TERM_PROGRAM": "iTerm.app"}, imagesITerm2},
+		{map[string]string{"LC_TERMINAL": "iTerm2"}, imagesITerm2},
+		{map[string]string{"TERM_PROGRAM": "WezTerm"}, imagesITerm2},
+		{map[string]string{"TERM_PROGRAM": "Apple_Terminal"}, imagesOff},
+		{map[string]string{"TERM_PROGRAM": "vscode"}, imagesOff},
+		{map[string]string{"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, imagesOff},
+		{map[string]string{"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, imagesOff},
+		{map[string]string{"TERM": "screen", "TERM_PROGRAM": "iTerm.app"}, imagesOff},
+		{map[string]string{"TERM_PROGRAM": "WezTerm", "ZELLIJ": "0"}, imagesOff},
 	} {
-		if got, err := Parse(Auto, func(name string) string { return c.env[name] }); got != c.want || err != nil {
+		if got, err := parseImages(imagesAuto, func(name string) string { return c.env[name] }); got != c.want || err != nil {
 			t.Errorf("%v: %q, %v, want %q", c.env, got, err, c.want)
 		}
 	}
-	if got, err := Parse("kitty", nil); got != Kitty || err != nil {
+	if got, err := parseImages("kitty", nil); got != imagesKitty || err != nil {
 		t.Errorf("kitty: %q, %v", got, err)
 	}
-	if _, err := Parse("vt100", nil); err == nil || !strings.Contains(err.Error(), "auto, kitty, iterm, off") {
+	if _, err := parseImages("vt100", nil); err == nil || !strings.Contains(err.Error(), "auto, kitty, iterm, off") {
 		t.Errorf("vt100: %v", err)
 	}
 }
 
-var screen = Screen{Columns: 10, Rows: 5, Width: 100, Height: 100}
+var screen = screenSize{Columns: 10, Rows: 5, Width: 100, Height: 100}
 
 // noise returns an image that cannot be compressed.
 func noise(width, height int) image.Image {
@@ -69,16 +69,16 @@ func encodePNG(t *testing.T, m image.Image) []byte {
 	return b.Bytes()
 }
 
-func encoded(t *testing.T, p Protocol, data []byte) string {
+func encoded(t *testing.T, p imageProtocol, data []byte) string {
 	t.Helper()
-	text, err := p.Encode(data, screen)
+	text, err := p.encode(data, screen)
 	if err != nil || !strings.HasSuffix(text, "\n") {
 		t.Fatalf("%s: %q, %v", p, text, err)
 	}
 	return strings.TrimSuffix(text, "\n")
 }
 
-// fromKitty returns the file in the sequences of the Kitty protocol, and the options of the first one.
+// fromKitty returns the file in the sequences of the imagesKitty protocol, and the options of the first one.
 func fromKitty(t *testing.T, text string) (data []byte, options string) {
 	t.Helper()
 	all := regexp.MustCompile(`\x1b_G([^;]*);([A-Za-z0-9+/=]*)\x1b\\`).FindAllStringSubmatch(text, -1)
@@ -100,7 +100,7 @@ func fromKitty(t *testing.T, text string) (data []byte, options string) {
 
 func TestKittyReceivesAPNGFile(t *testing.T) {
 	small := encodePNG(t, noise(3, 2))
-	data, options := fromKitty(t, encoded(t, Kitty, small))
+	data, options := fromKitty(t, encoded(t, imagesKitty, small))
 	if !bytes.Equal(data, small) || options != "a=T,f=100,q=2,m=0" {
 		t.Errorf("options %s, %d bytes, want %d", options, len(data), len(small))
 	}
@@ -111,14 +111,14 @@ func TestKittyReceivesAPNGFile(t *testing.T) {
 	}{{101, 10, "a=T,f=100,q=2,c=10,m=1"}, {10, 81, "a=T,f=100,q=2,r=4,m=1"}, {200, 160, "a=T,f=100,q=2,r=4,m=1"},
 		{100, 80, "a=T,f=100,q=2,m=1"}} {
 		large := encodePNG(t, noise(c.width, c.height))
-		if data, options := fromKitty(t, encoded(t, Kitty, large)); !bytes.Equal(data, large) || options != c.want {
+		if data, options := fromKitty(t, encoded(t, imagesKitty, large)); !bytes.Equal(data, large) || options != c.want {
 			t.Errorf("%d × %d: options %s, %d bytes, want %s, %d bytes", c.width, c.height, options, len(data), c.want,
 				len(large))
 		}
 	}
 	var photo bytes.Buffer
 	must.Do(t, jpeg.Encode(&photo, noise(16, 8), nil))
-	data, _ = fromKitty(t, encoded(t, Kitty, photo.Bytes()))
+	data, _ = fromKitty(t, encoded(t, imagesKitty, photo.Bytes()))
 	if m, err := png.Decode(bytes.NewReader(data)); err != nil || m.Bounds().Size() != image.Pt(16, 8) {
 		t.Errorf("a JPEG image becomes %v", err)
 	}
@@ -128,13 +128,13 @@ func TestITerm2ReceivesTheFile(t *testing.T) {
 	small := encodePNG(t, noise(3, 2))
 	want := "\x1b]1337;File=size=" + strconv.Itoa(len(small)) + ";inline=1:" +
 		base64.StdEncoding.EncodeToString(small) + "\a"
-	if got := encoded(t, ITerm2, small); got != want {
+	if got := encoded(t, imagesITerm2, small); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := encoded(t, ITerm2, encodePNG(t, noise(101, 2))); !strings.Contains(got, ";width=10;inline=1:") {
+	if got := encoded(t, imagesITerm2, encodePNG(t, noise(101, 2))); !strings.Contains(got, ";width=10;inline=1:") {
 		t.Errorf("a wide image is %.80q", got)
 	}
-	if got := encoded(t, ITerm2, encodePNG(t, noise(2, 90))); !strings.Contains(got, ";height=4;inline=1:") {
+	if got := encoded(t, imagesITerm2, encodePNG(t, noise(2, 90))); !strings.Contains(got, ";height=4;inline=1:") {
 		t.Errorf("a tall image is %.80q", got)
 	}
 }
@@ -153,10 +153,10 @@ func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 		"text":      {[]byte("\x1b]1337;File=:AAAA\a"), "unknown format"},
 		"cut":       {good[:len(good)/2], "not enough pixel data"},
 		"huge":      {huge, "the limit is 9437184 pixels"},
-		"too large": {make([]byte, maxData+1), "the limit is 16777216 bytes"},
+		"too large": {make([]byte, maxImageData+1), "the limit is 16777216 bytes"},
 	} {
-		for _, p := range []Protocol{Kitty, ITerm2} {
-			if text, err := p.Encode(c.data, screen); err == nil || text != "" ||
+		for _, p := range []imageProtocol{imagesKitty, imagesITerm2} {
+			if text, err := p.encode(c.data, screen); err == nil || text != "" ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %.80q, %v, want %s", p, name, text, err, c.want)
 			}
@@ -165,7 +165,7 @@ func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 }
 
 func TestAnUnknownSizeInPixelsIsEstimated(t *testing.T) {
-	s := Screen{Columns: 100, Rows: 31}
+	s := screenSize{Columns: 100, Rows: 31}
 	if width, height := s.limits(); width != 800 || height != 480 {
 		t.Errorf("%d × %d pixels", width, height)
 	}

@@ -1,4 +1,4 @@
-package manual
+package program
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func TestPagesBecomePlainText(t *testing.T) {
 		"`a`          the first of two words |\n             more\n" +
 		"`long-name`\n\n" +
 		"1. one\n2. two\n"
-	if diff := cmp.Diff(want, Text(page, 40)); diff != "" {
+	if diff := cmp.Diff(want, ManualText(page, 40)); diff != "" {
 		t.Errorf("- want, + got\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package skilling
+package use
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ import (
 	"github.com/parley-mcp/parley/skills"
 )
 
-// start serves a skill "one" whose entry has the files, and whose files have the contents. It returns its URL.
-func start(t *testing.T, listed, served map[string]string) string {
+// startSkills serves a skill "one" whose entry has the files, and whose files have the contents. It returns its URL.
+func startSkills(t *testing.T, listed, served map[string]string) string {
 	t.Helper()
 	s := &server.Server{}
 	entry := skills.Skill{URI: "skill://one/SKILL.md", Frontmatter: json.RawMessage(`{"name":"one","description":"d"}`)}
@@ -51,10 +51,10 @@ func start(t *testing.T, listed, served map[string]string) string {
 	return h.URL
 }
 
-const main = "---\nname: one\ndescription: d\n---\n"
+const skillMain = "---\nname: one\ndescription: d\n---\n"
 
-// run runs a command line.
-func run(t *testing.T, words ...string) (out string, err error) {
+// runSkills runs a command line.
+func runSkills(t *testing.T, words ...string) (out string, err error) {
 	t.Helper()
 	cmd := NewSkills()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -82,14 +82,14 @@ func filesIn(t *testing.T, dir string) (all []string) {
 }
 
 func TestInstalledSkillsHaveTheirFilesAndOrigin(t *testing.T) {
-	files := map[string]string{"SKILL.md": main, "scripts/a%20b.sh": "#!/bin/sh\n"}
-	url := start(t, files, files)
+	files := map[string]string{"SKILL.md": skillMain, "scripts/a%20b.sh": "#!/bin/sh\n"}
+	url := startSkills(t, files, files)
 	dir := filepath.Join(t.TempDir(), "new")
-	if out, err := run(t, "install", url, "one", "--dir", dir); err == nil ||
+	if out, err := runSkills(t, "install", url, "one", "--dir", dir); err == nil ||
 		!strings.Contains(out, "scripts/a%20b.sh") {
 		t.Errorf("without an answer: %s, %v", out, err)
 	}
-	out, err := run(t, "install", url, "one", "--dir", dir, "--yes")
+	out, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes")
 	if err != nil {
 		t.Fatalf("%s, %v", out, err)
 	}
@@ -97,12 +97,12 @@ func TestInstalledSkillsHaveTheirFilesAndOrigin(t *testing.T) {
 	if want := "one one/.parley-skill.json one/SKILL.md one/scripts one/scripts/a b.sh"; got != want {
 		t.Errorf("%s", got)
 	}
-	var about origin
+	var about skillOrigin
 	raw, _ := os.ReadFile(filepath.Join(dir, "one", originFile))
 	if err := json.Unmarshal(raw, &about); err != nil || about.Server != url || about.URI != "skill://one/SKILL.md" {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err == nil ||
+	if _, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); err == nil ||
 		!strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second time: %v", err)
 	}
@@ -110,25 +110,25 @@ func TestInstalledSkillsHaveTheirFilesAndOrigin(t *testing.T) {
 
 // A skill that a system could write elsewhere, or that is not the one of its entry, leaves nothing behind.
 func TestHostileSkillsAreNotInstalled(t *testing.T) {
-	many := map[string]string{"SKILL.md": main}
+	many := map[string]string{"SKILL.md": skillMain}
 	for i := range skills.MaxFiles {
 		many[fmt.Sprint(i)] = ""
 	}
-	good := map[string]string{"SKILL.md": main, "a.md": "a"}
+	good := map[string]string{"SKILL.md": skillMain, "a.md": "a"}
 	for want, test := range map[string]struct{ listed, served map[string]string }{
-		"must be in the directory of the skill":    {listed: map[string]string{"SKILL.md": main, "../x": ""}},
-		"no path that is safe":                     {listed: map[string]string{"SKILL.md": main, "con.txt": ""}},
-		"a%5C..%5Cb":                               {listed: map[string]string{"SKILL.md": main, "a%5C..%5Cb": ""}},
-		`"SKILL.md/x" has the name of another one`: {listed: map[string]string{"SKILL.md": main, "SKILL.md/x": ""}},
-		`"a.md" has the name of another one`:       {listed: map[string]string{"SKILL.md": main, "a.md": "", "A.md": ""}},
-		`".parley-skill.json" has the name`: {listed: map[string]string{"SKILL.md": main,
+		"must be in the directory of the skill":    {listed: map[string]string{"SKILL.md": skillMain, "../x": ""}},
+		"no path that is safe":                     {listed: map[string]string{"SKILL.md": skillMain, "con.txt": ""}},
+		"a%5C..%5Cb":                               {listed: map[string]string{"SKILL.md": skillMain, "a%5C..%5Cb": ""}},
+		`"SKILL.md/x" has the name of another one`: {listed: map[string]string{"SKILL.md": skillMain, "SKILL.md/x": ""}},
+		`"a.md" has the name of another one`:       {listed: map[string]string{"SKILL.md": skillMain, "a.md": "", "A.md": ""}},
+		`".parley-skill.json" has the name`: {listed: map[string]string{"SKILL.md": skillMain,
 			".parley-skill.json": ""}},
 		"the limit is 512": {listed: many},
 		"its digest is not that of the entry": {listed: good,
-			served: map[string]string{"SKILL.md": main, "a.md": "b"}},
+			served: map[string]string{"SKILL.md": skillMain, "a.md": "b"}},
 		"the entry says 1": {listed: good,
-			served: map[string]string{"SKILL.md": main, "a.md": "bb"}},
-		"resource not found": {listed: good, served: map[string]string{"SKILL.md": main}},
+			served: map[string]string{"SKILL.md": skillMain, "a.md": "bb"}},
+		"resource not found": {listed: good, served: map[string]string{"SKILL.md": skillMain}},
 		`the field "description" of its`: {listed: map[string]string{"SKILL.md": "---\nname: one\ndescription: " +
 			"e\n---\n"}},
 	} {
@@ -136,7 +136,7 @@ func TestHostileSkillsAreNotInstalled(t *testing.T) {
 			test.served = map[string]string{"SKILL.md": test.listed["SKILL.md"]}
 		}
 		dir := t.TempDir()
-		_, err := run(t, "install", start(t, test.listed, test.served), "skill://one/SKILL.md", "--dir", dir, "--yes")
+		_, err := runSkills(t, "install", startSkills(t, test.listed, test.served), "skill://one/SKILL.md", "--dir", dir, "--yes")
 		left := filesIn(t, dir)
 		if err == nil || !strings.Contains(err.Error(), want) || len(left) > 0 {
 			t.Errorf("%s: %v; %q", want, err, left)
@@ -146,13 +146,13 @@ func TestHostileSkillsAreNotInstalled(t *testing.T) {
 
 // Links in the directory of skills lead nowhere else.
 func TestInstallFollowsNoLink(t *testing.T) {
-	files := map[string]string{"SKILL.md": main}
-	url, outside := start(t, files, files), t.TempDir()
+	files := map[string]string{"SKILL.md": skillMain}
+	url, outside := startSkills(t, files, files), t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(outside, "kept"), nil, 0o600))
 	for name, installs := range map[string]bool{"one": false, ".one.incomplete": true, ".one.lock": false} {
 		dir := t.TempDir()
 		must.Do(t, os.Symlink(outside, filepath.Join(dir, name)))
-		if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); (err == nil) != installs {
+		if _, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); (err == nil) != installs {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -161,8 +161,8 @@ func TestInstallFollowsNoLink(t *testing.T) {
 
 // A program that is killed while it installs a skill leaves a directory with a part of it, and the file of its lock.
 func TestWhatAnAbortedInstallationHasLeftDoesNotBlockTheNext(t *testing.T) {
-	files := map[string]string{"SKILL.md": main, "a.md": "a"}
-	url := start(t, files, files)
+	files := map[string]string{"SKILL.md": skillMain, "a.md": "a"}
+	url := startSkills(t, files, files)
 	for _, left := range []string{".one.incomplete/", ".one.incomplete/old/a.md", ".one.incomplete", ".one.lock"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, filepath.FromSlash(left))
@@ -172,7 +172,7 @@ func TestWhatAnAbortedInstallationHasLeftDoesNotBlockTheNext(t *testing.T) {
 			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			must.Do(t, os.WriteFile(path, []byte("left"), 0o600))
 		}
-		if out, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err != nil {
+		if out, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); err != nil {
 			t.Errorf("%s: %s, %v", left, out, err)
 		}
 		got := strings.Join(filesIn(t, dir), " ")
@@ -181,13 +181,13 @@ func TestWhatAnAbortedInstallationHasLeftDoesNotBlockTheNext(t *testing.T) {
 }
 
 func TestOnlyOneOfTwoInstallationsAtTheSameTimeInstalls(t *testing.T) {
-	files := map[string]string{"SKILL.md": main, "a.md": "a"}
-	url, dir := start(t, files, files), t.TempDir()
+	files := map[string]string{"SKILL.md": skillMain, "a.md": "a"}
+	url, dir := startSkills(t, files, files), t.TempDir()
 	var installed atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, err := run(t, "install", url, "one", "--dir", dir, "--yes"); err == nil {
+			if _, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); err == nil {
 				installed.Add(1)
 			} else if !strings.Contains(err.Error(), "exists already") {
 				t.Error(err)
@@ -202,18 +202,18 @@ func TestOnlyOneOfTwoInstallationsAtTheSameTimeInstalls(t *testing.T) {
 }
 
 func TestVerifyReportsEachSkill(t *testing.T) {
-	files := map[string]string{"SKILL.md": main, "a.md": "a"}
-	if out, err := run(t, "verify", start(t, files, files)); err != nil ||
+	files := map[string]string{"SKILL.md": skillMain, "a.md": "a"}
+	if out, err := runSkills(t, "verify", startSkills(t, files, files)); err != nil ||
 		out != "ok      skill://one/SKILL.md: 2 files\n" {
 		t.Errorf("%s, %v", out, err)
 	}
-	changed := start(t, files, map[string]string{"SKILL.md": main, "a.md": "b"})
-	out, err := run(t, "verify", changed, "-o", "json")
+	changed := startSkills(t, files, map[string]string{"SKILL.md": skillMain, "a.md": "b"})
+	out, err := runSkills(t, "verify", changed, "-o", "json")
 	if err == nil || err.Error() != "1 of 1 skill could not be verified" ||
 		!strings.Contains(out, "its digest is not") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if _, err := run(t, "ls", start(t, nil, nil)); err != nil {
+	if _, err := runSkills(t, "ls", startSkills(t, nil, nil)); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package tap
+package traffic
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ func through(t *testing.T, handler http.HandlerFunc) (server, proxy *httptest.Se
 	server = httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	target := must.Get(url.Parse(server.URL))(t)
-	p := &Proxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport,
+	p := &tapProxy{Target: target, Header: http.Header{"X-Added": {"1"}}, Transport: server.Client().Transport,
 		Report: func(recording.Event) {}}
 	proxy = httptest.NewServer(p.Handler())
 	t.Cleanup(proxy.Close)
@@ -91,7 +91,7 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 }
 
 func TestRequestsOfAllowedHostsAndOriginsAreForwarded(t *testing.T) {
-	p := &Proxy{
+	p := &tapProxy{
 		Target: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Report: func(recording.Event) {},
 		Hosts: []string{"tap.example.com"}, Origins: []string{"https://app.example.com"},
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -268,7 +268,7 @@ func (e *earlyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {
 	early := &earlyTransport{received: make(chan struct{}), body: make(chan string, 1)}
 	target := must.Get(url.Parse("http://server.example"))(t)
-	p := &Proxy{Target: target, Transport: early, Report: func(recording.Event) {}}
+	p := &tapProxy{Target: target, Transport: early, Report: func(recording.Event) {}}
 	proxy := httptest.NewServer(p.Handler())
 	defer proxy.Close()
 	resp := must.Get(http.Post(proxy.URL, "application/json", strings.NewReader("{}")))(t)
@@ -349,7 +349,7 @@ func TestEachLineIsForwardedAtOnceAndUnchanged(t *testing.T) {
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
 	reported := new(events)
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+	c := tapProgram{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
 		Stderr: os.Stderr, Report: reported.add}
 	ended := make(chan int, 1)
 	go func() {
@@ -391,7 +391,7 @@ func TestTheExitCodeAndStderrAreThoseOfTheServer(t *testing.T) {
 	var stderr bytes.Buffer
 	in, client := io.Pipe()
 	defer client.Close()
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: closer{io.Discard},
+	c := tapProgram{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: closer{io.Discard},
 		Stderr: &stderr, Report: new(events).add}
 	if code, err := c.Run(); code != 5 || err != nil || stderr.String() != "failed\n" {
 		t.Errorf("%d, %v, %q", code, err, stderr.String())
@@ -408,7 +408,7 @@ func TestSignalsAreForwarded(t *testing.T) {
 		signals := make(chan os.Signal, 1)
 		in, client := io.Pipe()
 		answers, out := io.Pipe()
-		c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+		c := tapProgram{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
 			Stderr: os.Stderr, Signals: signals, Report: new(events).add}
 		go func() {
 			_, _ = io.ReadFull(answers, make([]byte, len("ready\n")))
@@ -426,7 +426,7 @@ func TestClosedStreamsAreClosedOnTheOtherSide(t *testing.T) {
 	t.Setenv("TAP_SERVER", "closed")
 	in, client := io.Pipe()
 	answers, out := io.Pipe()
-	c := Command{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
+	c := tapProgram{Server: transport.CommandOptions{Path: os.Args[0], InheritEnv: true}, In: in, Out: out,
 		Stderr: os.Stderr, Report: new(events).add}
 	ended := make(chan int, 1)
 	go func() {

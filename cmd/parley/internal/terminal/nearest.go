@@ -1,5 +1,4 @@
-// Package nearest finds the name that a user may have meant.
-package nearest
+package terminal
 
 import (
 	"fmt"
@@ -12,16 +11,16 @@ import (
 // Unknown returns the error for a name that is not among names: it has the name that is most similar or, if there is
 // none, the advice.
 func Unknown(kind, name string, names []string, advice string) error {
-	if near := Name(name, names); near != "" {
+	if near := Nearest(name, names); near != "" {
 		return fmt.Errorf("unknown %s %q; did you mean %s?", kind, name, quoting.OfUser().Quote(near))
 	}
 	return fmt.Errorf("unknown %s %q; %s", kind, name, advice)
 }
 
-// Name returns the name that is most similar to word, or "" if none is similar. If word begins with a server and "__",
-// as at a gateway, the name of a tool of a server with another name is not similar: word can be a tool that is not
-// served.
-func Name(word string, names []string) string {
+// Nearest returns the name that is most similar to word, or "" if none is similar. If word begins with a server and
+// "__", as at a gateway, the name of a tool of a server with another name is not similar: word can be a tool that is
+// not served.
+func Nearest(word string, names []string) string {
 	server, own, found := strings.Cut(word, "__")
 	if !found {
 		own = word
