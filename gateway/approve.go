@@ -40,7 +40,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
-	sum := approvals.Digest(a)
+	sum := a.Digest()
 	// The key is not that of another request, so that an answer to its question does not count.
 	key := "approve/" + digest.Join([]byte(rpc.From(ctx).Key()), []byte(sum))
 	asked, err := timeOf(ctx, "ask/"+sum)
@@ -60,7 +60,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	switch answer, _ := jsonrpc.Get(content, approvalField); string(answer) {
 	case `"` + allowOnce + `"`:
 	case `"` + allowSession + `"`:
-		approvals.AllowSession(a)
+		a.AllowSession()
 	default:
 		return false, nil
 	}
@@ -110,7 +110,7 @@ const (
 
 // approvalForm returns the form for an approval: a choice of its answers, first to decline.
 func approvalForm(a *host.Approval) json.RawMessage {
-	once, session, decline := approvals.Answers(a)
+	once, session, decline := a.Answers()
 	options := []mcp.EnumOption{{Const: declineAll, Title: decline}, {Const: allowOnce, Title: once}}
 	if session != "" {
 		options = append(options, mcp.EnumOption{Const: allowSession, Title: session})

@@ -25,7 +25,7 @@ func withPages(status *host.ServerStatus, templates []mcp.ResourceTemplate) []mc
 	for i := range status.Resources {
 		listed[status.Resources[i].URI] = true
 	}
-	unlisted := slices.ContainsFunc(status.Tools, func(t host.Merged[mcp.Tool]) bool {
+	unlisted := slices.ContainsFunc(status.Tools, func(t host.Tool) bool {
 		return slices.ContainsFunc(pagesOf(t.Definition.Meta), func(uri string) bool { return !listed[uri] })
 	})
 	if !unlisted || slices.ContainsFunc(templates, func(t mcp.ResourceTemplate) bool {

@@ -116,7 +116,7 @@ func TestPolicyAndReviewApplyToPages(t *testing.T) {
 			server.AddTool(up, apps.Show(mcp.Tool{Name: "set_" + name}, page, apps.App), text)
 		}
 		config := inMemory(t, "up", up)
-		config.Revision, config.Prefix = r, new("")
+		config.Revision, config.NoPrefix = r, true
 		audit := recorded{make(chan string, 100)}
 		h := &host.Host{Servers: []host.ServerConfig{config}, Audit: audit}
 		h.Policy = host.Rules{Default: host.Allow, Rules: []host.Rule{

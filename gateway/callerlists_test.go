@@ -227,7 +227,7 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })
 	prefix := "up"
 	config := httpConfig(t, "other", other)
-	config.Prefix = &prefix
+	config.Prefix = prefix
 	u.start(&host.Host{Servers: []host.ServerConfig{config, p.config("up", x.callers())}})
 	c := u.dial("ada", mcp.V20260728)
 	if got, want := toolNames(t, c), []string{"up__ada_only", "up__more", "up__whoami"}; !slices.Equal(got, want) {

@@ -130,7 +130,7 @@ func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
 	}
 	switch c.Method() {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
-		return strings.HasPrefix(c.Name(), configs.Prefix(configOf(&s.status))) || g.isDiscovery(c.Name())
+		return strings.HasPrefix(c.Name(), s.status.Config.NamePrefix()) || g.isDiscovery(c.Name())
 	case mcp.MethodReadResource, mcp.MethodSubscribe:
 		return hasPrefixOf(s.status.Name, c.Name())
 	}
@@ -147,14 +147,14 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	status, err := upstream.CallerStatus(g.host, ctx, s.status.Name, maxAge)
 	switch {
 	case err == nil:
-		if g.show(ctx, s.status.Name, detailsOf(&status).Version, listing); listing {
+		if g.show(ctx, s.status.Name, status.Version, listing); listing {
 			return []*callerView{g.viewOf(status)}
 		}
 		return []*callerView{g.viewOf(status), s.login}
 	case errors.As(err, new(*call.URLRequiredError)):
 		g.show(ctx, s.status.Name, 0, true)
 		return []*callerView{s.view, s.login}
-	case !errors.Is(err, link.ErrAnonymousCaller):
+	case !errors.Is(err, host.ErrAnonymousCaller):
 		g.callers.failures.Log(ctx, g.logger(), slog.LevelWarn,
 			"cannot list what a server has for a caller: using the lists without a caller",
 			slog.String("server", s.status.Name), slog.Any("error", err))
@@ -197,7 +197,7 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64, l
 // viewOf returns a catalog with the lists of a status. Callers with the same lists share it.
 func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	status = g.Toolset.filter(status)
-	key := viewKey{detailsOf(&status).Version, len(status.Tools), len(status.Prompts)}
+	key := viewKey{status.Version, len(status.Tools), len(status.Prompts)}
 	p := &g.callers
 	p.mu.Lock()
 	known := p.views[key]
@@ -235,7 +235,7 @@ func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *ca
 func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 	before, now := g.callers.all(), []callerServer(nil)
 	i := slices.IndexFunc(before, func(s callerServer) bool { return s.status.Name == status.Name })
-	isPresent := configOf(&status).CallerAuth != nil && status.State != host.Removed
+	isPresent := status.Config.CallerAuth != nil && status.State != host.Removed
 	if i < 0 && !isPresent {
 		return
 	}
@@ -261,7 +261,7 @@ func (g *Gateway) setCallerServer(order []string, status host.ServerStatus) {
 }
 
 func sameLists(a, b *host.ServerStatus) bool {
-	return configs.Prefix(configOf(a)) == configs.Prefix(configOf(b)) &&
+	return a.Config.NamePrefix() == b.Config.NamePrefix() &&
 		reflect.DeepEqual(a.Server.Capabilities, b.Server.Capabilities) &&
 		reflect.DeepEqual(a.Tools, b.Tools) &&
 		reflect.DeepEqual(a.Prompts, b.Prompts) && reflect.DeepEqual(a.Resources, b.Resources) &&
@@ -277,7 +277,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	if !g.Toolset.mayHave(&status) {
 		return login
 	}
-	prefix := configs.Prefix(configOf(&status))
+	prefix := status.Config.NamePrefix()
 	if prefix == "" {
 		prefix = status.Name + "__"
 	}
@@ -292,7 +292,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		if err != nil {
 			return nil, g.toolError(ctx, name, err)
 		}
-		g.show(ctx, name, detailsOf(&now).Version, true)
+		g.show(ctx, name, now.Version, true)
 		text := fmt.Sprintf("The user is logged in to the server %s. The lists of tools, prompts and resources have "+
 			"what it offers to the user: %d tools.", name, len(now.Tools))
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil

@@ -72,7 +72,7 @@ func (d *discovery) exceeds(budget int, views []*callerView) bool {
 func (g *Gateway) discover() Catalog {
 	var now Catalog
 	for _, tools := range g.shared.tools.byServer {
-		size := sizeOf(slices.DeleteFunc(slices.Clone(tools), func(t *registration[host.Merged[mcp.Tool]]) bool {
+		size := sizeOf(slices.DeleteFunc(slices.Clone(tools), func(t *registration[host.Tool]) bool {
 			return g.isDiscovery(t.want) // it is not registered
 		}))
 		now.Tools += size.Tools
@@ -87,7 +87,7 @@ func (g *Gateway) discover() Catalog {
 }
 
 // sizeOf returns the number of tools, and the size of their definitions.
-func sizeOf(tools []*registration[host.Merged[mcp.Tool]]) Catalog {
+func sizeOf(tools []*registration[host.Tool]) Catalog {
 	size := Catalog{Tools: len(tools)}
 	for _, t := range tools {
 		size.Bytes += len(t.definition)

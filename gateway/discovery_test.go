@@ -147,7 +147,7 @@ func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
 		})
 	}
 	config := inMemory(t, "up", up)
-	config.Prefix = new("")
+	config.NoPrefix = true
 	s, _, changes := runDiscovery(t, -1, config)
 	awaitCatalog(t, changes, 1)
 	c := mcptest.Dial(t, s)
@@ -264,7 +264,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 	}{
 		{"weather__forecast", func() {
 			versions = append(versions,
-				link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().ToolsVersion(h, t.Context()))
+				link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]().ToolsVersion(h, t.Context()))
 			for i := range 4 {
 				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)},
 					func(context.Context, struct{}) (string, error) { return "", nil })

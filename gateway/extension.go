@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -26,8 +25,8 @@ const notifyTimeout = 5 * time.Second
 
 // extensions are what a Gateway forwards of the extensions of its servers. Only New and Run change it.
 type extensions struct {
-	byServer   map[string][]link.Extension
-	registered map[string]link.Extension           // by ID: those of all servers together
+	byServer   map[string][]host.Extension
+	registered map[string]host.Extension           // by ID: those of all servers together
 	owners     atomic.Pointer[map[string][]string] // the servers by method
 }
 
@@ -37,7 +36,7 @@ type extensions struct {
 func (g *Gateway) registerExtensions(order []string) error {
 	x := &g.extensions
 	owners := make(map[string][]string)
-	wanted := make(map[string]link.Extension)
+	wanted := make(map[string]host.Extension)
 	for _, name := range order {
 		for _, e := range x.byServer[name] {
 			merged := wanted[e.ID]
@@ -84,11 +83,11 @@ func (g *Gateway) addExtensions() error {
 	if len(all) == 0 { // it has not been started
 		for _, config := range g.host.Servers {
 			status := host.ServerStatus{Name: config.Name}
-			detailsOf(&status).Config = &config
+			status.Config = &config
 			all = append(all, status)
 		}
 	}
-	g.extensions.byServer, g.extensions.registered = make(map[string][]link.Extension), make(map[string]link.Extension)
+	g.extensions.byServer, g.extensions.registered = make(map[string][]host.Extension), make(map[string]host.Extension)
 	var order []string
 	for _, status := range all {
 		order = append(order, status.Name)
@@ -113,12 +112,12 @@ func (g *Gateway) updateExtensions(status host.ServerStatus) {
 	}
 }
 
-func extensionsOf(status *host.ServerStatus) []link.Extension {
-	return configs.Settings(configOf(status)).Extensions
+func extensionsOf(status *host.ServerStatus) []host.Extension {
+	return status.Config.Extensions
 }
 
 // forwardedExtension returns an extension whose methods are forwarded.
-func (g *Gateway) forwardedExtension(e link.Extension) server.Extension {
+func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
 	forwarded := server.Extension{ID: e.ID, Requests: make(map[string]func(context.Context,
 		json.RawMessage) (any, error)),
 		Notifications: make(map[string]func(context.Context, json.RawMessage))}
@@ -172,7 +171,7 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 		if err == nil {
 			limited, cancel := context.WithTimeout(ctx, notifyTimeout)
 			defer cancel()
-			err = extending.Notify(g.host, limited, to, method, revision.WithoutMembers(params, "_meta"))
+			err = g.host.Client(to).NotifyExtension(limited, method, revision.WithoutMembers(params, "_meta"))
 		}
 		if err != nil {
 			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method),

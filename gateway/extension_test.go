@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -68,8 +67,7 @@ func newJobsServer() *jobsServer {
 
 // jobsConfig adds the declaration of the extension to the configuration of the server.
 func jobsConfig(config host.ServerConfig) host.ServerConfig {
-	settings := link.Get[link.ServerConfig[host.ServerConfig]]().Settings(&config)
-	settings.Extensions = []link.Extension{{
+	config.Extensions = []host.Extension{{
 		ID: jobs, Settings: json.RawMessage(`{"priority":7}`),
 		Requests: []string{"jobs/run", "jobs/missing"}, Notifications: []string{"notifications/jobs/note",
 			"notifications/jobs/running"},

@@ -131,11 +131,11 @@ func (g *Gateway) timeout() time.Duration {
 // registerResults registers the template of large results when a server has a limit; see
 // host.ServerConfig.MaxResult.
 func (g *Gateway) registerResults(status host.ServerStatus) {
-	if configOf(&status).MaxResult <= 0 || g.results {
+	if status.Config.MaxResult <= 0 || g.results {
 		return
 	}
 	err := g.server.RegisterTemplate(mcp.ResourceTemplate{
-		URITemplate: link.ResultURI + "{server}/{id}",
+		URITemplate: host.ResultURI + "{server}/{id}",
 		Name:        "large-results",
 		Title:       "Large results of tools",
 		Description: "The whole result of a tool, for one hour. A call with a large result returns a link to it.",
@@ -149,9 +149,9 @@ func (g *Gateway) registerResults(status host.ServerStatus) {
 
 // readResult reads a large result.
 func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
-	serverName, _, _ := strings.Cut(strings.TrimPrefix(uri, link.ResultURI), "/")
+	serverName, _, _ := strings.Cut(strings.TrimPrefix(uri, host.ResultURI), "/")
 	if !slices.ContainsFunc(g.host.Status(), func(s host.ServerStatus) bool {
-		return s.Name == serverName && configOf(&s).MaxResult > 0
+		return s.Name == serverName && s.Config.MaxResult > 0
 	}) {
 		return nil, call.ErrResourceNotFound
 	}

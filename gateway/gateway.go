@@ -78,16 +78,8 @@ type Gateway struct {
 // dialled has the functions of a client that only hosts and gateways need.
 var dialled = link.Get[link.Client[client.Client, client.CallOption]]()
 
-// upstream, extending, approvals and configs have the functions of a host that only gateways need.
-var (
-	upstream  = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
-	extending = link.Get[link.Extensions[host.Host]]()
-	approvals = link.Get[link.Approval[host.Approval]]()
-	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
-	detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
-)
-
-func configOf(s *host.ServerStatus) *host.ServerConfig { return detailsOf(s).Config }
+// upstream has the functions of a host that only gateways need.
+var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]()
 
 // downstream has the functions of a server that only gateways need.
 var downstream = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
@@ -170,7 +162,7 @@ func (g *Gateway) update(servers []string, status host.ServerStatus) {
 		defer g.forget(status.Name)
 	}
 	defer g.setCallerServer(g.servers, status)
-	if configOf(&status).CallerAuth != nil { // each caller has lists of its own
+	if status.Config.CallerAuth != nil { // each caller has lists of its own
 		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
 		g.prefixed[status.Name] = true
 	} else {
@@ -246,7 +238,7 @@ func (t *Toolset) mayHave(s *host.ServerStatus) bool {
 		if i := strings.IndexAny(pattern, "*?"); i >= 0 {
 			literal = pattern[:i]
 		}
-		prefix := configs.Prefix(configOf(s))
+		prefix := s.Config.NamePrefix()
 		return strings.HasPrefix(literal, prefix) || literal != pattern && strings.HasPrefix(prefix, literal)
 	})
 }
@@ -262,9 +254,9 @@ func (t *Toolset) filter(status host.ServerStatus) host.ServerStatus {
 		return (all || glob.Any(patterns, name)) && !glob.Any(t.Hide, name)
 	}
 	status.Tools = slices.DeleteFunc(slices.Clone(status.Tools),
-		func(m host.Merged[mcp.Tool]) bool { return !selects(t.Tools, m.Name) })
+		func(m host.Tool) bool { return !selects(t.Tools, m.Name) })
 	status.Prompts = slices.DeleteFunc(slices.Clone(status.Prompts),
-		func(m host.Merged[mcp.Prompt]) bool { return !selects(t.Prompts, m.Name) })
+		func(m host.Prompt) bool { return !selects(t.Prompts, m.Name) })
 	if !all {
 		status.Resources, status.Templates = nil, nil
 		if len(status.Tools)+len(status.Prompts) == 0 {

@@ -39,7 +39,7 @@ func instructionsOf(own string, selected *Toolset, servers []host.ServerStatus) 
 		}
 	}
 	for _, s := range servers {
-		text, prefix := s.Server.Instructions, configs.Prefix(configOf(&s))
+		text, prefix := s.Server.Instructions, s.Config.NamePrefix()
 		switch {
 		case text == "":
 		case number > 1 || prefix != "" || own != "":

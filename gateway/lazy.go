@@ -44,7 +44,7 @@ func (g *Gateway) updateLazy(status host.ServerStatus) {
 // withUnlisted returns servers with one added or removed, as its status demands.
 func (g *Gateway) withUnlisted(before map[string]unlisted, status host.ServerStatus) map[string]unlisted {
 	s, waits := before[status.Name]
-	s.prefix = configs.Prefix(configOf(&status))
+	s.prefix = status.Config.NamePrefix()
 	switch {
 	case status.Revision != "" || !g.Toolset.mayHave(&status):
 		waits = false
@@ -97,9 +97,9 @@ func (g *Gateway) notListed(c *rpc.Call) error {
 		return nil
 	}
 	for _, status := range g.host.Status() {
-		prefix := configs.Prefix(configOf(&status))
+		prefix := status.Config.NamePrefix()
 		if status.Revision != "" || prefix == "" || !strings.HasPrefix(c.Name(), prefix) ||
-			!g.Toolset.mayHave(&status) || configOf(&status).CallerAuth != nil {
+			!g.Toolset.mayHave(&status) || status.Config.CallerAuth != nil {
 			continue
 		}
 		switch {

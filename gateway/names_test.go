@@ -215,7 +215,7 @@ func TestToolsThatAreNotSelectedCannotBeCalledThroughTheGateway(t *testing.T) {
 
 func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	a, b := upstreamOf(t, "a", "read", "shared"), upstreamOf(t, "b", "write", "shared")
-	a.Prefix, b.Prefix = new(""), new("")
+	a.NoPrefix, b.NoPrefix = true, true
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{a, b}}
 	start(t, h)
 	if err := h.WaitReady(t.Context()); err != nil {

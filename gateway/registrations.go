@@ -146,7 +146,7 @@ func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 		case status.State == host.Removed && version == 0:
 			return nil
 		case status.State == host.Removed:
-		case version >= detailsOf(&status).Version, !slices.Contains(g.present(), status.Name):
+		case version >= status.Version, !slices.Contains(g.present(), status.Name):
 			return nil
 		}
 		if err := g.registered.wait(ctx, changed); err != nil {
@@ -175,7 +175,7 @@ func (r *registered) set(status host.ServerStatus) {
 	if status.State == host.Removed {
 		delete(r.versions, status.Name)
 	} else {
-		r.versions[status.Name] = detailsOf(&status).Version
+		r.versions[status.Name] = status.Version
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -144,9 +144,9 @@ func removed(name string) host.ServerStatus {
 // statusOf returns the status of a server with these tools.
 func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
 	status := host.ServerStatus{Name: name, State: host.Ready}
-	detailsOf(&status).Config = &host.ServerConfig{Name: name}
+	status.Config = &host.ServerConfig{Name: name}
 	for _, d := range definitions {
-		status.Tools = append(status.Tools, host.Merged[mcp.Tool]{Name: name + "__" + d.Name, Server: name, Definition: d})
+		status.Tools = append(status.Tools, host.Tool{Name: name + "__" + d.Name, Server: name, Definition: d})
 	}
 	return status
 }
@@ -240,7 +240,7 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	status := func(name string) host.ServerStatus {
 		status := statusOf(name)
 		status.Revision, status.Server.Instructions = mcp.V20251125, "Text of "+name+"."
-		configOf(&status).Prefix = new("")
+		status.Config.NoPrefix = true
 		return status
 	}
 	for want, servers := range map[string][]host.ServerStatus{

@@ -428,7 +428,7 @@ func TestForwardedQuestionsNameTheServer(t *testing.T) {
 		up := httptest.NewServer(pretender())
 		t.Cleanup(up.Close)
 		h := &host.Host{
-			Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL), Prefix: new("")}},
+			Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL), NoPrefix: true}},
 			Dialer:  client.Dialer{Revision: theirs}, Approve: gateway.Approve,
 		}
 		s := &server.Server{Name: "gateway"}
@@ -491,7 +491,7 @@ func TestRootsRequestNamesTheServer(t *testing.T) {
 func TestQuestionsOfAServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	for r, included := range map[mcp.Revision]string{mcp.V20250618: mcp.IncludeThisServer, mcp.V20260728: ""} {
 		up := httpConfig(t, "up", pretender())
-		up.Prefix, up.Revision = new(""), r
+		up.NoPrefix, up.Revision = true, r
 		s := &server.Server{Name: "gateway"}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}}, s)
 		c, question := dialAsked(t, s, r)

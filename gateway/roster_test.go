@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -253,9 +252,8 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 
 	status := h.Status()[0]
 	later, other := status, host.ServerStatus{Name: "other", State: host.Ready}
-	detailsOf := link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
-	detailsOf(&later).Version++
-	detailsOf(&other).Version = 1
+	later.Version++
+	other.Version = 1
 	awaited := make(chan error, 1)
 	go func() { awaited <- g.Await(t.Context(), later) }()
 	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Removed}); err != nil {

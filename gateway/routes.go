@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -96,7 +96,7 @@ func (r *routes) has(server, prefix, uri string) bool {
 // uri returns the URI at the gateway for a URI in a result of a server. It is another one
 // if the URI belongs to another server at the gateway.
 func (r *routes) uri(server, uri string) string {
-	if strings.HasPrefix(uri, link.ResultURI+server+"/") { // of the host
+	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
 		return uri
 	}
 	owner, ok := r.owner(uri)
@@ -158,7 +158,7 @@ func isAllPages(template string) bool { return canonical(literalOf(template)) ==
 // isReserved reports whether the URIs that begin with literal are those of the gateway.
 func isReserved(literal string) bool {
 	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, pagePrefix) ||
-		strings.HasPrefix(literal, link.ResultURI)
+		strings.HasPrefix(literal, host.ResultURI)
 }
 
 // canonical returns the form in which URIs are compared, so that another notation of a URI does not lead

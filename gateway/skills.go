@@ -231,7 +231,7 @@ func (g *Gateway) review(ctx context.Context, name string, s *skills.Skill) erro
 	if g.host.Review == nil {
 		return nil
 	}
-	d := host.Definition{Server: name, Kind: "skill", Name: s.URI}
+	d := host.Definition{Server: name, Kind: host.KindSkill, Name: s.URI}
 	raw, err := s.MarshalJSON()
 	if err == nil {
 		d.JSON, err = digest.Canonical(raw)
@@ -372,7 +372,7 @@ func (g *Gateway) hiddenFiles(ctx context.Context, name string) func(uri string)
 	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
 	return func(uri string) bool {
 		return hides != nil && hides(&host.Request{
-			Method: mcp.MethodReadResource, Server: name, Kind: "resource", Name: uri,
+			Method: mcp.MethodReadResource, Server: name, Kind: host.KindResource, Name: uri,
 		})
 	}
 }

@@ -120,7 +120,7 @@ func (g *Gateway) hideUpdate(caller principal.Principal, uri string) bool {
 	}
 	serverName, there, ok := g.routes.Load().server(uri)
 	return ok && hides(&host.Request{
-		Method: mcp.MethodSubscribe, Server: serverName, Kind: "resource", Name: there,
+		Method: mcp.MethodSubscribe, Server: serverName, Kind: host.KindResource, Name: there,
 	})
 }
 

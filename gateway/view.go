@@ -28,8 +28,8 @@ type view struct {
 	capabilities map[string]mcp.ServerCapabilities // by server
 	schemas      map[string]*schema.Budget         // of the tools, by server
 
-	tools     registrations[host.Merged[mcp.Tool]]
-	prompts   registrations[host.Merged[mcp.Prompt]]
+	tools     registrations[host.Tool]
+	prompts   registrations[host.Prompt]
 	resources registrations[mcp.Resource]
 	templates registrations[mcp.ResourceTemplate]
 }
@@ -39,12 +39,12 @@ func (g *Gateway) newView(catalog *server.Catalog) *view {
 		Gateway: g, catalog: catalog,
 		capabilities: make(map[string]mcp.ServerCapabilities), schemas: make(map[string]*schema.Budget),
 	}
-	v.tools = registrations[host.Merged[mcp.Tool]]{
-		kind: "tool", key: func(t *host.Merged[mcp.Tool]) string { return t.Name },
+	v.tools = registrations[host.Tool]{
+		kind: "tool", key: func(t *host.Tool) string { return t.Name },
 		register: v.registerTool, unregister: catalog.RemoveTool,
 	}
-	v.prompts = registrations[host.Merged[mcp.Prompt]]{
-		kind: "prompt", key: func(p *host.Merged[mcp.Prompt]) string { return p.Name },
+	v.prompts = registrations[host.Prompt]{
+		kind: "prompt", key: func(p *host.Prompt) string { return p.Name },
 		register: v.registerPrompt, unregister: catalog.RemovePrompt,
 	}
 	v.resources = registrations[mcp.Resource]{
@@ -91,7 +91,7 @@ func (v *view) forget(name string) {
 }
 
 // registerTool registers a tool and returns its name, or "" if it cannot be registered.
-func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) string {
+func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 	logger := v.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if v.isDiscovery(name) {
@@ -113,7 +113,7 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 	}
 	options := []server.Option{server.Parked(), downstream.Within(v.schemas[serverName]),
 		downstream.Origin(&host.Request{
-			Method: mcp.MethodCallTool, Server: serverName, Kind: "tool", Name: t.Definition.Name,
+			Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
 			Tool: &t.Definition,
 		})}
 	if v.runsTasks(serverName, &t.Definition) {
@@ -132,7 +132,7 @@ func (v *view) registerTool(serverName, name string, t *host.Merged[mcp.Tool]) s
 
 // registerPrompt registers a prompt and returns its name, or "" if it cannot be
 // registered.
-func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt]) string {
+func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 	logger := v.logger().With("server", serverName, "prompt", p.Definition.Name)
 	upstreamName := p.Definition.Name
 	prompt := p.Definition
@@ -153,7 +153,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Merged[mcp.Prompt
 		}
 		return result, nil
 	}, downstream.Origin(&host.Request{
-		Method: mcp.MethodGetPrompt, Server: serverName, Kind: "prompt", Name: upstreamName,
+		Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName,
 	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))
 	if err != nil {
 		logger.Warn("prompt not registered", "error", err)
@@ -230,7 +230,7 @@ func (v *view) registerURI(
 	try := func(prefix string) error {
 		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),
 			downstream.Origin(&host.Request{
-				Method: mcp.MethodReadResource, Server: serverName, Kind: "resource", Name: uri,
+				Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
 			}))
 	}
 	if want == uri {

@@ -36,9 +36,6 @@ type Approval struct {
 	Request *Request // must not be modified
 	reason  string   // of the policy
 
-	// digest identifies the server, the tool, prompt or resource with its definition, the arguments, the version of the
-	// policy and the caller. Equal requests of a server in one call have different digests. An answer for one digest
-	// must not count for another.
 	digest  string
 	caller  string
 	session *sessionApproval // nil if the request can only be allowed once
@@ -80,14 +77,14 @@ func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
 	switch r.Kind {
-	case kindExtension:
+	case KindExtension:
 		text, label = fmt.Sprintf("Allow the request %q to the server %q?", plain(r.Method), r.Server), "Parameters"
-	case kindSampling:
+	case KindSampling:
 		text, label = fmt.Sprintf("Allow the server %q to send a request to the language model?", r.Server), "Request"
-	case kindRoots:
+	case KindRoots:
 		text = fmt.Sprintf("Allow the server %q to see the list of directories that it may work in?", r.Server)
 	}
-	if r.Arguments != nil && r.Kind != kindRoots {
+	if r.Arguments != nil && r.Kind != KindRoots {
 		text += "\n\n" + label + ": " + shown(r.Arguments)
 	}
 	separator := "\n\n"
@@ -185,7 +182,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 	if len(a.Question()) > maxQuestion {
 		return notAsked, r.denied("it needs an approval, and its arguments are too many to be shown", nil)
 	}
-	asking, cancel := context.WithTimeoutCause(ctx, cmp.Or(h.approval, defaultApprovalTimeout), errUnanswered)
+	asking, cancel := context.WithTimeoutCause(ctx, cmp.Or(h.ApprovalTimeout, defaultApprovalTimeout), errUnanswered)
 	defer cancel()
 	var approves bool
 	err = h.contain("Approve", func() (err error) {
@@ -240,7 +237,7 @@ type validApproval struct {
 // caller who cannot be told from others, and a request that is no call of a tool that the server lists.
 func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision) *sessionApproval {
 	c := rpc.From(ctx)
-	if c == nil || r.Kind != kindTool || r.Tool == nil {
+	if c == nil || r.Kind != KindTool || r.Tool == nil {
 		return nil
 	}
 	caller := c.Caller()
@@ -257,15 +254,24 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 		stateless: !caller.Session}
 }
 
-// allowSession lets the caller call the tool again; see link.Approval.
-func (a *Approval) allowSession() {
+// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
+// session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same rule
+// asks, and if neither the definition of the tool nor the version of the policy has changed. AllowSession has an effect
+// if Answers offers it, and if Host.Approve then returns true.
+func (a *Approval) AllowSession() {
 	if a.session != nil {
 		a.session.chosen = true
 	}
 }
 
-// answers returns the texts of the answers that a user can choose from; see link.Approval.
-func (a *Approval) answers() (once, session, decline string) {
+// Digest identifies the request and its caller: the server, the tool, prompt or resource with its definition, the
+// arguments, the version of the policy and the caller. Equal requests of a server in one call have different digests. An
+// answer for one digest must not count for another.
+func (a *Approval) Digest() string { return a.digest }
+
+// Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is
+// empty if the request can only be allowed once.
+func (a *Approval) Answers() (once, session, decline string) {
 	if a.session != nil {
 		session = "Allow for this session, with any arguments"
 		if a.session.stateless {

@@ -22,7 +22,7 @@ func (p *passage) record(event string, more ...slog.Attr) slog.Record {
 	attrs := []slog.Attr{slog.Uint64("call", p.number),
 		slog.String("issuer", who.Issuer()), slog.String("subject", who.Subject()), slog.String("client", who.Client()),
 		slog.Any("actors", actorsOf(r.Caller)),
-		slog.String("server", r.Server), slog.String("method", r.Method), slog.String("kind", r.Kind),
+		slog.String("server", r.Server), slog.String("method", r.Method), slog.String("kind", string(r.Kind)),
 		slog.String("name", bounded(r.Name, maxAuditName)), slog.Any("arguments", shapeOf(r.Arguments))}
 	if p.decided {
 		attrs = append(attrs, slog.String("decision", p.decision.Action.String()),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -47,6 +46,11 @@ type capable struct {
 	declared  rpc.InputKinds
 }
 
+// ErrAnonymousCaller is the error of requests without an authenticated caller to a server with
+// [ServerConfig.CallerAuth].
+var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
+	"authenticated")
+
 // CallerAuth authorizes the requests to a server on behalf of each caller with credentials of that caller; see
 // [ServerConfig.CallerAuth].
 type CallerAuth struct {
@@ -81,7 +85,7 @@ func withoutAuthorization(target client.Target) client.Target {
 func authenticated(ctx context.Context, caller rpc.Caller) (rpc.Caller, error) {
 	who := callerOf(ctx).Principal
 	if who == principal.Anonymous {
-		return rpc.Caller{}, link.ErrAnonymousCaller
+		return rpc.Caller{}, ErrAnonymousCaller
 	}
 	key := ownedKey{owner: who}
 	if caller.Returns {

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -33,7 +32,7 @@ const (
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
-// *call.URLRequiredError, link.ErrAnonymousCaller, or an error of [Client.CallTool].
+// *call.URLRequiredError, ErrAnonymousCaller, or an error of [Client.CallTool].
 func (h *Host) callerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
 	s, err := h.enter(server)
 	if err != nil {
@@ -194,7 +193,7 @@ func (l *callerLists) get(ctx context.Context, s *supervisor,
 	maxAge time.Duration) (o *callerOffer, outdated, err error) {
 	key := l.keyOf(ctx)
 	if key.owner == principal.Anonymous {
-		return nil, nil, link.ErrAnonymousCaller
+		return nil, nil, ErrAnonymousCaller
 	}
 	begin := time.Now()
 	e := l.entry(key)
@@ -285,7 +284,7 @@ func (o *callerOffer) incomplete() error {
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
 	status.State, status.Err = Ready, nil
-	status.details.Version, status.details.Config = o.version, o.offered.naming.config
+	status.Version, status.Config = o.version, o.offered.naming.config
 	status.Revision, status.Server = o.revision, o.details
 	o.offered.about.set(&status.Server)
 	c := &s.host.names
@@ -293,7 +292,7 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	var sameTools, samePrompts []error
 	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts,
-		func(p *Merged[mcp.Prompt]) string { return p.Name })
+		func(p *Prompt) string { return p.Name })
 	c.mu.RUnlock()
 	status.Resources, status.Templates = o.offered.resources, o.offered.templates
 	if outdated != nil {
@@ -355,7 +354,7 @@ func callerTool(ctx context.Context, possible []*supervisor, name string) (serve
 			continue
 		}
 		status := s.callerStatus(o, nil)
-		if i := slices.IndexFunc(status.Tools, func(t Merged[mcp.Tool]) bool { return t.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(status.Tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
 			return s.name, status.Tools[i].Definition.Name, true
 		}
 	}
@@ -383,7 +382,7 @@ type callerWatch struct {
 func (s *supervisor) watchFor(ctx context.Context) (*subscriptions, func(), error) {
 	who := callerOf(ctx).Principal
 	if who == principal.Anonymous {
-		return nil, nil, link.ErrAnonymousCaller
+		return nil, nil, ErrAnonymousCaller
 	}
 	a := &s.callerWatches
 	a.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -25,12 +24,12 @@ var errListsUnreported = errors.New("the server does not report changes of its l
 // are merged.
 //
 // If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil
-// when ctx ends. The errors are [ErrUnknown], also when the server is removed, link.ErrAnonymousCaller, and
+// when ctx ends. The errors are [ErrUnknown], also when the server is removed, ErrAnonymousCaller, and
 // call.ErrClosed.
 func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
 	who := callerOf(ctx).Principal
 	if who == principal.Anonymous {
-		return link.ErrAnonymousCaller
+		return ErrAnonymousCaller
 	}
 	for {
 		s := h.find(server)

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -129,15 +128,15 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
 	if a, _ := l.host.callerStatus(ada, "up", time.Hour); true {
-		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.details.Version != b.details.Version ||
+		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version ||
 			len(l.host.find("up").callerLists.offers) != 1 {
-			t.Errorf("the same lists have the versions %d and %d", a.details.Version, b.details.Version)
+			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
 		}
 	}
 	l.broken.Store(true)
 	want("broken", get(ada, 0), "ready 4 up__two incomplete")
 	l.broken.Store(false)
-	if _, err := l.host.callerStatus(t.Context(), "up", 0); !errors.Is(err, link.ErrAnonymousCaller) {
+	if _, err := l.host.callerStatus(t.Context(), "up", 0); !errors.Is(err, ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	if result, err := l.host.Call(ada, "up__two", nil); err != nil || result.IsError {
@@ -365,7 +364,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	}
 	<-s.listWatches
 	await(his)
-	must.CheckIs(t, l.host.watchCaller(t.Context(), "up", nil), link.ErrAnonymousCaller)
+	must.CheckIs(t, l.host.watchCaller(t.Context(), "up", nil), ErrAnonymousCaller)
 	must.CheckIs(t, l.host.watchCaller(asUser(t, "ada"), "absent", nil), ErrUnknown)
 }
 

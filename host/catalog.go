@@ -19,8 +19,8 @@ import (
 
 // catalog is the tools of one server at one time, with an index of them. It is immutable.
 type catalog struct {
-	listed []Merged[mcp.Tool]
-	tools  []Merged[mcp.Tool] // those of listed that a model may see
+	listed []Tool
+	tools  []Tool // those of listed that a model may see
 	index  *index
 	digest [sha256.Size]byte // of the names and definitions, in their order
 }
@@ -41,7 +41,7 @@ func (h *Host) catalogs(ctx context.Context) (all catalogs) {
 
 // toolList is the list of the tools of one server at one moment.
 type toolList struct {
-	tools  []Merged[mcp.Tool]
+	tools  []Tool
 	last   **catalog // guarded by Host.cataloging
 	byName bool      // lists with the same names are the same
 }
@@ -79,12 +79,12 @@ func (l *toolList) isOf(c *catalog) bool {
 	case len(l.tools) == 0 || &l.tools[0] == &c.listed[0]:
 		return true
 	}
-	return l.byName && slices.EqualFunc(l.tools, c.listed, func(a, b Merged[mcp.Tool]) bool { return a.Name == b.Name })
+	return l.byName && slices.EqualFunc(l.tools, c.listed, func(a, b Tool) bool { return a.Name == b.Name })
 }
 
-func nameOfTool(t *Merged[mcp.Tool]) string { return t.Name }
+func nameOfTool(t *Tool) string { return t.Name }
 
-func newCatalog(listed []Merged[mcp.Tool]) *catalog {
+func newCatalog(listed []Tool) *catalog {
 	tools := forModel(listed)
 	c := &catalog{listed: listed, tools: tools}
 	documents := make([][]field, len(tools))
@@ -103,7 +103,7 @@ func newCatalog(listed []Merged[mcp.Tool]) *catalog {
 }
 
 // document returns the tool with a number.
-func (cs catalogs) document(number int) *Merged[mcp.Tool] {
+func (cs catalogs) document(number int) *Tool {
 	for _, c := range cs {
 		if number < len(c.tools) {
 			return &c.tools[number]
@@ -122,7 +122,7 @@ func (cs catalogs) size() (n int) {
 }
 
 // documentOf returns the parts of a tool that a search compares with a query. The name matters most.
-func documentOf(t *Merged[mcp.Tool]) []field {
+func documentOf(t *Tool) []field {
 	d := &t.Definition
 	fields := []field{{t.Server, 1}, {d.Name, 3}, {d.Title, 2}, {d.Description, 1}}
 	if d.Annotations != nil && d.Title == "" {
@@ -234,20 +234,26 @@ const (
 	digestLength = 9
 )
 
-// Merged is a tool or a prompt of a server of a [Host], under a name that is unique among the tools or prompts of the
-// Host: others that would have the same name are withheld, and [ServerStatus.Incomplete] reports them.
-type Merged[Definition mcp.Tool | mcp.Prompt] struct {
-	// Name is the name in the merged list: the name of the server, two underscores and the name of the tool or prompt.
-	// [ServerConfig] can set another prefix and another name. In the name of a tool, characters other than ASCII
-	// letters, digits, hyphens, underscores and dots are replaced by underscores. If tools of one server would then
-	// have the same name, such as 検索 and 削除, a digest of the whole name follows where characters were replaced. The
-	// end of the name of a tool that is longer than [Host.MaxName] is replaced by such a digest. The name depends on
-	// nothing else.
+// Tool is a tool of a server of a [Host], under a name that no other tool of the Host has: tools that would have the
+// same name are withheld, and [ServerStatus.Incomplete] reports them.
+type Tool struct {
+	// Name is the name in the merged list: the name of the server, two underscores and the name of the tool.
+	// [ServerConfig] can set another prefix and another name. Characters other than ASCII letters, digits, hyphens,
+	// underscores and dots are replaced by underscores. If tools of one server would then have the same name, such as
+	// 検索 and 削除, a digest of the whole name follows where characters were replaced. The end of a name that is
+	// longer than [Host.MaxName] is replaced by such a digest. The name depends on nothing else.
 	Name string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Definition is the tool or prompt as the server lists it, with the server's own name for it.
-	Definition Definition
+	// Definition is the tool as the server lists it, with the server's own name for it.
+	Definition mcp.Tool
+}
+
+// Prompt is a prompt of a server of a [Host], as Tool is a tool. Its name may have any length and any characters.
+type Prompt struct {
+	Name       string
+	Server     string
+	Definition mcp.Prompt
 }
 
 // Tools returns the tools of all servers in one list, in the order of the servers and
@@ -256,7 +262,7 @@ type Merged[Definition mcp.Tool | mcp.Prompt] struct {
 // modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
 // lists without the credentials of a caller. The tools that Policy denies are included. Tools that only pages of their
 // server may call (MCP Apps) are not: they are in [ServerStatus].Tools, and [Client.CallTool] calls them.
-func (h *Host) Tools() (all []Merged[mcp.Tool]) {
+func (h *Host) Tools() (all []Tool) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, forModel(l.tools)...)
 	}
@@ -265,7 +271,7 @@ func (h *Host) Tools() (all []Merged[mcp.Tool]) {
 
 // forModel returns the tools that a model may see. A host must not offer the others to it (MCP Apps 2026-01-26,
 // Visibility).
-func forModel(tools []Merged[mcp.Tool]) []Merged[mcp.Tool] {
+func forModel(tools []Tool) []Tool {
 	if !slices.ContainsFunc(tools, isForPages) {
 		return tools
 	}
@@ -273,7 +279,7 @@ func forModel(tools []Merged[mcp.Tool]) []Merged[mcp.Tool] {
 }
 
 // isForPages reports whether only pages may call a tool.
-func isForPages(t Merged[mcp.Tool]) bool {
+func isForPages(t Tool) bool {
 	var ui struct {
 		Visibility jsontext.Value `json:"visibility"`
 	}
@@ -303,12 +309,12 @@ func (s *supervisor) isForPages(ctx context.Context, tool string) bool {
 // tools that are withheld are empty: they would be the same, which the error reports. If the server
 // lists a name twice, the first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger,
-	listed []mcp.Tool) (tools []Merged[mcp.Tool], withheld error) {
+	listed []mcp.Tool) (tools []Tool, withheld error) {
 	names := n.mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.tools.tool(&listed[i]) })
 	for i, name := range names.merged {
 		if name != "" {
-			tools = append(tools, Merged[mcp.Tool]{Name: name, Server: server, Definition: listed[i]})
+			tools = append(tools, Tool{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return tools, names.withheld
@@ -316,12 +322,12 @@ func (n *naming) nameTools(server string, logger *slog.Logger,
 
 // namePrompts is nameTools for prompts.
 func (n *naming) namePrompts(server string, logger *slog.Logger,
-	listed []mcp.Prompt) (prompts []Merged[mcp.Prompt], withheld error) {
+	listed []mcp.Prompt) (prompts []Prompt, withheld error) {
 	names := n.mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
 		func(i int) (string, bool) { return listed[i].Name, n.prompts.names(listed[i].Name) })
 	for i, name := range names.merged {
 		if name != "" {
-			prompts = append(prompts, Merged[mcp.Prompt]{Name: name, Server: server, Definition: listed[i]})
+			prompts = append(prompts, Prompt{Name: name, Server: server, Definition: listed[i]})
 		}
 	}
 	return prompts, names.withheld

@@ -61,7 +61,7 @@ func (c Client) ReadResource(ctx context.Context, uri string,
 	if s.config.MaxResult > 0 && isResult(server, uri) {
 		return h.readResult(ctx, s, uri)
 	}
-	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: kindResource, Name: uri}
+	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
 			return c.ReadResource(ctx, uri, h.sourced(options)...)
@@ -78,7 +78,7 @@ func (c Client) GetPrompt(ctx context.Context, prompt string, arguments any,
 		return nil, err
 	}
 	defer s.leave()
-	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: kindPrompt, Name: prompt}
+	r := Request{Method: mcp.MethodGetPrompt, Server: server, Kind: KindPrompt, Name: prompt}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.GetPromptResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.GetPromptResult, error) {
 			if err := s.offers(ctx, r.Kind, r.Name); err != nil {

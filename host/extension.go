@@ -9,17 +9,32 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// notifyExtension sends a notification of an extension to a server, as [Client.CallExtension] does a request. It
-// returns when the notification is sent.
-func (h *Host) notifyExtension(ctx context.Context, server, method string, params json.RawMessage) error {
-	_, err := extend(ctx, h, server, method, params, true,
+// Extension is an extension of the protocol that a gateway forwards (2026-07-28, basic/versioning, Extension
+// Negotiation).
+type Extension struct {
+	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. The extension of tasks is
+	// forwarded without it.
+	ID string
+	// Settings is a JSON object that is declared to the server and to clients. Nil means {}.
+	Settings json.RawMessage
+	// Requests are the methods of the requests of clients.
+	Requests []string
+	// Notifications are the methods of the notifications of clients and of the server. Those of the server are sent to
+	// the client whose call they belong to if it declares the extension, or, after its call, on its session. Others are
+	// dropped.
+	Notifications []string
+}
+
+// NotifyExtension sends a notification of an extension to the server, as [Client.CallExtension] does a request. Params
+// is a JSON object without _meta, or nil. It returns when the notification is sent.
+func (c Client) NotifyExtension(ctx context.Context, method string, params json.RawMessage) error {
+	_, err := extend(ctx, c.host, c.server, method, params, true,
 		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {
 			return &struct{}{}, c.NotifyExtension(ctx, method, params)
 		})
@@ -41,7 +56,7 @@ func extend[Result any](ctx context.Context, h *Host, server, method string, par
 	if raw, ok := params.(json.RawMessage); ok && raw == nil {
 		params = nil
 	}
-	r := Request{Method: method, Server: server, Kind: kindExtension, Name: id}
+	r := Request{Method: method, Server: server, Kind: KindExtension, Name: id}
 	return guard(ctx, h, s, r, params, func(arguments any) (*Result, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*Result, error) {
 			return send(ctx, c, arguments)
@@ -55,7 +70,7 @@ func (s *supervisor) extensionOf(method string, notification bool) (id string, o
 	case mcp.MethodListSkills, mcp.MethodGetSkill, mcp.MethodReadDirectory:
 		return mcp.ExtensionSkills, true
 	}
-	for _, e := range s.config.settings.Extensions {
+	for _, e := range s.config.Extensions {
 		methods := e.Requests
 		if notification {
 			methods = e.Notifications
@@ -68,7 +83,7 @@ func (s *supervisor) extensionOf(method string, notification bool) (id string, o
 }
 
 // checkExtensions returns an error for the first extension that is invalid.
-func checkExtensions(all []link.Extension) error {
+func checkExtensions(all []Extension) error {
 	ids, methods := make(map[string]bool), make(map[string]bool)
 	for _, e := range all {
 		if err := mcp.CheckExtensionID(e.ID); err != nil {
@@ -106,7 +121,7 @@ func checkExtensions(all []link.Extension) error {
 // setExtensions makes the clients of the server declare its extensions and forward its notifications.
 func (s *supervisor) setExtensions() {
 	d := &s.dialer
-	for _, e := range s.config.settings.Extensions {
+	for _, e := range s.config.Extensions {
 		supported := client.Extension{ID: e.ID, Notifications: make(map[string]func(context.Context, json.RawMessage))}
 		if e.Settings != nil {
 			supported.Settings = e.Settings

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -212,9 +211,8 @@ var clients = link.Get[link.Client[client.Client, client.CallOption]]()
 
 // The functions of package link for the gateway.
 func init() {
-	link.Set(link.Host[Host, ServerStatus, Request]{
+	link.Set(link.Host[Host, ServerStatus, Request, Kind]{
 		Forward:            (*Host).setForwarding,
-		ApprovalTimeout:    func(h *Host) *time.Duration { return &h.approval },
 		CallerStatus:       (*Host).callerStatus,
 		WatchCaller:        (*Host).watchCaller,
 		OutdateCallers:     (*Host).outdateCallers,
@@ -224,19 +222,6 @@ func init() {
 		ToolsVersion:       (*Host).toolsVersion,
 		Withheld:           (*Host).recordWithheld,
 		Attribute:          (*Host).attribute,
-	})
-	link.Set(link.Servers[Host, ServerConfig]{Check: (*Host).check})
-	link.Set(link.Extensions[Host]{Notify: (*Host).notifyExtension})
-	link.Set(link.Approval[Approval]{
-		Digest: func(a *Approval) string { return a.digest }, Answers: (*Approval).answers,
-		AllowSession: (*Approval).allowSession,
-	})
-	link.Set(link.ServerConfig[ServerConfig]{
-		Check: (*ServerConfig).check, Prefix: (*ServerConfig).prefix,
-		Settings: func(config *ServerConfig) *link.ServerSettings { return &config.settings },
-	})
-	link.Set(link.Status[ServerStatus, ServerConfig]{
-		Details: func(s *ServerStatus) *link.StatusDetails[ServerConfig] { return &s.details },
 	})
 }
 

@@ -74,7 +74,7 @@ func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Requ
 	}
 	r := new(Request)
 	*r = request
-	if r.Arguments == nil && r.Kind != kindResource {
+	if r.Arguments == nil && r.Kind != KindResource {
 		var err error
 		if r.Arguments, err = argumentsOf(arguments); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.text(), err)
@@ -173,13 +173,13 @@ func (r *Request) silent() bool {
 
 // completionRequest describes a completion as a request about its prompt or template.
 func completionRequest(server string, params *mcp.CompleteParams) Request {
-	r := Request{Method: mcp.MethodComplete, Server: server, Kind: kindPrompt, Name: params.Ref.Name}
+	r := Request{Method: mcp.MethodComplete, Server: server, Kind: KindPrompt, Name: params.Ref.Name}
 	known := make(map[string]string)
 	if params.Context != nil {
 		maps.Copy(known, params.Context.Arguments)
 	}
 	if params.Ref.Type == mcp.RefResource {
-		r.Kind, r.Name = kindResource, params.Ref.URI
+		r.Kind, r.Name = KindResource, params.Ref.URI
 	}
 	known[params.Argument.Name] = params.Argument.Value
 	r.Arguments, _ = schema.Marshal(known) // strings always encode
@@ -451,7 +451,7 @@ func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
 	return func(r *Request) (hidden bool) {
 		asked := *r
 		asked.Caller = info
-		if asked.Kind != kindResource {
+		if asked.Kind != KindResource {
 			asked.Arguments = json.RawMessage("{}")
 		}
 		if s := h.find(r.Server); s != nil && r.Tool != nil {

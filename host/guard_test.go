@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -220,9 +219,6 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 	}
 }
 
-// digestOf identifies the request of an approval.
-var digestOf = link.Get[link.Approval[host.Approval]]().Digest
-
 func TestApprovalIsForOneCall(t *testing.T) {
 	up, audit := newCounted(), &log{}
 	var asked []host.Approval
@@ -254,7 +250,7 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	if len(asked) != 4 || up.calls.Load() != 1 {
 		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
 	}
-	if digestOf(&asked[0]) != digestOf(&asked[1]) || digestOf(&asked[0]) == digestOf(&asked[2]) ||
+	if asked[0].Digest() != asked[1].Digest() || asked[0].Digest() == asked[2].Digest() ||
 		!strings.HasSuffix(asked[0].Question(), "}\n\nReason for the question: no rule of the policy matches") {
 		t.Errorf("approvals: %+v", asked)
 	}
@@ -269,7 +265,7 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 			return host.Decision{Action: host.Ask, Version: version}, nil
 		}),
 		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
-			digests[string(a.Request.Arguments)+version] = digestOf(a)
+			digests[string(a.Request.Arguments)+version] = a.Digest()
 			return false, nil
 		},
 	})
@@ -349,7 +345,7 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 					if version.Load() == "1" {
 						await(t, h, "up", func(s host.ServerStatus) bool {
 							return slices.ContainsFunc(s.Tools,
-								func(m host.Merged[mcp.Tool]) bool { return m.Definition.Description != "" })
+								func(m host.Tool) bool { return m.Definition.Description != "" })
 						})
 					}
 					return true, nil

@@ -12,7 +12,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
@@ -47,9 +46,11 @@ type Host struct {
 	Policy Policy
 
 	// Approve asks a user about a request for which the policy decides [Ask], and reports whether the user approves
-	// it. It returns an error if the user cannot be asked. An answer after the end of ctx, which is after 5 minutes
-	// or earlier, does not count. If Approve is nil, such requests are rejected. See gateway.Approve.
+	// it. It returns an error if the user cannot be asked. An answer after the end of ctx does not count. If Approve is
+	// nil, such requests are rejected. See gateway.Approve.
 	Approve func(ctx context.Context, a *Approval) (approved bool, err error)
+	// ApprovalTimeout is how long Approve may take. 0 means 5 minutes.
+	ApprovalTimeout time.Duration
 
 	// OnRequest, if set, is called with each tool call, prompt, read of a resource, completion, subscription and
 	// request of an extension, before the policy decides about it. It can set r.Arguments to another JSON object;
@@ -114,7 +115,6 @@ type Host struct {
 	results  *results                            // set by Start
 	forwards bool                                // see setForwarding
 	storage  func() (kv store.KV, keys [][]byte) // of results; may be nil
-	approval time.Duration                       // see link.Host.ApprovalTimeout
 	policies broadcast                           // that the policy has changed
 	changed  broadcast                           // that the status of a server, or the servers, have changed
 	names    nameTable
@@ -204,16 +204,22 @@ type ServerConfig struct {
 	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 	Roots []mcp.Root
 
-	// Prefix, if it is not nil, replaces the name of the server at the beginning of the
-	// merged names of its tools and prompts. An empty prefix leaves out the two underscores
-	// too. Several servers can have the same prefix; names that several servers have are
-	// withheld. A name without a prefix is withheld, too, if it begins with the name or the prefix of another server
-	// and two underscores, whether that server has started or not. The rules for Name apply, with the underscores.
-	Prefix *string
+	// Prefix, if it is not empty, replaces the name of the server at the beginning of the merged names of its tools and
+	// prompts. The rules for Name apply. Several servers can have the same prefix; names that several servers have are
+	// withheld.
+	Prefix string
+	// NoPrefix leaves out the prefix and the two underscores after it. A name without a prefix is withheld if it begins
+	// with the name or the prefix of another server and two underscores, whether that server has started or not.
+	NoPrefix bool
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection
 
-	settings link.ServerSettings
+	// InputLimits limit the requests of the server: elicitation, sampling and roots.
+	InputLimits InputLimits
+
+	// Extensions are the extensions of the protocol that [Client.CallExtension] and [Client.NotifyExtension] can use.
+	// A gateway offers them to its clients.
+	Extensions []Extension
 }
 
 // ErrUnknown is in the errors of requests for a server that the Host does not have, and for a tool or prompt that its
@@ -238,7 +244,7 @@ func (h *Host) Start() error {
 }
 
 func (h *Host) start() error {
-	if err := h.check(h.Servers); err != nil {
+	if err := h.CheckServers(h.Servers); err != nil {
 		return err
 	}
 	var kv store.KV
@@ -295,7 +301,7 @@ func (h *Host) Call(ctx context.Context, name string, arguments any,
 
 func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, arguments any,
 	options []client.CallOption) (*mcp.CallToolResult, error) {
-	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: kindTool, Name: tool}
+	r := Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: tool}
 	if s.config.MaxResult > 0 {
 		return h.callLimited(ctx, s, r, arguments, append([]client.CallOption{client.WithSource()}, options...))
 	}
@@ -308,7 +314,7 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 func (s *supervisor) callTool(ctx context.Context, tool string, arguments any,
 	options []client.CallOption) (*mcp.CallToolResult, error) {
 	return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
-		if err := s.offers(ctx, kindTool, tool); err != nil {
+		if err := s.offers(ctx, KindTool, tool); err != nil {
 			return nil, err
 		}
 		return c.CallTool(ctx, tool, arguments, options...)

@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
@@ -278,7 +277,7 @@ func TestStartRejectsInvalidConfig(t *testing.T) {
 			t.Errorf("%s: Close: %v", fault, err)
 		}
 	}
-	must.Check(t, link.CheckServerName(strings.Repeat("aZ0-_9", 10)+"abcd"))
+	must.Check(t, (&host.ServerConfig{Name: strings.Repeat("aZ0-_9", 10) + "abcd"}).Check())
 }
 
 func TestHostStartsOnce(t *testing.T) {
@@ -323,7 +322,7 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 }
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {
-	for want, extensions := range map[string][]link.Extension{
+	for want, extensions := range map[string][]host.Extension{
 		"jobs":                           {{ID: "jobs"}},
 		"tasks are forwarded without it": {{ID: "io.modelcontextprotocol/tasks"}},
 		"Settings must be a JSON object": {{ID: "com.example/a", Settings: json.RawMessage(`[]`)}},
@@ -335,30 +334,24 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 		"of no requests, must begin with notif": {{ID: "com.example/a", Requests: []string{"notifications/a"}}},
 	} {
 		config := inMemory(t, "s")
-		configs.Settings(&config).Extensions = extensions
-		if err := configs.Check(&config); err == nil || !strings.Contains(err.Error(), want) {
+		config.Extensions = extensions
+		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", extensions, err, want)
 		}
 	}
 }
 
-// configs and extending have functions of package host that are not exported.
-var (
-	configs   = link.Get[link.ServerConfig[host.ServerConfig]]()
-	extending = link.Get[link.Extensions[host.Host]]()
-)
-
 // A host sends only the methods that its configuration names.
 func TestMethodsMustBeConfigured(t *testing.T) {
 	config := inMemory(t, "s")
-	configs.Settings(&config).Extensions = []link.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
+	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
 		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
 	if _, err := h.Client("s").CallExtension(t.Context(), "a/c", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}
-	must.CheckIs(t, extending.Notify(h, t.Context(), "s", "a/b", nil), host.ErrUnknown)
-	must.Check(t, extending.Notify(h, t.Context(), "s", "notifications/a", nil))
+	must.CheckIs(t, h.Client("s").NotifyExtension(t.Context(), "a/b", nil), host.ErrUnknown)
+	must.Check(t, h.Client("s").NotifyExtension(t.Context(), "notifications/a", nil))
 	if _, err := h.Client("other").CallExtension(t.Context(), "a/b", nil); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("CallExtension: %v", err)
 	}

@@ -47,19 +47,19 @@ func (s *supervisor) elicit(ctx context.Context, params *mcp.ElicitParams,
 func (s *supervisor) elicitation(params *mcp.ElicitParams) *Request {
 	described := *params
 	described.Mode, described.Meta, described.Task = cmp.Or(params.Mode, mcp.ElicitModeForm), nil, nil
-	return s.inputRequest(mcp.MethodElicit, kindElicitation, &described)
+	return s.inputRequest(mcp.MethodElicit, KindElicitation, &described)
 }
 
 func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams,
 	answer func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 		error)) (*mcp.CreateMessageResult, error) {
 	limited := *params
-	if most := cmp.Or(s.config.settings.InputLimits.MaxTokens, defaultMaxTokens); most > 0 {
+	if most := cmp.Or(s.config.InputLimits.MaxTokens, defaultMaxTokens); most > 0 {
 		limited.MaxTokens = min(limited.MaxTokens, most)
 	}
 	described := limited
 	described.Meta, described.Task = nil, nil
-	r := s.inputRequest(mcp.MethodCreateMessage, kindSampling, &described)
+	r := s.inputRequest(mcp.MethodCreateMessage, KindSampling, &described)
 	return pass(ctx, s, r, func() (*mcp.CreateMessageResult, string, error) {
 		result, err := answer(ctx, &limited)
 		return result, "", err
@@ -68,7 +68,7 @@ func (s *supervisor) sample(ctx context.Context, params *mcp.CreateMessageParams
 
 func (s *supervisor) listRoots(ctx context.Context,
 	answer func(context.Context) ([]mcp.Root, error)) ([]mcp.Root, error) {
-	r := s.inputRequest(mcp.MethodListRoots, kindRoots, nil)
+	r := s.inputRequest(mcp.MethodListRoots, KindRoots, nil)
 	result, err := pass(ctx, s, r, func() (*[]mcp.Root, string, error) {
 		roots, err := answer(ctx)
 		return &roots, "", err
@@ -80,7 +80,7 @@ func (s *supervisor) listRoots(ctx context.Context,
 }
 
 // inputRequest describes a request of the server for the policy.
-func (s *supervisor) inputRequest(method, kind string, params any) *Request {
+func (s *supervisor) inputRequest(method string, kind Kind, params any) *Request {
 	r := &Request{Method: method, Server: s.name, Kind: kind, Arguments: json.RawMessage("{}")}
 	if params != nil {
 		// Params were decoded, so they encode. The policy and the approver see no arguments otherwise.
@@ -144,7 +144,7 @@ func (p *passage) checkInput(ctx context.Context) (err error) {
 		p.decided = true
 	}
 	// the user sees what is asked, and can decline
-	if err != nil || p.decision.Action == Allow || r.Kind == kindElicitation {
+	if err != nil || p.decision.Action == Allow || r.Kind == KindElicitation {
 		return err
 	}
 	if p.approval, err = h.approve(ctx, r, p.decision, nil); err != nil {
@@ -301,7 +301,19 @@ func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
 	return attributed
 }
 
-// The defaults of link.InputLimits.
+// InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
+// number means no limit. A request beyond a limit is answered with an error.
+type InputLimits struct {
+	// PerCall limits the requests while the server serves one tool call, prompt or read. 0 means 64.
+	PerCall int
+	// PerMinute limits the requests on behalf of one caller in a minute, on average. That many can come at once.
+	// Callers are distinguished as in call.LimitRate. 0 means 600.
+	PerMinute int
+	// MaxTokens limits the tokens of one sampling request. A request for more is for MaxTokens then. 0 means 16,384.
+	MaxTokens int64
+}
+
+// The defaults of InputLimits.
 const (
 	defaultInputsPerCall   = 64
 	defaultInputsPerMinute = 600
@@ -315,7 +327,7 @@ type inputLimiter struct {
 	log     loglimit.Limiter // of requests that are denied
 }
 
-func (l *inputLimiter) init(limits link.InputLimits) {
+func (l *inputLimiter) init(limits InputLimits) {
 	l.perCall = cmp.Or(limits.PerCall, defaultInputsPerCall)
 	perMinute := cmp.Or(limits.PerMinute, defaultInputsPerMinute)
 	limit := call.LimitRate(call.RateLimit{

@@ -13,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -133,7 +132,7 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	audit, a := &log{}, new(answers)
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Dialer.Revision = mcp.V20260728
-	configs.Settings(&h.Servers[0]).InputLimits.PerCall = 1
+	h.Servers[0].InputLimits.PerCall = 1
 	h.Audit = audit.handler()
 	h.Policy = host.Rules{Rules: []host.Rule{{Method: "tools/*", Action: host.Allow},
 		{Method: mcp.MethodCreateMessage, Reason: "no models"}, {Method: mcp.MethodListRoots, Action: host.Allow}}}
@@ -160,7 +159,7 @@ func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Policy = policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
 		if r.Kind != "tool" {
-			seen[r.Method+" "+r.Kind+" "+r.Server] = string(r.Arguments)
+			seen[r.Method+" "+string(r.Kind)+" "+r.Server] = string(r.Arguments)
 		}
 		return host.Decision{Action: host.Allow}, nil
 	})
@@ -246,7 +245,7 @@ func TestSamplingIsApproved(t *testing.T) {
 				!strings.Contains(question, `"systemPrompt":"secret"`)) {
 			t.Errorf("the question is %q", question)
 		}
-		digests[digestOf(approval)] = true
+		digests[approval.Digest()] = true
 		return approves, nil
 	}
 	start(t, h)
@@ -271,7 +270,7 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 		h := a.host(t, configOf(t, requesting(), "up"))
 		h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask,
 			Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
-		*linked.ApprovalTimeout(h) = time.Minute // less than the server waits
+		h.ApprovalTimeout = time.Minute // less than the server waits
 		h.Approve = func(ctx context.Context, _ *host.Approval) (bool, error) {
 			<-ctx.Done()
 			return false, context.Cause(ctx)
@@ -289,7 +288,7 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 func TestRequestsOfAServerAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up := configOf(t, requesting(), "up")
-		configs.Settings(&up).InputLimits = link.InputLimits{PerCall: 2, PerMinute: 6, MaxTokens: 10}
+		up.InputLimits = host.InputLimits{PerCall: 2, PerMinute: 6, MaxTokens: 10}
 		audit, a := &log{}, new(answers)
 		h := a.host(t, up)
 		h.Audit = audit.handler()
@@ -316,7 +315,7 @@ func TestRequestsOfAServerAreLimited(t *testing.T) {
 
 func TestNegativeLimitsOfAServerMeanNone(t *testing.T) {
 	up := configOf(t, requesting(), "up")
-	configs.Settings(&up).InputLimits = link.InputLimits{PerCall: -1, PerMinute: -1, MaxTokens: -1}
+	up.InputLimits = host.InputLimits{PerCall: -1, PerMinute: -1, MaxTokens: -1}
 	a := new(answers)
 	h := start(t, a.host(t, up))
 	for range 700 {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,7 @@ type naming struct {
 }
 
 func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
-	return &naming{config: config, prefix: config.prefix(), reserved: reserved, tools: config.Tools,
+	return &naming{config: config, prefix: config.NamePrefix(), reserved: reserved, tools: config.Tools,
 		prompts: config.Prompts, maxName: maxName}
 }
 
@@ -206,12 +207,12 @@ func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
 // whether these have started or not. Only a server without a prefix can have such names, because a prefix has no
 // separator.
 func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []string) {
-	if config.prefix() != "" {
+	if config.NamePrefix() != "" {
 		return nil
 	}
 	for i := range servers {
 		if other := &servers[i]; other.Name != config.Name {
-			for _, begin := range []string{other.Name + separator, other.prefix()} {
+			for _, begin := range []string{other.Name + separator, other.NamePrefix()} {
 				if begin != "" {
 					reserved = append(reserved, strings.ToLower(begin))
 				}
@@ -232,17 +233,13 @@ func (n *naming) isReserved(merged string) bool {
 	return reserved
 }
 
-// prefix returns the beginning of the merged names of the server's tools and prompts, with the two underscores. It is
-// empty if they have no prefix.
-func (config *ServerConfig) prefix() string {
-	prefix := config.Name
-	if config.Prefix != nil {
-		prefix = *config.Prefix
+// NamePrefix returns the beginning of the merged names of the server's tools and prompts, with the two underscores. It
+// is empty with NoPrefix.
+func (config *ServerConfig) NamePrefix() string {
+	if config.NoPrefix {
+		return ""
 	}
-	if prefix != "" {
-		prefix += separator
-	}
-	return prefix
+	return cmp.Or(config.Prefix, config.Name) + separator
 }
 
 // unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide

@@ -20,10 +20,8 @@ const asChild = "PARLEY_HOST_TEST_CHILD"
 
 // The test binary is also a server to run as a child process.
 // linked has the functions of a Host for gateways.
-// detailsOf returns what a status has for gateways.
-var detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
 
-var linked = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
+var linked = link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]()
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asChild) == "1" {

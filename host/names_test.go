@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -20,7 +19,7 @@ func namer(server string, maxName int) *naming {
 var quiet = slog.New(slog.DiscardHandler)
 
 // toolNames returns the merged names of a list of tools.
-func toolNames(n *naming, listed ...string) (names []string, tools []Merged[mcp.Tool], withheld error) {
+func toolNames(n *naming, listed ...string) (names []string, tools []Tool, withheld error) {
 	var definitions []mcp.Tool
 	for _, name := range listed {
 		definitions = append(definitions, mcp.Tool{Name: name})
@@ -156,7 +155,7 @@ func FuzzMergedNames(f *testing.F) {
 	f.Add("x\nx_2\nx 2", "files", 64)
 	f.Add(strings.Repeat("y", 130)+"\n"+strings.Repeat("y", 131), "a-b", 32)
 	f.Fuzz(func(t *testing.T, text, server string, limit int) {
-		if link.CheckServerName(server) != nil || len(server) > limit-len(separator)-digestLength ||
+		if checkServerName(server) != nil || len(server) > limit-len(separator)-digestLength ||
 			limit < minMergedName || limit > maxMergedName {
 			return
 		}

@@ -17,8 +17,8 @@ import (
 // names. Names that other servers claim too are not removed. It is immutable.
 type offered struct {
 	naming       *naming // of the names; nil if the server has not been ready
-	tools        []Merged[mcp.Tool]
-	prompts      []Merged[mcp.Prompt]
+	tools        []Tool
+	prompts      []Prompt
 	resources    []mcp.Resource
 	templates    []mcp.ResourceTemplate
 	about        about
@@ -151,9 +151,9 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	if now.same == nil {
 		now.same = make(map[client.ChangeKind]error)
 	}
-	var reviewedKinds []string
+	var reviewedKinds []Kind
 	if kinds&client.ToolsChanged != 0 {
-		reviewedKinds = append(reviewedKinds, kindTool)
+		reviewedKinds = append(reviewedKinds, KindTool)
 		selected := slices.DeleteFunc(slices.Clone(l.tools), func(t mcp.Tool) bool { return !n.tools.tool(&t) })
 		now.selected = nil
 		if n.tools.byAnnotation() {
@@ -162,7 +162,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 				now.selected[selected[i].Name] = true
 			}
 		}
-		accepted := reviewed(s, found, kindTool, selected, func(t *mcp.Tool) string { return t.Name })
+		accepted := reviewed(s, found, KindTool, selected, func(t *mcp.Tool) string { return t.Name })
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
 		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged],
 			unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
@@ -177,10 +177,10 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 	}
 	if kinds&client.PromptsChanged != 0 {
-		reviewedKinds = append(reviewedKinds, kindPrompt)
+		reviewedKinds = append(reviewedKinds, KindPrompt)
 		selected := slices.DeleteFunc(slices.Clone(l.prompts),
 			func(p mcp.Prompt) bool { return !n.prompts.names(p.Name) })
-		accepted := reviewed(s, found, kindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
+		accepted := reviewed(s, found, KindPrompt, selected, func(p *mcp.Prompt) string { return p.Name })
 		now.prompts, now.same[client.PromptsChanged] = n.namePrompts(s.name, s.logger, accepted)
 		now.same[client.PromptsChanged] = errors.Join(now.same[client.PromptsChanged],
 			unknownNames(&n.prompts, "prompt", l.prompts, func(p *mcp.Prompt) string { return p.Name }))
@@ -190,17 +190,17 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		}
 	}
 	if kinds&client.ResourcesChanged != 0 {
-		reviewedKinds = append(reviewedKinds, kindResource)
-		now.resources = reviewed(s, found, kindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
-		now.templates = reviewed(s, found, kindResource, l.templates,
+		reviewedKinds = append(reviewedKinds, KindResource)
+		now.resources = reviewed(s, found, KindResource, l.resources, func(r *mcp.Resource) string { return r.URI })
+		now.templates = reviewed(s, found, KindResource, l.templates,
 			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 	}
 	if kinds == allKinds { // the server has connected, or the review may have another result
-		reviewedKinds = append(reviewedKinds, kindInstructions)
+		reviewedKinds = append(reviewedKinds, KindInstructions)
 		now.about = about{Description: details.Info.Description, Instructions: details.Instructions,
 			Title: details.Info.Title}
 		if s.reviewer != nil && now.about != (about{}) &&
-			!s.accepts(found, kindInstructions, "", now.about.definition()) {
+			!s.accepts(found, KindInstructions, "", now.about.definition()) {
 			now.about = about{}
 		}
 	}
@@ -213,10 +213,10 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 func (s *supervisor) show(status *ServerStatus) bool {
 	c := &s.host.names
 	var sameTools, samePrompts []error
-	status.details.Config = s.offered.naming.config
+	status.Config = s.offered.naming.config
 	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
 	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts,
-		func(p *Merged[mcp.Prompt]) string { return p.Name })
+		func(p *Prompt) string { return p.Name })
 	status.Resources, status.Templates = s.offered.resources, s.offered.templates
 	s.offered.about.set(&status.Server)
 	status.Incomplete = errors.Join(
@@ -261,16 +261,16 @@ func withoutConflicts[E any](c claims, kind string, all []E, nameOf func(*E) str
 }
 
 // offers returns an error if a request is about a tool or prompt that is not selected. The lists must be known.
-func (s *supervisor) offers(ctx context.Context, kind, name string) error {
+func (s *supervisor) offers(ctx context.Context, kind Kind, name string) error {
 	s.mu.Lock()
 	n := s.naming
 	s.mu.Unlock()
 	switch kind {
-	case kindTool:
+	case KindTool:
 		if !n.tools.names(name) || n.tools.byAnnotation() && !s.offeredTo(ctx).selected[name] {
 			return fmt.Errorf("%w of server %q", unknown("tool", name), s.name)
 		}
-	case kindPrompt:
+	case KindPrompt:
 		if !n.prompts.names(name) {
 			return fmt.Errorf("%w of server %q", unknown("prompt", name), s.name)
 		}
@@ -291,7 +291,7 @@ func (s *supervisor) withheldNamed(merged string) error {
 	defer s.mu.Unlock()
 	n := s.naming
 	for key, err := range s.offered.withheld {
-		if key[0] == kindTool && n.toolName(key[1]) == merged {
+		if key.kind == KindTool && n.toolName(key.name) == merged {
 			return err
 		}
 	}

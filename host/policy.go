@@ -64,17 +64,21 @@ type Decision struct {
 	Group  string
 }
 
-// The kinds of a [Request] and a [Definition].
+// Kind is what a [Request] or a [Definition] is about.
+type Kind string
+
+// The kinds of a Request and a Definition.
 const (
-	kindTool         = "tool"
-	kindPrompt       = "prompt"
-	kindResource     = "resource"     // also a resource template
-	kindInstructions = "instructions" // only of a Definition
-	kindExtension    = "extension"
+	KindTool         Kind = "tool"
+	KindPrompt       Kind = "prompt"
+	KindResource     Kind = "resource"     // also a resource template
+	KindInstructions Kind = "instructions" // only of a Definition
+	KindSkill        Kind = "skill"        // only of a Definition, from a gateway
+	KindExtension    Kind = "extension"
 	// Requests of servers:
-	kindElicitation = "elicitation"
-	kindSampling    = "sampling"
-	kindRoots       = "roots"
+	KindElicitation Kind = "elicitation"
+	KindSampling    Kind = "sampling"
+	KindRoots       Kind = "roots"
 )
 
 // Request is a request of a caller, before a [Host] sends it to a server, or a request of a server on behalf of a
@@ -86,9 +90,9 @@ type Request struct {
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
-	// Kind is "tool", "prompt", "resource", also for a resource template, or "extension"; of a server, "elicitation",
-	// "sampling" or "roots".
-	Kind string
+	// Kind is KindTool, KindPrompt, KindResource or KindExtension, and for a request of a server KindElicitation,
+	// KindSampling or KindRoots.
+	Kind Kind
 	// Name is the server's own name of the tool or prompt, a URI or URI template, or the ID of the extension. It is
 	// empty for requests of a server.
 	Name string
@@ -109,7 +113,7 @@ type Request struct {
 
 // ofServer reports whether a server has sent the request.
 func (r *Request) ofServer() bool {
-	return r.Kind == kindElicitation || r.Kind == kindSampling || r.Kind == kindRoots
+	return r.Kind == KindElicitation || r.Kind == KindSampling || r.Kind == KindRoots
 }
 
 // text names the request without its arguments, such as `tools/call read_file of server "files"`.
@@ -349,11 +353,11 @@ func (rule *Rule) matches(r *Request) bool {
 		return true
 	}
 	switch r.Kind {
-	case kindTool:
+	case KindTool:
 		return rule.Tool != "" && glob.Match(rule.Tool, r.Name)
-	case kindPrompt:
+	case KindPrompt:
 		return rule.Prompt != "" && glob.Match(rule.Prompt, r.Name)
-	case kindResource:
+	case KindResource:
 		return rule.Resource != "" && rule.matchesURI(r)
 	}
 	return false

@@ -319,7 +319,7 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	bare := func(name string) host.ServerConfig {
 		config := inMemory(t, name)
-		config.Prefix = new("")
+		config.NoPrefix = true
 		return config
 	}
 	approve := func(context.Context, *host.Approval) (bool, error) { return true, nil }

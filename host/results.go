@@ -15,13 +15,16 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/contain"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/store"
 )
+
+// ResultURI is what the URIs of large results begin with; see [ServerConfig.MaxResult]. The name of the server
+// follows, a slash, and an id.
+const ResultURI = "parley:result/"
 
 // Limits of the results that are stored for one principal.
 const (
@@ -128,7 +131,7 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultsTimeout) // the tool has run
 	defer cancel()
 	id := rand.Text()
-	uri = link.ResultURI + server + "/" + id
+	uri = ResultURI + server + "/" + id
 	result.Contents.URI = uri
 	value, err := schema.Marshal(result)
 	if err != nil {
@@ -183,7 +186,7 @@ func (r *results) evict(ctx context.Context, principal string, size int) error {
 func (r *results) get(ctx context.Context, server, principal, uri string) (*storedResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultsTimeout)
 	defer cancel()
-	key := resultKey(principal, server, strings.TrimPrefix(uri, link.ResultURI+server+"/"))
+	key := resultKey(principal, server, strings.TrimPrefix(uri, ResultURI+server+"/"))
 	item, err := r.kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -199,7 +202,7 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 }
 
 // isResult reports whether a URI can be that of a result of a server.
-func isResult(server, uri string) bool { return strings.HasPrefix(uri, link.ResultURI+server+"/") }
+func isResult(server, uri string) bool { return strings.HasPrefix(uri, ResultURI+server+"/") }
 
 func resultsOf(principal string) string { return principal + "results" }
 
@@ -252,7 +255,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 		stored, err := h.results.get(ctx, s.name, who, uri)
 		return stored.read(), err
 	}
-	p := h.newPassage(ctx, &Request{Method: mcp.MethodReadResource, Server: s.name, Kind: kindResource, Name: uri})
+	p := h.newPassage(ctx, &Request{Method: mcp.MethodReadResource, Server: s.name, Kind: KindResource, Name: uri})
 	stored, err := h.results.get(ctx, s.name, who, uri)
 	if err == nil {
 		err = p.checkCall(ctx, s, stored)
@@ -269,7 +272,7 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 // checkCall returns nil if the call that made a result would be sent, or its user would be asked: the user has approved
 // the call already.
 func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult) (err error) {
-	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: kindTool, Name: of.Tool, Arguments: of.Arguments,
+	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments,
 		Caller: p.request.Caller}
 	// The server may be down, or may have removed the tool since.
 	if r.Tool, err = s.definition(ctx, r); err != nil && !errors.Is(err, ErrUnknown) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
@@ -73,7 +72,7 @@ func TestStoredResultsExpire(t *testing.T) {
 		must.Do(t, err)
 		plain := &results{kv: memory}
 		if item, err := memory.Get(t.Context(), resultKey("ada/", "s",
-			strings.TrimPrefix(uri, link.ResultURI+"s/"))); err != nil ||
+			strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil ||
 			strings.Contains(string(item.Value), "secret") {
 			t.Errorf("the result is not encrypted: %v", err)
 		}
@@ -127,7 +126,7 @@ func (brokenKV) Get(context.Context, string) (store.Item, error) {
 func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	var log bytes.Buffer
 	r := resultsIn(t, brokenKV{}, &log)
-	_, err := r.get(t.Context(), "s", "ada", link.ResultURI+"s/1")
+	_, err := r.get(t.Context(), "s", "ada", ResultURI+"s/1")
 	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
 		t.Errorf("%v; log: %s", err, log.String())
 	}

@@ -68,10 +68,10 @@ func (h *Host) LoginsChanged() {
 			if s.notBefore.After(again) {
 				again = s.notBefore
 			}
-			if status.State != NeedsLogin || !again.Before(status.details.Retry) {
+			if status.State != NeedsLogin || !again.Before(status.Retry) {
 				return false
 			}
-			status.details.Retry = again
+			status.Retry = again
 			return true
 		})
 	}

@@ -88,7 +88,7 @@ func TestServerThatHasNeverBeenReadyIsRetriedForever(t *testing.T) {
 						continue
 					}
 					at = append(at, time.Since(begin))
-					if wait := time.Until(detailsOf(&status).Retry); status.Err == nil || wait <= 0 || wait > time.Minute {
+					if wait := time.Until(status.Retry); status.Err == nil || wait <= 0 || wait > time.Minute {
 						t.Fatalf("the status has the error %v and the next attempt in %v", status.Err, wait)
 					}
 				}

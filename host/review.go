@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,8 @@ import (
 // or the instructions with the title and the description of the server.
 type Definition struct {
 	Server string // in Host.Servers
-	// Kind is tool, prompt, resource, also for a resource template, or instructions; from a gateway also skill.
-	Kind string
+	// Kind is KindTool, KindPrompt, KindResource or KindInstructions, and from a gateway also KindSkill.
+	Kind Kind
 	Name string // as the server calls it, or the URI or URI template; empty for instructions
 	// JSON is the definition as the server sends it, without white space and with sorted members. For instructions, it
 	// is an object with the members instructions, title and description, or a string if the server has neither title
@@ -52,8 +53,8 @@ func (a about) set(details *client.ServerDetails) {
 
 // String names the definition, such as `tool "read_file"`.
 func (d *Definition) String() string {
-	if d.Kind == kindInstructions {
-		return kindInstructions
+	if d.Kind == KindInstructions {
+		return string(KindInstructions)
 	}
 	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
 }
@@ -67,7 +68,7 @@ type withheldError struct {
 // Error names the definition and the reason.
 func (e *withheldError) Error() string {
 	verb := "is"
-	if e.definition.Kind == kindInstructions {
+	if e.definition.Kind == KindInstructions {
 		verb = "are"
 	}
 	return fmt.Sprintf("%s %s withheld: %v", &e.definition, verb, e.err)
@@ -95,11 +96,16 @@ func (s *supervisor) reviewAgain() {
 }
 
 // withheld has the errors of the definitions that are withheld, by kind and name.
-type withheld map[[2]string]error
+type withheld map[withheldKey]error
+
+type withheldKey struct {
+	kind Kind
+	name string
+}
 
 // reviewed returns the definitions of a list that Review accepts, and adds the errors of the others to
 // found.
-func reviewed[E any](s *supervisor, found withheld, kind string, listed []E, name func(*E) string) (kept []E) {
+func reviewed[E any](s *supervisor, found withheld, kind Kind, listed []E, name func(*E) string) (kept []E) {
 	if s.reviewer == nil {
 		return listed
 	}
@@ -112,7 +118,7 @@ func reviewed[E any](s *supervisor, found withheld, kind string, listed []E, nam
 }
 
 // accepts calls Review with a definition. It adds the error to found.
-func (s *supervisor) accepts(found withheld, kind, name string, definition any) bool {
+func (s *supervisor) accepts(found withheld, kind Kind, name string, definition any) bool {
 	d := Definition{Server: s.name, Kind: kind, Name: name}
 	if r, ok := definition.(*mcp.Resource); ok {
 		definition = declared(*r)
@@ -128,7 +134,7 @@ func (s *supervisor) accepts(found withheld, kind, name string, definition any) 
 		return true
 	}
 	d.JSON = nil // errors are kept
-	found[[2]string{kind, name}] = &withheldError{d, err}
+	found[withheldKey{kind, name}] = &withheldError{d, err}
 	return false
 }
 
@@ -156,15 +162,17 @@ func (w withheld) error() error {
 	return joined("definitions are withheld, too", errs)
 }
 
-func (w withheld) sorted() [][2]string {
-	return slices.SortedFunc(maps.Keys(w), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+func (w withheld) sorted() []withheldKey {
+	return slices.SortedFunc(maps.Keys(w), func(a, b withheldKey) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+	})
 }
 
 // with returns w with the entries of some kinds replaced by those of now.
-func (w withheld) with(now withheld, kinds ...string) withheld {
+func (w withheld) with(now withheld, kinds ...Kind) withheld {
 	all := maps.Clone(now)
 	for key, err := range w {
-		if !slices.Contains(kinds, key[0]) {
+		if !slices.Contains(kinds, key.kind) {
 			all[key] = err
 		}
 	}
@@ -178,15 +186,15 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 		if old := before[key]; old != nil && old.Error() == err.Error() {
 			continue
 		}
-		s.host.recordWithheld(ctx, s.name, key[0], key[1], errors.Unwrap(err))
+		s.host.recordWithheld(ctx, s.name, key.kind, key.name, errors.Unwrap(err))
 	}
 }
 
 // recordWithheld logs and records that a definition is withheld.
-func (h *Host) recordWithheld(ctx context.Context, server, kind, name string, reason error) {
+func (h *Host) recordWithheld(ctx context.Context, server string, kind Kind, name string, reason error) {
 	h.logger().Warn("definition withheld", "server", server, "kind", kind, "name", name, "error", reason)
 	if h.Audit != nil {
-		h.recordLater(ctx, newRecord("withheld", slog.String("server", server), slog.String("kind", kind),
+		h.recordLater(ctx, newRecord("withheld", slog.String("server", server), slog.String("kind", string(kind)),
 			slog.String("name", bounded(name, maxAuditName)), slog.String("reason", reason.Error())))
 	}
 }
@@ -198,17 +206,17 @@ func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, err
 		return nil, err
 	}
 	offered := s.offeredTo(ctx)
-	if err := offered.withheld[[2]string{r.Kind, r.Name}]; err != nil {
+	if err := offered.withheld[withheldKey{r.Kind, r.Name}]; err != nil {
 		return nil, r.denied("its definition is not accepted", err)
 	}
 	switch r.Kind {
-	case kindTool:
+	case KindTool:
 		for i := range offered.tools {
 			if t := &offered.tools[i].Definition; t.Name == r.Name {
 				return s.trusted(t), nil
 			}
 		}
-	case kindPrompt:
+	case KindPrompt:
 		for i := range offered.prompts {
 			if offered.prompts[i].Definition.Name == r.Name {
 				return nil, nil
@@ -218,7 +226,7 @@ func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, err
 		return nil, nil
 	}
 	if s.reviewer != nil {
-		return nil, fmt.Errorf("%w: server %q does not list it", unknown(r.Kind, r.Name), r.Server)
+		return nil, fmt.Errorf("%w: server %q does not list it", unknown(string(r.Kind), r.Name), r.Server)
 	}
 	return nil, nil
 }

@@ -284,7 +284,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
 	config := configOf(t, newCounted().Server, "up")
 	renamed := config
-	renamed.Prefix = new("other")
+	renamed.Prefix = "other"
 	var h *host.Host
 	var armed atomic.Bool
 	h = &host.Host{Servers: []host.ServerConfig{config}, Review: func(host.Definition) error {

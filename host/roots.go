@@ -170,7 +170,7 @@ func (s *supervisor) withOnlySession(ctx context.Context) context.Context {
 // shares records that a session uses a client with others. If the server has requested the roots before there was a
 // session, it is notified that there are other roots now.
 func (all *common) shares(ctx context.Context, s *supervisor, caller rpc.Caller, c *client.Client) {
-	if !caller.Session || !s.forwardsRoots() && s.config.settings.Extensions == nil {
+	if !caller.Session || !s.forwardsRoots() && s.config.Extensions == nil {
 		return
 	}
 	if added := all.sessions.add(ctx, caller); added && all.rootless.Swap(false) {

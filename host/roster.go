@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -44,7 +44,7 @@ func (h *Host) find(server string) *supervisor {
 // SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
 // or was not started. The field Servers keeps its value.
 func (h *Host) SetServers(servers []ServerConfig) error {
-	if err := h.check(servers); err != nil {
+	if err := h.CheckServers(servers); err != nil {
 		return err
 	}
 	renamed, err := h.replaceRoster(servers)
@@ -100,8 +100,9 @@ func sameConfig(a, b ServerConfig) bool {
 	if !sameTarget(a.Target, b.Target) {
 		return false
 	}
-	a.Target, a.Prefix, a.Tools, a.Prompts = nil, nil, Selection{}, Selection{}
-	b.Target, b.Prefix, b.Tools, b.Prompts = nil, nil, Selection{}, Selection{}
+	for _, c := range []*ServerConfig{&a, &b} {
+		c.Target, c.Prefix, c.NoPrefix, c.Tools, c.Prompts = nil, "", false, Selection{}, Selection{}
+	}
 	return reflect.DeepEqual(a, b)
 }
 
@@ -114,15 +115,15 @@ func sameTarget(a, b client.Target) bool {
 	return a == b
 }
 
-// check returns an error for configurations that are invalid.
-func (h *Host) check(servers []ServerConfig) error {
+// CheckServers returns the error that SetServers would return for servers that are invalid, and changes nothing.
+func (h *Host) CheckServers(servers []ServerConfig) error {
 	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
 		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)
 	}
 	longest := h.maxName() - len(separator) - digestLength
 	seen := make(map[string]bool, len(servers))
 	for _, config := range servers {
-		if err := config.check(); err != nil {
+		if err := config.Check(); err != nil {
 			return fmt.Errorf("host: %w", err)
 		}
 		switch {
@@ -131,7 +132,7 @@ func (h *Host) check(servers []ServerConfig) error {
 		case len(config.Name) > longest:
 			return fmt.Errorf("host: server name %q must have at most %d characters, because MaxName is %d",
 				config.Name, longest, h.maxName())
-		case config.Prefix != nil && len(*config.Prefix) > longest:
+		case len(config.Prefix) > longest:
 			return fmt.Errorf("host: prefix of server %q must have at most %d characters, because MaxName is %d",
 				config.Name, longest, h.maxName())
 		case config.Target == nil:
@@ -149,16 +150,19 @@ func (h *Host) check(servers []ServerConfig) error {
 	return nil
 }
 
-// check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
-// its servers, too.
-func (config *ServerConfig) check() error {
-	if err := link.CheckServerName(config.Name); err != nil {
+// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
+// its servers, too, as [Host.CheckServers] does.
+func (config *ServerConfig) Check() error {
+	if err := checkServerName(config.Name); err != nil {
 		return err
 	}
-	if p := config.Prefix; p != nil && *p != "" {
-		if err := link.CheckServerName(*p); err != nil {
+	if config.Prefix != "" {
+		if err := checkServerName(config.Prefix); err != nil {
 			return fmt.Errorf("prefix of server %q: %w", config.Name, err)
 		}
+	}
+	if config.Prefix != "" && config.NoPrefix {
+		return fmt.Errorf("server %q must not have both Prefix and NoPrefix", config.Name)
 	}
 	if r := config.Revision; r != "" && !r.Known() {
 		return fmt.Errorf("revision of server %q must be one of %q, not %q", config.Name, mcp.Revisions(), string(r))
@@ -169,7 +173,7 @@ func (config *ServerConfig) check() error {
 	if err := config.Prompts.check(false); err != nil {
 		return fmt.Errorf("prompts of server %q: %w", config.Name, err)
 	}
-	if err := checkExtensions(config.settings.Extensions); err != nil {
+	if err := checkExtensions(config.Extensions); err != nil {
 		return fmt.Errorf("extensions of server %q: %w", config.Name, err)
 	}
 	return nil
@@ -216,4 +220,27 @@ func (s *supervisor) retire() {
 	if s.calls == 0 {
 		s.cancel(errRemoved)
 	}
+}
+
+// maxServerName is the maximum length of a server name. It leaves at least 62 of the
+// 128 characters of a merged name to the tool.
+const maxServerName = 64
+
+// checkServerName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
+// digits, hyphens and underscores. Two underscores separate the name of a server from
+// that of a tool, so a name must not contain two in a row or end with one.
+func checkServerName(name string) error {
+	if name == "" || len(name) > maxServerName {
+		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)
+	}
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return fmt.Errorf("server name %q must have only letters, digits, hyphens and underscores", name)
+		}
+	}
+	if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
+		return fmt.Errorf("server name %q must not contain two underscores in a row or end with an underscore: "+
+			"they separate the names of servers and tools", name)
+	}
+	return nil
 }

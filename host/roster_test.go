@@ -170,7 +170,7 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 		must.CheckEqual(t, await(t, h, name, isReady).Revision, want, name)
 	}
 	old.Revision = "2025-06-17"
-	if err := configs.Check(&old); err == nil || !strings.Contains(err.Error(),
+	if err := old.Check(); err == nil || !strings.Contains(err.Error(),
 		`revision of server "old" must be one of`) {
 		t.Error(err)
 	}

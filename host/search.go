@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/parley-mcp/parley/mcp"
 )
 
 // Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of
@@ -23,14 +21,14 @@ import (
 //
 // A model that cannot use the definitions of all tools at once searches for tools instead, and calls one with
 // [Host.Call].
-func (h *Host) Search(ctx context.Context, query string, limit int) []Merged[mcp.Tool] {
+func (h *Host) Search(ctx context.Context, query string, limit int) []Tool {
 	cs := h.catalogs(ctx)
 	if strings.TrimSpace(query) != "" {
 		ranked := cs.rank(query)
 		if limit > 0 {
 			ranked = ranked[:min(limit, len(ranked))]
 		}
-		found := make([]Merged[mcp.Tool], len(ranked))
+		found := make([]Tool, len(ranked))
 		for i, document := range ranked {
 			found[i] = *cs.document(int(document))
 		}
@@ -40,7 +38,7 @@ func (h *Host) Search(ctx context.Context, query string, limit int) []Merged[mcp
 	if limit > 0 {
 		n = min(limit, n)
 	}
-	found := make([]Merged[mcp.Tool], 0, n)
+	found := make([]Tool, 0, n)
 	for _, c := range cs {
 		found = append(found, c.tools[:min(n-len(found), len(c.tools))]...)
 	}

@@ -58,7 +58,7 @@ func office() *Host {
 	}, "crm", "files", "odd")
 }
 
-func namesOf(tools []Merged[mcp.Tool]) string {
+func namesOf(tools []Tool) string {
 	names := make([]string, len(tools))
 	for i := range tools {
 		names[i] = tools[i].Name
@@ -155,7 +155,7 @@ func TestToolsVersionChangesWithTheTools(t *testing.T) {
 // The ranking of the tools of several servers does not depend on how they are distributed.
 func TestRankingDoesNotDependOnTheServers(t *testing.T) {
 	words := []string{"read", "write", "file", "record", "report", "delete", "list", "weather"}
-	tools := make([]Merged[mcp.Tool], 60)
+	tools := make([]Tool, 60)
 	for i := range tools {
 		tools[i].Definition = mcp.Tool{Name: fmt.Sprintf("%s_%d", words[i%8], i),
 			Description: strings.Repeat(words[i*7%8]+" ", i%5) + words[i*3%8]}

@@ -192,9 +192,9 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 		"prompts must not be selected by annotations": func(c *host.ServerConfig) {
 			c.Prompts.Annotations.ReadOnlyHint = true
 		},
-		`server "a": server name "a__b" must not`: func(c *host.ServerConfig) { c.Prefix = new("a__b") },
+		`server "a": server name "a__b" must not`: func(c *host.ServerConfig) { c.Prefix = "a__b" },
 		"must have at most 21 characters": func(c *host.ServerConfig) {
-			c.Prefix = new(strings.Repeat("p", 22))
+			c.Prefix = strings.Repeat("p", 22)
 		},
 	} {
 		config := valid
@@ -210,7 +210,7 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 // prefixed returns the config of a server whose merged names have another prefix.
 func prefixed(t *testing.T, name, prefix string, tools ...string) host.ServerConfig {
 	config := configOf(t, toolbox(name, tools...), name)
-	config.Prefix = &prefix
+	config.Prefix, config.NoPrefix = prefix, prefix == ""
 	return config
 }
 
@@ -229,8 +229,8 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 	if got, want := mergedNames(h), []string{"gh__read", "__", "write"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if s := h.Status(); configs.Prefix(detailsOf(&s[0]).Config) != "gh__" || configs.Prefix(detailsOf(&s[1]).Config) != "" {
-		t.Errorf("prefixes %q, %q", configs.Prefix(detailsOf(&s[0]).Config), configs.Prefix(detailsOf(&s[1]).Config))
+	if s := h.Status(); s[0].Config.NamePrefix() != "gh__" || s[1].Config.NamePrefix() != "" {
+		t.Errorf("prefixes %q, %q", s[0].Config.NamePrefix(), s[1].Config.NamePrefix())
 	}
 }
 
@@ -294,9 +294,9 @@ func TestSelectionChangesWithoutReconnect(t *testing.T) {
 func TestNamesThatBeginWithAnotherServerAreReserved(t *testing.T) {
 	bare := configOf(t, toolbox("bare", "files__read", "Files__list", "fs__read", "bare__own", "a__b", "open"),
 		"bare")
-	bare.Prefix = new("")
+	bare.NoPrefix = true
 	files, renamed := configOf(t, toolbox("files", "read"), "files"), configOf(t, toolbox("disk", "read"), "disk")
-	files.Lazy, renamed.Lazy, renamed.Prefix = true, true, new("fs")
+	files.Lazy, renamed.Lazy, renamed.Prefix = true, true, "fs"
 	h := start(t, &host.Host{Servers: []host.ServerConfig{bare, files, renamed}})
 	must.Do(t, h.WaitReady(t.Context()))
 	must.CheckEqual(t, fmt.Sprint(slices.Sorted(slices.Values(mergedNames(h)))), "[a__b bare__own open]")

@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -111,7 +110,7 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 		if distinct != c.want || c.revision.Modern() != (program == "") {
 			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
 		}
-		must.CheckEqual(t, detailsOf(&h.Status()[0]).PerCaller, c.want, c)
+		must.CheckEqual(t, h.Status()[0].PerCaller, c.want, c)
 		h.Close()
 		must.CheckEqual(t, s.begun.Load(), s.ended.Load(), c)
 	}
@@ -240,7 +239,7 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	mu.Unlock()
 	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
 	must.Get(h.Client("up").CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "echo", nil))(t)
-	if _, err := h.Client("up").CallTool(t.Context(), "echo", nil); !errors.Is(err, link.ErrAnonymousCaller) {
+	if _, err := h.Client("up").CallTool(t.Context(), "echo", nil); !errors.Is(err, host.ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	mu.Lock()
@@ -277,6 +276,6 @@ func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 		CallerAuth: host.NewCallerAuth(noCredentials)}}}
 	must.Do(t, h.Start())
 	defer h.Close()
-	must.CheckIs(t, h.Client("up").Subscribe(t.Context(), "lib://one", func() {}), link.ErrAnonymousCaller)
-	must.CheckIs(t, linked.PermitSubscription(h, t.Context(), "up", "lib://one"), link.ErrAnonymousCaller)
+	must.CheckIs(t, h.Client("up").Subscribe(t.Context(), "lib://one", func() {}), host.ErrAnonymousCaller)
+	must.CheckIs(t, linked.PermitSubscription(h, t.Context(), "up", "lib://one"), host.ErrAnonymousCaller)
 }

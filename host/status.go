@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -92,18 +91,25 @@ type ServerStatus struct {
 	// could not be updated. It is nil if all are complete.
 	Incomplete error
 	// Tools are the tools of the server that are selected, with their names in the merged list.
-	Tools []Merged[mcp.Tool]
+	Tools []Tool
 	// Prompts are the prompts of the server that are selected.
-	Prompts []Merged[mcp.Prompt]
+	Prompts []Prompt
 	// Resources are the resources of the server.
 	Resources []mcp.Resource
 	// Templates are the resource templates of the server.
 	Templates []mcp.ResourceTemplate
 
-	details details
+	// Version increases with each change of the status. No other status of the Host has the same. It is 0 if the server
+	// was removed.
+	Version uint64
+	// Config is the configuration of the server. Its selections decide which tools and prompts are in the lists, and
+	// their names. It must not be modified. The one of a server that was removed has a name only.
+	Config *ServerConfig
+	// Retry is the time of the next attempt to start a server that is down.
+	Retry time.Time
+	// PerCaller means that each caller has a client of its own.
+	PerCaller bool
 }
-
-type details = link.StatusDetails[ServerConfig]
 
 // DownError reports that a server is down. Unwrap returns the reason.
 type DownError struct {
@@ -175,7 +181,7 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 }
 
 func (s *ServerStatus) downError() *DownError {
-	down := &DownError{Server: s.Name, retry: s.details.Retry, err: s.Err}
+	down := &DownError{Server: s.Name, retry: s.Retry, err: s.Err}
 	if s.State == NeedsLogin { // a new login or a call can be earlier
 		down.retry = time.Time{}
 	}
@@ -228,8 +234,8 @@ func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	present := make(map[string]bool)
 	for _, status := range h.Status() {
 		present[status.Name] = true
-		if seen[status.Name] != status.details.Version {
-			seen[status.Name] = status.details.Version
+		if seen[status.Name] != status.Version {
+			seen[status.Name] = status.Version
 			news = append(news, status)
 		}
 	}
@@ -237,7 +243,7 @@ func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 		if !present[name] {
 			delete(seen, name)
 			news = append(news, ServerStatus{Name: name, State: Removed,
-				details: details{Config: &ServerConfig{Name: name}}})
+				Config: &ServerConfig{Name: name}})
 		}
 	}
 	return news
@@ -343,7 +349,7 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		mayHaveLoggedIn := status.State == NeedsLogin && s.attempted.Add(loginBackoff).Before(began) &&
 			time.Now().After(s.notBefore)
 		s.mu.Unlock()
-		wait := time.Until(status.details.Retry)
+		wait := time.Until(status.Retry)
 		switch {
 		case status.State.isUsable():
 			return c, nil
@@ -357,12 +363,12 @@ func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 		case wait <= 0 || mayHaveLoggedIn:
 			s.want()
 			wait = forever
-		case status.State == Down && status.details.Retry.After(until) && mayReturn:
+		case status.State == Down && status.Retry.After(until) && mayReturn:
 			if wait = again; wait <= 0 {
 				s.want()
 				wait = forever
 			}
-		case status.State == NeedsLogin || status.details.Retry.After(until):
+		case status.State == NeedsLogin || status.Retry.After(until):
 			return nil, status.downError()
 		}
 		if !sleep(ctx, wait, changed) {

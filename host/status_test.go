@@ -28,21 +28,21 @@ import (
 // A name that a second server has too is withheld from the first at the same moment.
 func TestStatusesAreOfOneMoment(t *testing.T) {
 	a, b := inMemory(t, "a"), inMemory(t, "b")
-	a.Prefix, b.Prefix = new(""), new("")
+	a.NoPrefix, b.NoPrefix = true, true
 	h := start(t, &host.Host{Servers: []host.ServerConfig{a, b}})
 	must.Do(t, h.WaitReady(t.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range 2000 {
-			b.Prefix = new([]string{"b", ""}[i%2])
+			b.Prefix, b.NoPrefix = [2]string{"b", ""}[i%2], i%2 == 1
 			must.Check(t, h.SetServers([]host.ServerConfig{a, b}))
 		}
 	}()
 	for {
 		all := h.Status()
-		first := slices.ContainsFunc(all[0].Tools, func(tool host.Merged[mcp.Tool]) bool { return tool.Name == "who" })
-		if withPrefix := *detailsOf(&all[1]).Config.Prefix != ""; first != withPrefix {
+		first := slices.ContainsFunc(all[0].Tools, func(tool host.Tool) bool { return tool.Name == "who" })
+		if withPrefix := !all[1].Config.NoPrefix; first != withPrefix {
 			t.Errorf("the server a has the name: %t, the server b has another: %t", first, withPrefix)
 			<-done
 			return
@@ -201,7 +201,7 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		defer h.Close()
 		must.Do(t, h.WaitReady(t.Context()))
 		s.tool.Store(new("after"))
-		versions := map[uint64]bool{detailsOf(&h.Status()[0]).Version: true}
+		versions := map[uint64]bool{h.Status()[0].Version: true}
 		time.Sleep(150 * time.Second)
 		if got := mergedNames(h); !slices.Equal(got, []string{"s__before"}) || s.lists.Load() != 1 {
 			t.Errorf("while the list is fresh: %q after %d requests", got, s.lists.Load())
@@ -210,9 +210,9 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		if got := mergedNames(h); !slices.Equal(got, []string{"s__after"}) || s.lists.Load() != 2 {
 			t.Errorf("after that: %q after %d requests", got, s.lists.Load())
 		}
-		versions[detailsOf(&h.Status()[0]).Version] = true
+		versions[h.Status()[0].Version] = true
 		time.Sleep(time.Hour)
-		versions[detailsOf(&h.Status()[0]).Version] = true
+		versions[h.Status()[0].Version] = true
 		if n := s.lists.Load(); n < 15 || n > 25 {
 			t.Errorf("%d requests in an hour, want one in three minutes", n)
 		}

@@ -80,7 +80,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 	}
 	s.naming = newNaming(&s.config, h.maxName(), reserved)
 	s.status = ServerStatus{Name: config.Name, State: Starting,
-		details: details{Version: h.versions.Add(1), Config: &s.config}}
+		Version: h.versions.Add(1), Config: &s.config}
 	if config.Lazy {
 		s.status.State = NotStarted
 	}
@@ -98,7 +98,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 	} else {
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
-	s.inputs.init(config.settings.InputLimits)
+	s.inputs.init(config.InputLimits)
 	s.setHandlers()
 	s.setExtensions()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
@@ -179,7 +179,7 @@ func (s *supervisor) retryTimer() <-chan time.Time {
 	if !failed || s.client != nil && !s.canRestart() {
 		return nil
 	}
-	return time.After(time.Until(s.status.details.Retry))
+	return time.After(time.Until(s.status.Retry))
 }
 
 // connect dials the server, or makes the existing client reconnect, and lists what the
@@ -232,7 +232,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		s.answered.Store(false)
 		*status = ServerStatus{
 			Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
-			details: details{PerCaller: s.perCaller(c)},
+			PerCaller: s.perCaller(c),
 		}
 		return true
 	})
@@ -301,7 +301,7 @@ func (s *supervisor) down(err error) {
 			level = slog.LevelDebug
 		}
 		s.fail(status, err)
-		if retry = status.details.Retry; status.State == CallersOnly {
+		if retry = status.Retry; status.State == CallersOnly {
 			text = "the server has no lists without a login, so it is for callers who log in"
 		}
 		return true
@@ -327,12 +327,12 @@ func (s *supervisor) fail(status *ServerStatus, err error) {
 		}
 		wait = s.loginWait()
 	}
-	status.details.Retry = time.Now().Add(jitter(wait))
+	status.Retry = time.Now().Add(jitter(wait))
 	s.notBefore = time.Time{}
 	if failed := new(call.StatusError); errors.As(err, &failed) && failed.RetryAfter > 0 {
 		s.notBefore = time.Now().Add(min(failed.RetryAfter, maxLoginBackoff))
-		if s.notBefore.After(status.details.Retry) {
-			status.details.Retry = s.notBefore
+		if s.notBefore.After(status.Retry) {
+			status.Retry = s.notBefore
 		}
 	}
 }
@@ -355,7 +355,7 @@ func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	s.mu.Lock()
 	changed = change(&s.status)
 	if changed {
-		s.status.details.Version = s.host.versions.Add(1)
+		s.status.Version = s.host.versions.Add(1)
 	}
 	s.mu.Unlock()
 	if changed {

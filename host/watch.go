@@ -13,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/changes"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -303,16 +302,16 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 
 // permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
 // decision. A gateway, in which one call of [Client.Subscribe] is for several callers, calls it for each. The errors
-// are [ErrUnknown], link.ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
+// are [ErrUnknown], ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
 func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
 	s := h.find(server)
 	if s == nil {
 		return unknown("server", server)
 	}
 	if s.config.CallerAuth != nil && callerOf(ctx).Principal == principal.Anonymous {
-		return fmt.Errorf("server %q: %w", server, link.ErrAnonymousCaller)
+		return fmt.Errorf("server %q: %w", server, ErrAnonymousCaller)
 	}
-	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: kindResource, Name: uri})
+	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
 }
 
 // subscriber is one call of Subscribe.

@@ -43,7 +43,7 @@ func TestChangedListsAreUpdated(t *testing.T) {
 		s.RemovePrompt("review")
 		await(t, h, "library", func(s host.ServerStatus) bool {
 			return slices.ContainsFunc(s.Tools,
-				func(t host.Merged[mcp.Tool]) bool { return t.Name == "library__new" }) &&
+				func(t host.Tool) bool { return t.Name == "library__new" }) &&
 				len(s.Resources) == 1 && len(s.Prompts) == 0
 		})
 	})
@@ -125,7 +125,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	down := await(t, h, "mortal", isDown)
-	retry.Store(&detailsOf(&down).Retry)
+	retry.Store(&down.Retry)
 	updated := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	subscribed := make(chan error, 1)
@@ -137,7 +137,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 			}
 		})
 	}()
-	timer := time.NewTimer(time.Until(detailsOf(&down).Retry))
+	timer := time.NewTimer(time.Until(down.Retry))
 	defer timer.Stop()
 	<-timer.C
 	must.CheckEqual(t, early.Load(), 0)

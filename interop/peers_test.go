@@ -190,7 +190,7 @@ func (o observation) withoutGateway(t *testing.T, revision string, firstGenerati
 func serveGateway(t *testing.T, upstream client.Target) (url string) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "peer", Target: upstream, Prefix: new("")}}, Logger: quiet}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "peer", Target: upstream, NoPrefix: true}}, Logger: quiet}
 	s := &server.Server{
 		Name: "interop-gateway", Version: "1.0.0", Logger: quiet, Limits: server.Limits{PageSize: 2},
 		ListCache: server.CachePolicy{TTL: time.Minute, Public: true},

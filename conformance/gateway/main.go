@@ -32,7 +32,7 @@ func main() {
 }
 
 func run(ctx context.Context, listen, upstream string) error {
-	h := &host.Host{Servers: []host.ServerConfig{{Name: "server", Target: client.URL(upstream), Prefix: new("")}}}
+	h := &host.Host{Servers: []host.ServerConfig{{Name: "server", Target: client.URL(upstream), NoPrefix: true}}}
 	s := &server.Server{Name: "parley-conformance", Version: "1.0.0",
 		Info: mcp.Implementation{Title: "Parley under test"}}
 	g, err := gateway.New(h, s)

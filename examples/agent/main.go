@@ -30,10 +30,10 @@ type message struct {
 }
 
 // model returns the next message of a language model.
-type model func(ctx context.Context, tools []host.Merged[mcp.Tool], conversation []message) (message, error)
+type model func(ctx context.Context, tools []host.Tool, conversation []message) (message, error)
 
 // script calls a tool and repeats its result.
-func script(_ context.Context, tools []host.Merged[mcp.Tool], conversation []message) (message, error) {
+func script(_ context.Context, tools []host.Tool, conversation []message) (message, error) {
 	last := conversation[len(conversation)-1]
 	if last.role == "tool" || len(tools) == 0 {
 		return message{role: "model", text: "Answer: " + last.text}, nil

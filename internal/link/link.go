@@ -9,11 +9,9 @@ package link
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/mcp"
@@ -23,13 +21,11 @@ import (
 )
 
 // Host has methods of a *host.Host.
-type Host[H, Status, Request any] struct {
+type Host[H, Status, Request any, Kind ~string] struct {
 	// Forward sends requests of servers to the client whose request a handler of the program serves. It must be
 	// called before Start, and returns an error otherwise. Start calls storage for where large results are stored,
 	// see host.ServerConfig.MaxResult, and the keys that encrypt them; a nil KV means memory.
 	Forward func(h *H, storage func() (kv store.KV, keys [][]byte)) error
-	// ApprovalTimeout returns the place of the time for an approval. 0 means 5 minutes.
-	ApprovalTimeout func(*H) *time.Duration
 	// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx, which are at most
 	// maxAge old.
 	CallerStatus func(h *H, ctx context.Context, server string, maxAge time.Duration) (Status, error)
@@ -47,136 +43,13 @@ type Host[H, Status, Request any] struct {
 	// ToolsVersion returns a digest of the tools that the caller of ctx can find.
 	ToolsVersion func(h *H, ctx context.Context) string
 	// Withheld logs, and records in the audit log, that a definition is withheld, because Review returned the reason.
-	Withheld func(h *H, ctx context.Context, server, kind, name string, reason error)
+	Withheld func(h *H, ctx context.Context, server string, kind Kind, name string, reason error)
 	// Attribute returns a message of a server for a user, with the name of the server.
 	Attribute func(h *H, server, message string) string
 }
 
-// Servers has a method of a *host.Host for its servers.
-type Servers[H, Config any] struct {
-	// Check returns the error that SetServers would return for servers, and changes nothing.
-	Check func(h *H, servers []Config) error
-}
-
-// Extensions has methods of a *host.Host for the extensions of its servers.
-type Extensions[H any] struct {
-	// Notify sends a notification of an extension to a server. Params is a JSON object without _meta, or nil.
-	Notify func(h *H, ctx context.Context, server, method string, params json.RawMessage) error
-}
-
-// Approval has methods of a *host.Approval.
-type Approval[A any] struct {
-	// Digest identifies the request and its caller. An answer for one digest must not count for another.
-	Digest func(*A) string
-	// Answers returns the texts of the answers that a user can choose from. Session is for AllowSession; it is empty if
-	// the request can only be allowed once.
-	Answers func(*A) (once, session, decline string)
-	// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
-	// session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same
-	// rule asks, and if neither the definition of the tool nor the version of the policy has changed. It has an effect
-	// if Answers offers it, and if host.Host.Approve then returns true.
-	AllowSession func(*A)
-}
-
-// ServerConfig has methods of a *host.ServerConfig.
-type ServerConfig[C any] struct {
-	// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid.
-	Check func(*C) error
-	// Prefix returns the beginning of the merged names of the server's tools and prompts. It may be empty.
-	Prefix func(*C) string
-	// Settings returns the place of further settings.
-	Settings func(*C) *ServerSettings
-}
-
-// ServerSettings are settings of a server that a configuration file can have.
-type ServerSettings struct {
-	InputLimits InputLimits
-	// Extensions are the extensions of the protocol whose messages a gateway forwards.
-	Extensions []Extension
-}
-
-// InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
-// number means no limit. A request beyond a limit is answered with an error.
-type InputLimits struct {
-	// PerCall limits the requests while the server serves one tool call, prompt or read. 0 means 64.
-	PerCall int
-	// PerMinute limits the requests on behalf of one caller in a minute, on average. That many can come at once.
-	// Callers are distinguished as in call.LimitRate. 0 means 600.
-	PerMinute int
-	// MaxTokens limits the tokens of one sampling request. A request for more is for MaxTokens then. 0 means 16,384.
-	MaxTokens int64
-}
-
-// Extension is an extension of the protocol that a gateway forwards (2026-07-28, basic/versioning, Extension
-// Negotiation).
-type Extension struct {
-	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. The extension of tasks is
-	// forwarded without it.
-	ID string
-	// Settings is a JSON object that is declared to the server and to clients. Nil means {}.
-	Settings json.RawMessage
-	// Requests are the methods of the requests of clients.
-	Requests []string
-	// Notifications are the methods of the notifications of clients and of the server. Those of the server are sent to
-	// the client whose call they belong to if it declares the extension, or, after its call, on its session. Others are
-	// dropped.
-	Notifications []string
-}
-
-// Status has a method of a *host.ServerStatus.
-type Status[S, Config any] struct {
-	// Details returns the place of what a status has for gateways.
-	Details func(*S) *StatusDetails[Config]
-}
-
-// StatusDetails is what a status has for gateways.
-type StatusDetails[Config any] struct {
-	// Version increases with each change of the status. No other status of the Host has the same. It is 0 if the server
-	// was removed.
-	Version uint64
-	// Config is the configuration of the server. Its selections decide which tools and prompts are in the lists, and
-	// their names. It must not be modified. That of a server that was removed has a name only.
-	Config *Config
-	// Retry is the time of the next attempt to start a server that is down.
-	Retry time.Time
-	// PerCaller means that each caller has a client of its own.
-	PerCaller bool
-}
-
 // MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
 const MetaServer = "com.github.parley-mcp/server"
-
-// ResultURI is what the URIs of large results begin with; see host.ServerConfig.MaxResult. The name of the server
-// follows, a slash, and an id.
-const ResultURI = "parley:result/"
-
-// maxServerName is the maximum length of a server name. It leaves at least 62 of the
-// 128 characters of a merged name to the tool.
-const maxServerName = 64
-
-// CheckServerName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
-// digits, hyphens and underscores. Two underscores separate the name of a server from
-// that of a tool, so a name must not contain two in a row or end with one.
-func CheckServerName(name string) error {
-	if name == "" || len(name) > maxServerName {
-		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)
-	}
-	for _, c := range []byte(name) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-			return fmt.Errorf("server name %q must have only letters, digits, hyphens and underscores", name)
-		}
-	}
-	if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
-		return fmt.Errorf("server name %q must not contain two underscores in a row or end with an underscore: "+
-			"they separate the names of servers and tools", name)
-	}
-	return nil
-}
-
-// ErrAnonymousCaller is the error of requests without an authenticated caller to a server with
-// host.ServerConfig.CallerAuth.
-var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
-	"authenticated")
 
 // Client has methods of a *client.Client, and options of its requests.
 type Client[C, Option any] struct {

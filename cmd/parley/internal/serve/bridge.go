@@ -96,9 +96,9 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 func openHost(ctx context.Context, d *client.Dialer, target client.Target) (*host.Host, error) {
 	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
 	h := &host.Host{Dialer: *d, Logger: d.Logger,
-		Servers: []host.ServerConfig{{Name: "server", Target: target, Prefix: new("")}}}
+		Servers: []host.ServerConfig{{Name: "server", Target: target, NoPrefix: true}}}
 	// the gateway is made later
-	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]().Forward(h, nil); err != nil {
+	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]().Forward(h, nil); err != nil {
 		return nil, err
 	}
 	if err := h.Start(); err != nil {

@@ -117,7 +117,7 @@ func (f *lockFlags) list(cmd *cobra.Command, only string) (*listed, error) {
 	record := func(d host.Definition) error {
 		mu.Lock()
 		defer mu.Unlock()
-		seen[d.Server+" "+d.Kind+" "+d.Name] = d
+		seen[d.Server+" "+string(d.Kind)+" "+d.Name] = d
 		return nil
 	}
 	h, failed, err := dialing.StartServers(cmd, &f.files, loaded, f.timeout, record)

@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 )
 
 // watched returns the files whose changes matter: the configuration, and the lock file or where it would be.
@@ -135,15 +134,12 @@ func (u *upstreams) lockPart(*config.Config) (commit func(), err error) {
 	}, err
 }
 
-// hostServers checks servers for a host.
-var hostServers = link.Get[link.Servers[host.Host, host.ServerConfig]]()
-
 // serversPart is the [part] of the servers, their logins and the credentials of their callers. When the program
 // starts, the host does not exist, and entries that cannot be used are left out.
 func (u *upstreams) serversPart(loaded *config.Config) (commit func(), err error) {
 	set, err := u.servers(loaded)
 	if err == nil {
-		err = errors.Join(set.unusable.check(u.unusable), hostServers.Check(u.host, set.configs))
+		err = errors.Join(set.unusable.check(u.unusable), u.host.CheckServers(set.configs))
 	}
 	if err != nil {
 		return nil, err

@@ -23,9 +23,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/form"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -157,7 +155,7 @@ func (s *ruleSet) unknownTools(status *host.ServerStatus) (found []string) {
 		for i := range p.Rules.Rules {
 			rule := &p.Rules.Rules[i]
 			offered := slices.ContainsFunc(status.Tools,
-				func(t host.Merged[mcp.Tool]) bool { return t.Definition.Name == rule.Tool })
+				func(t host.Tool) bool { return t.Definition.Name == rule.Tool })
 			if rule.Server == server && rule.Tool != "" && !strings.ContainsAny(rule.Tool, "*?") && !offered {
 				found = append(found,
 					fmt.Sprintf("rule %d of the policy names the tool %q, which server %q does not offer; "+
@@ -179,16 +177,10 @@ func (s *ruleSet) timeoutFor(server string) time.Duration {
 	return cmp.Or(timeout, defaultApprovalTimeout)
 }
 
-// hosts and approvals have the functions of a host that only this program and gateways need.
-var (
-	hosts     = link.Get[link.Host[host.Host, host.ServerStatus, host.Request]]()
-	approvals = link.Get[link.Approval[host.Approval]]()
-)
-
 // apply sets the fields of a host.
 func (r *rules) apply(h *host.Host) {
 	h.Policy, h.Approve = r, r.approve
-	*hosts.ApprovalTimeout(h) = policy.MaxApprovalTimeout
+	h.ApprovalTimeout = policy.MaxApprovalTimeout
 	h.OnRequest, h.OnResult = r.request, r.response
 }
 
@@ -279,7 +271,7 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) (bool, err
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	once, session, decline := approvals.Answers(a)
+	once, session, decline := a.Answers()
 	question, details, _ := strings.Cut(a.Question(), "\n\n")
 	answers := slices.DeleteFunc([]string{decline, once, session}, func(text string) bool { return text == "" })
 	fmt.Fprintf(u.screen.Out, "\n%s\n\n", terminal.Block(details))
@@ -288,7 +280,7 @@ func (u *userApprover) approve(ctx context.Context, a *host.Approval) (bool, err
 	case err != nil && !errors.Is(err, form.ErrInterrupted):
 		return false, err
 	case err == nil && chosen == session:
-		approvals.AllowSession(a)
+		a.AllowSession()
 		return true, nil
 	}
 	return err == nil && chosen == once, nil

@@ -26,7 +26,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/host"
 )
 
 // addFlags are the flags of parley add.
@@ -279,7 +279,7 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 		return nil, fmt.Errorf("%q is not a URL; write https:// before a host, or -- before a command", args[1])
 	}
 	s := &config.Server{Name: args[0], Original: args[0]}
-	if err := link.CheckServerName(s.Name); err != nil {
+	if err := (&host.ServerConfig{Name: s.Name}).Check(); err != nil {
 		return nil, err
 	}
 	if dash < 0 {

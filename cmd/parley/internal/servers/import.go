@@ -24,7 +24,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/host"
 )
 
 // importFlags are the flags of parley import.
@@ -439,7 +439,7 @@ func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Ser
 	if f.name == "" {
 		return nil, nil, errors.New("--name is missing; it is the name of the entry")
 	}
-	if err := link.CheckServerName(f.name); err != nil {
+	if err := (&host.ServerConfig{Name: f.name}).Check(); err != nil {
 		return nil, nil, err
 	}
 	s = &config.Server{Name: f.name, Original: f.name}

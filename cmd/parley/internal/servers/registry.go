@@ -24,7 +24,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/use/toolargs"
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/host"
 )
 
 func NewRegistry() *cobra.Command {
@@ -304,7 +304,7 @@ func registryAdd(cmd *cobra.Command, flags *registryAddFlags, name string) error
 	if flags.name == "" {
 		flags.name = strings.Trim(notInName.ReplaceAllString(name[strings.LastIndexByte(name, '/')+1:], "-"), "-")
 	}
-	if err := link.CheckServerName(flags.name); err != nil {
+	if err := (&host.ServerConfig{Name: flags.name}).Check(); err != nil {
 		return fmt.Errorf("%w; choose the name with --name", err)
 	}
 	file, existing, err := flags.file.open()

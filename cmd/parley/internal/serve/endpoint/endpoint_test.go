@@ -114,7 +114,7 @@ func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
 	p := NewStatus(io.Discard)
 	for _, want := range []bool{false, true} {
 		status := host.ServerStatus{State: host.Ready}
-		detailsOf(&status).PerCaller = want
+		status.PerCaller = want
 		if text := p.summary(status); strings.Contains(text, "one client per caller") != want {
 			t.Errorf("%v: %s", want, text)
 		}

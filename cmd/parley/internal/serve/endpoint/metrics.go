@@ -36,7 +36,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
 )
@@ -357,15 +356,12 @@ func (p *Status) Watch(changes iter.Seq[host.ServerStatus]) {
 	}
 }
 
-// detailsOf returns what a status has for this program and gateways.
-var detailsOf = link.Get[link.Status[host.ServerStatus, host.ServerConfig]]().Details
-
 // summary describes a server that is ready.
 func (p *Status) summary(s host.ServerStatus) string {
 	info := s.Server.Info
 	text := fmt.Sprintf("%-9s %s", terminal.Count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
-	if detailsOf(&s).PerCaller {
+	if s.PerCaller {
 		text += " " + p.dim.Render("· one client per caller")
 	}
 	if s.Incomplete != nil {

@@ -5,6 +5,7 @@ package lock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -165,7 +166,7 @@ func (f *File) Check(d host.Definition, flags []string) error {
 
 func acceptCommand(d host.Definition, flags []string) string {
 	words := append([]string{"lock", "accept"}, flags...)
-	if d.Kind == "instructions" {
+	if d.Kind == host.KindInstructions {
 		return quoting.OfUser().Command(words, d.Server)
 	}
 	return quoting.OfUser().Command(words, d.Server, d.Name)
@@ -205,7 +206,7 @@ func (s *Server) empty() bool {
 }
 
 // pin returns an accepted definition, or nil. s may be nil.
-func (s *Server) pin(kind, name string) *Pin {
+func (s *Server) pin(kind host.Kind, name string) *Pin {
 	if s == nil {
 		return nil
 	}
@@ -216,15 +217,15 @@ func (s *Server) pin(kind, name string) *Pin {
 }
 
 // pins returns the definitions of a kind, or nil for instructions.
-func (s *Server) pins(kind string) *map[string]*Pin {
+func (s *Server) pins(kind host.Kind) *map[string]*Pin {
 	switch kind {
-	case "tool":
+	case host.KindTool:
 		return &s.Tools
-	case "prompt":
+	case host.KindPrompt:
 		return &s.Prompts
-	case "resource":
+	case host.KindResource:
 		return &s.Resources
-	case "skill":
+	case host.KindSkill:
 		return &s.Skills
 	}
 	return nil
@@ -297,7 +298,7 @@ func compare(server string, before, now *Server) []Change {
 	}
 	sort.SliceStable(changes, func(i, j int) bool {
 		a, b := &changes[i].Definition, &changes[j].Definition
-		return a.Kind+" "+a.Name < b.Kind+" "+b.Name
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	return changes
 }
@@ -308,10 +309,10 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 		return nil
 	}
 	if s.Instructions != nil {
-		all = append(all, host.Definition{Server: server, Kind: "instructions",
+		all = append(all, host.Definition{Server: server, Kind: host.KindInstructions,
 			JSON: compacted(s.Instructions.Definition)})
 	}
-	for _, kind := range []string{"prompt", "resource", "skill", "tool"} {
+	for _, kind := range []host.Kind{host.KindPrompt, host.KindResource, host.KindSkill, host.KindTool} {
 		pins := *s.pins(kind)
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
 			d := host.Definition{Server: server, Kind: kind, Name: name}
@@ -326,7 +327,7 @@ func (s *Server) definitions(server string) (all []host.Definition) {
 
 // withoutName identifies a definition except for its name.
 func withoutName(d host.Definition) string {
-	text := d.Kind
+	text := string(d.Kind)
 	for member, value := range jsonrpc.All(d.JSON) {
 		if member != "name" && member != "uri" && member != "uriTemplate" {
 			text += "," + member + ":" + string(value)
@@ -350,7 +351,7 @@ func Digest(changes []Change) string {
 func (c Change) String() string {
 	d := &c.Definition
 	is, has, was := "is", "has", "was"
-	if d.Kind == "instructions" {
+	if d.Kind == host.KindInstructions {
 		is, has, was = "are", "have", "were"
 	}
 	switch {

@@ -215,7 +215,7 @@ func variables(r *host.Request) map[string]any {
 		caller["claims"] = map[string]any{}
 	} // otherwise the claims are not known, and a condition that uses them fails
 	return map[string]any{
-		"server": r.Server, "method": r.Method, "kind": r.Kind, "name": r.Name,
+		"server": r.Server, "method": r.Method, "kind": string(r.Kind), "name": r.Name,
 		"args": args, "annotations": annotations, "scopes": scopes, "caller": caller,
 		"principal": map[string]string{"issuer": p.Issuer(), "subject": p.Subject(), "client": p.Client()},
 	}

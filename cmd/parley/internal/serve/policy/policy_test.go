@@ -281,8 +281,10 @@ func TestRulesMatchRequestsOfServers(t *testing.T) {
 		{"when":"kind == 'roots'","action":"allow"}]}}`)
 	must.Do(t, err)
 	for _, c := range []struct {
-		method, kind, arguments string
-		want                    host.Action
+		method    string
+		kind      host.Kind
+		arguments string
+		want      host.Action
 	}{
 		{mcp.MethodCreateMessage, "sampling", `{"maxTokens":1000}`, host.Ask},
 		{mcp.MethodCreateMessage, "sampling", `{"maxTokens":1001}`, host.Deny},

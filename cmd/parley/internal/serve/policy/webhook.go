@@ -160,7 +160,7 @@ func (c *HookClient) Response(ctx context.Context, h *Hook, r *host.Request, res
 func newEvent(name string, r *host.Request, result json.RawMessage) *event {
 	p := r.Caller.Principal
 	return &event{
-		Event: name, Server: r.Server, Method: r.Method, Kind: r.Kind, Name: r.Name, Arguments: r.Arguments,
+		Event: name, Server: r.Server, Method: r.Method, Kind: string(r.Kind), Name: r.Name, Arguments: r.Arguments,
 		Result: result,
 		Caller: caller{p.Issuer(), p.Subject(), p.Client(), r.Caller.Scopes},
 	}

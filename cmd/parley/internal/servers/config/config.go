@@ -22,7 +22,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -90,7 +89,8 @@ type Server struct {
 	MaxResult      int
 	Tools, Prompts host.Selection
 
-	link.ServerSettings
+	InputLimits host.InputLimits
+	Extensions  []host.Extension
 
 	foreign bool              // the file is one of another program
 	folder  string            // the directory of the file
@@ -101,9 +101,11 @@ type Server struct {
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
 	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, StartTimeout: s.StartTimeout,
-		Trusted: s.Trusted, Revision: s.Revision,
-		PerCaller: s.PerCaller, MaxResult: s.MaxResult, Prefix: s.Prefix, Tools: s.Tools, Prompts: s.Prompts}
-	*configs.Settings(c) = s.ServerSettings
+		Trusted: s.Trusted, Revision: s.Revision, PerCaller: s.PerCaller, MaxResult: s.MaxResult,
+		Tools: s.Tools, Prompts: s.Prompts, InputLimits: s.InputLimits, Extensions: s.Extensions}
+	if s.Prefix != nil {
+		c.Prefix, c.NoPrefix = *s.Prefix, *s.Prefix == ""
+	}
 	return c
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 )
 
 // entry is an entry of a server that is being read.
@@ -53,7 +52,7 @@ var serverFields = fields[entry]{
 	{"trusted", func(e *entry) any { return &e.Trusted }},
 	{"roots", func(e *entry) any { return list{&e.Roots} }},
 	{"sharing", func(e *entry) any { return sharing{&e.PerCaller} }},
-	{"inputLimits", func(e *entry) any { return object[link.InputLimits]{&e.InputLimits, inputLimitFields} }},
+	{"inputLimits", func(e *entry) any { return object[host.InputLimits]{&e.InputLimits, inputLimitFields} }},
 	{"extensions", func(e *entry) any { return extensions{&e.Extensions} }},
 	{"credentials", func(e *entry) any {
 		return reader(func(d *document, v *hujson.Value, name string) error {
@@ -107,8 +106,6 @@ var entryFields = func() fields[entry] {
 }()
 
 // configs has the functions of a host for configurations that only this program needs.
-var configs = link.Get[link.ServerConfig[host.ServerConfig]]()
-
 // kinds are the values of type as programs spell them, in lower case and without hyphens and underscores. The value is
 // whether the server is a program.
 var kinds = map[string]bool{
@@ -158,7 +155,7 @@ func (d *document) server(m member, dollars bool) (*Server, error) {
 		err = errors.New("is part of an extension of the editor; parley cannot start it")
 	}
 	if err == nil {
-		err = configs.Check(s.Settings())
+		err = s.Settings().Check()
 	}
 	if err != nil {
 		return nil, d.errorf(m.value, "%s: %w", what, err)
@@ -295,19 +292,19 @@ func (c confined) written() any {
 	return confineFields.object(*c.to)
 }
 
-var inputLimitFields = fields[link.InputLimits]{
-	{"perCall", func(l *link.InputLimits) any { return &l.PerCall }},
-	{"perMinute", func(l *link.InputLimits) any { return &l.PerMinute }},
-	{"maxTokens", func(l *link.InputLimits) any { return &l.MaxTokens }},
+var inputLimitFields = fields[host.InputLimits]{
+	{"perCall", func(l *host.InputLimits) any { return &l.PerCall }},
+	{"perMinute", func(l *host.InputLimits) any { return &l.PerMinute }},
+	{"maxTokens", func(l *host.InputLimits) any { return &l.MaxTokens }},
 }
 
 // extensions is the place of the extensions of a server, by ID.
-type extensions struct{ of *[]link.Extension }
+type extensions struct{ of *[]host.Extension }
 
-var extensionFields = fields[link.Extension]{
-	{"settings", func(e *link.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
-	{"requests", func(e *link.Extension) any { return &e.Requests }},
-	{"notifications", func(e *link.Extension) any { return &e.Notifications }},
+var extensionFields = fields[host.Extension]{
+	{"settings", func(e *host.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
+	{"requests", func(e *host.Extension) any { return &e.Requests }},
+	{"notifications", func(e *host.Extension) any { return &e.Notifications }},
 }
 
 func (x extensions) read(d *document, v *hujson.Value, what string) error {
@@ -316,7 +313,7 @@ func (x extensions) read(d *document, v *hujson.Value, what string) error {
 		return err
 	}
 	for _, m := range members {
-		e := link.Extension{ID: m.name}
+		e := host.Extension{ID: m.name}
 		if err := readOwn(d, &e, extensionFields, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
 			return err
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -216,7 +215,7 @@ func TestOwnFormIsRead(t *testing.T) {
 	}
 	files, search := c.Servers[0], c.Servers[1]
 	if diff := cmp.Diff(&host.ServerConfig{
-		Name: "files", Trusted: true, Prefix: new("fs"),
+		Name: "files", Trusted: true, Prefix: "fs",
 		Tools: host.Selection{
 			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"},
 			Rename: map[string]string{"read_text_file": "read"},
@@ -235,11 +234,9 @@ func TestOwnFormIsRead(t *testing.T) {
 	want := &host.ServerConfig{
 		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, StartTimeout: 2 * time.Minute,
 		PerCaller: new(true), MaxResult: 100_000,
-		Prefix: new(""), Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
-	}
-	*configs.Settings(want) = link.ServerSettings{
-		InputLimits: link.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096},
-		Extensions: []link.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
+		NoPrefix: true, Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
+		InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096},
+		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
 			Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
 	}
 	if diff := cmp.Diff(want, search.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/host"
 )
 
 // ServersMember is the member of parley's own files that has the servers.
@@ -222,7 +222,7 @@ const maxName = 48
 // Otherwise other characters than ASCII letters, digits, hyphens and underscores become hyphens. A
 // digest of the original name follows if the result is too long or has no letter or digit.
 func validName(original string) string {
-	if link.CheckServerName(original) == nil {
+	if (&host.ServerConfig{Name: original}).Check() == nil {
 		return original
 	}
 	var b strings.Builder
