@@ -265,8 +265,8 @@ func (a *Approval) AllowSession() {
 }
 
 // Digest identifies the request and its caller: the server, the tool, prompt or resource with its definition, the
-// arguments, the version of the policy and the caller. Equal requests of a server in one call have different digests. An
-// answer for one digest must not count for another.
+// arguments, the version of the policy and the caller. Equal requests of a server in one call have different digests.
+// An answer for one digest must not count for another.
 func (a *Approval) Digest() string { return a.digest }
 
 // Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is
