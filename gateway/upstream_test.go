@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -103,4 +104,9 @@ func (u upstream) at(r mcp.Revision) upstream {
 	return u
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if address := os.Getenv(relayAddress); address != "" {
+		os.Exit(relay(address))
+	}
+	goleak.VerifyTestMain(m)
+}
