@@ -312,7 +312,15 @@ func (a *audienceTest) hearers(event, owner string) (names []string) {
 
 // await waits until a condition of what was heard is met.
 func (a *audienceTest) await(condition func() bool) bool {
-	return a.awaitFor(patienceOfAudience, condition)
+	return a.awaitFor(a.patience(), condition)
+}
+
+// patience returns how long something may take: less after a failure, so that a test with many ends soon.
+func (a *audienceTest) patience() time.Duration {
+	if a.Failed() {
+		return time.Second / 2
+	}
+	return patienceOfAudience
 }
 
 func (a *audienceTest) awaitFor(d time.Duration, condition func() bool) bool {

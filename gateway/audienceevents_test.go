@@ -83,7 +83,7 @@ func (a *audienceTest) during(group audienceGroup, event string, wants map[strin
 		for _, owner := range members {
 			calling.Go(func() {
 				what := provoked{event, owner, members[0], len(members)}
-				ctx, cancel := context.WithTimeout(a.Context(), patienceOfAudience)
+				ctx, cancel := context.WithTimeout(a.Context(), a.patience())
 				defer cancel()
 				answer, err := client.CallTool[string](ctx, a.clients[owner], "up__provoke", what,
 					client.WithProgress(func(_, total float64, _ string) { // 2024-11-05 has no message
@@ -189,7 +189,7 @@ func (a *audienceTest) after(owner string, wants map[string]wanted) {
 			a.Errorf("%s shares a connection with %q, not %s", owner, got, want)
 		}
 	}
-	patience := patienceOfAudience
+	patience := a.patience()
 	if wants["lateLog"].audience == "none" {
 		patience = 0
 	}
@@ -257,7 +257,7 @@ func (a *audienceTest) updates(group audienceGroup, want string) {
 		}
 		return owners
 	}
-	for limit := time.Now().Add(patienceOfAudience); pending() != nil && time.Now().Before(limit); {
+	for limit := time.Now().Add(a.patience()); pending() != nil && time.Now().Before(limit); {
 		for _, owner := range pending() {
 			a.up.ResourceUpdated(resourceOf(owner))
 		}
@@ -290,7 +290,7 @@ func (a *audienceTest) adds(group audienceGroup, want string) {
 		visible := server.VisibleTo(func(who principal.Principal, _ string) bool {
 			return want == "all" || who.Subject() == userOf(owner)
 		})
-		limit := time.Now().Add(patienceOfAudience)
+		limit := time.Now().Add(a.patience())
 		for round := 0; missing() != nil && time.Now().Before(limit); round++ {
 			// The gateway may watch the list later than the client.
 			server.AddTool(a.up, mcp.Tool{Name: fmt.Sprintf("added_%s_%s_%d", owner, group.revision, round)},
