@@ -190,20 +190,17 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 func TestAnswerReachesTheReplicaOfTheCall(t *testing.T) {
 	memory := store.NewMemory()
 	up := matrixServer(t, mcp.V20251125, memory)
-	var replicas []*server.Server
+	var replicas balancer
 	for range 3 {
 		s := &server.Server{Name: "gateway", Store: memory, Keys: [][]byte{make([]byte, 32)}}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{up}, Dialer: client.Dialer{Revision: mcp.V20251125}},
 			s)
-		replicas = append(replicas, s)
+		replicas.replicas = append(replicas.replicas, s)
 		t.Cleanup(func() { _ = s.Shutdown(context.Background()) })
 	}
-	var next atomic.Int64
-	balancer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		replicas[next.Add(1)%3].ServeHTTP(w, r)
-	}))
-	t.Cleanup(balancer.Close)
-	c := gatewaytest.Dial(t, balancer.URL, "up", mcp.V20260728)
+	front := httptest.NewServer(&replicas)
+	t.Cleanup(front.Close)
+	c := gatewaytest.Dial(t, front.URL, "up", mcp.V20260728)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for i, tool := range []string{"form", "sample", "url", "roots", "form", "form"} {

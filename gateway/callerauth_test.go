@@ -43,8 +43,22 @@ type users struct {
 	front    *httptest.Server // of the gateway
 	server   *server.Server   // of the gateway
 	logins   map[string]*oauth.Client
-	replicas []http.Handler // of the gateway; each request goes to the next one
+	balancer // of the gateway
+}
+
+// balancer sends each request to the next replica, except that those of HTTP+SSE pairs go to the first one.
+type balancer struct {
+	replicas []http.Handler
 	next     atomic.Int64
+}
+
+func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	replica := b.replicas[b.next.Add(1)%int64(len(b.replicas))]
+	if r.URL.Query().Has("sessionId") || r.Header.Get("Accept") == "text/event-stream" &&
+		r.Header.Get("Mcp-Session-Id") == "" {
+		replica = b.replicas[0]
+	}
+	replica.ServeHTTP(w, r)
 }
 
 func newUsers(t *testing.T, names ...string) *users {
@@ -53,9 +67,7 @@ func newUsers(t *testing.T, names ...string) *users {
 	u := &users{t: t, issuer: issuer, server: &server.Server{Name: "gateway", Version: "1"},
 		logins: make(map[string]*oauth.Client)}
 	u.replicas = []http.Handler{u.server}
-	u.front = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.replicas[u.next.Add(1)%int64(len(u.replicas))].ServeHTTP(w, r)
-	}))
+	u.front = httptest.NewUnstartedServer(&u.balancer)
 	u.server.Auth = u.resource()
 	for _, name := range names {
 		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
@@ -506,38 +518,4 @@ func (b *brokered) useAs(name string, r mcp.Revision) {
 		text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {
 		t.Errorf("%s: %v, %v", name, result, err)
 	}
-}
-
-// The messages of an HTTP+SSE pair arrive at another replica than that of the event stream, which does not receive
-// their tokens. It exchanges the token of the stream.
-func TestMessagesOfAPairAtAnotherReplicaUseTheTokenOfTheStream(t *testing.T) {
-	u := newUsers(t, "ada", "bob")
-	x := newExchange(t, u)
-	p := newProtectedServer(t, x.URL)
-	x.up[p.url] = p
-	shared := store.NewMemory()
-	var replicas []*server.Server
-	for range 2 {
-		s := &server.Server{Name: "gateway", Version: "1", Auth: u.resource(), Store: shared,
-			Keys: [][]byte{make([]byte, 32)}}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{p.config("up", x.callers())}}, s)
-		t.Cleanup(func() { s.Shutdown(context.Background()) })
-		replicas = append(replicas, s)
-	}
-	u.front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		replica := replicas[0]
-		if r.Method == http.MethodPost {
-			replica = replicas[1]
-		}
-		replica.ServeHTTP(w, r)
-	})
-	u.front.Start()
-	t.Cleanup(u.front.Close)
-	for _, name := range []string{"ada", "bob"} {
-		c := u.dial(name, mcp.V20241105)
-		for range 3 {
-			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "up__whoami", nil))(t), name)
-		}
-	}
-	must.CheckEqual(t, x.requests(p.url), 2)
 }

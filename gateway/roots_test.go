@@ -268,18 +268,15 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 			server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
 			config := httpConfig(t, "up", up)
 			kv := store.NewMemory()
-			var replicas []http.Handler
+			var replicas balancer
 			for range 2 {
 				s := &server.Server{Name: "gateway", Store: kv, Keys: [][]byte{make([]byte, 32)}}
 				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config},
 					Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
 				t.Cleanup(func() { s.Shutdown(context.Background()) })
-				replicas = append(replicas, s)
+				replicas.replicas = append(replicas.replicas, s)
 			}
-			var next atomic.Int64
-			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				replicas[next.Add(1)%2].ServeHTTP(w, r)
-			}))
+			front := httptest.NewServer(&replicas)
 			t.Cleanup(front.Close)
 			d := client.Dialer{Revision: r, Logger: quiet,
 				Roots: func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: "file:///ada"}}, nil }}

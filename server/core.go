@@ -169,7 +169,6 @@ func (s *Server) build() error {
 	}
 	if shared {
 		c.http.Sessions.Replicas = &s.replicas
-		c.http.PairRoutes = &httpserver.PairRoutes{KV: stored, Lease: &c.lease, Send: s.replicas.forwardToPair}
 		c.http.Forward = s.replicas.forward
 		c.http.Streams.Lease, c.http.Streams.Notify = &c.lease, s.replicas.notifyStream
 		c.lease.Renewed = c.http.Streams.TerminateStreams

@@ -32,7 +32,7 @@ func openPair(t *testing.T, s *server.Server, header ...string) (x *exchange, en
 	return x, endpoint
 }
 
-// post posts a message to the endpoint of a pair, at any replica, and returns the status and the body.
+// post posts a message to the endpoint of a pair, at a replica, and returns the status and the body.
 func (f *bubbleFleet) post(replica int, endpoint, body string, header ...string) (int, string) {
 	rec := wiretest.Record(f.servers[replica], http.MethodPost, "http://localhost"+endpoint, body, header...)
 	synctest.Wait()

@@ -33,17 +33,11 @@ type forwardedMessage struct {
 	Entry   string `json:"e,omitempty"` // key of the entry of a long message
 	// Notify is the replica with the standalone stream of the client, if the message is a notification for the client.
 	Notify string `json:"n,omitempty"`
-	Pair   bool   `json:"p,omitempty"` // Session is the key of an HTTP+SSE pair
 }
 
 // forward is httpserver.Server.Forward.
 func (r *replicas) forward(ctx context.Context, session string, message []byte) error {
 	return r.sendMessage(ctx, forwardedMessage{Session: session}, message)
-}
-
-// forwardToPair is httpserver.PairRoutes.Send.
-func (r *replicas) forwardToPair(ctx context.Context, pair string, message []byte) error {
-	return r.sendMessage(ctx, forwardedMessage{Session: pair, Pair: true}, message)
 }
 
 // sendMessage sends m with a message to the other replicas, even if its client leaves meanwhile.
@@ -69,13 +63,10 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 	}
 	wire := &r.server.core.http
 	var session *legacy.StoredSession
-	if m.Pair {
-		if !wire.HasPair(m.Session) {
-			return
-		}
-	} else if m.Notify != "" && m.Notify != r.origin {
+	if m.Notify != "" && m.Notify != r.origin {
 		return
-	} else if m.Notify == "" {
+	}
+	if m.Notify == "" {
 		if m.Entry != "" && wire.Sessions.InUse(m.Session) == nil { // an answer for another replica
 			return
 		}
@@ -91,14 +82,11 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
 		return
 	}
-	switch {
-	case m.Pair:
-		wire.DeliverToPair(m.Session, message)
-	case m.Notify != "":
+	if m.Notify != "" {
 		wire.Sessions.Notify(m.Session, message)
-	default:
-		r.deliver(ctx, session, message)
+		return
 	}
+	r.deliver(ctx, session, message)
 }
 
 // deliver passes a message to its session in the background, because the handler of a notification may block.

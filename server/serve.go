@@ -242,10 +242,10 @@ var errNoPrincipal = errors.New("server: the caller in the context has no princi
 
 // Shutdown stops the server gracefully. It rejects new requests, over HTTP with status 503. It
 // ends open event streams and subscriptions, waits for the calls in flight and for the tasks, and
-// closes the connections of Run and ServeConn. Without Store, it cancels the tasks and parked calls that wait
-// for the client's answer, because no request can bring it. If ctx ends first, it cancels the remaining calls and
-// tasks, waits up to [Limits].Grace for the tasks and for the calls of Run and ServeConn, and returns
-// the error of ctx. The server cannot be used again. Safe for concurrent use.
+// closes the connections of Run and ServeConn. It fails the questions of calls over HTTP with SSE, and without
+// Store it cancels the tasks and parked calls that wait for the client's answer, because no request can bring it. If
+// ctx ends first, it cancels the remaining calls and tasks, waits up to [Limits].Grace for the tasks and for the calls
+// of Run and ServeConn, and returns the error of ctx. The server cannot be used again. Safe for concurrent use.
 func (s *Server) Shutdown(ctx context.Context) error {
 	c, err := s.ready()
 	if err != nil {

@@ -50,11 +50,11 @@ type Server struct {
 	// whose state exceeds 48 KiB ends with an error.
 	//
 	// Through the Store, replicas announce changes of lists, resources, tasks, sessions and event
-	// streams, and forward the answers and cancellations of sessions and the messages of the HTTP
-	// with SSE transport; they may be lost if the Store or a replica fails, and a call whose answer
-	// is lost waits for its time-out. When the replica that serves a request ends, the request's
-	// stream at another replica ends with an error within 20 seconds. With a Store the server has
-	// goroutines that end with [Server.Shutdown].
+	// streams, and forward the answers and cancellations of sessions; they may be lost if the Store
+	// or a replica fails, and a call whose answer is lost waits for its time-out. When the replica
+	// that serves a request ends, the request's stream at another replica ends with an error within 20
+	// seconds. The messages of HTTP with SSE (2024-11-05) must reach the replica with the event stream
+	// of their session. With a Store the server has goroutines that end with [Server.Shutdown].
 	Store store.Store
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	//

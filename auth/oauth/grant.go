@@ -172,8 +172,8 @@ type TokenExchange struct {
 // errNoCaller is the error of an exchange for a request that belongs to no authorized request of a caller. Another
 // process may have received that request: access tokens are not stored, and not sent to other processes.
 var errNoCaller = errors.New("no access token of a caller: the request does not belong to an authorized request over " +
-	"HTTP that this process has received; send the request again, over HTTP+SSE on a new event stream; if another " +
-	"process has taken over a task, call its tool again")
+	"HTTP that this process has received; send the request again; if another process has taken over a task, call its " +
+	"tool again")
 
 func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, scopes []string,
 	key *proofKey) (*token, error) {

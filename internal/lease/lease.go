@@ -244,16 +244,6 @@ func (l *Lease) keep() {
 	}
 }
 
-// Alive reports whether a replica has its lease.
-func (l *Lease) Alive(ctx context.Context, replica string) (bool, error) {
-	l.ready()
-	if replica == l.id || !l.Shared {
-		return true, nil
-	}
-	value, err := l.get(ctx, replica)
-	return err == nil && (value == serving || value == draining), err
-}
-
 // get returns the value of the entry of a replica, or 0 if there is none.
 func (l *Lease) get(ctx context.Context, replica string) (value byte, err error) {
 	item, err := l.KV.Get(ctx, Key(replica))

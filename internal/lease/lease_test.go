@@ -49,7 +49,8 @@ func newReplicas() (kv *countingKV, a, b *Lease) {
 
 func wantAlive(t *testing.T, l *Lease, replica string, want bool) {
 	t.Helper()
-	if alive, err := l.Alive(t.Context(), replica); alive != want || err != nil {
+	value, err := l.get(t.Context(), replica)
+	if alive := value == serving || value == draining; alive != want || err != nil {
 		t.Errorf("alive is %v, want %v: %v", alive, want, err)
 	}
 }
@@ -152,7 +153,9 @@ func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
 func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l := new(Lease)
 	must.Check(t, l.Take(t.Context()))
-	wantAlive(t, l, "another", true)
+	if ended, err := l.Ended(t.Context(), "another"); ended || err != nil {
+		t.Errorf("ended is %v, %v", ended, err)
+	}
 	l.Release()
 	must.Check(t, l.Close(t.Context()))
 }

@@ -158,8 +158,7 @@ func testPair(t *testing.T, f *fleet) {
 		}
 		return all
 	})
-	// The other replica passes it on.
-	ada.answer(f.second, request{method: http.MethodPost, path: endpoint,
+	ada.answer(f.first, request{method: http.MethodPost, path: endpoint,
 		body: fmt.Sprintf(herRoots, call.question, "ada")})
 	if data, _ := until(t, stream, `"id":77`); !strings.Contains(data, "file:///ada") {
 		t.Errorf("the call of ada: %s", data)

@@ -182,12 +182,7 @@ func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return
 	}
-	e.extendTo(auth.FromContext(r.Context()).Expiry)
-}
-
-// extendTo moves the expiry to that of a token, if that is later.
-func (e *expiry) extendTo(token time.Time) {
-	at := expiryAt(token)
+	at := expiryAt(auth.FromContext(r.Context()).Expiry)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at.After(e.at) {

@@ -103,15 +103,6 @@ func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
 	}
 }
 
-// offer is enqueue, except that it drops the event if more than maxQueued bytes are queued.
-func (e *eventStream) offer(encode func(dst []byte) []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.check() == nil && len(e.queue) <= maxQueued {
-		e.push(encode)
-	}
-}
-
 // waitCapacity waits while more than maxQueued bytes are queued. The caller holds mu,
 // which is unlocked while waiting. The error is as in Write.
 func (e *eventStream) waitCapacity(ctx context.Context) error {

@@ -36,8 +36,6 @@ const (
 // an endpoint for the client's. The session lasts as long as the stream.
 type pair struct {
 	id      string
-	key     string          // see pairKey
-	routed  chan routedCall // messages that other replicas have received
 	address string
 	who     principal.Principal
 	stream  *eventStream
@@ -61,7 +59,6 @@ type pairs struct {
 	mu        sync.Mutex
 	draining  bool
 	byID      map[string]*pair
-	byKey     map[string]*pair
 	addresses map[string]int
 }
 
@@ -73,9 +70,9 @@ func (p *pairs) add(x *pair) bool {
 		return false
 	}
 	if p.byID == nil {
-		p.byID, p.byKey, p.addresses = make(map[string]*pair), make(map[string]*pair), make(map[string]int)
+		p.byID, p.addresses = make(map[string]*pair), make(map[string]int)
 	}
-	p.byID[x.id], p.byKey[x.key] = x, x
+	p.byID[x.id] = x
 	p.addresses[x.address]++
 	return true
 }
@@ -84,7 +81,6 @@ func (p *pairs) remove(x *pair) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byID, x.id)
-	delete(p.byKey, x.key)
 	if p.addresses[x.address]--; p.addresses[x.address] == 0 {
 		delete(p.addresses, x.address)
 	}
@@ -98,13 +94,6 @@ func (p *pairs) get(id string, who principal.Principal) *pair {
 		return x
 	}
 	return nil
-}
-
-// byRoute returns the pair with this key, or nil.
-func (p *pairs) byRoute(key string) *pair {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byKey[key]
 }
 
 // beginDrain ends each pair after its requests in flight, and makes add reject new pairs.
@@ -140,7 +129,6 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 		slots:     make(chan struct{}, cmp.Or(s.Legacy.MaxInflight, maxPairInflight)),
 		expiry:    expiryOf(r),
 	}
-	x.key, x.routed = pairKey(x.who, x.id), make(chan routedCall, cap(x.slots))
 	defer x.expiry.stop()
 	x.session = s.Legacy.NewSession(x.who)
 	x.session.Source, x.session.Address = x.id, x.address
@@ -151,21 +139,11 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	// Subscribe before the client knows the endpoint: it can use it at once.
 	notifications := x.session.Notifications()
 	defer notifications.Close()
-	if s.PairRoutes != nil {
-		unregister, err := s.PairRoutes.register(ctx, x.key, s.KeepAlive)
-		defer unregister()
-		if err != nil {
-			s.Logger.ErrorContext(ctx, "other replicas cannot serve the messages of a new event stream", "error", err)
-		}
-	}
 	_ = x.stream.write(ctx, func(dst []byte) []byte {
 		return httpcodec.AppendEvent(dst, "endpoint", []byte(pathOf(r)+"?"+pairParameter+"="+x.id))
 	})
 	x.run(s, notifications)
 	s.pairs.remove(x)
-	for len(x.routed) > 0 {
-		s.logUnserved((<-x.routed).message)
-	}
 	x.end()
 	cancel(errStreamClosed)
 	x.running.Wait()
@@ -180,18 +158,10 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 	defer handshake.Stop()
 	pinger := x.session.NewPinger(s.KeepAlive)
 	drain := x.drain
-	var delayed <-chan time.Time
 	var answered chan struct{}
 	for {
 		select {
-		case c := <-x.routed:
-			s.serveRouted(x, c)
 		case <-tick.C:
-			if s.PairRoutes != nil {
-				if err := s.PairRoutes.renew(x.ctx, x.key, s.KeepAlive); err != nil && x.ctx.Err() == nil {
-					s.Logger.ErrorContext(x.ctx, "other replicas may not find an event stream", "error", err)
-				}
-			}
 			if s.sendKeepAlive(x.ctx, x.ready.Load(), &pinger, x.stream) != nil {
 				return
 			}
@@ -207,11 +177,8 @@ func (x *pair) run(s *Server, notifications *legacy.NotificationQueue) {
 			}
 		case <-drain:
 			drain = nil
-			delay := time.NewTimer(s.PairRoutes.delay())
-			defer delay.Stop()
-			delayed = delay.C
-		case <-delayed:
 			x.close()
+			x.session.EndInput() // the server accepts no more messages, so the answers cannot arrive
 			answered = make(chan struct{})
 			go func() {
 				x.running.Wait()
@@ -278,7 +245,7 @@ func (x *pair) end() {
 func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m *jsonrpc.Message) {
 	x := s.pairs.get(id, principalOf(r))
 	if x == nil {
-		s.routeToPair(w, r, id, m)
+		rejectUnknownPair(w, m)
 		return
 	}
 	x.expiry.extend(r)
@@ -293,14 +260,14 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	case jsonrpc.Request:
 		var c *rpc.Call
 		if !x.inOrder(m) {
-			c, _ = x.session.NewCall(rpc.Sender{}, m, revision.Class{}) // startOnPair reports the error
+			c, _ = x.session.NewCall(rpc.Sender{}, m, revision.Class{}) // startRequest reports the error
 		}
-		if !s.authorize(w, r, m.ID, cmp.Or(c, callOnPair(x.who, id, m))) {
+		if !s.authorize(w, r, m.ID, cmp.Or(c, x.handshakeCall(m))) {
 			return
 		}
-		switch ok, open := s.startOnPair(x, withCaller(x.ctx, r), m, c); {
+		switch ok, open := x.startRequest(withCaller(x.ctx, r), m, c); {
 		case !open:
-			rejectUnknownPair(w, m, unknownPair)
+			rejectUnknownPair(w, m)
 			return
 		case !ok:
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, rpc.ErrTooManyInFlight)
@@ -310,22 +277,21 @@ func (s *Server) postToPair(w http.ResponseWriter, r *http.Request, id string, m
 	respondEmpty(w, http.StatusAccepted)
 }
 
-const unknownPair = "session not found"
-
-// rejectUnknownPair rejects a message for a pair that does not exist.
-func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message, reason string) {
+// rejectUnknownPair rejects a message for a pair that this process does not have: its event stream has ended, or
+// another replica has it.
+func rejectUnknownPair(w http.ResponseWriter, m *jsonrpc.Message) {
 	id := m.ID
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
 	reject(w, http.StatusNotFound, id,
-		&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason + ": open a new event stream"})
+		&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "session not found: open a new event stream"})
 }
 
-// callOnPair returns the call of a request for which no session has one: it is to be authorized only.
-func callOnPair(who principal.Principal, id string, m *jsonrpc.Message) *rpc.Call {
+// handshakeCall returns the call of a request for which the session has none. It is only to be authorized.
+func (x *pair) handshakeCall(m *jsonrpc.Message) *rpc.Call {
 	return &rpc.Call{Call: *call.New(call.Description{
-		Method: m.Method, ID: m.ID, Params: &m.Params, Revision: mcp.V20241105, Principal: who, Source: id,
+		Method: m.Method, ID: m.ID, Params: &m.Params, Revision: mcp.V20241105, Principal: x.who, Source: x.id,
 	})}
 }
 
@@ -334,9 +300,9 @@ func (x *pair) inOrder(m *jsonrpc.Message) bool {
 	return !x.ready.Load() || m.Method == mcp.MethodInitialize
 }
 
-// startOnPair starts to serve a request. C is its call, or nil. ok is false if too many requests are in flight,
+// startRequest starts to serve a request. C is its call, or nil. ok is false if too many requests are in flight,
 // open is false if the pair has ended.
-func (s *Server) startOnPair(x *pair, ctx context.Context, m *jsonrpc.Message, c *rpc.Call) (ok, open bool) {
+func (x *pair) startRequest(ctx context.Context, m *jsonrpc.Message, c *rpc.Call) (ok, open bool) {
 	if !x.begin() {
 		return false, false
 	}

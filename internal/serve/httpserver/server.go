@@ -48,8 +48,6 @@ type Server struct {
 	// without a report if its request has ended or its replica does not receive it. Forward is nil if the server has
 	// no other replicas.
 	Forward func(ctx context.Context, session string, message []byte) error
-	// PairRoutes are the routes of HTTP+SSE pairs; nil if the server has no other replicas.
-	PairRoutes *PairRoutes
 
 	unflushable sync.Once // see flushes
 

@@ -127,6 +127,17 @@ func (s *Server) forward(ctx context.Context, live *legacy.StoredSession, messag
 	return nil
 }
 
+// encodeMessage encodes a response or a notification.
+func encodeMessage(m *jsonrpc.Message) []byte {
+	switch {
+	case m.Kind == jsonrpc.Notification:
+		return jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	case m.Err != nil:
+		return jsonrpc.AppendError(nil, m.ID, m.Err, false)
+	}
+	return jsonrpc.AppendResult(nil, m.ID, m.Raw)
+}
+
 // rejectStoreFailure rejects a request because the store of the server has failed.
 func rejectStoreFailure(w http.ResponseWriter, request jsonrpc.ID) {
 	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)

@@ -127,7 +127,7 @@ func (a *inputRequests) add(out *outbound.Requests) {
 	}
 }
 
-// EndInput fails the input requests, and those that follow, because the client sends no more messages.
+// EndInput fails the input requests, and those that follow, because no more messages of the client arrive.
 func (s *Session) EndInput() {
 	a := &s.inputRequests
 	a.mu.Lock()

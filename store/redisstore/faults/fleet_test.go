@@ -348,8 +348,9 @@ func (r *replicaProcess) start() {
 	r.addr = strings.TrimSpace(line)
 }
 
-// proxy sends every request to the next replica in turn. It knows nothing of sessions and does not repeat a request
-// that a replica has received. A request that cannot reach any replica gets status 502.
+// proxy sends every request to the next replica in turn. It knows nothing of sessions, except that a message with the
+// sessionId of an HTTP+SSE pair goes to the replica with the event stream. It does not repeat a request that a replica
+// has received. A request that cannot reach any replica gets status 502.
 type proxy struct {
 	url       string
 	transport *http.Transport
@@ -359,13 +360,14 @@ type proxy struct {
 	next    int
 	pending map[string]int       // the requests without a response, by target
 	streams map[*stream]struct{} // bodies of the event streams in progress
+	pairs   map[string]string    // the targets of the event streams of pairs, by sessionId
 }
 
 func newProxy(t testing.TB) *proxy {
 	p := &proxy{
 		// A connection that a replica closes must not look like a lost request.
 		transport: &http.Transport{DisableKeepAlives: true},
-		pending:   make(map[string]int), streams: make(map[*stream]struct{}),
+		pending:   make(map[string]int), streams: make(map[*stream]struct{}), pairs: make(map[string]string),
 	}
 	endpoint := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme = "http" },
@@ -374,7 +376,7 @@ func newProxy(t testing.TB) *proxy {
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ModifyResponse: func(r *http.Response) error {
 			if r.Header.Get("Content-Type") == "text/event-stream" {
-				r.Body = p.track(r.Body, userOf(r.Request))
+				r.Body = p.track(r)
 			}
 			return nil
 		},
@@ -399,7 +401,7 @@ func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	err := errors.New("no replica is up")
-	for _, target := range p.turn() {
+	for _, target := range p.turn(r.URL.Query().Get("sessionId")) {
 		out := r.Clone(r.Context())
 		out.URL.Host = target
 		out.Body = io.NopCloser(bytes.NewReader(body))
@@ -428,11 +430,14 @@ func (p *proxy) set(replica int, addr string) {
 	p.targets[replica] = addr
 }
 
-// turn returns the replicas that get requests, beginning with the next one.
-func (p *proxy) turn() (up []string) {
+// turn returns the replicas that get a request, beginning with the one of its pair, if it names one, or the next one.
+func (p *proxy) turn(pair string) (up []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next++
+	if target := p.pairs[pair]; slices.Contains(p.targets, target) && target != "" {
+		return []string{target}
+	}
 	for i := range p.targets {
 		if target := p.targets[(p.next+i)%len(p.targets)]; target != "" {
 			up = append(up, target)
@@ -497,14 +502,17 @@ func userOf(r *http.Request) string {
 // stream is the body of an event stream that can be cut.
 type stream struct {
 	io.ReadCloser
-	proxy *proxy
-	user  string
-	once  sync.Once
-	ended chan struct{}
+	proxy  *proxy
+	user   string
+	target string
+	pair   string // the sessionId, once its first event has been read
+	once   sync.Once
+	ended  chan struct{}
 }
 
-func (p *proxy) track(body io.ReadCloser, user string) *stream {
-	s := &stream{ReadCloser: body, proxy: p, user: user, ended: make(chan struct{})}
+func (p *proxy) track(r *http.Response) *stream {
+	s := &stream{ReadCloser: r.Body, proxy: p, user: userOf(r.Request), target: r.Request.URL.Host,
+		ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.streams[s] = struct{}{}
@@ -517,6 +525,7 @@ func (s *stream) cut() { s.once.Do(func() { close(s.ended); s.ReadCloser.Close()
 
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.ReadCloser.Read(b)
+	s.learn(b[:n])
 	select {
 	case <-s.ended:
 		return 0, errCut
@@ -525,9 +534,21 @@ func (s *stream) Read(b []byte) (int, error) {
 	}
 }
 
+// learn lets the messages of a pair follow its event stream. A pair begins with the event that names its endpoint.
+func (s *stream) learn(read []byte) {
+	if _, id, found := bytes.Cut(read, []byte("?sessionId=")); found && s.pair == "" {
+		line, _, _ := bytes.Cut(id, []byte("\n"))
+		s.pair = string(line)
+		s.proxy.mu.Lock()
+		defer s.proxy.mu.Unlock()
+		s.proxy.pairs[s.pair] = s.target
+	}
+}
+
 func (s *stream) Close() error {
 	s.proxy.mu.Lock()
 	delete(s.proxy.streams, s)
+	delete(s.proxy.pairs, s.pair)
 	s.proxy.mu.Unlock()
 	return s.ReadCloser.Close()
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Every request of a client goes to another replica, without any affinity, and everything works as with one server.
+// Every request of a client goes to another replica, except for the messages of HTTP+SSE pairs, and everything works as
+// with one server.
 func TestEveryFeatureWorksThroughARoundRobinProxy(t *testing.T) {
 	f := newFleet(t)
 	t.Run("wires", func(t *testing.T) {

@@ -166,7 +166,8 @@ type load struct {
 	users []*user
 	late  atomic.Int64 // calls that have failed with the end of callTime
 
-	abandoned atomic.Int64 // parked calls of 2026-07-28 that have failed; their handlers may wait for an hour
+	abandoned  atomic.Int64 // parked calls of 2026-07-28 that have failed; their handlers may wait for an hour
+	unanswered atomic.Int64 // calls over HTTP+SSE that have asked and failed: see ask
 
 	mu      sync.Mutex
 	longest time.Duration // of a call
@@ -232,9 +233,9 @@ func (l *load) act(u *user) error {
 	ctx, w := context.Background(), u.wire
 	switch n := rand.N(20); {
 	case n < 2:
-		return u.call(ctx, "sample", arguments{})
+		return l.ask(u, "sample")
 	case n < 3:
-		err := u.call(ctx, "roots-parked", arguments{})
+		err := l.ask(u, "roots-parked")
 		if err != nil && modern(w) {
 			l.abandoned.Add(1)
 		}
@@ -250,6 +251,16 @@ func (l *load) act(u *user) error {
 	default:
 		return u.call(ctx, "echo", arguments{})
 	}
+}
+
+// ask calls a tool that asks the user. Over HTTP+SSE the call fails if its replica gets no more requests before it has
+// the answer.
+func (l *load) ask(u *user, tool string) error {
+	err := u.call(context.Background(), tool, arguments{})
+	if err != nil && u.wire.pair {
+		l.unanswered.Add(1)
+	}
+	return err
 }
 
 // cancel calls a tool and cancels the call while its handler runs.
