@@ -383,7 +383,7 @@ func (b *brokered) addReplica() {
 	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), Store: b.kv,
 		Keys: [][]byte{make([]byte, 32)}}
 	broker := &oauth.Broker{
-		URL: b.origin() + "/login", Resource: s.Auth, KV: b.kv, Keys: s.Keys, Logger: quiet,
+		URL: b.origin() + "/login", Resource: s.Auth, Store: b.kv, Keys: s.Keys, Logger: quiet,
 		New: func() *oauth.Client { return &oauth.Client{Name: "gateway", Logger: quiet} },
 		Server: func(name string) string {
 			if name == "up" {

@@ -99,7 +99,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	if s.Catalogs != nil {
 		return nil, errors.New("gateway: Server.Catalogs must be nil")
 	}
-	storage := func() (store.KV, [][]byte) { return s.Store, s.Keys }
+	storage := func() (store.Store, [][]byte) { return s.Store, s.Keys }
 	if err := upstream.Forward(h, storage); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}

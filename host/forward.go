@@ -230,7 +230,7 @@ func init() {
 // server receives an error if the client does not support its request, or if no call of a client is known to be its
 // cause. A request for roots without a call is sent on the session of the client, if that is known; see
 // [ServerConfig.PerCaller]. Messages to users name the server; see attribute.
-func (h *Host) setForwarding(storage func() (store.KV, [][]byte)) error {
+func (h *Host) setForwarding(storage func() (store.Store, [][]byte)) error {
 	switch {
 	case h.forwards: // for another gateway
 		return nil

@@ -109,14 +109,14 @@ type Host struct {
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
 	once     sync.Once
-	setting  sync.Mutex                          // orders calls of SetServers; locked before mu
-	mu       sync.Mutex                          // excludes changes of roster and Close
-	roster   atomic.Pointer[roster]              // nil before Start
-	results  *results                            // set by Start
-	forwards bool                                // see setForwarding
-	storage  func() (kv store.KV, keys [][]byte) // of results; may be nil
-	policies broadcast                           // that the policy has changed
-	changed  broadcast                           // that the status of a server, or the servers, have changed
+	setting  sync.Mutex                             // orders calls of SetServers; locked before mu
+	mu       sync.Mutex                             // excludes changes of roster and Close
+	roster   atomic.Pointer[roster]                 // nil before Start
+	results  *results                               // set by Start
+	forwards bool                                   // see setForwarding
+	storage  func() (kv store.Store, keys [][]byte) // of results; may be nil
+	policies broadcast                              // that the policy has changed
+	changed  broadcast                              // that the status of a server, or the servers, have changed
 	names    nameTable
 
 	cataloging sync.Mutex // orders the making of catalogs
@@ -247,7 +247,7 @@ func (h *Host) start() error {
 	if err := h.CheckServers(h.Servers); err != nil {
 		return err
 	}
-	var kv store.KV
+	var kv store.Store
 	var keys [][]byte
 	if h.storage != nil {
 		kv, keys = h.storage()

@@ -36,22 +36,22 @@ const (
 
 // results stores large results of tools.
 type results struct {
-	kv store.KV // encrypts them if the host has keys
+	kv store.Store // encrypts them if the host has keys
 }
 
 // newResults returns where a Host stores results: in a KV, which keys encrypt, or in memory.
-func newResults(kv store.KV, keys [][]byte, logger *slog.Logger) (*results, error) {
+func newResults(kv store.Store, keys [][]byte, logger *slog.Logger) (*results, error) {
 	r := &results{kv: store.NewMemory()}
 	if kv != nil {
 		guard := &rpc.StoreGuard{Logger: logger}
-		r.kv = guard.KV(kv)
+		r.kv = guard.Store(kv)
 	}
 	if len(keys) > 0 {
 		ring, err := seal.New(keys...)
 		if err != nil {
 			return nil, fmt.Errorf("host: keys of the server: %w", err)
 		}
-		r.kv = ring.KV(r.kv, logger)
+		r.kv = ring.Store(r.kv, logger)
 	}
 	return r, nil
 }

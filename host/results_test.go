@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-func resultsIn(t *testing.T, kv store.KV, log io.Writer, keys ...[]byte) *results {
+func resultsIn(t *testing.T, kv store.Store, log io.Writer, keys ...[]byte) *results {
 	t.Helper()
 	r := must.Get(newResults(kv, keys, slog.New(slog.NewTextHandler(log, nil))))(t)
 	return r
@@ -111,12 +111,12 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 }
 
 // fullKV is a store without space.
-type fullKV struct{ store.KV }
+type fullKV struct{ store.Store }
 
 func (fullKV) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
 
 // brokenKV is a store that cannot be reached.
-type brokenKV struct{ store.KV }
+type brokenKV struct{ store.Store }
 
 func (brokenKV) Get(context.Context, string) (store.Item, error) {
 	return store.Item{}, errors.New("dial tcp 192.0.2.1:6379: connection refused")

@@ -510,7 +510,7 @@ func TestStoredEventsExpire(t *testing.T) {
 // A connection can end at any byte, and the client can resume the stream anywhere.
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory()
-	replicatest.CutCall(t, func() replicatest.Store { return memory })
+	replicatest.CutCall(t, func() store.Store { return memory })
 }
 
 // A stream that cannot be logged cannot be resumed, so its connection stays open for the response.

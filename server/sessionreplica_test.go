@@ -400,5 +400,5 @@ func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 // A standalone stream can be cut at any byte, and resumed anywhere.
 func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory()
-	replicatest.CutStandalone(t, func() replicatest.Store { return memory })
+	replicatest.CutStandalone(t, func() store.Store { return memory })
 }

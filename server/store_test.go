@@ -376,7 +376,7 @@ func TestAStoreThatDoesNotAnswerDelaysRequestsOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			kv, s := newSilentStore(), httpServer()
-			s.Store = store.Join(kv, kv.Store, kv.Store)
+			s.Store = store.Join(kv, kv.Store, kv.Store, kv.Store)
 			defer shutdown(t, s)
 			session := begin(t, s)
 			if name == "handshake" {
@@ -433,7 +433,7 @@ func (s *stalledStore) stall(d time.Duration, silent bool) {
 // stallServer returns a server with the tools "pay", "ask" and "park", whose store fails for d when they use it.
 func stallServer(d time.Duration, silent bool, effects *atomic.Int32, log io.Writer) *server.Server {
 	db := newStalledStore()
-	s := &server.Server{Store: store.Join(db, db.Store, db.Store), Logger: slog.New(slog.NewTextHandler(log, nil))}
+	s := &server.Server{Store: store.Join(db, db.Store, db.Store, db.Store), Logger: slog.New(slog.NewTextHandler(log, nil))}
 	server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 		db.stall(d, silent)
 		return server.Once(ctx, "pay", func(context.Context, string) (string, error) {

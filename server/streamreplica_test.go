@@ -78,9 +78,9 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 		})
 		f := newBubbleFleet(t, 2, func(s *server.Server) {
 			if n++; n == 2 {
-				s.Store = store.Join(s.Store, s.Store, bus)
+				s.Store = store.Join(s.Store, s.Store, s.Store, bus)
 			} else {
-				s.Store = store.Join(s.Store, s.Store, bus.Store)
+				s.Store = store.Join(s.Store, s.Store, s.Store, bus.Store)
 			}
 		})
 		session := f.session("2025-06-18")
@@ -103,7 +103,7 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 func TestFollowersReceiveEventsWithoutTheBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := &unreliableBus{Store: store.NewMemory()}
-		f := newBubbleFleet(t, 2, func(s *server.Server) { s.Store = store.Join(s.Store, s.Store, bus) })
+		f := newBubbleFleet(t, 2, func(s *server.Server) { s.Store = store.Join(s.Store, s.Store, s.Store, bus) })
 		session := f.session("2025-06-18")
 		call := f.open(0, http.MethodPost, stepCall, session...)
 		f.progress(1, 1)

@@ -110,7 +110,7 @@ func TestRequestsLearnOfChangesOfTasksWithoutTheBus(t *testing.T) {
 					}
 					replica := func() *server.Server {
 						var started, finished atomic.Int32
-						s := parkedReplica(store.Join(hooked, hooked, bus), &started, &finished)
+						s := parkedReplica(store.Join(hooked, hooked, hooked, bus), &started, &finished)
 						server.AddTool(s, mcp.Tool{Name: "job"}, func(ctx context.Context, _ struct{}) (string, error) {
 							runs.Add(1)
 							defer ends.Add(1)

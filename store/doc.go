@@ -1,8 +1,8 @@
 // Package store defines the storage for state that outlives a connection, such as
 // sessions, resumable event streams and the state of calls that wait for input.
 //
-// A [Store] has three parts. [KV] maps keys to values, with a time to live and
-// compare-and-swap, and holds sets of strings. [Log] holds streams of numbered entries
+// A [Store] has four parts. [KV] maps keys to values, with a time to live and
+// compare-and-swap. [Set] holds sets of strings. [Log] holds streams of numbered entries
 // that a reader can read again from any entry. [Bus] sends messages to all replicas.
 // [NewMemory] returns a Store in the memory of one process. Package redisstore, a
 // module of its own, has one on Redis and Valkey, for several replicas. [Join] joins parts

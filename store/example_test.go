@@ -63,16 +63,16 @@ func ExampleBus() {
 }
 
 // A set lists the tasks of a principal, page by page, and limits their number.
-func ExampleKV_sets() {
+func ExampleSet() {
 	ctx := context.Background()
-	var kv store.KV = store.NewMemory()
+	var set store.Set = store.NewMemory()
 	for _, task := range []string{"c", "a", "d", "b"} {
-		err := kv.Add(ctx, "local/tasks", task, time.Minute, 3)
+		err := set.Add(ctx, "local/tasks", task, time.Minute, 3)
 		fmt.Println(task, err == nil, errors.Is(err, store.ErrFull))
 	}
-	page, err := kv.List(ctx, "local/tasks", "", 2)
+	page, err := set.List(ctx, "local/tasks", "", 2)
 	fmt.Println(page, err)
-	page, err = kv.List(ctx, "local/tasks", page[len(page)-1], 2)
+	page, err = set.List(ctx, "local/tasks", page[len(page)-1], 2)
 	fmt.Println(page, err)
 	// Output:
 	// c true false

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"math"
@@ -14,7 +15,7 @@ import (
 
 // Limits of a memory, in bytes.
 const (
-	maxBytes    = 256 << 20 // of the KV
+	maxBytes    = 256 << 20 // of the KV and the Set
 	maxLogBytes = 256 << 20 // of the Log
 )
 
@@ -61,7 +62,7 @@ func cost(key string, value []byte) int64 {
 }
 
 // NewMemory returns an empty Store in the memory of this process. It starts no goroutine and needs no
-// end. Its KV and its Log are limited to 256 MiB each, names and overhead included.
+// end. Its KV and its Set share a limit of 256 MiB, names and overhead included, and its Log has another one.
 //
 // An expired item is not found anymore. Later writes release its memory: each write removes a few
 // expired items, and a write that exceeds a limit removes all of them before it fails.
@@ -112,10 +113,7 @@ func (m *memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e := m.entries[key]
-	if e == nil {
-		return Item{}, ErrNotFound
-	}
-	if !e.extend(now, ttl) {
+	if e == nil || !e.extend(now, ttl) {
 		return Item{}, ErrNotFound
 	}
 	return e.item, nil
@@ -169,12 +167,13 @@ func (m *memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 		m.peak = max(m.peak, len(m.entries))
 		m.bytes += int64(len(key)) + entryOverhead
 		e.expires.Store(expires)
-		m.due.push(e)
+		heap.Push(&m.due, e)
 	} else {
 		m.bytes -= int64(len(e.item.Value))
 		e.expires.Store(expires)
 		if expires < e.due {
-			m.due.advance(e, expires)
+			e.due = expires
+			heap.Fix(&m.due, e.index)
 		}
 	}
 	m.bytes += int64(len(value))
@@ -185,12 +184,11 @@ func (m *memory) Put(ctx context.Context, key string, value []byte, opt PutOptio
 // checkLimits returns ErrFull if writing value at key would exceed a limit, even after all expired
 // entries are removed. old is the entry at key, or nil.
 func (m *memory) checkLimits(now int64, key string, value []byte, old *entry) error {
-	fits := func() bool {
-		if old != nil {
-			return m.bytes-old.cost()+cost(key, value) <= m.maxBytes
-		}
-		return m.bytes+cost(key, value) <= m.maxBytes
+	need := cost(key, value)
+	if old != nil {
+		need -= old.cost()
 	}
+	fits := func() bool { return m.bytes+need <= m.maxBytes }
 	if fits() {
 		return nil
 	}
@@ -224,7 +222,8 @@ func (m *memory) removeExpired(now int64, limit int) {
 	for ; limit > 0 && len(m.due) > 0 && m.due[0].due <= now; limit-- {
 		e := m.due[0]
 		if expires := e.expires.Load(); expires > now {
-			m.due.postpone(e, expires)
+			e.due = expires
+			heap.Fix(&m.due, e.index)
 		} else {
 			m.remove(e)
 		}
@@ -232,7 +231,7 @@ func (m *memory) removeExpired(now int64, limit int) {
 }
 
 func (m *memory) remove(e *entry) {
-	m.due.remove(e)
+	heap.Remove(&m.due, e.index)
 	m.bytes -= e.cost()
 	if e.set != nil {
 		m.leave(e)
@@ -272,77 +271,33 @@ func (m *memory) Subscribe(ctx context.Context, topic string, queue int) (*Subsc
 		return nil, err
 	}
 	s := m.topics.Subscribe(topic, queue, nil)
-	return &Subscription{C: s.C, Close: s.Close}, nil
+	return NewSubscription(s.C, s.Close), nil
 }
 
-// expiryHeap is a binary min-heap of entries, ordered by due. It does not use container/heap, whose
-// interface converts each element to any.
-//
-// Invariant: h[i].index == i, and h[i].due is not before h[(i-1)/2].due.
+// expiryHeap is a heap of entries, ordered by due. Each entry knows its index.
 type expiryHeap []*entry
 
-func (h *expiryHeap) push(e *entry) {
-	e.index = len(*h)
-	*h = append(*h, e)
-	h.up(e.index)
+func (h expiryHeap) Len() int           { return len(h) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+
+func (h expiryHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
 }
 
-func (h *expiryHeap) remove(e *entry) {
-	old := *h
-	i, last := e.index, len(old)-1
-	h.swap(i, last)
-	old[last] = nil
-	*h = old[:last]
-	if i < last {
-		h.up(i)
-		h.down(i)
-	}
+func (h *expiryHeap) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*h)
+	*h = append(*h, e)
+}
+
+func (h *expiryHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
 	if c := cap(*h); c > 1024 && last < c/4 { // release memory after a peak, as memory.remove does
 		*h = append(make(expiryHeap, 0, c/2), *h...)
 	}
-}
-
-// advance moves e to an earlier time.
-func (h *expiryHeap) advance(e *entry, due int64) {
-	e.due = due
-	h.up(e.index)
-}
-
-// postpone moves e to a later time.
-func (h *expiryHeap) postpone(e *entry, due int64) {
-	e.due = due
-	h.down(e.index)
-}
-
-func (h expiryHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h[parent].due <= h[i].due {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
-}
-
-func (h expiryHeap) down(i int) {
-	for {
-		first := 2*i + 1
-		if first >= len(h) {
-			return
-		}
-		if right := first + 1; right < len(h) && h[right].due < h[first].due {
-			first = right
-		}
-		if h[i].due <= h[first].due {
-			return
-		}
-		h.swap(i, first)
-		i = first
-	}
-}
-
-func (h expiryHeap) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+	return e
 }

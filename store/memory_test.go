@@ -69,6 +69,10 @@ func TestMemoryImplementsKV(t *testing.T) {
 	storetest.RunKV(t, func(*testing.T) store.KV { return open() })
 }
 
+func TestMemoryImplementsSet(t *testing.T) {
+	storetest.RunSet(t, func(*testing.T) store.Set { return open() })
+}
+
 func TestMemoryImplementsLog(t *testing.T) {
 	storetest.RunLog(t, func(*testing.T) store.Log { return open() })
 }
@@ -146,14 +150,15 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 	}
 }
 
+func heap() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
 func TestMemoryReleasesExpiredItems(t *testing.T) {
 	m := open()
-	heap := func() uint64 {
-		runtime.GC()
-		var s runtime.MemStats
-		runtime.ReadMemStats(&s)
-		return s.HeapAlloc
-	}
 	before := heap()
 	const n = 50_000
 	for i := range n {
@@ -364,6 +369,53 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 		t.Errorf("Append of an entry larger than the log: %v, want ErrFull", err)
 	}
 	wantCount("a", 0, 5, nil)
+}
+
+// A stream that is silent must not keep the removed entries of a busy one in memory.
+func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
+	const groups, size, entries = 5, 100, 100
+	m := store.NewMemory()
+	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: entries / 2, MaxBytes: 1 << 20}
+	before := heap()
+	for g := range groups {
+		for seq := range 100 * entries { // the silent stream writes one of 200
+			stream, n := "busy", seq+1
+			if seq%200 == 0 {
+				stream, n = "silent", seq/200+1
+			} else {
+				n -= seq/200 + 1
+			}
+			must.Do(t, m.Append(ctx, store.StreamKey{Group: fmt.Sprint(g), Stream: stream}, uint64(n), make([]byte, size),
+				opt))
+		}
+	}
+	after, most := heap(), uint64(groups*entries*3*(size+storecheck.LogOverhead))
+	runtime.KeepAlive(m)
+	if after > before+most {
+		t.Errorf("the log needs %d bytes for %d groups of %d entries of %d bytes, want at most %d", after-before, groups,
+			entries, size, most)
+	}
+}
+
+// A busy session appends tens of thousands of entries, each of which would be an object for the garbage collector.
+func TestMemoryAppendHardlyAllocates(t *testing.T) {
+	m := store.NewMemory()
+	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 10, MaxBytes: 100 << 10}
+	names := make([]string, 1000) // each stream is purged before its name is used again
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	entry, next := make([]byte, 100), 0
+	add := func() {
+		next++
+		must.Do(t, m.Append(ctx, store.StreamKey{Group: "group", Stream: names[next%len(names)]}, 1, entry, opt))
+	}
+	for range 2 * len(names) {
+		add()
+	}
+	if n := testing.AllocsPerRun(1000, add); n > 0 {
+		t.Errorf("an Append allocates %v times, want less than once", n)
+	}
 }
 
 // model is a simple Log that the test compares Memory with.

@@ -1,9 +1,10 @@
 package store
 
 import (
+	"container/list"
 	"context"
-	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/storecheck"
@@ -15,38 +16,51 @@ const streamOverhead = 320
 
 // memoryLog is the [Log] of a memory.
 //
-// Invariants: each group has at least one stream, and each stream at least one entry. The entries of a
-// group are in the order of their Append, so the oldest entry of a group is also the oldest of its
-// stream. Groups are linked in the order of their latest Append.
+// Invariants: each group has at least one stream, and each stream at least one entry. Groups are in the
+// order of their latest Append.
 type memoryLog struct {
 	mu     sync.Mutex
 	max    int64
 	bytes  int64
 	groups map[string]*logGroup
-	oldest *logGroup // the group with the least recent Append
-	newest *logGroup
+	order  list.List // of *logGroup, the one with the least recent Append first
 }
 
+// logGroup is a group. Its entries are copied into blocks, so that a busy session does not have an object
+// for each of them.
 type logGroup struct {
-	name       string
-	numbers    map[string]uint32 // of streams, by name
-	streams    []logStream       // by number
-	unused     []uint32          // numbers without a stream
-	entries    recordQueue
-	bytes      int64 // of its entries, overhead included
-	expires    int64
-	prev, next *logGroup
+	name    string
+	streams map[string]logStream
+	entries []logEntry // in the order of their Append; the first one is not purged
+	removed int        // entries that were purged and are not in entries anymore
+	block   []byte     // the last block
+	size    int64      // of entries, overhead included
+	bytes   int64      // of those that are not purged
+	expires int64
+	element *list.Element // of memoryLog.order
 }
 
-type logStream struct {
-	name           string
-	oldest, newest position
-	n              int
-	last           uint64 // number of the newest entry
+// logEntry is an entry, or what remains of it in the middle of a group after it was purged: no stream, but data.
+type logEntry struct {
+	stream string
+	data   []byte
 }
+
+// logStream has the number of entries of a stream and the number of the last one. The oldest is at a
+// position of at least from in the group, counted with those that were removed.
+type logStream struct {
+	n    int
+	last uint64
+	from int
+}
+
+func (s logStream) first() uint64 { return s.last + 1 - uint64(s.n) }
 
 // costOf returns the number of bytes that an entry counts.
 func costOf(entry []byte) int64 { return int64(len(entry)) + storecheck.LogOverhead }
+
+// overheadOf returns the number of bytes that a group or a stream counts in addition to its contents.
+func overheadOf(name string) int64 { return int64(len(name)) + streamOverhead }
 
 // Append implements [Log]. When the log exceeds its limit, Append purges the oldest entries of the
 // group with the least recent Append.
@@ -58,51 +72,48 @@ func (m *memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 		return err
 	}
 	l := &m.log
-	if need := costOf(entry) + overheadOf(key); need > l.max {
+	if need := costOf(entry) + overheadOf(key.Group) + overheadOf(key.Stream); need > l.max {
 		return fmt.Errorf("%w: entry is too large for the log: %d bytes with overhead, the limit is %d", ErrFull, need,
 			l.max)
 	}
-	record := newRecord(entry)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := m.clock()
-	for l.oldest != nil && l.oldest.expires <= now {
-		l.drop(l.oldest)
+	for front := l.order.Front(); front != nil && front.Value.(*logGroup).expires <= now; front = l.order.Front() {
+		l.drop(front.Value.(*logGroup))
 	}
 	g := l.find(key.Group, now)
 	if g == nil {
 		g = l.add(key.Group)
 	}
-	number, ok := g.numbers[key.Stream]
-	if !ok {
-		number = g.addStream(key.Stream)
-		l.bytes += int64(len(key.Stream)) + streamOverhead
-	} else if last := g.streams[number].last; seq != last+1 {
-		return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, last)
+	s, ok := g.streams[key.Stream]
+	if ok && seq != s.last+1 {
+		return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, s.last)
 	}
+	if !ok {
+		s.from = g.removed + len(g.entries)
+		l.bytes += overheadOf(key.Stream)
+	}
+	s.n, s.last = s.n+1, seq
+	g.streams[key.Stream] = s
+	g.entries = append(g.entries, logEntry{key.Stream, g.copy(entry)})
 	g.expires = max(g.expires, after(now, opt.TTL))
-	l.touch(g)
-	g.push(number, entry, record)
+	l.order.MoveToBack(g.element)
+	g.size += costOf(entry)
 	g.bytes += costOf(entry)
 	l.bytes += costOf(entry)
-	s := &g.streams[number]
-	s.last = seq
-	for s.n > opt.MaxEntries {
-		l.purge(g, s.oldest)
+	for range s.n - opt.MaxEntries {
+		l.purge(g, key.Stream)
 	}
 	for g.bytes > opt.MaxBytes {
-		l.purge(g, g.entries.oldest())
+		l.purge(g, g.entries[0].stream)
 	}
 	for l.bytes > l.max {
-		l.purge(l.oldest, l.oldest.entries.oldest())
+		oldest := l.order.Front().Value.(*logGroup)
+		l.purge(oldest, oldest.entries[0].stream)
 	}
 	return nil
-}
-
-// overheadOf returns the overhead of a new group with one stream.
-func overheadOf(key StreamKey) int64 {
-	return int64(len(key.Group)) + int64(len(key.Stream)) + 2*streamOverhead
 }
 
 // ReadAfter implements [Log].
@@ -117,19 +128,18 @@ func (m *memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 	if g == nil {
 		return nil, ErrNotFound
 	}
-	number, ok := g.numbers[key.Stream]
-	if !ok || seq > g.streams[number].last {
+	s, ok := g.streams[key.Stream]
+	if !ok || seq > s.last {
 		return nil, ErrNotFound
 	}
-	s := &g.streams[number]
-	p, at := s.oldest, s.last-uint64(s.n)+1
-	if seq+1 < at {
-		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, at)
+	if seq+1 < s.first() {
+		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, s.first())
 	}
-	entries := make([][]byte, 0, s.last-seq)
-	for ; p != 0; p, at = g.entries.following(p), at+1 {
-		if at > seq {
-			entries = append(entries, g.entries.entry(p))
+	entries := make([][]byte, s.last-seq)
+	for at, left := len(g.entries)-1, len(entries); left > 0; at-- { // most readers want the last ones
+		if e := g.entries[at]; e.stream == key.Stream {
+			left--
+			entries[left] = e.data
 		}
 	}
 	return entries, nil
@@ -163,283 +173,86 @@ func (l *memoryLog) find(group string, now int64) *logGroup {
 
 // add adds an empty group. The caller must add an entry.
 func (l *memoryLog) add(group string) *logGroup {
-	g := &logGroup{name: group, numbers: make(map[string]uint32, 1)}
+	g := &logGroup{name: group, streams: make(map[string]logStream, 1)}
 	if l.groups == nil {
 		l.groups = make(map[string]*logGroup)
 	}
 	l.groups[group] = g
-	l.bytes += int64(len(group)) + streamOverhead
-	l.link(g)
+	l.bytes += overheadOf(group)
+	g.element = l.order.PushBack(g)
 	return g
 }
 
-// touch makes g the newest group.
-func (l *memoryLog) touch(g *logGroup) {
-	if l.newest != g {
-		l.unlink(g)
-		l.link(g)
+// Sizes of blocks, in bytes. Most blocks have a quarter of the size of the entries that the group has
+// already, so that a group with few entries is small.
+const (
+	minBlock = 512
+	maxBlock = 32 << 10
+)
+
+// copy copies an entry into a block.
+func (g *logGroup) copy(entry []byte) []byte {
+	if len(entry) > maxBlock/4 { // so that little remains unused at the end of blocks
+		return slices.Clone(entry)
 	}
+	if cap(g.block)-len(g.block) < len(entry) {
+		g.block = make([]byte, 0, max(len(entry), min(max(int(g.bytes)/4, minBlock), maxBlock)))
+	}
+	begin := len(g.block)
+	g.block = append(g.block, entry...)
+	return g.block[begin:len(g.block):len(g.block)]
 }
 
-func (l *memoryLog) link(g *logGroup) {
-	g.prev, g.next = l.newest, nil
-	if l.newest != nil {
-		l.newest.next = g
-	} else {
-		l.oldest = g
+// purge removes the oldest entry of a stream. It also removes the stream and the group when they become
+// empty.
+func (l *memoryLog) purge(g *logGroup, stream string) {
+	s := g.streams[stream]
+	at := max(s.from-g.removed, 0)
+	for g.entries[at].stream != stream {
+		at++
 	}
-	l.newest = g
-}
-
-func (l *memoryLog) unlink(g *logGroup) {
-	if g.prev != nil {
-		g.prev.next = g.next
-	} else {
-		l.oldest = g.next
-	}
-	if g.next != nil {
-		g.next.prev = g.prev
-	} else {
-		l.newest = g.prev
-	}
-}
-
-// purge removes the record at p, the oldest one of a stream of g. It also removes the stream and the
-// group when they become empty.
-func (l *memoryLog) purge(g *logGroup, p position) {
-	number, cost := g.entries.stream(p), costOf(g.entries.entry(p))
-	s := &g.streams[number]
-	s.oldest = g.entries.following(p)
-	s.n--
-	g.entries.remove(p)
+	cost := costOf(g.entries[at].data)
 	g.bytes -= cost
 	l.bytes -= cost
-	if s.n == 0 {
-		l.bytes -= int64(len(s.name)) + streamOverhead
-		g.removeStream(number)
+	g.entries[at].stream = ""
+	s.n, s.from = s.n-1, g.removed+at+1
+	for len(g.entries) > 0 && g.entries[0].stream == "" {
+		g.size -= costOf(g.entries[0].data)
+		g.entries[0].data = nil
+		g.entries = g.entries[1:]
+		g.removed++
 	}
-	if len(g.numbers) == 0 {
+	if g.streams[stream] = s; s.n == 0 {
+		l.bytes -= overheadOf(stream)
+		delete(g.streams, stream)
+	}
+	if len(g.streams) == 0 {
 		l.drop(g)
-	} else if g.entries.wasteful() {
+	} else if g.size > 2*g.bytes+4*minBlock {
 		g.compact()
+	}
+}
+
+// compact copies the entries to new blocks, without those that were purged: a silent stream must not keep
+// the purged entries of a busy one in memory.
+func (g *logGroup) compact() {
+	g.entries = slices.DeleteFunc(g.entries, func(e logEntry) bool { return e.stream == "" })
+	g.block, g.size, g.removed = nil, g.bytes, 0
+	for i, e := range g.entries {
+		g.entries[i].data = g.copy(e.data)
+	}
+	for name, s := range g.streams {
+		s.from = 0
+		g.streams[name] = s
 	}
 }
 
 // drop removes a group and its streams.
 func (l *memoryLog) drop(g *logGroup) {
-	l.bytes -= g.bytes + int64(len(g.name)) + streamOverhead
-	for name := range g.numbers {
-		l.bytes -= int64(len(name)) + streamOverhead
+	l.bytes -= g.bytes + overheadOf(g.name)
+	for name := range g.streams {
+		l.bytes -= overheadOf(name)
 	}
-	l.unlink(g)
+	l.order.Remove(g.element)
 	delete(l.groups, g.name)
 }
-
-// addStream adds an empty stream and returns its number. The caller must add an entry.
-func (g *logGroup) addStream(name string) (number uint32) {
-	if last := len(g.unused) - 1; last >= 0 {
-		number, g.unused = g.unused[last], g.unused[:last]
-	} else {
-		number = uint32(len(g.streams))
-		g.streams = append(g.streams, logStream{})
-	}
-	g.streams[number].name = name
-	g.numbers[name] = number
-	return number
-}
-
-func (g *logGroup) removeStream(number uint32) {
-	delete(g.numbers, g.streams[number].name)
-	g.streams[number] = logStream{}
-	g.unused = append(g.unused, number)
-}
-
-// push adds an entry to a stream. Record is the result of newRecord.
-func (g *logGroup) push(number uint32, entry, record []byte) {
-	p := g.entries.push(number, entry, record)
-	s := &g.streams[number]
-	if s.newest != 0 {
-		g.entries.setFollowing(s.newest, p)
-	} else {
-		s.oldest = p
-	}
-	s.newest = p
-	s.n++
-}
-
-// compact copies the entries to a new queue, without the removed ones.
-func (g *logGroup) compact() {
-	old := g.entries
-	g.entries = recordQueue{}
-	for i := range g.streams {
-		s := &g.streams[i]
-		s.oldest, s.newest, s.n = 0, 0, 0
-	}
-	old.all(func(number uint32, entry []byte) { g.push(number, entry, newRecord(entry)) })
-}
-
-// recordQueue holds the entries of a group of a memoryLog, in the order of their Append. They are
-// records in blocks of bytes: if each entry were an object of its own, the garbage collector would have
-// to mark tens of thousands of objects for each busy session.
-//
-// A removed record remains in its block until all records of the block are removed. If a queue is
-// wasteful, the caller must copy the other records to a new queue.
-//
-// Invariant: the first block has a record that is not removed, and begins with it.
-type recordQueue struct {
-	blocks []block
-	popped uint64 // number of blocks that were removed at the front
-	live   int    // size of the records that are not removed, in bytes
-	size   int    // of the blocks, in bytes
-}
-
-// block is a part of a recordQueue. Its data are nil if all its records are removed.
-type block struct {
-	data  []byte
-	begin int // where the first record that is not removed begins; used for the first block only
-	live  int // number of records that are not removed
-}
-
-// position is the position of a record: one more than the number of its block, and its offset in the
-// lowest offsetBits. Zero is no position.
-type position uint64
-
-const offsetBits = 16
-
-// A record consists of the position of the next record of its stream, the number of the stream, the
-// length of the entry and the entry.
-const (
-	atStream     = 8
-	atLength     = 12
-	recordHeader = 16
-)
-
-// removedStream is the number of the stream of a removed record.
-const removedStream = ^uint32(0)
-
-// Sizes of blocks, in bytes. Most blocks have a quarter of the size of the records that the queue has
-// already, so that a queue with few records is small. A long record has a block of its own, so that
-// little remains unused at the end of the others.
-const (
-	minBlock = 512
-	maxBlock = 32 << 10
-	long     = maxBlock / 4 // longest record that shares a block
-)
-
-// newRecord returns a long record. It returns nil if the entry is shorter. It copies the entry, so call
-// it without a lock.
-func newRecord(entry []byte) []byte {
-	if size := recordHeader + len(entry); size > long {
-		return appendRecord(make([]byte, 0, size), entry)
-	}
-	return nil
-}
-
-func appendRecord(dst, entry []byte) []byte {
-	var header [recordHeader]byte
-	binary.LittleEndian.PutUint32(header[atLength:], uint32(len(entry)))
-	return append(append(dst, header[:]...), entry...)
-}
-
-// push adds a record with entry. Record is the result of newRecord.
-func (q *recordQueue) push(stream uint32, entry, record []byte) position {
-	size := recordHeader + len(entry)
-	if record != nil {
-		q.add(record)
-	} else if last := len(q.blocks) - 1; last < 0 || cap(q.blocks[last].data)-len(q.blocks[last].data) < size {
-		q.add(make([]byte, 0, max(size, min(max(q.live/4, minBlock), maxBlock))))
-	}
-	b := &q.blocks[len(q.blocks)-1]
-	if record == nil {
-		b.data = appendRecord(b.data, entry)
-	}
-	b.live++
-	q.live += size
-	offset := len(b.data) - size
-	binary.LittleEndian.PutUint32(b.data[offset+atStream:], stream)
-	return position(q.popped+uint64(len(q.blocks)))<<offsetBits | position(offset)
-}
-
-// add adds a block.
-func (q *recordQueue) add(data []byte) {
-	q.blocks = append(q.blocks, block{data: data})
-	q.size += cap(data)
-}
-
-// at returns the block of a record, and the block from the record on.
-func (q *recordQueue) at(p position) (*block, []byte) {
-	b := &q.blocks[uint64(p>>offsetBits)-1-q.popped]
-	return b, b.data[p&(1<<offsetBits-1):]
-}
-
-// oldest returns the position of the oldest record. The queue must not be empty.
-func (q *recordQueue) oldest() position {
-	return position(q.popped+1)<<offsetBits | position(q.blocks[0].begin)
-}
-
-// stream returns the number of the stream of a record.
-func (q *recordQueue) stream(p position) uint32 {
-	_, r := q.at(p)
-	return streamOf(r)
-}
-
-// entry returns the entry of a record, which never changes.
-func (q *recordQueue) entry(p position) []byte {
-	_, r := q.at(p)
-	return r[recordHeader:sizeOf(r):sizeOf(r)]
-}
-
-// following returns the position that setFollowing has set, or zero.
-func (q *recordQueue) following(p position) position {
-	_, r := q.at(p)
-	return position(binary.LittleEndian.Uint64(r))
-}
-
-func (q *recordQueue) setFollowing(p, next position) {
-	_, r := q.at(p)
-	binary.LittleEndian.PutUint64(r, uint64(next))
-}
-
-// remove removes a record. Its entry remains valid.
-func (q *recordQueue) remove(p position) {
-	b, r := q.at(p)
-	q.live -= sizeOf(r)
-	binary.LittleEndian.PutUint32(r[atStream:], removedStream)
-	if b.live--; b.live == 0 {
-		q.size -= cap(b.data)
-		b.data = nil
-	}
-	for len(q.blocks) > 0 && q.blocks[0].live == 0 {
-		q.blocks = q.blocks[1:]
-		q.popped++
-	}
-	if len(q.blocks) > 0 {
-		first := &q.blocks[0]
-		for streamOf(first.data[first.begin:]) == removedStream {
-			first.begin += sizeOf(first.data[first.begin:])
-		}
-	}
-}
-
-// wasteful reports whether more than half of the blocks is unused. Copying the rest is then cheaper
-// than adding the removed records was.
-func (q *recordQueue) wasteful() bool { return q.size > 2*q.live+minBlock }
-
-// all calls f with each record, oldest first.
-func (q *recordQueue) all(f func(stream uint32, entry []byte)) {
-	for _, b := range q.blocks {
-		for at := b.begin; at < len(b.data); {
-			r := b.data[at:]
-			if streamOf(r) != removedStream {
-				f(streamOf(r), r[recordHeader:sizeOf(r)])
-			}
-			at += sizeOf(r)
-		}
-	}
-}
-
-// streamOf and sizeOf read the header of the record at the beginning of r.
-
-func streamOf(r []byte) uint32 { return binary.LittleEndian.Uint32(r[atStream:]) }
-
-func sizeOf(r []byte) int { return recordHeader + int(binary.LittleEndian.Uint32(r[atLength:])) }

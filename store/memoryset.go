@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"fmt"
 	"math"
@@ -13,13 +15,20 @@ import (
 // memorySet is a set of a memory and has at least one member, which may have expired.
 type memorySet struct {
 	name    string
-	members map[string]*entry
-	order   []string // the keys of members in ascending order
+	members []*entry // in ascending order of their keys
+}
+
+// find returns the position of a member, or where it belongs. A nil set has no members.
+func (s *memorySet) find(member string) (at int, found bool) {
+	if s == nil {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(s.members, member, func(e *entry, key string) int { return cmp.Compare(e.key, key) })
 }
 
 func (s *memorySet) cost() int64 { return cost(s.name, nil) }
 
-// Add implements [KV].
+// Add implements [Set].
 func (m *memory) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -32,20 +41,19 @@ func (m *memory) Add(ctx context.Context, set, member string, ttl time.Duration,
 	now := m.clock()
 	m.removeExpired(now, 2)
 
-	if s := m.sets[set]; s != nil {
-		if e := s.members[member]; e != nil {
-			if e.extend(now, ttl) {
-				return nil
-			}
-			m.remove(e)
+	if at, found := m.sets[set].find(member); found {
+		e := m.sets[set].members[at]
+		if e.extend(now, ttl) {
+			return nil
 		}
+		m.remove(e)
 	}
 	if err := m.checkSetLimits(now, set, member, limit); err != nil {
 		return err
 	}
 	s := m.sets[set]
 	if s == nil {
-		s = &memorySet{name: set, members: make(map[string]*entry, 1)}
+		s = &memorySet{name: set}
 		if m.sets == nil {
 			m.sets = make(map[string]*memorySet)
 		}
@@ -54,11 +62,10 @@ func (m *memory) Add(ctx context.Context, set, member string, ttl time.Duration,
 	}
 	e := &entry{key: member, set: s, due: after(now, ttl)}
 	e.expires.Store(e.due)
-	s.members[member] = e
-	at, _ := slices.BinarySearch(s.order, member)
-	s.order = slices.Insert(s.order, at, member)
+	at, _ := s.find(member)
+	s.members = slices.Insert(s.members, at, e)
 	m.bytes += e.cost()
-	m.due.push(e)
+	heap.Push(&m.due, e)
 	return nil
 }
 
@@ -89,22 +96,20 @@ func (m *memory) checkSetLimits(now int64, set, member string, limit int) error 
 	return nil
 }
 
-// Remove implements [KV].
+// Remove implements [Set].
 func (m *memory) Remove(ctx context.Context, set, member string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.sets[set]; s != nil {
-		if e := s.members[member]; e != nil {
-			m.remove(e)
-		}
+	if at, found := m.sets[set].find(member); found {
+		m.remove(m.sets[set].members[at])
 	}
 	return nil
 }
 
-// List implements [KV].
+// List implements [Set].
 func (m *memory) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -119,14 +124,14 @@ func (m *memory) List(ctx context.Context, set, after string, limit int) ([]stri
 	if s == nil {
 		return nil, nil
 	}
-	at, found := slices.BinarySearch(s.order, after)
+	at, found := s.find(after)
 	if found {
 		at++
 	}
 	var members []string
-	for ; at < len(s.order) && len(members) < limit; at++ {
-		if member := s.order[at]; s.members[member].expires.Load() > now {
-			members = append(members, member)
+	for ; at < len(s.members) && len(members) < limit; at++ {
+		if e := s.members[at]; e.expires.Load() > now {
+			members = append(members, e.key)
 		}
 	}
 	return members, nil
@@ -135,9 +140,8 @@ func (m *memory) List(ctx context.Context, set, after string, limit int) ([]stri
 // leave removes an entry from its set.
 func (m *memory) leave(e *entry) {
 	s := e.set
-	delete(s.members, e.key)
-	at, _ := slices.BinarySearch(s.order, e.key)
-	s.order = slices.Delete(s.order, at, at+1)
+	at, _ := s.find(e.key)
+	s.members = slices.Delete(s.members, at, at+1)
 	if len(s.members) == 0 {
 		delete(m.sets, s.name)
 		m.bytes -= s.cost()

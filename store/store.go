@@ -8,21 +8,23 @@ import (
 	"github.com/parley-mcp/parley/internal/storecheck"
 )
 
-// Store is a [KV], a [Log] and a [Bus]. Replicas that share a Store share their state.
+// Store is a [KV], a [Set], a [Log] and a [Bus]. Replicas that share a Store share their state.
 type Store interface {
 	KV
+	Set
 	Log
 	Bus
 }
 
-// Join returns a Store of three parts, which can be parts of different backends. All replicas must
+// Join returns a Store of four parts, which can be parts of different backends. All replicas must
 // share all of them.
-func Join(kv KV, log Log, bus Bus) Store {
+func Join(kv KV, set Set, log Log, bus Bus) Store {
 	return struct {
 		KV
+		Set
 		Log
 		Bus
-	}{kv, log, bus}
+	}{kv, set, log, bus}
 }
 
 var (
@@ -49,13 +51,12 @@ var (
 	ErrPurged = errors.New("store: purged")
 )
 
-// KV maps keys to values, and holds sets of strings, with a time to live. Keys and sets
-// with the same name are independent.
+// KV maps keys to values with a time to live.
 //
-// Operations on one key or one set are linearizable, across all replicas that share the
-// KV. A KV is safe for concurrent use. Its methods return the errors of this package, possibly
-// wrapped, and ctx.Err() when the context ends first. After any other error the caller
-// cannot know whether a write happened.
+// Operations on one key are linearizable, across all replicas that share the KV. A KV is safe
+// for concurrent use. Its methods return the errors of this package, possibly wrapped, and
+// ctx.Err() when the context ends first. After any other error the caller cannot know whether
+// a write happened.
 type KV interface {
 	// Get returns the item at key. It returns ErrNotFound if there is none.
 	Get(ctx context.Context, key string) (Item, error)
@@ -73,22 +74,6 @@ type KV interface {
 
 	// Delete removes the item at key. It returns nil if there is none.
 	Delete(ctx context.Context, key string) error
-
-	// Add makes member a member of a set and extends its life to at least ttl from now. It
-	// never shortens it. A set exists while it has members. Add returns ErrFull if member is
-	// new and the KV is full or the set has limit members, without those that have expired; in
-	// the latter case the error is ErrConflict as well.
-	Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error
-
-	// Remove removes member from a set. It returns nil if it is no member.
-	Remove(ctx context.Context, set, member string) error
-
-	// List returns the first members of a set that are greater than after, in
-	// ascending order of their bytes, at most limit, which is 1 to 1,000. The empty
-	// string is less than every member. To read a large set, a caller passes the last
-	// member of the previous result. List returns no members and no error if there are
-	// none.
-	List(ctx context.Context, set, after string, limit int) ([]string, error)
 }
 
 // Item is a value of a [KV] with its version.
@@ -116,6 +101,27 @@ type PutOptions struct {
 	// IfVersion, if not 0, makes Put return ErrConflict unless the item at the key has
 	// this version.
 	IfVersion uint64
+}
+
+// Set holds sets of strings with a time to live. Sets and the keys of a [KV] with the same names
+// are independent. Operations on one set are linearizable, across all replicas that share the Set.
+// A Set is safe for concurrent use, and its methods return errors as those of a KV do.
+type Set interface {
+	// Add makes member a member of a set and extends its life to at least ttl from now. It
+	// never shortens it. A set exists while it has members. Add returns ErrFull if member is
+	// new and the Set is full or the set has limit members, without those that have expired; in
+	// the latter case the error is ErrConflict as well.
+	Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error
+
+	// Remove removes member from a set. It returns nil if it is no member.
+	Remove(ctx context.Context, set, member string) error
+
+	// List returns the first members of a set that are greater than after, in
+	// ascending order of their bytes, at most limit, which is 1 to 1,000. The empty
+	// string is less than every member. To read a large set, a caller passes the last
+	// member of the previous result. List returns no members and no error if there are
+	// none.
+	List(ctx context.Context, set, after string, limit int) ([]string, error)
 }
 
 // Log holds streams of numbered entries with a time to live. Streams are organized in
@@ -221,6 +227,14 @@ type Subscription struct {
 	// are in the queue can still be received then.
 	C <-chan Message
 
-	// Close ends the subscription. It is safe to call it more than once and concurrently.
-	Close func()
+	close func()
 }
+
+// NewSubscription returns a Subscription for an implementation of [Bus]. close ends it and must
+// close the channel; it may be called more than once and concurrently.
+func NewSubscription(c <-chan Message, close func()) *Subscription {
+	return &Subscription{C: c, close: close}
+}
+
+// Close ends the subscription. It is safe to call it more than once and concurrently.
+func (s *Subscription) Close() { s.close() }

@@ -34,7 +34,7 @@ import (
 // The login belongs to the user of the browser, issuer and subject. A user who opens a page that another user was
 // asked to open gives no login to that user. The page at URL + "/" shows the user's logins, and ends them.
 //
-// State and tokens are in KV, encrypted, so that any replica of the program can serve each page and use each
+// State and tokens are in Store, encrypted, so that any replica of the program can serve each page and use each
 // login. A token is refreshed by one replica at a time. A login that was not used for 90 days is forgotten.
 //
 // A Broker is safe for concurrent use and must not be copied. Its fields must not be changed after the first use.
@@ -60,9 +60,9 @@ type Broker struct {
 	// settings than New for the servers. With Client.NoResource, the scopes of Resource name the program. Nil: New.
 	SignIn func() *Client
 
-	// KV stores logins. All replicas must share it. Nil means the memory of this process.
-	KV store.KV
-	// Keys encrypt the logins, as those of server.Server. KV requires at least one.
+	// Store stores logins. All replicas must share it. Nil means the memory of this process.
+	Store store.Store
+	// Keys encrypt the logins, as those of server.Server. Store requires at least one.
 	Keys [][]byte
 
 	// Report, if set, is called when a user has logged in to a server, with a nil error; when a request needs a
@@ -109,8 +109,8 @@ func (b *Broker) build() (err error) {
 		return errors.New("oauth: Broker.URL must have a path, no slash at its end, and no query")
 	case b.Resource == nil || b.Server == nil || b.New == nil:
 		return errors.New("oauth: Broker.Resource, Broker.Server and Broker.New must be set")
-	case b.KV != nil && len(b.Keys) == 0:
-		return errors.New("oauth: Broker.Keys must have a key if Broker.KV is set")
+	case b.Store != nil && len(b.Keys) == 0:
+		return errors.New("oauth: Broker.Keys must have a key if Broker.Store is set")
 	}
 	if err := b.Resource.Check(); err != nil {
 		return fmt.Errorf("oauth: Broker.Resource: %w", err)
@@ -129,7 +129,7 @@ func (b *Broker) build() (err error) {
 		return fmt.Errorf("oauth: Broker.Keys: %w", err)
 	}
 	b.forms = http.NewCrossOriginProtection()
-	b.values.kv = b.seals.KV(guarded(b.KV, b.logger()), b.logger())
+	b.values.kv = b.seals.Store(guarded(b.Store, b.logger()), b.logger())
 	return nil
 }
 

@@ -42,7 +42,7 @@ type brokers struct {
 
 // writtenKV records the values that are written.
 type writtenKV struct {
-	store.KV
+	store.Store
 	onGet func(key string) // called after an item was read; may be nil
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ type writtenKV struct {
 }
 
 func (r *writtenKV) Get(ctx context.Context, key string) (store.Item, error) {
-	item, err := r.KV.Get(ctx, key)
+	item, err := r.Store.Get(ctx, key)
 	if r.onGet != nil {
 		r.onGet(key)
 	}
@@ -61,13 +61,13 @@ func (r *writtenKV) Put(ctx context.Context, key string, value []byte, opt store
 	r.mu.Lock()
 	r.values = append(r.values, key+" "+string(value))
 	r.mu.Unlock()
-	return r.KV.Put(ctx, key, value, opt)
+	return r.Store.Put(ctx, key, value, opt)
 }
 
 func newBrokers(t *testing.T) *brokers {
 	issuer := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada", "bob", "<eve>"}}))(t)
 	t.Cleanup(func() { issuer.Close() })
-	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{KV: store.NewMemory()}}
+	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{Store: store.NewMemory()}}
 	front := &roundRobin{}
 	b.front = httptest.NewServer(front)
 	t.Cleanup(b.front.Close)
@@ -80,7 +80,7 @@ func newBrokers(t *testing.T) *brokers {
 
 func (b *brokers) addReplica() *oauth.Broker {
 	one := &oauth.Broker{
-		URL: b.front.URL + "/login", KV: b.kv, Keys: [][]byte{make([]byte, 32)},
+		URL: b.front.URL + "/login", Store: b.kv, Keys: [][]byte{make([]byte, 32)},
 		Resource: jwt.Protect(&auth.ProtectedResource{URI: b.front.URL + "/mcp", Issuers: []string{b.issuer.URL()}}),
 		Server: func(name string) string {
 			switch {

@@ -29,16 +29,16 @@ const (
 	maxLockPoll = 500 * time.Millisecond
 )
 
-// guarded returns a KV for logins whose errors have no details, because callers receive them. Nil means memory.
-func guarded(kv store.KV, logger *slog.Logger) store.KV {
+// guarded returns a store for logins whose errors have no details, because callers receive them. Nil means memory.
+func guarded(kv store.Store, logger *slog.Logger) store.Store {
 	if kv == nil {
 		return store.NewMemory()
 	}
-	return (&rpc.StoreGuard{Logger: logger}).KV(kv)
+	return (&rpc.StoreGuard{Logger: logger}).Store(kv)
 }
 
 // jsonValues are values of a KV that encrypts them.
-type jsonValues struct{ kv store.KV }
+type jsonValues struct{ kv store.Store }
 
 // put stores a value as JSON.
 func (s jsonValues) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
@@ -149,7 +149,7 @@ func (b *brokerStore) Lock(ctx context.Context, key string) (unlock func(), err 
 
 // brokerLock is a lock in a KV. Its version is used by one goroutine at a time.
 type brokerLock struct {
-	kv       store.KV
+	kv       store.Store
 	key      string
 	owner    []byte
 	version  uint64

@@ -201,7 +201,7 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 		"must be set":              func(b *oauth.Broker) { b.Resource = nil },
 		"field Issuers is empty":   func(b *oauth.Broker) { b.Resource.Issuers = nil },
 		"Broker.Audience":          func(b *oauth.Broker) { b.Resource.URI = "" },
-		"Keys must have a key":     func(b *oauth.Broker) { b.KV = store.NewMemory() },
+		"Keys must have a key":     func(b *oauth.Broker) { b.Store = store.NewMemory() },
 		"at least 32 random bytes": func(b *oauth.Broker) { b.Keys = [][]byte{[]byte("short")} },
 	} {
 		b := valid()

@@ -85,7 +85,7 @@ func ExampleWeb() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var shared store.KV // for example a redisstore.Store
+	var shared store.Store // for example a redisstore.Store
 	login := &oauth.Web{
 		URL: "https://mcp.example.com/login",
 		Open: func(ctx context.Context, url string) error {
@@ -99,8 +99,8 @@ func ExampleWeb() {
 			}
 			return user, user != ""
 		},
-		KV:   shared,
-		Keys: [][]byte{key},
+		Store: shared,
+		Keys:  [][]byte{key},
 	}
 	http.Handle("/login/", login)
 	d := client.Dialer{Auth: &oauth.Client{Interaction: login}}

@@ -75,10 +75,10 @@ func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []strin
 const MaxClients = maxClients
 
 // NewBrokerStore returns the store of a user for a server.
-func NewBrokerStore(kv store.KV, user, server string) TokenStore {
+func NewBrokerStore(kv store.Store, user, server string) TokenStore {
 	who, _ := principal.New("https://as.example", user, "")
 	seals, _ := seal.New(make([]byte, seal.KeySize))
-	return &brokerStore{jsonValues{seals.KV(kv, slog.New(slog.DiscardHandler))}, who, server}
+	return &brokerStore{jsonValues{seals.Store(kv, slog.New(slog.DiscardHandler))}, who, server}
 }
 
 // LockKey returns the key of the lock of a key in the KV.

@@ -22,7 +22,7 @@ import (
 
 // Web is an [Interaction] for programs on a web server, such as an MCP server that logs its
 // users in to another server. It is an http.Handler for two pages: the first redirects the user's
-// browser to the authorization page, and the second receives the redirect. With KV, any replica of
+// browser to the authorization page, and the second receives the redirect. With Store, any replica of
 // the program may serve them, while the replica that began the login waits for the redirect.
 //
 // A login belongs to a user, and to the browser that has opened the first page last. For all
@@ -50,11 +50,11 @@ type Web struct {
 	// redirect comes from another site.
 	Visitor func(w http.ResponseWriter, r *http.Request) (user string, ok bool)
 
-	// KV stores the logins that wait for the user. All replicas must share it. Nil means the
+	// Store stores the logins that wait for the user. All replicas must share it. Nil means the
 	// memory of this process.
-	KV store.KV
-	// Keys encrypt the logins in KV. Each key must have at least 32 random bytes. The first key
-	// encrypts and all keys decrypt. All replicas need the same keys. KV requires at least one.
+	Store store.Store
+	// Keys encrypt the logins in Store. Each key must have at least 32 random bytes. The first key
+	// encrypts and all keys decrypt. All replicas need the same keys. Store requires at least one.
 	Keys [][]byte
 	// Timeout is how long to wait for the user, at most 10 minutes; 0 means 5 minutes.
 	Timeout time.Duration
@@ -62,7 +62,7 @@ type Web struct {
 	once sync.Once
 	err  error
 	base *url.URL
-	kv   store.KV // encrypts the logins
+	kv   store.Store // encrypts the logins
 }
 
 const (
@@ -98,8 +98,8 @@ func (w *Web) build() (err error) {
 		return errors.New("oauth: Web.URL must have a path, no slash at its end, and no query")
 	case w.Open == nil || w.User == nil || w.Visitor == nil:
 		return errors.New("oauth: Web.Open, Web.User and Web.Visitor must be set")
-	case w.KV != nil && len(w.Keys) == 0:
-		return errors.New("oauth: Web.Keys must have a key if Web.KV is set")
+	case w.Store != nil && len(w.Keys) == 0:
+		return errors.New("oauth: Web.Keys must have a key if Web.Store is set")
 	case w.Timeout < 0 || w.Timeout > maxWebTimeout:
 		return fmt.Errorf("oauth: Web.Timeout must be 0 to %v", maxWebTimeout)
 	}
@@ -107,10 +107,10 @@ func (w *Web) build() (err error) {
 	if err != nil {
 		return fmt.Errorf("oauth: Web.Keys: %w", err)
 	}
-	if w.kv = w.KV; w.kv == nil {
+	if w.kv = w.Store; w.kv == nil {
 		w.kv = store.NewMemory()
 	}
-	w.kv = seals.KV(w.kv, slog.Default())
+	w.kv = seals.Store(w.kv, slog.Default())
 	return nil
 }
 

@@ -33,7 +33,7 @@ func ofUser(ctx context.Context, user string) context.Context {
 }
 
 // newWeb returns a replica of a program. The user of a browser is in the header X-User.
-func newWeb(url string, kv store.KV) *oauth.Web {
+func newWeb(url string, kv store.Store) *oauth.Web {
 	w := &oauth.Web{
 		URL: url,
 		User: func(ctx context.Context) (string, error) {
@@ -47,7 +47,7 @@ func newWeb(url string, kv store.KV) *oauth.Web {
 			}
 			return user, user != ""
 		},
-		KV: kv,
+		Store: kv,
 	}
 	if kv != nil {
 		w.Keys = [][]byte{make([]byte, 32)}
@@ -146,12 +146,12 @@ type webLogins struct {
 	t   *testing.T
 	url string
 	all []*oauth.Web
-	kv  store.KV
+	kv  store.Store
 }
 
 const webPage = "https://as.example/authorize?state="
 
-func newWebLogins(t *testing.T, kv store.KV) *webLogins {
+func newWebLogins(t *testing.T, kv store.Store) *webLogins {
 	l := &webLogins{t: t, kv: kv}
 	front := &roundRobin{}
 	proxy := httptest.NewServer(front)
@@ -409,7 +409,7 @@ func TestWebChecksItsFields(t *testing.T) {
 		"Web.URL: redirect URI":        func(w *oauth.Web) { w.URL = "http://example.com/login" },
 		"Web.URL must have a path":     func(w *oauth.Web) { w.URL = "https://example.com/login/" },
 		"Web.Open, Web.User and":       func(w *oauth.Web) { w.Visitor = nil },
-		"Web.Keys must have a key":     func(w *oauth.Web) { w.KV = store.NewMemory() },
+		"Web.Keys must have a key":     func(w *oauth.Web) { w.Store = store.NewMemory() },
 		"Web.Keys: key 0 has 5 bytes":  func(w *oauth.Web) { w.Keys = [][]byte{[]byte("short")} },
 		"Web.Timeout must be 0 to 10m": func(w *oauth.Web) { w.Timeout = time.Hour },
 	} {

@@ -20,7 +20,7 @@ func Example_logins() {
 	broker := &oauth.Broker{
 		URL:      "https://mcp.example.com/login",
 		Resource: s.Auth, // of the server.Server in front
-		KV:       kv,
+		Store:    kv,
 		Keys:     keys,
 		Server:   func(name string) string { return urls[name] },
 		New:      func() *oauth.Client { return &oauth.Client{Name: "My gateway"} },

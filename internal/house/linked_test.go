@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	joseModule      = "github.com/go-jose/go-jose/v4"
-	porcupineModule = "github.com/anishathalye/porcupine"
-	textModule      = "golang.org/x/text"
-	schemaModule    = "github.com/santhosh-tekuri/jsonschema/v6"
+	joseModule   = "github.com/go-jose/go-jose/v4"
+	textModule   = "golang.org/x/text"
+	schemaModule = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // maxClientModules is the number of modules, this one included, that a program may link
@@ -37,16 +36,6 @@ func TestNoProgramLinksAnotherSchemaLibrary(t *testing.T) {
 	for _, pattern := range []string{"./schema", "./server", "./client", "./gateway", "./examples/...", "./bench"} {
 		if modules := linkedModules(t, pattern); slices.Contains(modules, schemaModule) {
 			t.Errorf("%s links %s", pattern, schemaModule)
-		}
-	}
-}
-
-// The checker of histories is for the tests of stores.
-func TestNoProgramLinksPorcupine(t *testing.T) {
-	for pattern, want := range map[string]bool{"./store": false, "./server": false, "./client": false,
-		"./gateway": false, "./store/storetest": true} {
-		if modules := linkedModules(t, pattern); slices.Contains(modules, porcupineModule) != want {
-			t.Errorf("%s links %q, want %s: %v", pattern, modules, porcupineModule, want)
 		}
 	}
 }

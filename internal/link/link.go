@@ -25,7 +25,7 @@ type Host[H, Status, Request any, Kind ~string] struct {
 	// Forward sends requests of servers to the client whose request a handler of the program serves. It must be
 	// called before Start, and returns an error otherwise. Start calls storage for where large results are stored,
 	// see host.ServerConfig.MaxResult, and the keys that encrypt them; a nil KV means memory.
-	Forward func(h *H, storage func() (kv store.KV, keys [][]byte)) error
+	Forward func(h *H, storage func() (kv store.Store, keys [][]byte)) error
 	// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx, which are at most
 	// maxAge old.
 	CallerStatus func(h *H, ctx context.Context, server string, maxAge time.Duration) (Status, error)

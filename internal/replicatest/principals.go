@@ -18,13 +18,6 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Store is what the replicas of a server share.
-type Store interface {
-	store.KV
-	store.Log
-	store.Bus
-}
-
 // Door is how a server knows who sends a request.
 type Door struct {
 	// Protect puts the authentication in front of a server, or into it.
@@ -60,7 +53,7 @@ func Tokens() Door {
 // Principals lets ada store each kind of thing at one of two replicas, and lets bob use its name with each
 // method at both replicas. The response must be the one for a thing that never existed, and the thing
 // of ada must be unchanged. The replicas use first and second, which share their data.
-func Principals(t *testing.T, first, second Store, door Door) {
+func Principals(t *testing.T, first, second store.Store, door Door) {
 	f := &fleet{first: newReplica(t, first, door), second: newReplica(t, second, door)}
 	t.Run("strangers", func(t *testing.T) { testStrangers(t, f, door.Strangers) })
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
@@ -98,7 +91,7 @@ type person struct {
 	Name string `json:"name"`
 }
 
-func newReplica(t *testing.T, shared Store, door Door) *replica {
+func newReplica(t *testing.T, shared store.Store, door Door) *replica {
 	r := &replica{door: door, release: make(chan struct{}), hers: new(server.Catalog)}
 	s := &server.Server{
 		Name: "s", Version: "1", Store: shared, Keys: [][]byte{make([]byte, 32)},

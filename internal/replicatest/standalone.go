@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 const resources = 300
@@ -20,7 +21,7 @@ func uri(i int) string { return "note://" + strconv.Itoa(i) }
 // CutStandalone changes 300 resources while the standalone stream of a session is cut 50 times after a random byte and
 // resumed each time at one of three replicas. The test fails unless the events arrive in order, each once, and each
 // change arrives. A change shortly before the stream moves may have several events. Open is that of CutCall.
-func CutStandalone(t *testing.T, open func() Store) {
+func CutStandalone(t *testing.T, open func() store.Store) {
 	c := &standalone{client: client{t: t, random: rand.New(rand.NewPCG(3, 4))}, seen: make(map[string]bool)}
 	for range 3 {
 		c.start(open())

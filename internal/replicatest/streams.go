@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/store"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // CutCall makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte, and
 // resumes it each time at one of three replicas, chosen at random. Open returns a connection to the store; each
 // replica has its own. The test fails unless each event arrives once, in order.
-func CutCall(t *testing.T, open func() Store) {
+func CutCall(t *testing.T, open func() store.Store) {
 	c := &client{t: t, random: rand.New(rand.NewPCG(1, 2)), steps: make(chan int)}
 	for range 3 {
 		c.start(open())
@@ -72,7 +73,7 @@ type client struct {
 }
 
 // start starts a replica.
-func (c *client) start(shared Store) {
+func (c *client) start(shared store.Store) {
 	s := &server.Server{Name: "s", Version: "1", Store: shared, Logger: slog.New(slog.DiscardHandler)}
 	server.AddTool(s, mcp.Tool{Name: "count"}, func(ctx context.Context, _ struct{}) (string, error) {
 		n := 0

@@ -100,11 +100,8 @@ type StoreGuard struct {
 
 // Store returns s with the guard.
 func (g *StoreGuard) Store(s store.Store) store.Store {
-	return store.Join(guardedKV{s, g}, guardedLog{s, g}, guardedBus{s, g})
+	return store.Join(guardedKV{s, g}, guardedSet{s, g}, guardedLog{s, g}, guardedBus{s, g})
 }
-
-// KV returns kv with the guard.
-func (g *StoreGuard) KV(kv store.KV) store.KV { return guardedKV{kv, g} }
 
 // guarded runs one operation.
 func guarded[T any](ctx context.Context, g *StoreGuard, name string, operation func(context.Context) (T, error)) (T,
@@ -155,19 +152,24 @@ func (b guardedKV) Delete(ctx context.Context, key string) error {
 	return guardedDo(ctx, b.guard, "Delete", func(ctx context.Context) error { return b.kv.Delete(ctx, key) })
 }
 
-func (b guardedKV) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
+type guardedSet struct {
+	set   store.Set
+	guard *StoreGuard
+}
+
+func (b guardedSet) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	return guardedDo(ctx, b.guard, "Add", func(ctx context.Context) error {
-		return b.kv.Add(ctx, set, member, ttl, limit)
+		return b.set.Add(ctx, set, member, ttl, limit)
 	})
 }
 
-func (b guardedKV) Remove(ctx context.Context, set, member string) error {
-	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.kv.Remove(ctx, set, member) })
+func (b guardedSet) Remove(ctx context.Context, set, member string) error {
+	return guardedDo(ctx, b.guard, "Remove", func(ctx context.Context) error { return b.set.Remove(ctx, set, member) })
 }
 
-func (b guardedKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
+func (b guardedSet) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	return guarded(ctx, b.guard, "List",
-		func(ctx context.Context) ([]string, error) { return b.kv.List(ctx, set, after, limit) })
+		func(ctx context.Context) ([]string, error) { return b.set.List(ctx, set, after, limit) })
 }
 
 type guardedLog struct {

@@ -20,12 +20,7 @@ import (
 // key was removed, has ended. The error wraps store.ErrNotFound and ErrInvalid.
 func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
 	entries := &entries{seals: k, logger: logger}
-	return store.Join(sealedKV{s, entries}, sealedLog{s, entries}, s)
-}
-
-// KV is Store for a KV.
-func (k *Keys) KV(kv store.KV, logger *slog.Logger) store.KV {
-	return sealedKV{kv, &entries{seals: k, logger: logger}}
+	return store.Join(sealedKV{s, entries}, s, sealedLog{s, entries}, s)
 }
 
 // entries decrypts entries.
@@ -61,7 +56,7 @@ func (s *entries) mayReseal() bool {
 
 // sealedKV is a KV with encrypted values.
 type sealedKV struct {
-	store.KV // for sets and Delete
+	store.KV // for Delete
 	*entries
 }
 

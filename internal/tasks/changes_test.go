@@ -67,13 +67,13 @@ func (b *faultyBus) end() {
 // leavingKV ends a context after each write, as a client that leaves. If hides is set, the writer receives the end of
 // the context as the error.
 type leavingKV struct {
-	store.KV
+	Values
 	leave func()
 	hides bool
 }
 
 func (kv *leavingKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
-	version, err := kv.KV.Put(ctx, key, value, opt)
+	version, err := kv.Values.Put(ctx, key, value, opt)
 	if kv.leave != nil {
 		kv.leave()
 		if kv.hides {
@@ -124,7 +124,7 @@ func TestAStoredChangeIsHeard(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fleet := newFleet(t)
 					a, b := fleet.replica(nil), fleet.replica(nil)
-					bus, kv := &faultyBus{Bus: fleet.sealed}, &leavingKV{KV: fleet.sealed}
+					bus, kv := &faultyBus{Bus: fleet.sealed}, &leavingKV{Values: fleet.sealed}
 					a.Store.Bus, b.Store.Bus, b.Store.KV = bus, bus, kv
 					task := newTask("1")
 					task.Timeout = task.TTL
@@ -161,7 +161,7 @@ func TestABusThatHasEndedIsNotAskedInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a := f.replica(nil)
-		bus, kv := &faultyBus{Bus: f.sealed}, &countingKV{KV: f.sealed, reads: make(map[string]int)}
+		bus, kv := &faultyBus{Bus: f.sealed}, &countingKV{Values: f.sealed, reads: make(map[string]int)}
 		a.Store.Bus, a.Store.KV = bus, kv
 		run := begin(t, a, newTask("1")) // for a minute
 		time.Sleep(time.Second)
@@ -180,7 +180,7 @@ func TestABusThatHasEndedIsNotAskedInALoop(t *testing.T) {
 
 // rejectingKV does not store long results.
 type rejectingKV struct {
-	store.KV
+	Values
 	err   error
 	tries int
 }
@@ -190,7 +190,7 @@ func (kv *rejectingKV) Put(ctx context.Context, key string, value []byte, opt st
 		kv.tries++
 		return 0, kv.err
 	}
-	return kv.KV.Put(ctx, key, value, opt)
+	return kv.Values.Put(ctx, key, value, opt)
 }
 
 // A result that cannot be stored holds the place of its run only while the task can still end.
@@ -213,8 +213,8 @@ func TestARunWhoseResultCannotBeStoredEndsWithItsTask(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newFleet(t).replica(nil)
 				r.Max = 1
-				down := &failingKV{KV: r.Store.KV}
-				kv := &rejectingKV{KV: down, err: c.err}
+				down := &failingKV{Values: r.Store.KV}
+				kv := &rejectingKV{Values: down, err: c.err}
 				r.Store.KV = kv
 				task := newTask("1")
 				task.TTL = 2 * time.Minute.Milliseconds()

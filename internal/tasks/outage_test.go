@@ -21,13 +21,13 @@ import (
 )
 
 // fullKV does not accept results in entries of their own.
-type fullKV struct{ store.KV }
+type fullKV struct{ Values }
 
 func (kv fullKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if strings.Contains(key, "/result/") {
 		return 0, errors.New("no memory left")
 	}
-	return kv.KV.Put(ctx, key, value, opt)
+	return kv.Values.Put(ctx, key, value, opt)
 }
 
 // A replica that stops before it has stored the result leaves the task to another one.
@@ -49,7 +49,7 @@ func TestTaskWhoseResultCannotBeStoredIsTakenOver(t *testing.T) {
 
 // failingKV fails for as long as it is down.
 type failingKV struct {
-	store.KV
+	Values
 	down atomic.Bool
 }
 
@@ -64,35 +64,35 @@ func (f *failingKV) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := f.check(); err != nil {
 		return store.Item{}, err
 	}
-	return f.KV.Get(ctx, key)
+	return f.Values.Get(ctx, key)
 }
 
 func (f *failingKV) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if err := f.check(); err != nil {
 		return 0, err
 	}
-	return f.KV.Put(ctx, key, value, opt)
+	return f.Values.Put(ctx, key, value, opt)
 }
 
 func (f *failingKV) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return f.KV.Add(ctx, set, member, ttl, limit)
+	return f.Values.Add(ctx, set, member, ttl, limit)
 }
 
 func (f *failingKV) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	return f.KV.List(ctx, set, after, limit)
+	return f.Values.List(ctx, set, after, limit)
 }
 
 func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.replica(nil), f.replica(nil)
-		kv := &failingKV{KV: f.sealed}
+		kv := &failingKV{Values: f.sealed}
 		a.Store.KV = kv
 		run := begin(t, a, newTask("1"))
 		time.Sleep(time.Second)
@@ -118,7 +118,7 @@ func TestAnOutageOfTheStoreEndsNoTask(t *testing.T) {
 	for outage := time.Second; outage < time.Minute; outage += 7 * time.Second {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t)
-			kv := &failingKV{KV: f.sealed}
+			kv := &failingKV{Values: f.sealed}
 			replica := func() *Runner {
 				r := f.replica(func(*Run) { t.Error("the handler runs twice") })
 				r.Store.KV, r.Lease.KV = kv, kv
@@ -191,7 +191,7 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 
 // countingKV counts the reads of keys.
 type countingKV struct {
-	store.KV
+	Values
 	mu    sync.Mutex
 	reads map[string]int
 }
@@ -200,7 +200,7 @@ func (k *countingKV) Get(ctx context.Context, key string) (store.Item, error) {
 	k.mu.Lock()
 	k.reads[key]++
 	k.mu.Unlock()
-	return k.KV.Get(ctx, key)
+	return k.Values.Get(ctx, key)
 }
 
 // A task that a replica cannot read is read once, however long the task lives. If its replica returns and ends again,
@@ -209,7 +209,7 @@ func TestUnreadableTasksAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a, b := f.replica(nil), f.replica(nil)
-		kv := &countingKV{KV: f.sealed, reads: make(map[string]int)}
+		kv := &countingKV{Values: f.sealed, reads: make(map[string]int)}
 		b.Store.KV = kv
 		a.Start()
 		beginIdle(t, a, newTask("0"))

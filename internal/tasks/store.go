@@ -34,9 +34,15 @@ const (
 	maxResult    = 12 << 20 // bytes; the KV accepts it when it is encrypted, too
 )
 
+// Values is a [store.KV] with the tasks, and a [store.Set] with the names of those of each principal.
+type Values interface {
+	store.KV
+	store.Set
+}
+
 // Store keeps tasks in a KV and announces their changes on a Bus. It is safe for concurrent use.
 type Store struct {
-	KV  store.KV
+	KV  Values
 	Bus store.Bus
 	Now func() time.Time // nil means time.Now
 	// PerOwner is the maximum number of tasks of one principal. MaxAnonymous is that of all

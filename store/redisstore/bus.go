@@ -97,7 +97,7 @@ func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Sub
 	defer timeout.Stop()
 	select {
 	case <-ready:
-		return &store.Subscription{C: s.C, Close: s.Close}, nil
+		return store.NewSubscription(s.C, s.Close), nil
 	case <-ctx.Done():
 		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", err, b.reason())

@@ -119,6 +119,9 @@ func runContract(t *testing.T, o Options, nodes ...*server) {
 	t.Run("KV", func(t *testing.T) {
 		storetest.RunKV(t, func(t *testing.T) store.KV { return openReplicas(t, o, nodes...) })
 	})
+	t.Run("Set", func(t *testing.T) {
+		storetest.RunSet(t, func(t *testing.T) store.Set { return openReplicas(t, o, nodes...) })
+	})
 	t.Run("Log", func(t *testing.T) {
 		storetest.RunLog(t, func(t *testing.T) store.Log { return openReplicas(t, o, nodes...) })
 	})

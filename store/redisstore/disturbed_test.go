@@ -243,7 +243,7 @@ func TestCloseEndsOperations(t *testing.T) {
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := start(t, program)
-		replicatest.CutCall(t, func() replicatest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+		replicatest.CutCall(t, func() store.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
 	})
 }
 
@@ -251,7 +251,7 @@ func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 func TestEachEventOfAStandaloneStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := start(t, program)
-		replicatest.CutStandalone(t, func() replicatest.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
+		replicatest.CutStandalone(t, func() store.Store { return connect(t, Options{Addrs: []string{s.addr}}) })
 	})
 }
 

@@ -14,7 +14,7 @@ func (s *redisStore) setNames(set string) []string {
 	return []string{s.name(membersKind, set), s.name(expiryKind, set)}
 }
 
-// Add implements [store.KV].
+// Add implements [store.Set].
 func (s *redisStore) Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error {
 	if err := storecheck.Add(set, member, ttl, limit); err != nil {
 		return errors.Join(ctx.Err(), err)
@@ -33,7 +33,7 @@ func (s *redisStore) Add(ctx context.Context, set, member string, ttl time.Durat
 	return err
 }
 
-// Remove implements [store.KV].
+// Remove implements [store.Set].
 func (s *redisStore) Remove(ctx context.Context, set, member string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		return nil, outcome(removeScript.run(ctx, s.client, s.setNames(set), member))
@@ -41,7 +41,7 @@ func (s *redisStore) Remove(ctx context.Context, set, member string) error {
 	return err
 }
 
-// List implements [store.KV].
+// List implements [store.Set].
 func (s *redisStore) List(ctx context.Context, set, after string, limit int) ([]string, error) {
 	if err := storecheck.List(limit); err != nil {
 		return nil, errors.Join(ctx.Err(), err)

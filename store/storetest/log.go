@@ -5,408 +5,187 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/store"
 )
 
-// generous has limits that no test reaches.
-var generous = store.AppendOptions{TTL: forever, MaxEntries: 1000, MaxBytes: 1 << 20}
+// limits are the options of Append. Without a change they have limits that no case reaches.
+func limits(change ...func(o *store.AppendOptions)) store.AppendOptions {
+	o := store.AppendOptions{TTL: forever, MaxEntries: 1000, MaxBytes: 1 << 20}
+	for _, change := range change {
+		change(&o)
+	}
+	return o
+}
 
-func stream(group, name string) store.StreamKey { return store.StreamKey{Group: group, Stream: name} }
+func maxEntries(n int) func(o *store.AppendOptions) {
+	return func(o *store.AppendOptions) { o.MaxEntries = n }
+}
+func maxBytes(n int64) func(o *store.AppendOptions) {
+	return func(o *store.AppendOptions) { o.MaxBytes = n }
+}
+func groupTTL(d time.Duration) func(o *store.AppendOptions) {
+	return func(o *store.AppendOptions) { o.TTL = d }
+}
 
-// add appends the entries first to last. Each contains its key and number.
-func add(t tb, log store.Log, key store.StreamKey, first, last uint64, opt store.AppendOptions) {
-	t.Helper()
-	for seq := first; seq <= last; seq++ {
-		if err := log.Append(context.Background(), key, seq, entryOf(key, seq), opt); err != nil {
-			t.Fatalf("Append(%v, %d): %v", key, seq, err)
+// key returns the key of a stream, such as g:s, which is stream s of group g.
+func key(stream string) store.StreamKey {
+	group, name, _ := strings.Cut(stream, ":")
+	return store.StreamKey{Group: group, Stream: name}
+}
+
+// entryOf returns the entry that the cases write: its stream and its number, with this length in all.
+func entryOf(stream string, seq uint64) []byte { return fmt.Appendf(nil, "%s/%016x", stream, seq) }
+
+// sizeOf returns the number of bytes that n entries of a stream whose name has 3 bytes count.
+func sizeOf(n int64) int64 { return n * (3 + 1 + 16 + logOverhead) }
+
+// write appends the entries first to last.
+func write(stream string, first, last uint64, change ...func(o *store.AppendOptions)) step {
+	return func(r *run) {
+		for seq := first; seq <= last; seq++ {
+			r.want(nil, r.log().Append(background, key(stream), seq, entryOf(stream, seq), limits(change...)), "Append",
+				stream, seq)
 		}
 	}
 }
 
-func entryOf(key store.StreamKey, seq uint64) []byte {
-	return fmt.Appendf(nil, "%s/%s/%d", key.Group, key.Stream, seq)
+// writeFails checks that an entry cannot be appended.
+func writeFails(want error, stream string, seq uint64, size int, change ...func(o *store.AppendOptions)) step {
+	return func(r *run) {
+		r.want(want, r.log().Append(background, key(stream), seq, make([]byte, size), limits(change...)), "Append",
+			stream, seq)
+	}
 }
 
-// wantAfter checks that ReadAfter returns the entries after+1 to last.
-func wantAfter(t tb, log store.Log, key store.StreamKey, after, last uint64) {
-	t.Helper()
-	got, err := log.ReadAfter(context.Background(), key, after)
-	if err != nil {
-		t.Fatalf("ReadAfter(%v, %d): %v", key, after, err)
-	}
-	if len(got) != int(last-after) {
-		t.Fatalf("ReadAfter(%v, %d): %d entries, want %d", key, after, len(got), last-after)
-	}
-	for i, entry := range got {
-		if want := entryOf(key, after+1+uint64(i)); !bytes.Equal(entry, want) {
-			t.Fatalf("ReadAfter(%v, %d): %.40q at %d, want %q", key, after, entry, i, want)
+// read checks that ReadAfter returns the entries after+1 to last.
+func read(stream string, after, last uint64) step {
+	return func(r *run) {
+		r.Helper()
+		got, err := r.log().ReadAfter(background, key(stream), after)
+		r.want(nil, err, "ReadAfter", stream, after)
+		if len(got) != int(last-after) {
+			r.Fatalf("ReadAfter(%s, %d): %d entries, want %d", stream, after, len(got), last-after)
 		}
-	}
-}
-
-func wantNoRead(t tb, log store.Log, key store.StreamKey, after uint64, want error) {
-	t.Helper()
-	got, err := log.ReadAfter(context.Background(), key, after)
-	wantError(t, fmt.Sprintf("ReadAfter(%v, %d)", key, after), err, want)
-	if got != nil {
-		t.Fatalf("ReadAfter(%v, %d) failed and returned %d entries", key, after, len(got))
-	}
-}
-
-var logCases = []testCase[store.Log]{
-	{"UnknownStreamIsNotFound", func(t tb, log store.Log) {
-		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
-		add(t, log, stream("g", "other"), 1, 1, generous)
-		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
-	}},
-	{"ReadAfterReturnsEntriesInOrder", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 20, generous)
-		for after := range uint64(21) {
-			wantAfter(t, log, key, after, 20)
-		}
-		wantNoRead(t, log, key, 21, store.ErrNotFound)
-		add(t, log, key, 21, 21, generous)
-		wantAfter(t, log, key, 19, 21)
-	}},
-	{"StreamsAreIndependent", func(t tb, log store.Log) {
-		keys := []store.StreamKey{stream("g", "s"), stream("g", "S"), stream("g", "s/"), stream("g/", "s"),
-			stream("g/s", "s"), stream("{g}", "\x00*"), stream("h", "s")}
-		for seq := uint64(1); seq <= 5; seq++ {
-			for _, key := range keys {
-				add(t, log, key, seq, seq, generous)
+		for i, entry := range got {
+			if want := entryOf(stream, after+1+uint64(i)); !bytes.Equal(entry, want) {
+				r.Fatalf("ReadAfter(%s, %d): %.40q at %d, want %q", stream, after, entry, i, want)
 			}
 		}
-		for _, key := range keys {
-			wantAfter(t, log, key, 0, 5)
+	}
+}
+
+func readFails(want error, stream string, after uint64) step {
+	return func(r *run) {
+		r.Helper()
+		got, err := r.log().ReadAfter(background, key(stream), after)
+		r.want(want, err, "ReadAfter", stream, after)
+		if got != nil {
+			r.Fatalf("ReadAfter(%s, %d) failed and returned %d entries", stream, after, len(got))
 		}
-	}},
-	{"EntriesMayHaveAnyBytes", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		entries := []string{"", "\x00", "\r\n\xff", strings.Repeat("long", 10_000)}
+	}
+}
+
+func drop(group string) step {
+	return func(r *run) { r.want(nil, r.log().Drop(background, group), "Drop", group) }
+}
+
+var logCases = []testCase{
+	{"UnknownStreamIsNotFound", []step{readFails(store.ErrNotFound, "g:s", 0), write("g:other", 1, 1),
+		readFails(store.ErrNotFound, "g:s", 0)}},
+	{"ReadAfterReturnsEntriesInOrder", []step{write("g:s", 1, 20),
+		each(20, func(n int) []step { return []step{read("g:s", uint64(n), 20)} }), read("g:s", 20, 20),
+		readFails(store.ErrNotFound, "g:s", 21), write("g:s", 21, 1000), read("g:s", 0, 1000), read("g:s", 999, 1000)}},
+	{"StreamsAreIndependent", []step{write("a:b/s", 1, 1), write("a/b:s", 1, 2),
+		forEach(names, func(name string) []step { return []step{write(name+":n", 1, 3), write("g:"+name, 1, 2)} }),
+		forEach(names, func(name string) []step { return []step{read(name+":n", 0, 3), read("g:"+name, 0, 2)} }),
+		read("a:b/s", 0, 1), read("a/b:s", 0, 2)}},
+	{"EntriesMayHaveAnyBytesAndNeverChange", []step{func(r *run) {
+		entries := []string{"", "\x00", "\r\n\xff", strings.Repeat("long", 10_000), strings.Repeat("e", maxValue)}
+		big := limits(maxBytes(2 * maxValue))
 		for i, entry := range entries {
-			if err := log.Append(context.Background(), key, uint64(i+1), []byte(entry), generous); err != nil {
-				t.Fatal(err)
-			}
+			copied := []byte(entry)
+			r.want(nil, r.log().Append(background, key("g:s"), uint64(i+1), copied, big), "Append", i)
+			clear(copied) // the Log does not retain it
 		}
-		got, err := log.ReadAfter(context.Background(), key, 0)
-		if err != nil || len(got) != len(entries) {
-			t.Fatalf("%d entries, %v", len(got), err)
+		got, err := r.log().ReadAfter(background, key("g:s"), 0)
+		r.want(nil, err, "ReadAfter")
+		again, err := r.log().ReadAfter(background, key("g:s"), 0)
+		r.want(nil, err, "ReadAfter")
+		clear(again) // the caller owns the slice
+		drop("g")(r)
+		write("g:s", 1, 5)(r)
+		if !slices.EqualFunc(got, entries, func(got []byte, want string) bool { return string(got) == want }) {
+			r.Fatalf("ReadAfter returned %d entries: %.100q", len(got), got)
 		}
-		for i, entry := range entries {
-			if string(got[i]) != entry {
-				t.Errorf("entry %d is %.20q, want %.20q", i+1, got[i], entry)
-			}
-		}
-	}},
-	{"AppendDoesNotRetainEntry", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		entry := entryOf(key, 1)
-		if err := log.Append(context.Background(), key, 1, entry, generous); err != nil {
-			t.Fatal(err)
-		}
-		copy(entry, "AFTER")
-		wantAfter(t, log, key, 0, 1)
-	}},
-	{"AppendRequiresNextNumber", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 3, generous)
-		for _, seq := range []uint64{1, 2, 3, 5, 1 << 40} {
-			wantError(t, fmt.Sprint("Append ", seq), log.Append(context.Background(), key, seq, nil, generous),
-				store.ErrConflict)
-		}
-		wantAfter(t, log, key, 0, 3)
-	}},
-	{"StreamMayStartAtAnyNumber", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 7, 9, generous)
-		wantAfter(t, log, key, 6, 9)
-		wantNoRead(t, log, key, 5, store.ErrPurged)
-		wantNoRead(t, log, key, 0, store.ErrPurged)
-	}},
-	{"DropDeletesStreamsOfGroup", func(t tb, log store.Log) {
-		for range 2 { // the group does not exist yet
-			if err := log.Drop(context.Background(), "g"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		add(t, log, stream("g", "a"), 1, 3, generous)
-		add(t, log, stream("g", "b"), 1, 3, generous)
-		add(t, log, stream("g2", "a"), 1, 3, generous)
-		if err := log.Drop(context.Background(), "g"); err != nil {
-			t.Fatal(err)
-		}
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
-		wantNoRead(t, log, stream("g", "b"), 3, store.ErrNotFound)
-		wantAfter(t, log, stream("g2", "a"), 0, 3)
-	}},
-	{"InvalidArgumentsReturnErrInvalidArgument", func(t tb, log store.Log) {
-		ctx, key := context.Background(), stream("g", "s")
-		long := strings.Repeat("k", maxKey+1)
-		for name, err := range map[string]error{
-			"no group":    log.Append(ctx, stream("", "s"), 1, nil, generous),
-			"no stream":   log.Append(ctx, stream("g", ""), 1, nil, generous),
-			"long group":  log.Append(ctx, stream(long, "s"), 1, nil, generous),
-			"long stream": log.Append(ctx, stream("g", long), 1, nil, generous),
-			"number 0":    log.Append(ctx, key, 0, nil, generous),
-			"high number": log.Append(ctx, key, maxSeq+1, nil, generous),
-			"no TTL":      log.Append(ctx, key, 1, nil, store.AppendOptions{MaxEntries: 1, MaxBytes: 1000}),
-			"no entries":  log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxBytes: 1000}),
-			"no bytes":    log.Append(ctx, key, 1, nil, store.AppendOptions{TTL: life, MaxEntries: 1}),
-			"long entry": log.Append(ctx, key, 1, make([]byte, maxValue+1),
-				store.AppendOptions{TTL: life, MaxEntries: 1, MaxBytes: 1 << 40}),
-		} {
-			wantError(t, name, err, store.ErrInvalidArgument)
-		}
-		wantNoRead(t, log, key, 0, store.ErrNotFound)
-	}},
-	{"CancelledContextIsReturned", func(t tb, log store.Log) {
-		ctx := cancelled()
-		_, err := log.ReadAfter(ctx, stream("g", "s"), 0)
-		wantError(t, "ReadAfter", err, context.Canceled)
-		wantError(t, "Append", log.Append(ctx, stream("g", "s"), 1, nil, generous), context.Canceled)
-		wantError(t, "Drop", log.Drop(ctx, "g"), context.Canceled)
-	}},
-	{"NumbersMayBeHigh", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, maxSeq-2, maxSeq, generous)
-		wantAfter(t, log, key, maxSeq-3, maxSeq)
-		wantAfter(t, log, key, maxSeq-1, maxSeq)
-		wantNoRead(t, log, key, maxSeq-4, store.ErrPurged)
-		for _, after := range []uint64{maxSeq + 1, math.MaxUint64 - 1, math.MaxUint64} {
-			wantNoRead(t, log, key, after, store.ErrNotFound)
-		}
-	}},
-	{"ReturnedEntriesNeverChange", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 3, generous)
-		got, err := log.ReadAfter(context.Background(), key, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := log.Drop(context.Background(), "g"); err != nil {
-			t.Fatal(err)
-		}
-		add(t, log, key, 3, 4, generous)
-		wantAfter(t, log, key, 2, 4)
-		for i := range got {
-			if want := entryOf(key, uint64(i+1)); !bytes.Equal(got[i], want) {
-				t.Errorf("entry %d became %q, want %q", i+1, got[i], want)
-			}
-		}
-		if got, err = log.ReadAfter(context.Background(), key, 2); err != nil {
-			t.Fatal(err)
-		}
-		clear(got) // the caller owns the slice
-		wantAfter(t, log, key, 2, 4)
-	}},
-	{"StreamMayHaveManyEntries", func(t tb, log store.Log) {
-		key := stream("g", "s")
-		add(t, log, key, 1, 1000, generous)
-		wantAfter(t, log, key, 0, 1000)
-		wantAfter(t, log, key, 500, 1000)
-		wantAfter(t, log, key, 999, 1000)
-	}},
-	{"EntryMayHaveMaximumLength", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 2 * maxValue
-		entry := bytes.Repeat([]byte("e"), maxValue)
-		if err := log.Append(context.Background(), key, 1, entry, opt); err != nil {
-			t.Fatal(err)
-		}
-		got, err := log.ReadAfter(context.Background(), key, 0)
-		if err != nil || len(got) != 1 || !bytes.Equal(got[0], entry) {
-			t.Fatalf("%d entries, %v; want the entry", len(got), err)
-		}
-	}},
-}
-
-var purgeCases = []testCase[store.Log]{
-	{"MaxEntriesPurgesOldestOfStream", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxEntries = 10
-		add(t, log, key, 1, 10, opt)
-		wantAfter(t, log, key, 0, 10)
-		add(t, log, stream("g", "other"), 1, 10, opt)
-		add(t, log, key, 11, 11, opt)
-		wantNoRead(t, log, key, 0, store.ErrPurged)
-		wantAfter(t, log, key, 1, 11)
-		wantAfter(t, log, stream("g", "other"), 0, 10)
-	}},
-	{"MaxBytesPurgesOldestOfGroup", func(t tb, log store.Log) {
-		opt := generous
-		const size = 1000
-		opt.MaxBytes = 10 * (size + logOverhead)
-		old, recent, other := stream("g", "old"), stream("g", "recent"), stream("h", "s")
-		appendAll := func(key store.StreamKey, first, last uint64) {
-			t.Helper()
-			for seq := first; seq <= last; seq++ {
-				if err := log.Append(context.Background(), key, seq, make([]byte, size), opt); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		wantCount := func(key store.StreamKey, after uint64, want int) {
-			t.Helper()
-			if got, err := log.ReadAfter(context.Background(), key, after); err != nil || len(got) != want {
-				t.Fatalf("ReadAfter(%v, %d): %d entries, %v; want %d", key, after, len(got), err, want)
-			}
-		}
-		appendAll(other, 1, 10)
-		appendAll(old, 1, 2)
-		appendAll(recent, 1, 8)
-		wantCount(old, 0, 2)
-		wantCount(recent, 0, 8)
-		appendAll(recent, 9, 9)
-		wantNoRead(t, log, old, 0, store.ErrPurged)
-		wantCount(old, 1, 1)
-		appendAll(recent, 10, 11)
-		wantNoRead(t, log, old, 1, store.ErrNotFound)
-		wantNoRead(t, log, recent, 0, store.ErrPurged)
-		wantCount(recent, 1, 10)
-		wantCount(other, 0, 10)
-	}},
-	{"EntryLargerThanMaxBytesPurgesNothing", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 1000 + logOverhead
-		add(t, log, key, 1, 2, opt)
-		wantError(t, "Append", log.Append(context.Background(), key, 3, make([]byte, 1001), opt), store.ErrFull)
-		wantAfter(t, log, key, 0, 2)
-		if err := log.Append(context.Background(), key, 3, make([]byte, 1000), opt); err != nil {
-			t.Fatal(err)
-		}
-		wantNoRead(t, log, key, 1, store.ErrPurged)
-	}},
-	{"EmptyEntriesCountTheOverhead", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		opt.MaxBytes = 5 * logOverhead
-		for seq := uint64(1); seq <= 6; seq++ {
-			if err := log.Append(context.Background(), key, seq, nil, opt); err != nil {
-				t.Fatal(err)
-			}
-		}
-		wantNoRead(t, log, key, 0, store.ErrPurged)
-		if got, err := log.ReadAfter(context.Background(), key, 1); err != nil || len(got) != 5 {
-			t.Fatalf("%d entries, %v; want 5", len(got), err)
-		}
-	}},
-	{"LowerMaxEntriesPurgesMoreEntries", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		add(t, log, key, 1, 10, opt)
-		opt.MaxEntries = 3
-		add(t, log, key, 11, 11, opt)
-		wantNoRead(t, log, key, 7, store.ErrPurged)
-		wantAfter(t, log, key, 8, 11)
-	}},
-	{"LowerMaxBytesPurgesMoreEntries", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		add(t, log, key, 1, 10, opt)
-		opt.MaxBytes = 3 * (logOverhead + int64(len(entryOf(key, 10))))
-		add(t, log, key, 11, 11, opt)
-		wantNoRead(t, log, key, 7, store.ErrPurged)
-		wantAfter(t, log, key, 8, 11)
-	}},
-	{"QuietStreamKeepsEntriesWhileAnotherIsPurged", func(t tb, log store.Log) {
-		quiet, busy, opt := stream("g", "quiet"), stream("g", "busy"), generous
-		opt.MaxEntries = 2
-		add(t, log, quiet, 1, 1, opt)
-		add(t, log, busy, 1, 50, opt)
-		wantAfter(t, log, quiet, 0, 1)
-		wantAfter(t, log, busy, 48, 50)
-
-		// The group has entries quiet/1, busy/49 and busy/50. They are purged in this order.
-		size := func(key store.StreamKey, seq uint64) int64 {
-			return int64(len(entryOf(key, seq))) + logOverhead
-		}
-		last := stream("g", "last")
-		opt.MaxBytes = size(busy, 49) + size(busy, 50) + size(last, 1)
-		add(t, log, last, 1, 1, opt)
-		wantNoRead(t, log, quiet, 0, store.ErrNotFound)
-		wantAfter(t, log, busy, 48, 50)
-		opt.MaxBytes = size(busy, 50) + size(last, 1) + size(last, 2)
-		add(t, log, last, 2, 2, opt)
-		wantNoRead(t, log, busy, 48, store.ErrPurged)
-		wantAfter(t, log, busy, 49, 50)
-		wantAfter(t, log, last, 0, 2)
-	}},
-	{"ConflictPurgesNothing", func(t tb, log store.Log) {
-		key, opt := stream("g", "s"), generous
-		add(t, log, key, 1, 10, opt)
-		opt.MaxEntries, opt.MaxBytes = 1, logOverhead
-		wantError(t, "Append", log.Append(context.Background(), key, 10, nil, opt), store.ErrConflict)
-		wantAfter(t, log, key, 0, 10)
-	}},
-	{"PurgedBytesAreFreed", func(t tb, log store.Log) {
-		a, b, opt := stream("g", "a"), stream("g", "b"), generous
-		opt.MaxEntries = 1
-		add(t, log, a, 1, 100, opt)
-		opt.MaxBytes = logOverhead + int64(len(entryOf(a, 100))) + logOverhead + int64(len(entryOf(b, 1)))
-		add(t, log, b, 1, 1, opt)
-		wantAfter(t, log, a, 99, 100)
-		wantAfter(t, log, b, 0, 1)
-	}},
-}
-
-var logTTLCases = []testCase[store.Log]{
-	{"GroupExistsUntilItExpires", func(t tb, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "a"), 1, 1, short)
-		advance(log, life/2)
-		add(t, log, stream("g", "b"), 1, 1, short) // extends the life of the whole group
-		advance(log, life/2+slack)
-		wantAfter(t, log, stream("g", "a"), 0, 1)
-		advance(log, life/2)
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrNotFound)
-		wantNoRead(t, log, stream("g", "b"), 0, store.ErrNotFound)
-		add(t, log, stream("g", "a"), 2, 2, short) // the writer continues its numbers
-		wantNoRead(t, log, stream("g", "a"), 0, store.ErrPurged)
-		wantAfter(t, log, stream("g", "a"), 1, 2)
-	}},
-	{"AppendNeverShortensTimeToLive", func(t tb, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "a"), 1, 1, generous)
-		add(t, log, stream("g", "a"), 2, 2, short)
-		advance(log, life+slack)
-		wantAfter(t, log, stream("g", "a"), 0, 2)
-	}},
-	{"ConflictDoesNotExtendTimeToLiveOfGroup", func(t tb, log store.Log) {
-		key, short := stream("g", "s"), generous
-		short.TTL = life
-		add(t, log, key, 1, 1, short)
-		wantError(t, "Append", log.Append(context.Background(), key, 1, nil, generous), store.ErrConflict)
-		advance(log, life+slack)
-		wantNoRead(t, log, key, 0, store.ErrNotFound)
-	}},
-	{"GroupsExpireIndependently", func(t tb, log store.Log) {
-		short := generous
-		short.TTL = life
-		add(t, log, stream("g", "s"), 1, 1, short)
-		add(t, log, stream("h", "s"), 1, 1, generous)
-		advance(log, life+slack)
-		wantNoRead(t, log, stream("g", "s"), 0, store.ErrNotFound)
-		wantAfter(t, log, stream("h", "s"), 0, 1)
-	}},
-	{"MaximumTimeToLiveOfGroupDoesNotOverflow", func(t tb, log store.Log) {
-		opt := generous
-		opt.TTL = math.MaxInt64
-		add(t, log, stream("g", "s"), 1, 2, opt)
-		advance(log, slack)
-		wantAfter(t, log, stream("g", "s"), 0, 2)
-	}},
-}
-
-var sharedCases = []testCase[keysAndStreams]{
-	{"KeysAndStreamsAreIndependent", func(t tb, both keysAndStreams) {
-		v := put(t, both, "k", "value", store.PutOptions{TTL: forever})
-		add(t, both, stream("k", "k"), 1, 3, generous)
-		wantItem(t, both, "k", "value", v)
-		if err := both.Delete(context.Background(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		wantAfter(t, both, stream("k", "k"), 0, 3)
-	}},
+	}}},
+	{"AppendRequiresNextNumber", []step{write("g:s", 1, 3), writeFails(store.ErrConflict, "g:s", 1, 0),
+		writeFails(store.ErrConflict, "g:s", 3, 0), writeFails(store.ErrConflict, "g:s", 5, 0),
+		writeFails(store.ErrConflict, "g:s", 1<<40, 0), read("g:s", 0, 3)}},
+	{"StreamMayStartAtAnyNumber", []step{write("g:s", 7, 9), read("g:s", 6, 9), readFails(store.ErrPurged, "g:s", 5),
+		readFails(store.ErrPurged, "g:s", 0), write("h:s", maxSeq-2, maxSeq), read("h:s", maxSeq-3, maxSeq),
+		read("h:s", maxSeq-1, maxSeq), readFails(store.ErrPurged, "h:s", maxSeq-4),
+		readFails(store.ErrNotFound, "h:s", maxSeq+1), readFails(store.ErrNotFound, "h:s", math.MaxUint64)}},
+	{"DropDeletesStreamsOfGroup", []step{times(2, drop("g")), write("g:a", 1, 3), write("g:b", 1, 3),
+		write("g2:a", 1, 3), drop("g"), readFails(store.ErrNotFound, "g:a", 0), readFails(store.ErrNotFound, "g:b", 3),
+		read("g2:a", 0, 3), write("g:a", 3, 4), readFails(store.ErrPurged, "g:a", 1), read("g:a", 2, 4)}},
+	{"InvalidArgumentsChangeNothing", []step{
+		writeFails(store.ErrInvalidArgument, ":s", 1, 0), writeFails(store.ErrInvalidArgument, "g:", 1, 0),
+		writeFails(store.ErrInvalidArgument, longKey+":s", 1, 0),
+		writeFails(store.ErrInvalidArgument, "g:"+longKey, 1, 0),
+		writeFails(store.ErrInvalidArgument, "g:s", 0, 0), writeFails(store.ErrInvalidArgument, "g:s", maxSeq+1, 0),
+		writeFails(store.ErrInvalidArgument, "g:s", 1, 0, groupTTL(0)),
+		writeFails(store.ErrInvalidArgument, "g:s", 1, 0, maxEntries(0)),
+		writeFails(store.ErrInvalidArgument, "g:s", 1, 0, maxBytes(0)),
+		writeFails(store.ErrInvalidArgument, "g:s", 1, maxValue+1, maxBytes(1<<40)),
+		readFails(store.ErrNotFound, "g:s", 0)}},
+	{"CancelledContextChangesNothing", []step{write("g:s", 1, 1),
+		cancelled(map[string]func(r *run, ctx context.Context) error{
+			"ReadAfter": func(r *run, ctx context.Context) error {
+				_, err := r.log().ReadAfter(ctx, key("g:s"), 0)
+				return err
+			},
+			"Append": func(r *run, ctx context.Context) error {
+				return r.log().Append(ctx, key("g:s"), 2, nil, limits())
+			},
+			"Drop": func(r *run, ctx context.Context) error { return r.log().Drop(ctx, "g") },
+		}), read("g:s", 0, 1)}},
+	{"MaxEntriesPurgesOldestOfStream", []step{write("g:s", 1, 10, maxEntries(10)), read("g:s", 0, 10),
+		write("g:o", 1, 10, maxEntries(10)), write("g:s", 11, 11, maxEntries(10)), readFails(store.ErrPurged, "g:s", 0),
+		read("g:s", 1, 11), read("g:o", 0, 10), write("g:s", 12, 12, maxEntries(3)),
+		readFails(store.ErrPurged, "g:s", 8), read("g:s", 9, 12)}},
+	{"MaxBytesPurgesOldestOfGroup", []step{write("h:s", 1, 10, maxBytes(sizeOf(10))),
+		write("g:a", 1, 2, maxBytes(sizeOf(10))), write("g:b", 1, 8, maxBytes(sizeOf(10))), read("g:a", 0, 2),
+		read("g:b", 0, 8), write("g:b", 9, 9, maxBytes(sizeOf(10))), readFails(store.ErrPurged, "g:a", 0),
+		read("g:a", 1, 2), write("g:b", 10, 11, maxBytes(sizeOf(10))), readFails(store.ErrNotFound, "g:a", 1),
+		readFails(store.ErrPurged, "g:b", 0), read("g:b", 1, 11), read("h:s", 0, 10),
+		write("g:b", 12, 12, maxBytes(sizeOf(3))), readFails(store.ErrPurged, "g:b", 8), read("g:b", 9, 12)}},
+	{"EntryLargerThanMaxBytesPurgesNothing", []step{write("g:s", 1, 2, maxBytes(sizeOf(2))),
+		writeFails(store.ErrFull, "g:s", 3, 1001, maxBytes(1000+logOverhead)), read("g:s", 0, 2),
+		writeFails(nil, "g:s", 3, 1000, maxBytes(1000+logOverhead)), readFails(store.ErrPurged, "g:s", 1)}},
+	{"ConflictPurgesNothing", []step{write("g:s", 1, 10),
+		writeFails(store.ErrConflict, "g:s", 10, 0, maxEntries(1), maxBytes(logOverhead)), read("g:s", 0, 10)}},
+	{"EntriesOfTheGroupArePurgedInTheOrderOfTheirAppend", []step{write("g:q", 1, 1, maxEntries(2)),
+		write("g:b", 1, 50, maxEntries(2)), read("g:q", 0, 1), read("g:b", 48, 50),
+		// The group has entries q/1, b/49 and b/50.
+		write("g:l", 1, 1, maxBytes(sizeOf(3))), readFails(store.ErrNotFound, "g:q", 0), read("g:b", 48, 50),
+		write("g:l", 2, 2, maxBytes(sizeOf(3))), readFails(store.ErrPurged, "g:b", 48), read("g:b", 49, 50),
+		read("g:l", 0, 2)}},
+	{"GroupExistsUntilItExpires", []step{write("g:a", 1, 1, groupTTL(life)), write("h:a", 1, 1), wait(life / 2),
+		write("g:b", 1, 1, groupTTL(life)), // extends the life of the whole group
+		wait(life/2 + slack), read("g:a", 0, 1), wait(life / 2), readFails(store.ErrNotFound, "g:a", 0),
+		readFails(store.ErrNotFound, "g:b", 0), read("h:a", 0, 1),
+		write("g:a", 2, 2), // the writer continues its numbers
+		readFails(store.ErrPurged, "g:a", 0), read("g:a", 1, 2)}},
+	{"AppendNeverShortensTimeToLive", []step{write("g:a", 1, 1), write("g:a", 2, 2, groupTTL(life)),
+		wait(life + slack), read("g:a", 0, 2)}},
+	{"ConflictDoesNotExtendTimeToLive", []step{write("g:s", 1, 1, groupTTL(life)),
+		writeFails(store.ErrConflict, "g:s", 1, 0), wait(life + slack), readFails(store.ErrNotFound, "g:s", 0)}},
+	{"MaximumTimeToLiveDoesNotOverflow", []step{write("g:s", 1, 2, groupTTL(math.MaxInt64)), wait(slack),
+		read("g:s", 0, 2)}},
+	{"KeysAndStreamsAreIndependent", []step{alsoA[store.KV](put("k", "value"), write("k:k", 1, 3), get("k", "value"),
+		remove("k"), read("k:k", 0, 3))}},
 }

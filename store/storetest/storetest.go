@@ -1,21 +1,24 @@
-// Package storetest tests implementations of [store.KV], [store.Log] and [store.Bus].
+// Package storetest tests implementations of the interfaces of package store.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.RunKV(t, func(t *testing.T) store.KV { return mystore.New(…) })
+//		storetest.RunSet(t, func(t *testing.T) store.Set { return mystore.New(…) })
 //		storetest.RunLog(t, func(t *testing.T) store.Log { return mystore.New(…) })
 //		storetest.RunBus(t, func(t *testing.T) store.Bus { return mystore.New(…) })
 //	}
 //
-// Some cases record what concurrent callers see and check that it is linearizable. A store for several replicas should
-// run the suite on a value that spreads the operations over several of them.
+// The contract is a table: each case is a name and the steps that it takes. A store for several replicas should run it
+// on a value that spreads the operations over several of them. The contract has few concurrent callers; the tests of
+// store/redisstore also check that the histories of concurrent callers are linearizable.
 //
-// An implementation whose clock the test controls should implement [Clock]. Expiry is
-// then tested without waiting; otherwise the tests sleep for a few seconds in all.
+// An implementation whose clock the test controls should implement [Clock]. Expiry is then tested without waiting;
+// otherwise the tests sleep for a few seconds in all.
 package storetest
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,37 +33,26 @@ type Clock interface {
 
 // RunKV tests the contract of [store.KV], except for the limits of the whole KV; see [RunKVFull]. Each subtest calls
 // open for a new, empty KV. open registers its own cleanup with t.
-func RunKV(t *testing.T, open func(t *testing.T) store.KV) {
-	run(t, open, kvCases, ttlCases, raceCases, setCases, setTTLCases, kvHistoryCases)
-}
+func RunKV(t *testing.T, open func(t *testing.T) store.KV) { runAll(t, open, kvCases) }
 
 // RunKVFull tests the behaviour of a [store.KV] that reaches its limit. A KV that open returns must accept at least 4
-// entries of 1 KiB and must return [store.ErrFull] before it has 10,000 of them.
-func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) {
-	run(t, open, fullCases)
-}
+// entries of 1 KiB and must return [store.ErrFull] before it has 10,000 of them. If the KV also implements [store.Set],
+// RunKVFull tests that both share the limit.
+func RunKVFull(t *testing.T, open func(t *testing.T) store.KV) { runAll(t, open, fullCases) }
 
-// RunLog tests the contract of [store.Log]. RunLog and each subtest call open for a new,
-// empty Log. open registers its own cleanup with t. If the Log also implements [store.KV],
-// RunLog tests that keys and streams with the same names are independent.
-func RunLog(t *testing.T, open func(t *testing.T) store.Log) {
-	run(t, open, logCases, purgeCases, logTTLCases, logHistoryCases)
-	if _, ok := open(t).(keysAndStreams); ok {
-		run(t, func(t *testing.T) keysAndStreams { return open(t).(keysAndStreams) }, sharedCases)
-	}
-}
+// RunSet tests the contract of [store.Set]. RunSet and each subtest call open for a new, empty Set. open registers its
+// own cleanup with t. If the Set also implements [store.KV], RunSet tests that sets and keys with the same names are
+// independent.
+func RunSet(t *testing.T, open func(t *testing.T) store.Set) { runAll(t, open, setCases) }
 
-// RunBus tests the contract of [store.Bus], except for interruptions of its connection.
-// Each subtest calls open for a new Bus. open registers its own cleanup with t.
-func RunBus(t *testing.T, open func(t *testing.T) store.Bus) {
-	run(t, open, busCases, queueCases, busRaceCases)
-}
+// RunLog tests the contract of [store.Log]. RunLog and each subtest call open for a new, empty Log. open registers its
+// own cleanup with t. If the Log also implements [store.KV], RunLog tests that keys and streams with the same names are
+// independent.
+func RunLog(t *testing.T, open func(t *testing.T) store.Log) { runAll(t, open, logCases) }
 
-// keysAndStreams is a store that implements both interfaces.
-type keysAndStreams interface {
-	store.KV
-	store.Log
-}
+// RunBus tests the contract of [store.Bus], except for interruptions of its connection. Each subtest calls open for a
+// new Bus. open registers its own cleanup with t.
+func RunBus(t *testing.T, open func(t *testing.T) store.Bus) { runAll(t, open, busCases) }
 
 // Limits that package store states.
 const (
@@ -73,58 +65,145 @@ const (
 	logOverhead = 128
 )
 
-type testCase[S any] struct {
-	name string
-	test func(t tb, s S)
+// life is the time to live in cases that wait for expiry, and slack the tolerance for late expiry, rounding included. A
+// store over a network must answer several requests within a quarter of life. forever is the time to live in cases that
+// do not depend on it.
+const (
+	life    = 400 * time.Millisecond
+	slack   = life / 8
+	forever = time.Hour
+)
+
+type testCase struct {
+	name  string
+	steps []step
 }
 
-// tb is what the cases need of a *testing.T. The tests of this package run the cases on
-// broken stores with another implementation.
+// step is one operation and what must come of it.
+type step func(r *run)
+
+// run is a case that runs on a store.
+type run struct {
+	tb
+	store    any
+	versions map[string][]uint64            // of the successful writes of each key, oldest first
+	queues   map[string]*store.Subscription // by the names that the case gives them
+}
+
+// tb is what the steps need of a *testing.T. The tests of this package run the cases on broken stores with another
+// implementation.
 type tb interface {
 	Helper()
-	Error(args ...any)
 	Errorf(format string, args ...any)
-	Fatal(args ...any)
 	Fatalf(format string, args ...any)
-	Failed() bool
 }
 
-func run[S any](t *testing.T, open func(t *testing.T) S, groups ...[]testCase[S]) {
-	for _, group := range groups {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+func runAll[S any](t *testing.T, open func(t *testing.T) S, cases []testCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+	}
+}
+
+func (c testCase) run(t tb, s any) {
+	r := &run{tb: t, store: s, versions: make(map[string][]uint64), queues: make(map[string]*store.Subscription)}
+	defer func() {
+		for _, s := range r.queues {
+			s.Close()
+		}
+	}()
+	for _, step := range c.steps {
+		step(r)
+	}
+}
+
+func (r *run) kv() store.KV   { return r.store.(store.KV) }
+func (r *run) set() store.Set { return r.store.(store.Set) }
+func (r *run) log() store.Log { return r.store.(store.Log) }
+func (r *run) bus() store.Bus { return r.store.(store.Bus) }
+
+// want fails the test unless err is the error that is wanted, which may be nil.
+func (r *run) want(want, err error, operation string, args ...any) {
+	r.Helper()
+	if !errors.Is(err, want) {
+		r.Fatalf("%s%.100q: got error %v, want %v", operation, args, err, want)
+	}
+}
+
+// alsoA returns a step that runs steps if the store implements S, too.
+func alsoA[S any](steps ...step) step {
+	return func(r *run) {
+		if _, ok := r.store.(S); ok {
+			for _, step := range steps {
+				step(r)
+			}
 		}
 	}
 }
 
-// life is the time to live in tests that wait for expiry. A store over a network must
-// answer several requests within a quarter of it.
-const life = 400 * time.Millisecond
-
-// slack is the tolerance for late expiry, rounding included.
-const slack = life / 8
-
-// forever is the time to live in tests that do not depend on it.
-const forever = time.Hour
-
-func advance(s any, d time.Duration) {
-	if clock, ok := s.(Clock); ok {
-		clock.Advance(d)
-	} else {
-		time.Sleep(d)
+// each returns a step that runs steps n times, with 0, 1, 2 and so on.
+func each(n int, steps func(i int) []step) step {
+	return func(r *run) {
+		for i := range n {
+			for _, step := range steps(i) {
+				step(r)
+			}
+		}
 	}
 }
 
-func wantError(t tb, op string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Fatalf("%s: got error %v, want %v", op, err, want)
+// times is each for steps that are always the same.
+func times(n int, steps ...step) step { return each(n, func(int) []step { return steps }) }
+
+// forEach is each for a list of names.
+func forEach(names []string, steps func(name string) []step) step {
+	return each(len(names), func(i int) []step { return steps(names[i]) })
+}
+
+// wait advances the time of the store.
+func wait(d time.Duration) step {
+	return func(r *run) {
+		if clock, ok := r.store.(Clock); ok {
+			clock.Advance(d)
+		} else {
+			time.Sleep(d)
+		}
 	}
 }
 
-// cancelled returns a context that has ended.
-func cancelled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
+// invalid checks that every call returns store.ErrInvalidArgument. The name says what is wrong.
+func invalid(calls map[string]func(r *run) error) step {
+	return func(r *run) {
+		for name, call := range calls {
+			r.want(store.ErrInvalidArgument, call(r), name)
+		}
+	}
 }
+
+// cancelled checks that every call returns the error of a context that has ended.
+func cancelled(calls map[string]func(r *run, ctx context.Context) error) step {
+	return func(r *run) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		for name, call := range calls {
+			r.want(context.Canceled, call(r, ctx), name)
+		}
+	}
+}
+
+const racers = 8
+
+// race runs f in several goroutines at once and waits for all of them.
+func race(f func(racer int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for racer := range racers {
+		wg.Go(func() {
+			<-start
+			f(racer)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+var background = context.Background()

@@ -73,7 +73,7 @@ func (b *brokered) addReplica(i int, redis string) {
 	s := &server.Server{Name: "gateway", Version: "1", Store: db, Keys: keys}
 	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.proxy.url + "/mcp", Issuers: []string{b.issuer.URL()}})
 	broker := &oauth.Broker{
-		URL: b.proxy.url + "/login", Resource: s.Auth, KV: db, Keys: keys,
+		URL: b.proxy.url + "/login", Resource: s.Auth, Store: db, Keys: keys,
 		New:    func() *oauth.Client { return &oauth.Client{Name: "gateway"} },
 		Server: func(name string) string { return map[string]string{"up": b.up}[name] },
 	}

@@ -33,7 +33,7 @@ type callerAuths struct {
 	url      string                  // of the pages of logins
 	client   oauth.Registration      // for the issuers of resource; without ClientID if there is none
 	signIn   config.Credentials      // the settings of logins at the issuers of resource
-	kv       store.KV
+	kv       store.Store
 	keys     [][]byte
 	logger   *slog.Logger
 	status   *endpoint.Status
@@ -176,7 +176,7 @@ func (a *callerAuths) newBroker(server func(name string) (url string), c *config
 	}
 	all = append(all, registrations...)
 	return &oauth.Broker{
-		URL: a.url, Resource: a.resource, Audience: a.audience, KV: a.kv, Keys: a.keys, Logger: a.logger,
+		URL: a.url, Resource: a.resource, Audience: a.audience, Store: a.kv, Keys: a.keys, Logger: a.logger,
 		Server: server, New: func() *oauth.Client { return a.newClient(c, all...) },
 		SignIn: func() *oauth.Client { return a.newClient(&a.signIn, all...) },
 		Report: a.reportLogin,

@@ -1,4 +1,6 @@
-package storetest
+//go:build integration
+
+package redisstore
 
 import (
 	"context"
@@ -9,10 +11,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/parley-mcp/parley/internal/storecheck"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -36,7 +40,7 @@ func (h *history) do(caller int, input any, operation func() any) {
 
 // check fails the test unless the history is linearizable: there is an order of the operations in which the model gives
 // their results, and in which an operation that had ended comes before those that began later.
-func (h *history) check(t tb, model porcupine.Model) {
+func (h *history) check(t *testing.T, model porcupine.Model) {
 	t.Helper()
 	const limit = time.Minute
 	switch result := porcupine.CheckOperationsTimeout(model, h.operations, limit); result {
@@ -144,7 +148,7 @@ var setModel = porcupine.Model{
 }
 
 // run executes the operation on kv.
-func (in kvInput) run(kv store.KV) any {
+func (in kvInput) run(kv *replicas) any {
 	var out kvOutput
 	ctx := context.Background()
 	keep := func(got store.Item, err error) { out.value, out.version, out.err = string(got.Value), got.Version, err }
@@ -152,18 +156,18 @@ func (in kvInput) run(kv store.KV) any {
 	case "Get":
 		keep(kv.Get(ctx, in.key))
 	case "Touch":
-		keep(kv.Touch(ctx, in.key, forever))
+		keep(kv.Touch(ctx, in.key, time.Hour))
 	case "Delete":
 		out.err = kv.Delete(ctx, in.key)
 	case "Put":
 		out.version, out.err = kv.Put(ctx, in.key, []byte(in.value), in.opt)
 	case "Add":
-		out.err = kv.Add(ctx, in.key, in.value, forever, in.max)
+		out.err = kv.Add(ctx, in.key, in.value, time.Hour, in.max)
 	case "Remove":
 		out.err = kv.Remove(ctx, in.key, in.value)
 	case "List":
 		var members []string
-		members, out.err = kv.List(ctx, in.key, "", maxList)
+		members, out.err = kv.List(ctx, in.key, "", storecheck.MaxList)
 		out.value = strings.Join(members, " ")
 	}
 	return out
@@ -179,7 +183,7 @@ func random(caller, round int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(caller), uint64(round)))
 }
 
-func testKVHistory(t tb, kv store.KV, keys int, methods ...string) {
+func testKVHistory(t *testing.T, kv *replicas, keys int, methods ...string) {
 	for round := range 3 {
 		var h history
 		concurrently(callers, func(caller int) {
@@ -188,15 +192,15 @@ func testKVHistory(t tb, kv store.KV, keys int, methods ...string) {
 			for n := range operations {
 				in := kvInput{method: methods[r.IntN(len(methods))], key: fmt.Sprint("k", round, " ", r.IntN(keys))}
 				if in.method == "Put" {
-					in.value, in.opt.TTL = fmt.Sprint(caller, ".", n), forever
+					in.value, in.opt.TTL = fmt.Sprint(caller, ".", n), time.Hour
 				}
 				if in.method == "Create" {
 					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n),
-						store.PutOptions{TTL: forever, IfAbsent: true}
+						store.PutOptions{TTL: time.Hour, IfAbsent: true}
 				}
 				if in.method == "Replace" {
 					in.method, in.value, in.opt = "Put", fmt.Sprint(caller, ".", n),
-						store.PutOptions{TTL: forever, IfVersion: max(seen[in.key], 1)}
+						store.PutOptions{TTL: time.Hour, IfVersion: max(seen[in.key], 1)}
 				}
 				h.do(caller, in, func() any {
 					out := in.run(kv).(kvOutput)
@@ -211,28 +215,20 @@ func testKVHistory(t tb, kv store.KV, keys int, methods ...string) {
 	}
 }
 
-var kvHistoryCases = []testCase[store.KV]{
-	{"HistoryOfItemsIsLinearizable", func(t tb, kv store.KV) {
-		testKVHistory(t, kv, 3, "Get", "Get", "Put", "Create", "Replace", "Replace", "Touch", "Delete")
-	}},
-	{"HistoryOfLeaseIsLinearizable", func(t tb, kv store.KV) {
-		testKVHistory(t, kv, 1, "Get", "Create", "Create", "Replace", "Replace", "Delete")
-	}},
-	{"HistoryOfSetsIsLinearizable", func(t tb, kv store.KV) {
-		for round := range 3 {
-			var h history
-			concurrently(callers, func(caller int) {
-				r := random(caller, round)
-				for range operations {
-					in := kvInput{key: fmt.Sprint("s", round, " ", r.IntN(2)), value: string(rune('a' + r.IntN(5))),
-						max: 3}
-					in.method = []string{"Add", "Add", "Remove", "List", "List"}[r.IntN(5)]
-					h.do(caller, in, func() any { return in.run(kv) })
-				}
-			})
-			h.check(t, setModel)
-		}
-	}},
+// testSetHistory has several callers that add, remove and list members of two sets.
+func testSetHistory(t *testing.T, sets *replicas) {
+	for round := range 3 {
+		var h history
+		concurrently(callers, func(caller int) {
+			r := random(caller, round)
+			for range operations {
+				in := kvInput{key: fmt.Sprint("s", round, " ", r.IntN(2)), value: string(rune('a' + r.IntN(5))), max: 3}
+				in.method = []string{"Add", "Add", "Remove", "List", "List"}[r.IntN(5)]
+				h.do(caller, in, func() any { return in.run(sets) })
+			}
+		})
+		h.check(t, setModel)
+	}
 }
 
 // logInput is an operation on one stream that is alone in its group.
@@ -287,15 +283,14 @@ var logModel = porcupine.Model{
 }
 
 // run executes the operation on log.
-func (in logInput) run(log store.Log) any {
-	ctx, key := context.Background(), stream(in.group, "s")
+func (in logInput) run(log *replicas) any {
+	ctx, key := context.Background(), store.StreamKey{Group: in.group, Stream: "s"}
 	var out logOutput
 	switch in.method {
 	case "Drop":
 		out.err = log.Drop(ctx, in.group)
 	case "Append":
-		opt := generous
-		opt.MaxEntries = in.maxEntries
+		opt := store.AppendOptions{TTL: time.Hour, MaxEntries: in.maxEntries, MaxBytes: 1 << 20}
 		out.err = log.Append(ctx, key, in.seq, []byte(in.entry), opt)
 	case "ReadAfter":
 		entries, err := log.ReadAfter(ctx, key, in.seq)
@@ -310,7 +305,7 @@ func (in logInput) run(log store.Log) any {
 
 // testLogHistory has several callers that each try to write the next number and read. Each
 // entry names its caller, so two entries with one number are found.
-func testLogHistory(t tb, log store.Log, maxEntries int, methods ...string) {
+func testLogHistory(t *testing.T, log *replicas, maxEntries int, methods ...string) {
 	for round := range 3 {
 		var h history
 		concurrently(callers, func(caller int) {
@@ -344,63 +339,41 @@ func testLogHistory(t tb, log store.Log, maxEntries int, methods ...string) {
 	}
 }
 
-var logHistoryCases = []testCase[store.Log]{
-	{"HistoryOfStreamIsLinearizable", func(t tb, log store.Log) {
-		testLogHistory(t, log, 1000, "Append", "ReadAfter")
-	}},
-	{"HistoryOfPurgedStreamIsLinearizable", func(t tb, log store.Log) {
-		testLogHistory(t, log, 2, "Append", "Append", "ReadAfter")
-	}},
-	{"HistoryOfDroppedGroupIsLinearizable", func(t tb, log store.Log) {
-		testLogHistory(t, log, 1000, "Append", "Append", "Append", "ReadAfter", "ReadAfter", "ReadAfter", "Drop")
-	}},
-}
-
-const racers = 8
-
-// race runs f in several goroutines at once and waits for all of them.
-func race(f func(racer int)) { concurrently(racers, f) }
-
-// concurrently is race with n goroutines.
-func concurrently(n int, f func(racer int)) {
+// concurrently runs f in n goroutines at once and waits for all of them.
+func concurrently(n int, f func(caller int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for racer := range n {
+	for caller := range n {
 		wg.Go(func() {
 			<-start
-			f(racer)
+			f(caller)
 		})
 	}
 	close(start)
 	wg.Wait()
 }
 
-var raceCases = []testCase[store.KV]{
-	{"ConcurrentReadsReturnWholeValues", func(t tb, kv store.KV) {
-		// A value contains its round twice. A torn value contains two different rounds.
-		value := func(round int) []byte { return fmt.Appendf(nil, "%064d%064d", round, round) }
-		race(func(racer int) {
-			ctx := context.Background()
-			for round := range 50 {
-				var err error
-				switch racer % 4 {
-				case 0:
-					_, err = kv.Put(ctx, "k", value(round), store.PutOptions{TTL: forever})
-				case 1:
-					err = kv.Delete(ctx, "k")
-				case 2:
-					_, err = kv.Touch(ctx, "k", forever)
-				default:
-					var item store.Item
-					item, err = kv.Get(ctx, "k")
-					if err == nil && (len(item.Value) != 128 || string(item.Value[:64]) != string(item.Value[64:])) {
-						t.Errorf("Get returned parts of two values: %q", item.Value)
-					}
-				}
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
-					t.Error(err)
-				}
-			}
-		})
-	}},
+// What concurrent callers of two replicas see has an order that the contract allows.
+func TestHistoriesAreLinearizable(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := start(t, program)
+		for name, test := range map[string]func(t *testing.T, r *replicas){
+			"Items": func(t *testing.T, r *replicas) {
+				testKVHistory(t, r, 3, "Get", "Get", "Put", "Create", "Replace", "Replace", "Touch", "Delete")
+			},
+			"Lease": func(t *testing.T, r *replicas) {
+				testKVHistory(t, r, 1, "Get", "Create", "Create", "Replace", "Replace", "Delete")
+			},
+			"Sets":   testSetHistory,
+			"Stream": func(t *testing.T, r *replicas) { testLogHistory(t, r, 1000, "Append", "ReadAfter") },
+			"PurgedStream": func(t *testing.T, r *replicas) {
+				testLogHistory(t, r, 2, "Append", "Append", "ReadAfter")
+			},
+			"DroppedGroup": func(t *testing.T, r *replicas) {
+				testLogHistory(t, r, 1000, "Append", "Append", "Append", "ReadAfter", "ReadAfter", "ReadAfter", "Drop")
+			},
+		} {
+			t.Run(name, func(t *testing.T) { test(t, openReplicas(t, at(s.addr), s)) })
+		}
+	})
 }
