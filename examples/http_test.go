@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -141,7 +141,7 @@ func TestAuthorized(t *testing.T) {
 	stdout := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
 	var printed []string
-	browser := devissuer.Browser{User: "ada"}
+	browser := logintest.Browser{User: "ada"}
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
 		if !strings.HasPrefix(line, "http") || strings.Contains(line, " ") {

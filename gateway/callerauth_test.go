@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -72,7 +73,7 @@ func newUsers(t *testing.T, names ...string) *users {
 	for _, name := range names {
 		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
 			Open: func(ctx context.Context, page string) (string, error) {
-				return (&devissuer.Browser{User: name}).Authorize(ctx, page)
+				return (&logintest.Browser{User: name}).Authorize(ctx, page)
 			}}}
 	}
 	return u
@@ -412,14 +413,13 @@ func (b *brokered) addReplica() {
 // webUser is the browser of a user.
 type webUser struct {
 	*brokered
-	*gatewaytest.Browser
+	*logintest.Browser
 	name string
 }
 
 func (b *brokered) browser(name string) *webUser {
-	return &webUser{b, gatewaytest.NewBrowser(map[string]gatewaytest.Account{
-		b.issuer.URL(): &devissuer.Browser{User: name}, b.upstream.URL(): &devissuer.Browser{User: name + "@up"},
-	}), name}
+	return &webUser{b, &logintest.Browser{User: name,
+		Accounts: map[string]string{b.upstream.URL(): name + "@up"}}, name}
 }
 
 // logIn opens the first page of a login, and consents.

@@ -25,6 +25,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -253,7 +254,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			resource := listen(t, node(t, tt.server, "--issuer", issuer.URL(), "http", "0"))
 			var mu sync.Mutex
 			var opened []url.Values
-			browser := &devissuer.Browser{User: "ada"}
+			browser := &logintest.Browser{User: "ada"}
 			tokens := new(oauth.MemoryStore)
 			login := &oauth.Client{
 				Name:   "interop",
@@ -315,7 +316,7 @@ func newIssuer(t *testing.T) *devissuer.Issuer {
 // redirects to.
 func newBrowser(t *testing.T) string {
 	t.Helper()
-	browser := &devissuer.Browser{User: "ada"}
+	browser := &logintest.Browser{User: "ada"}
 	var mu sync.Mutex
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()

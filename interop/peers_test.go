@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -310,7 +310,7 @@ func logIn(t *testing.T, command []string) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		output.WriteString(lines.Text() + "\n")
 		if address := page.FindString(lines.Text()); address != "" {
-			if text, err := new(devissuer.Browser).LogIn(ctx, address); err != nil ||
+			if text, err := new(logintest.Browser).LogIn(ctx, address); err != nil ||
 				!strings.Contains(text, "Login complete") {
 				t.Fatal(text, err)
 			}

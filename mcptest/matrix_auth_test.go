@@ -28,6 +28,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -177,7 +178,7 @@ func wantWho(t *testing.T, c *client.Client, tool, want string) {
 // same session. If the user denies the login, only that call fails.
 func TestStepUpKeepsSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "look", "ada")
 		if n := ada.asked.Load(); n != 1 {
@@ -230,7 +231,7 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 		mu.Lock()
 		outcomes = nil
 		mu.Unlock()
-		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "change", "ada")
 		mu.Lock()
@@ -245,7 +246,7 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 // Rule O13: a token that expires during a session is refreshed without a login.
 func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		must.Do(t, ada.program().Login(t.Context(), w.url, "mcp"))
 		c := w.mustDial(t, r, ada.program()) // another client with the same store
 		wantWho(t, c, "look", "ada")
@@ -263,14 +264,14 @@ func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 // A revoked grant leads to another login, or to an InteractionError in a client without a user.
 func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		must.Do(t, ada.program().Login(t.Context(), w.url, "mcp"))
 		noUser := ada.program()
 		noUser.Interaction = nil
 		c, unattended := w.mustDial(t, r, ada.program()), w.mustDial(t, r, noUser)
 		wantWho(t, c, "look", "ada")
 		wantWho(t, unattended, "look", "ada")
-		ada.revoke(w)
+		w.proxy.RevokeGrants()
 		w.expire()
 
 		_, err := client.CallTool[string](t.Context(), unattended, "look", nil)
@@ -372,7 +373,7 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 		c.resource.DPoP, c.resource.RequireDPoP = &jwt.ProofVerifier{Nonces: true, Now: c.resource.Now}, true
 	}
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {
-		ada := &person{browser: devissuer.Browser{User: "ada"}}
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "look", "ada")
 		wantWho(t, c, "change", "ada") // the token of the step-up is bound to a key, too

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"io"
 	"log"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -37,7 +37,8 @@ type realm struct {
 	t      *testing.T
 	issuer *devissuer.Issuer
 	server *server.Server
-	url    string // the endpoint, which is also the audience
+	url    string           // the endpoint, which is also the audience
+	proxy  *logintest.Proxy // between clients and the issuer
 
 	mu       sync.Mutex
 	received map[string]bool // tokens that the server has received
@@ -63,14 +64,14 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 		f(config)
 	}
 	issuer := must.Get(devissuer.Start(config.issuer))(t)
-	w := &realm{t: t, issuer: issuer, server: s, received: make(map[string]bool), rejected: make(map[string]bool),
+	w := &realm{t: t, issuer: issuer, server: s, proxy: logintest.NewProxy(), received: make(map[string]bool), rejected: make(map[string]bool),
 		sessions: make(map[string]bool)}
 	endpoint := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
 	endpoint.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/mcp"
-	issued := &jwt.Verifier{Issuers: []string{issuer.URL()}}
+	issued := w.proxy.Verifier(&jwt.Verifier{Issuers: []string{issuer.URL()}})
 	s.Auth = jwt.Protect(&config.resource)
-	s.Auth.URI, s.Auth.Issuers = w.url, issued.Issuers
+	s.Auth.URI, s.Auth.Issuers = w.url, []string{issuer.URL()}
 	s.Auth.Verifier = auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 		w.mu.Lock()
 		rejected := w.rejected[token]
@@ -87,6 +88,7 @@ func newRealm(t *testing.T, s *server.Server, configure ...func(*realmConfig)) *
 		_ = s.Shutdown(ctx)
 		endpoint.CloseClientConnections()
 		endpoint.Close()
+		w.proxy.Close()
 		_ = issuer.Close()
 	})
 	return w
@@ -146,7 +148,8 @@ func (w *realm) token(user string, scopes ...string) string {
 
 // person is a user with a browser and a store of tokens.
 type person struct {
-	browser devissuer.Browser
+	realm   *realm
+	browser logintest.Browser
 	store   oauth.MemoryStore
 	asked   atomic.Int64 // the number of logins
 }
@@ -155,43 +158,13 @@ type person struct {
 func (p *person) program() *oauth.Client {
 	return &oauth.Client{
 		Store:  &p.store,
+		Proxy:  p.realm.proxy.Of,
 		Logger: slog.New(slog.DiscardHandler),
 		Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
 			Open: func(ctx context.Context, page string) (string, error) {
 				p.asked.Add(1)
 				return p.browser.Authorize(ctx, page)
 			}},
-	}
-}
-
-// revoke revokes the grant of the user at the issuer.
-func (p *person) revoke(w *realm) {
-	w.t.Helper()
-	keys := must.Get(p.store.Keys(w.t.Context()))(w.t)
-	form := url.Values{}
-	var known struct {
-		Refresh string `json:"refresh_token"`
-		ID      string `json:"client_id"`
-		Secret  string `json:"client_secret"`
-	}
-	for _, key := range keys {
-		raw, err := p.store.Load(w.t.Context(), key)
-		if err != nil || !strings.HasPrefix(key, "token ") && !strings.HasPrefix(key, "client ") {
-			continue
-		}
-		if err := json.Unmarshal(raw, &known); err != nil {
-			w.t.Fatalf("%s: %v", key, err)
-		}
-	}
-	form.Set("token", known.Refresh)
-	form.Set("client_id", known.ID)
-	if known.Secret != "" {
-		form.Set("client_secret", known.Secret)
-	}
-	response := must.Get(http.PostForm(w.issuer.URL()+"/revoke", form))(w.t)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK || known.Refresh == "" {
-		w.t.Fatalf("revocation: %s", response.Status)
 	}
 }
 
@@ -258,9 +231,10 @@ type exchanged struct {
 	authorization  bool // the receiver is the issuer or the redirect URI, not the MCP server
 }
 
-func newWiretap(t *testing.T) *wiretap {
+// newWiretap returns a proxy in front of next.
+func newWiretap(t *testing.T, next *logintest.Proxy) *wiretap {
 	w := &wiretap{}
-	forward := &http.Transport{DisableKeepAlives: true}
+	forward := &http.Transport{DisableKeepAlives: true, Proxy: next.Of}
 	reverse := &httputil.ReverseProxy{
 		Rewrite:       func(*httputil.ProxyRequest) {}, // the URL is already absolute
 		Transport:     forward,

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/internal/wiretest"
@@ -104,7 +105,7 @@ type leaking struct {
 const plantedSecret = "planted-secret-of-the-client-7Q2XkWm4"
 
 func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leaking {
-	l := &leaking{t: t, revision: r, tap: newWiretap(t), tokens: filepath.Join(t.TempDir(), "tokens")}
+	l := &leaking{t: t, revision: r, tokens: filepath.Join(t.TempDir(), "tokens")}
 	l.store = recordingStore{store.NewMemory(), &l.keys,
 		func(string) bool { _, fails := l.broken.Load(true); return fails }}
 	s := &server.Server{Name: "leaking", Logger: l.logs.logger("server"), Store: &l.store,
@@ -133,13 +134,14 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 		c.issuer.Clients = []devissuer.Client{{ID: "planted", Secret: plantedSecret,
 			RedirectURIs: []string{"http://127.0.0.1/callback"}}}
 	})
+	l.tap = newWiretap(t, l.proxy)
 	return l
 }
 
 // program returns the OAuth client of a program whose traffic passes the tap.
 func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
 	tokens := must.Get(oauth.NewFileStore(l.tokens, bytes.Repeat([]byte("k"), 32)))(l.t)
-	browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
+	browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
 	c := &oauth.Client{
 		Logger: l.logs.logger("oauth"), Proxy: http.ProxyURL(l.tap.url()), Store: tokens,
 		Registrations: []oauth.Registration{{Issuer: l.issuer.URL(), ClientID: "planted", ClientSecret: plantedSecret}},
@@ -198,7 +200,7 @@ func (l *leaking) use(c *client.Client, tools ...string) {
 // send sends a request that package client would not send.
 func (l *leaking) send(method, address, body string, header ...string) {
 	req := wiretest.NewRequest(l.t.Context(), method, address, body, header...)
-	if strings.HasPrefix(body, "grant_type") || strings.HasPrefix(body, "token=") {
+	if strings.HasPrefix(body, "grant_type") {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	resp, err := l.tap.transport(l.t).RoundTrip(req)
@@ -279,12 +281,11 @@ func (l *leaking) fail() {
 	for _, form := range []string{
 		"grant_type=authorization_code&code=planted-code-A8s7d6f5&code_verifier=planted-verifier-" +
 			strings.Repeat("v7", 20),
-		"grant_type=refresh_token&refresh_token=planted-refresh-P0o9i8u7", "token=planted-refresh-P0o9i8u7",
+		"grant_type=refresh_token&refresh_token=planted-refresh-P0o9i8u7",
 		"grant_type=planted-code-A8s7d6f5",
 	} {
 		for _, secret := range []string{plantedSecret, "planted-wrong-secret-Z1x2c3"} {
 			l.send(http.MethodPost, l.issuer.URL()+"/token", form, "Authorization", basic(secret))
-			l.send(http.MethodPost, l.issuer.URL()+"/revoke", form, "Authorization", basic(secret))
 		}
 	}
 	l.use(l.connect(l.program(func(o *oauth.Client) {
@@ -292,15 +293,15 @@ func (l *leaking) fail() {
 			ClientSecret: "planted-wrong-secret-Z1x2c3"}}
 	})))
 	l.use(l.connect(l.program(func(o *oauth.Client) { o.Store, o.Interaction = nil, nil })))
-	denying := &devissuer.Browser{Deny: true, Transport: l.tap.transport(l.t)}
+	denying := &logintest.Browser{Deny: true, Transport: l.tap.transport(l.t)}
 	for _, open := range []func(context.Context, string) (string, error){
 		denying.Authorize,
 		func(ctx context.Context, page string) (string, error) { // the state of another login
-			back, err := new(devissuer.Browser).Authorize(ctx, page)
+			back, err := new(logintest.Browser).Authorize(ctx, page)
 			return strings.Replace(back, "state=", "state=planted-state-M5n6b7-", 1), err
 		},
 		func(ctx context.Context, page string) (string, error) { // an invalid code
-			back, err := new(devissuer.Browser).Authorize(ctx, page)
+			back, err := new(logintest.Browser).Authorize(ctx, page)
 			return strings.Replace(back, "code=", "code=planted-code-A8s7d6f5-", 1), err
 		},
 		func(ctx context.Context, page string) (string, error) { return page + "\x7f", nil },
@@ -315,7 +316,7 @@ func (l *leaking) fail() {
 		l.tap.cutting(func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, path) })
 		fresh := l.program(func(o *oauth.Client) {
 			o.Store = nil
-			browser := &devissuer.Browser{Transport: l.tap.transport(l.t)}
+			browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
 			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
 				Open: func(ctx context.Context, page string) (string, error) {
 					return browser.Authorize(ctx, page)

@@ -1,18 +1,22 @@
 package devissuer
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/auth"
+	"github.com/go-json-experiment/json"
+
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 const (
@@ -21,235 +25,206 @@ const (
 	grantClient  = "client_credentials"
 )
 
-// serveToken is the token endpoint.
-func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
-	c, failed := i.readForm(r)
-	if failed != nil {
-		failed.write(w)
-		return
-	}
-	thumbprint, failed := i.proofKey(r)
-	if failed != nil {
-		failed.write(w)
-		return
-	}
-	var issued tokens
-	grantType := r.PostForm.Get("grant_type")
-	switch grantType {
-	case grantCode:
-		issued, failed = i.exchangeCode(r, c, thumbprint)
-	case grantRefresh:
-		issued, failed = i.refreshTokens(r, c, thumbprint)
-	case grantClient:
-		issued, failed = i.clientCredentials(r, c, thumbprint)
-	default:
-		grantType = "unknown" // for the log: the value could contain anything
-		failed = fail("unsupported_grant_type", "grant_type must be "+grantCode+", "+grantRefresh+" or "+grantClient)
-	}
-	if failed != nil {
-		i.logger.Info("token request failed", "client", c.ID, "grant", grantType, "error", failed.Code, "reason",
-			failed.Description)
-		failed.write(w)
-		return
-	}
-	i.logger.Info("tokens issued", "client", c.ID, "grant", grantType, "scope", issued.Scope)
-	w.Header().Set("Pragma", "no-cache") // RFC 6749, section 5.1
-	writeJSON(w, http.StatusOK, issued)
+// Client is a registered client.
+type Client struct {
+	ID string
+
+	// Secret authenticates a confidential client, by HTTP Basic or in the form. Only
+	// confidential clients can use client credentials. A public client has no secret.
+	Secret string
+
+	// RedirectURIs are the allowed redirect URIs. They are compared byte for byte, except
+	// that the port of http://127.0.0.1 and http://[::1] is ignored (RFC 8252, section 7.3).
+	RedirectURIs []string
+
+	name string // of a client that has registered itself
 }
 
-// proofKey returns the thumbprint of the key of the DPoP proof, "" without a proof.
-func (i *Issuer) proofKey(r *http.Request) (string, *failure) {
-	if len(r.Header.Values("DPoP")) == 0 {
-		return "", nil
+func (c *Client) check() error {
+	if c.ID == "" {
+		return errors.New("the ID of a client is missing")
 	}
-	thumbprint, err := i.proofs.VerifyTokenRequest(r, i.url+r.URL.Path)
-	var invalid *auth.InvalidTokenError
-	switch {
-	case errors.As(err, &invalid):
-		return "", fail("invalid_dpop_proof", "DPoP proof: "+invalid.Reason)
-	case err != nil:
-		return "", fail("temporarily_unavailable", "DPoP proof: "+err.Error())
-	}
-	return thumbprint, nil
-}
-
-// readForm reads the form of a client, and authenticates the client.
-func (i *Issuer) readForm(r *http.Request) (*Client, *failure) {
-	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/x-www-form-urlencoded" {
-		return nil, fail("invalid_request", "the body must be application/x-www-form-urlencoded")
-	}
-	if err := r.ParseForm(); err != nil {
-		return nil, fail("invalid_request", "cannot parse the form")
-	}
-	for name, values := range r.PostForm {
-		if len(values) > 1 && name != "resource" {
-			return nil, fail("invalid_request", name+" is repeated")
+	for _, uri := range c.RedirectURIs {
+		u, err := url.Parse(uri)
+		if err != nil || !httpurl.IsSecure(u) || u.Host == "" || u.User != nil || strings.Contains(uri, "#") {
+			return fmt.Errorf("redirect_uri %q must be https, or http on the loopback interface, without user "+
+				"information and fragment", uri)
 		}
-	}
-	return i.authenticate(r)
-}
-
-// exchangeCode issues tokens for an authorization code. A second use of the code revokes the
-// tokens (RFC 6749, section 4.1.2): the first user may have stolen the code.
-func (i *Issuer) exchangeCode(r *http.Request, c *Client, thumbprint string) (tokens, *failure) {
-	i.mu.Lock()
-	stored, found := i.codes.get(digest.Of(r.PostForm.Get("code")))
-	reused := found && stored.used
-	if found {
-		stored.used = true
-		stored.grant.revoked = stored.grant.revoked || reused
-	}
-	i.mu.Unlock()
-	switch {
-	case !found:
-		return tokens{}, fail("invalid_grant", "the code is unknown or has expired")
-	case reused:
-		return tokens{}, fail("invalid_grant", "the code was used before: its tokens are revoked")
-	case stored.client.ID != c.ID:
-		return tokens{}, fail("invalid_grant", "the code was issued to another client")
-	case stored.redirectURI != r.PostForm.Get("redirect_uri"):
-		return tokens{}, fail("invalid_grant", "redirect_uri differs from that of the authorization request")
-	case !matchesChallenge(r.PostForm.Get("code_verifier"), stored.challenge):
-		return tokens{}, fail("invalid_grant", "code_verifier does not match code_challenge")
-	case stored.thumbprint != "" && stored.thumbprint != thumbprint:
-		return tokens{}, fail("invalid_grant", "the DPoP proof must be signed with the key of dpop_jkt")
-	}
-	if failed := checkSameResource(r, stored.grant); failed != nil {
-		return tokens{}, failed
-	}
-	i.bind(stored.grant, thumbprint)
-	return i.issue(stored.grant, stored.grant.scopes, true)
-}
-
-// matchesChallenge implements RFC 7636, section 4.6.
-func matchesChallenge(verifier, challenge string) bool {
-	if len(verifier) < 43 || len(verifier) > 128 {
-		return false
-	}
-	return subtle.ConstantTimeCompare([]byte(digest.Of(verifier)), []byte(challenge)) == 1
-}
-
-// checkSameResource returns a failure if a request names another resource than the grant.
-func checkSameResource(r *http.Request, g *grant) *failure {
-	if requested := r.PostForm["resource"]; len(requested) > 1 || len(requested) == 1 && requested[0] != g.resource {
-		return fail("invalid_target", "resource differs from that of the grant")
 	}
 	return nil
 }
 
-// refreshTokens issues an access token for a refresh token, which it replaces.
-func (i *Issuer) refreshTokens(r *http.Request, c *Client, thumbprint string) (tokens, *failure) {
+// allows reports whether uri is a redirect URI of the client.
+func (c *Client) allows(uri string) bool {
+	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
+		return uri == registered || withoutPort(uri) == withoutPort(registered)
+	})
+}
+
+// withoutPort returns uri without its port if it is http on a loopback address. The name localhost is not an address.
+func withoutPort(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "http" || !net.ParseIP(u.Hostname()).IsLoopback() {
+		return uri
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	return u.String()
+}
+
+// client returns the client with an ID, nil if there is none.
+func (i *Issuer) client(id string) *Client {
 	i.mu.Lock()
-	stored, found := i.refreshes.get(digest.Of(r.PostForm.Get("refresh_token")))
-	i.mu.Unlock()
-	// A failed request does not invalidate the refresh token.
-	switch {
-	case !found || stored.grant.client != c.ID:
-		return tokens{}, fail("invalid_grant",
-			"the refresh token is unknown, has expired, or belongs to another client")
-	case c.Secret == "" && i.boundTo(stored.grant) != thumbprint: // not for confidential clients (RFC 9449, section 5)
-		return tokens{}, fail("invalid_grant", "the refresh token is bound to another key")
-	}
-	if failed := checkSameResource(r, stored.grant); failed != nil {
-		return tokens{}, failed
-	}
-	scopes := stored.grant.scopes
-	if r.PostForm.Has("scope") { // a subset for this access token
-		var failed *failure
-		if scopes, failed = i.scopes(r.PostForm.Get("scope")); failed != nil {
-			return tokens{}, failed
-		}
-		if slices.ContainsFunc(scopes, func(scope string) bool {
-			return !slices.Contains(stored.grant.scopes, scope)
-		}) {
-			return tokens{}, fail("invalid_scope", "scope must not exceed the granted scopes")
-		}
-	}
-	i.mu.Lock()
-	reused := stored.used
-	stored.used = true
-	stored.grant.revoked = stored.grant.revoked || reused
-	revoked := stored.grant.revoked
-	i.mu.Unlock()
-	switch {
-	case reused:
-		return tokens{}, fail("invalid_grant", "the refresh token was used before: all tokens of the grant are revoked")
-	case revoked:
-		return tokens{}, fail("invalid_grant", "the grant is revoked")
-	}
-	i.bind(stored.grant, thumbprint)
-	return i.issue(stored.grant, scopes, true)
+	defer i.mu.Unlock()
+	return i.clients.entries[id]
 }
 
-// clientCredentials issues a token to a confidential client on its own behalf.
-func (i *Issuer) clientCredentials(r *http.Request, c *Client, thumbprint string) (tokens, *failure) {
-	if c.Secret == "" {
-		return tokens{}, fail("unauthorized_client", "a public client cannot use client_credentials")
+// serveRegister registers a public client, whatever it asks for (RFC 7591).
+func (i *Issuer) serveRegister(w http.ResponseWriter, r *http.Request) {
+	var metadata struct {
+		ID           string   `json:"client_id"`
+		Name         string   `json:"client_name,omitempty"`
+		RedirectURIs []string `json:"redirect_uris"`
+		AuthMethod   string   `json:"token_endpoint_auth_method"`
 	}
-	resource, failed := resourceOf(r.PostForm["resource"])
-	if failed != nil {
-		return tokens{}, failed
+	if err := json.UnmarshalRead(r.Body, &metadata); err != nil {
+		fail("invalid_client_metadata", "the body must be a JSON object with client metadata").write(w)
+		return
 	}
-	scopes, failed := i.scopes(r.PostForm.Get("scope"))
-	if failed != nil {
-		return tokens{}, failed
-	}
-	return i.issue(&grant{client: c.ID, user: c.ID, resource: resource, scopes: scopes, thumbprint: thumbprint}, scopes,
-		false)
-}
-
-// issue issues tokens for a grant.
-func (i *Issuer) issue(g *grant, scopes []string, renewable bool) (tokens, *failure) {
-	issued, err := i.tokens(g, scopes, renewable)
-	if err != nil {
-		i.logger.Error("cannot sign a token", "error", err)
-		return tokens{}, fail("server_error", "cannot sign the token")
-	}
-	return issued, nil
-}
-
-// serveRevoke revokes a grant (RFC 7009). Its access tokens remain valid until they expire.
-func (i *Issuer) serveRevoke(w http.ResponseWriter, r *http.Request) {
-	c, failed := i.readForm(r)
-	if failed != nil {
-		failed.write(w)
+	metadata.ID, metadata.AuthMethod = rand.Text(), "none"
+	c := &Client{ID: metadata.ID, RedirectURIs: metadata.RedirectURIs, name: metadata.Name}
+	if err := c.check(); err != nil || len(c.RedirectURIs) == 0 {
+		fail("invalid_redirect_uri", cmp.Or(err, errors.New("redirect_uris is empty")).Error()).write(w)
 		return
 	}
 	i.mu.Lock()
-	if stored, found := i.refreshes.get(digest.Of(r.PostForm.Get("token"))); found && stored.grant.client == c.ID {
-		stored.grant.revoked = true
-	}
+	i.clients.put(c.ID, c)
 	i.mu.Unlock()
-	w.WriteHeader(http.StatusOK) // also for unknown tokens (RFC 7009, section 2.2)
+	i.logger.Info("client registered", "client", c.ID, "name", c.name)
+	writeJSON(w, http.StatusCreated, metadata)
 }
 
-// grant is a consent of a user for a client. All tokens that derive from it share it.
-type grant struct {
-	client, user, resource string
-	scopes                 []string
-	thumbprint             string // of the key that its tokens are bound to (RFC 9449); empty: bearer tokens
-	revoked                bool
+// serveToken is the token endpoint (RFC 6749, section 3.2).
+func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
+	issued, failed := i.exchange(r)
+	if failed != nil {
+		i.logger.Info("token request failed", "error", failed.Code, "reason", failed.Description)
+		failed.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, issued)
 }
 
-// bind sets the key of the next tokens of a grant.
-func (i *Issuer) bind(g *grant, thumbprint string) {
+// tokens is a response of the token endpoint (RFC 6749, section 5.1).
+type tokens struct {
+	Access  string `json:"access_token"`
+	Type    string `json:"token_type"`
+	Expires int64  `json:"expires_in"`
+	Refresh string `json:"refresh_token,omitempty"`
+	Scope   string `json:"scope,omitempty"`
+}
+
+// exchange returns the tokens for a request.
+func (i *Issuer) exchange(r *http.Request) (*tokens, *failure) {
+	if err := r.ParseForm(); err != nil {
+		return nil, fail("invalid_request", "cannot parse the form")
+	}
+	c, failed := i.authenticate(r)
+	if failed != nil {
+		return nil, failed
+	}
+	form := r.PostForm
+	var g *grant
+	grantType, refresh := form.Get("grant_type"), ""
+	switch grantType {
+	case grantCode:
+		if g, failed = i.redeem(c, form); failed == nil {
+			refresh = i.newRefresh(g)
+		}
+	case grantRefresh:
+		i.mu.Lock()
+		g = i.refreshes.entries[form.Get("refresh_token")]
+		i.mu.Unlock()
+		if g == nil || g.client != c.ID {
+			failed = fail("invalid_grant", "the refresh token is unknown or belongs to another client")
+		}
+	case grantClient:
+		g = &grant{client: c.ID, user: c.ID}
+		if failed = i.setTarget(g, form); c.Secret == "" {
+			failed = fail("unauthorized_client", "a public client cannot use client_credentials")
+		}
+	default:
+		failed = fail("unsupported_grant_type", "grant_type must be "+grantCode+", "+grantRefresh+" or "+grantClient)
+	}
+	if failed == nil && form.Has("resource") && form.Get("resource") != g.resource {
+		failed = fail("invalid_target", "resource differs from the resource of the grant")
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	access, err := i.access(g)
+	if err != nil {
+		return nil, fail("server_error", "cannot sign the token")
+	}
+	scope := strings.Join(g.scopes, " ")
+	i.logger.Info("tokens issued", "client", c.ID, "grant", grantType, "scope", scope)
+	return &tokens{Access: access, Type: "Bearer", Expires: int64(i.config.AccessTokenLifetime / time.Second),
+		Refresh: refresh, Scope: scope}, nil
+}
+
+// authenticate returns the client of a form, after verifying its secret (RFC 6749, section 2.3.1).
+func (i *Issuer) authenticate(r *http.Request) (*Client, *failure) {
+	id, secret := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	if name, password, basic := r.BasicAuth(); basic {
+		var errName, errPassword error
+		id, errName = url.QueryUnescape(name)
+		secret, errPassword = url.QueryUnescape(password)
+		if errName != nil || errPassword != nil {
+			return nil, fail("invalid_client", "the client ID and secret of HTTP Basic must be form-encoded")
+		}
+	}
+	c := i.client(id)
+	if c == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(c.Secret)) != 1 {
+		return nil, fail("invalid_client",
+			"unknown client, or wrong secret; if the issuer was started again, register again")
+	}
+	return c, nil
+}
+
+// redeem returns the grant of an authorization code, once.
+func (i *Issuer) redeem(c *Client, form url.Values) (*grant, *failure) {
+	i.mu.Lock()
+	g := i.codes.entries[form.Get("code")]
+	delete(i.codes.entries, form.Get("code"))
+	i.mu.Unlock()
+	switch {
+	case g == nil || time.Now().After(g.until):
+		return nil, fail("invalid_grant", "the code is unknown, was used before, or has expired")
+	case g.client != c.ID:
+		return nil, fail("invalid_grant", "the code was issued to another client")
+	case g.redirectURI != form.Get("redirect_uri"):
+		return nil, fail("invalid_grant", "redirect_uri differs from the authorization request")
+	case digest.Of(form.Get("code_verifier")) != g.challenge: // RFC 7636, section 4.6
+		return nil, fail("invalid_grant", "code_verifier does not match code_challenge")
+	}
+	return g, nil
+}
+
+// newRefresh returns a refresh token. It stays valid when it is used.
+func (i *Issuer) newRefresh(g *grant) string {
+	refresh := rand.Text()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g.thumbprint = thumbprint
+	i.refreshes.put(refresh, g)
+	return refresh
 }
 
-// boundTo returns the thumbprint of the key of a grant.
-func (i *Issuer) boundTo(g *grant) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return g.thumbprint
-}
-
-// refresh is a refresh token. Used ones are stored until they expire: a second use means that
-// the token was copied, and revokes the grant (RFC 9700, section 4.14.2).
-type refresh struct {
-	grant *grant
-	used  bool
+// Token returns an access token of user for resource, the URL of a server. Its client is
+// "devissuer". Token needs no consent.
+func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) {
+	if err := errors.Join(checkResource(resource), checkUser(user)); err != nil {
+		return "", fmt.Errorf("devissuer: cannot issue a token of %q for %q: %w", user, resource, err)
+	}
+	return i.access(&grant{client: "devissuer", user: user, resource: resource, scopes: scopes})
 }
 
 // claims are the claims of an access token (RFC 9068, section 2.2).
@@ -262,111 +237,32 @@ type claims struct {
 	ID       string `json:"jti"`
 	IssuedAt int64  `json:"iat"`
 	Expires  int64  `json:"exp"`
-
-	Confirmation *confirmation `json:"cnf,omitempty"`
-}
-
-// confirmation identifies the key that a token is bound to (RFC 9449, section 6.1).
-type confirmation struct {
-	Thumbprint string `json:"jkt"`
-}
-
-// tokens is a response of the token endpoint (RFC 6749, section 5.1).
-type tokens struct {
-	Access  string `json:"access_token"`
-	Type    string `json:"token_type"`
-	Expires int64  `json:"expires_in"`
-	Refresh string `json:"refresh_token,omitempty"`
-	Scope   string `json:"scope,omitempty"`
-}
-
-// Token returns an access token of user for resource, the URL of a server. Its client is
-// "devissuer". Token needs no consent.
-func (i *Issuer) Token(user, resource string, scopes ...string) (string, error) {
-	if err := checkResource(resource); err != nil {
-		return "", fmt.Errorf("devissuer: resource %q: %w", resource, err)
-	}
-	if user == "" || slices.ContainsFunc(scopes, func(scope string) bool { return !isScope(scope) }) {
-		return "", fmt.Errorf("devissuer: cannot issue a token: user is empty, or one of the scopes %q is invalid",
-			scopes)
-	}
-	return i.access(&grant{client: "devissuer", user: user, resource: resource, scopes: scopes}, scopes)
 }
 
 // access returns a signed access token.
-func (i *Issuer) access(g *grant, scopes []string) (string, error) {
+func (i *Issuer) access(g *grant) (string, error) {
 	now := time.Now()
-	c := claims{
-		Issuer: i.url, Subject: g.user, Audience: g.resource, Client: g.client, Scope: strings.Join(scopes, " "),
-		ID: secret(), IssuedAt: now.Unix(), Expires: now.Add(i.config.AccessTokenLifetime).Unix(),
-	}
-	if thumbprint := i.boundTo(g); thumbprint != "" {
-		c.Confirmation = &confirmation{thumbprint}
-	}
-	return i.sign(c)
+	return i.sign(claims{
+		Issuer: i.url, Subject: g.user, Audience: g.resource, Client: g.client, Scope: strings.Join(g.scopes, " "),
+		ID: rand.Text(), IssuedAt: now.Unix(), Expires: now.Add(i.config.AccessTokenLifetime).Unix(),
+	})
 }
 
-// tokens returns an access token for some scopes of a grant and, if renewable, a refresh
-// token for all of them.
-func (i *Issuer) tokens(g *grant, scopes []string, renewable bool) (tokens, error) {
-	access, err := i.access(g, scopes)
-	if err != nil {
-		return tokens{}, err
-	}
-	issued := tokens{
-		Access: access, Type: "Bearer", Expires: int64(i.config.AccessTokenLifetime / time.Second),
-		Scope: strings.Join(scopes, " "),
-	}
-	if i.boundTo(g) != "" {
-		issued.Type = "DPoP"
-	}
-	if renewable {
-		issued.Refresh = secret()
-		i.mu.Lock()
-		i.refreshes.put(digest.Of(issued.Refresh), &refresh{grant: g}, time.Now().Add(refreshTokenLifetime))
-		i.mu.Unlock()
-	}
-	return issued, nil
+// failure is an error response (RFC 6749, sections 4.1.2.1 and 5.2; RFC 7591, section 3.2.2;
+// RFC 8707, section 2).
+type failure struct {
+	Code        string `json:"error"`
+	Description string `json:"error_description,omitempty"`
 }
 
-// expiring is a map with a size limit whose entries expire. At the limit, put removes the
-// oldest entry. The caller must hold a lock. Keys that are secrets are stored as digests, so
-// that the time of a lookup does not depend on the secret.
-type expiring[T any] struct {
-	max     int
-	entries map[string]entry[T]
-	order   []string // keys, oldest first; those that were removed remain until they are the oldest
-}
+func fail(code, description string) *failure { return &failure{code, description} }
 
-type entry[T any] struct {
-	value T
-	until time.Time // zero: no expiry
-}
-
-func newExpiring[T any](limit int) *expiring[T] {
-	return &expiring[T]{max: limit, entries: make(map[string]entry[T])}
-}
-
-// put adds an entry with a new key.
-func (x *expiring[T]) put(key string, value T, until time.Time) {
-	for len(x.order) >= x.max {
-		delete(x.entries, x.order[0])
-		x.order = x.order[1:]
+// write responds to a request of a client.
+func (f *failure) write(w http.ResponseWriter) {
+	status := http.StatusBadRequest
+	if f.Code == "invalid_client" {
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Basic realm="devissuer"`)
 	}
-	x.entries[key] = entry[T]{value, until}
-	x.order = append(x.order, key)
+	writeJSON(w, status, f)
 }
-
-func (x *expiring[T]) get(key string) (value T, found bool) {
-	stored, found := x.entries[key]
-	if found && !stored.until.IsZero() && !time.Now().Before(stored.until) {
-		delete(x.entries, key)
-		return value, false
-	}
-	return stored.value, found
-}
-
-func (x *expiring[T]) remove(key string) { delete(x.entries, key) }
-
-// secret returns a random text with at least 128 bits.
-func secret() string { return rand.Text() }

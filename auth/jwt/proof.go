@@ -150,35 +150,6 @@ func (v *ProofVerifier) use(ctx context.Context, p *proof, now time.Time) error 
 // storeTimeout is the time-out of each operation of the KV.
 const storeTimeout = 5 * time.Second
 
-// VerifyTokenRequest verifies the DPoP header of a request to the token endpoint of an
-// authorization server, whose public URL is endpoint (RFC 9449, section 5). The proof
-// contains no access token, and needs no nonce. VerifyTokenRequest returns the thumbprint
-// of the key (RFC 7638) for the claim "cnf" of the token.
-//
-// An *[auth.InvalidTokenError] says what is wrong with the proof. Any other error means
-// that the proof cannot be verified at present.
-func (v *ProofVerifier) VerifyTokenRequest(r *http.Request, endpoint string) (thumbprint string, err error) {
-	if err := v.Check(); err != nil {
-		return "", err
-	}
-	p, err := readProof(r.Header["Dpop"])
-	if err != nil {
-		return "", err
-	}
-	canonical, err := httpurl.Canonical(endpoint)
-	if err != nil {
-		return "", err
-	}
-	now := v.now()
-	if err := p.checkRequest(r, []string{canonical}, now, v.maxAge()); err != nil {
-		return "", err
-	}
-	if err := v.use(r.Context(), p, now); err != nil {
-		return "", err
-	}
-	return p.thumbprint, nil
-}
-
 // proof is a DPoP proof whose signature has been verified.
 type proof struct {
 	id, method, url  string

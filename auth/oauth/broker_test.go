@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -34,7 +35,8 @@ type brokers struct {
 	front  *httptest.Server
 	kv     *writtenKV
 	all    []*oauth.Broker
-	server string // the URL of the server; empty for the MCP server of w
+	server string                                // the URL of the server; empty for the MCP server of w
+	proxy  func(*http.Request) (*url.URL, error) // of the OAuth clients; may be nil
 
 	mu      sync.Mutex
 	reports []string
@@ -93,7 +95,7 @@ func (b *brokers) addReplica() *oauth.Broker {
 		},
 		New: func() *oauth.Client {
 			c := b.w.client()
-			c.Interaction = nil
+			c.Interaction, c.Proxy = nil, b.proxy
 			oauth.ObserveDials(c, func(string) {}) // also to the issuer of the users
 			return c
 		},
@@ -190,7 +192,7 @@ func (b *brokerBrowser) signIn(start string) (body string) {
 	if status == http.StatusOK { // signed in before
 		return body
 	}
-	redirect := must.Get((&devissuer.Browser{User: b.name}).Authorize(b.t.Context(), page))(b.t)
+	redirect := must.Get((&logintest.Browser{User: b.name}).Authorize(b.t.Context(), page))(b.t)
 	status, body, location := b.do(http.MethodGet, redirect, nil)
 	if status != http.StatusSeeOther || location != start {
 		b.t.Fatalf("after the sign-in: %d %s %q", status, body, location)
@@ -442,7 +444,7 @@ func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 		}
 	}
 	// A redirect of an issuer is not accepted in another browser than the one that was sent there.
-	redirect := must.Get((&devissuer.Browser{User: "bob"}).Authorize(t.Context(), page))(t)
+	redirect := must.Get((&logintest.Browser{User: "bob"}).Authorize(t.Context(), page))(t)
 	if status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil); status != http.StatusBadRequest {
 		t.Errorf("sign-in of another browser: %d %s", status, body)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -152,7 +153,7 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		start := b.front.URL + "/login/start/one"
 		ada := b.browser("ada")
 		_, _, page := ada.do(http.MethodGet, start, nil)
-		redirect := must.Get((&devissuer.Browser{User: "ada"}).Authorize(t.Context(), page))(t)
+		redirect := must.Get((&logintest.Browser{User: "ada"}).Authorize(t.Context(), page))(t)
 		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" ||
 			q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
 			t.Errorf("authorization request %s", page)
@@ -287,6 +288,9 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	b := newBrokers(t)
 	upstream := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada"}}))(t)
 	defer upstream.Close()
+	binding := logintest.NewProxy()
+	defer binding.Close()
+	b.proxy = binding.Of
 	s := &server.Server{Name: "bound", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "greet"}, func(ctx context.Context, _ struct {
 		Name string `json:"name"`
@@ -299,7 +303,8 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	})
 	up := httptest.NewUnstartedServer(s)
 	b.server = "http://" + up.Listener.Addr().String() + "/mcp"
-	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.server, Issuers: []string{upstream.URL()}, RequireDPoP: true})
+	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.server, Issuers: []string{upstream.URL()}, RequireDPoP: true,
+		Verifier: binding.Verifier(&jwt.Verifier{Issuers: []string{upstream.URL()}})})
 	up.Start()
 	defer up.Close()
 	defer s.Shutdown(context.Background())
@@ -307,7 +312,7 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	ada := b.browser("ada")
 	ada.signIn(start)
 	_, _, page := ada.do(http.MethodPost, start, nil)
-	redirect := must.Get((&devissuer.Browser{}).Authorize(t.Context(), page))(t)
+	redirect := must.Get((&logintest.Browser{}).Authorize(t.Context(), page))(t)
 	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
 		t.Fatal(body)
 	}

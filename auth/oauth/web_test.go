@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -109,7 +110,7 @@ func TestLoginIsCompletedByOtherReplicas(t *testing.T) {
 	defer browsing.Wait()
 	waiting.Open = func(ctx context.Context, url string) error {
 		browsing.Go(func() {
-			b := &devissuer.Browser{User: "ada", Transport: userTransport("ada")}
+			b := &logintest.Browser{User: "ada", Transport: userTransport("ada")}
 			if text, err := b.LogIn(context.WithoutCancel(ctx), url); err != nil ||
 				!strings.Contains(text, "Login complete") {
 				t.Errorf("%s, %v", text, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -78,7 +79,7 @@ func run(t *testing.T, args ...string) (string, error) {
 				return
 			case <-out.more:
 				if page := start.FindString(out.String()); page != "" {
-					if _, err := new(devissuer.Browser).LogIn(ctx, page); err != nil && ctx.Err() == nil {
+					if _, err := new(logintest.Browser).LogIn(ctx, page); err != nil && ctx.Err() == nil {
 						t.Error(err)
 						cancel()
 					}
@@ -199,28 +200,6 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 	}
 }
 
-// The issuer revokes a login whose refresh token is used twice, so one of several commands that
-// find an expired token must refresh it for all.
-func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
-	url := serveAuthorized(t, devissuer.Config{AccessTokenLifetime: time.Second})
-	if out, err := run(t, "login", url); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for range 2 {
-		timer := time.NewTimer(1100 * time.Millisecond) // until the token has expired
-		<-timer.C
-		var group sync.WaitGroup
-		for range 6 {
-			group.Go(func() {
-				if out, err := run(t, "call", url, "greet", "name=Ada"); err != nil {
-					t.Errorf("%v\n%s", err, out)
-				}
-			})
-		}
-		group.Wait()
-	}
-}
-
 // freePort returns a port that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -246,7 +225,7 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 	o.Open = func(_ context.Context, opened string) error {
 		page = opened
 		user.Go(func() {
-			if _, err := new(devissuer.Browser).LogIn(ctx, opened); err != nil {
+			if _, err := new(logintest.Browser).LogIn(ctx, opened); err != nil {
 				t.Error(err)
 			}
 		})
@@ -377,7 +356,7 @@ func TestUsersSeeAndEndTheirLogins(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	var cookies string // of the browser
-	user := &devissuer.Browser{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	user := &logintest.Browser{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		cookies = r.Header.Get("Cookie")
 		return http.DefaultTransport.RoundTrip(r)
 	})}

@@ -13,19 +13,22 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
 // deviating is an MCP server and its authorization server, which rejects the parameter resource and does not list S256.
+// Its access tokens expire at once. It replaces refresh tokens, and ends a login whose refresh token is used twice.
 type deviating struct {
-	url string
+	url   string
+	bound bool // binds tokens to the key of the client (DPoP)
 
 	mu       sync.Mutex
 	requests []url.Values // to the authorization and the token endpoint
+	issued   int          // tokens
 }
 
 func newDeviating(t *testing.T) *deviating {
@@ -49,6 +52,10 @@ func (d *deviating) serve(w http.ResponseWriter, r *http.Request, s http.Handler
 	}
 	rejection := map[string]any{"error": "invalid_request",
 		"error_description": "AADSTS901002: The 'resource' request parameter is not supported."}
+	scheme := "Bearer"
+	if d.bound {
+		scheme = "DPoP"
+	}
 	_ = r.ParseForm()
 	if r.URL.Path == "/authorize" || r.URL.Path == "/token" {
 		d.mu.Lock()
@@ -75,11 +82,23 @@ func (d *deviating) serve(w http.ResponseWriter, r *http.Request, s http.Handler
 			respond(http.StatusBadRequest, rejection)
 			return
 		}
-		respond(http.StatusOK, map[string]any{"access_token": "t", "token_type": "Bearer", "expires_in": 0,
-			"refresh_token": "r"})
+		if d.bound && r.Header.Get("DPoP") == "" {
+			respond(http.StatusBadRequest, map[string]any{"error": "invalid_dpop_proof"})
+			return
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if used := r.Form.Get("refresh_token"); used != "" && used != fmt.Sprint("r", d.issued) {
+			d.issued = -1
+			respond(http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
+			return
+		}
+		d.issued++
+		respond(http.StatusOK, map[string]any{"access_token": "t", "token_type": scheme, "expires_in": 0,
+			"refresh_token": fmt.Sprint("r", d.issued)})
 	case "/mcp":
-		if r.Header.Get("Authorization") == "" {
-			w.Header().Set("WWW-Authenticate", "Bearer")
+		if r.Header.Get("Authorization") != scheme+" t" || d.bound && r.Header.Get("DPoP") == "" {
+			w.Header().Set("WWW-Authenticate", scheme)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -134,6 +153,39 @@ func TestLoginSettingsAreNamedByErrorsAndStored(t *testing.T) {
 	}
 }
 
+// Tokens can be bound to a key, which is stored with the login and used for each request and refresh.
+func TestLoginsCanBeBoundToAKey(t *testing.T) {
+	d := newDeviating(t)
+	d.bound = true
+	at := d.url + "/mcp"
+	for _, tc := range []struct{ args, want string }{
+		{"login --assume-pkce --no-resource " + at, "Logged in"},
+		{"whoami -o json " + at, `"bound": true`},
+		{"call " + at + " hello", "hi\n"},
+		{"call --revision 2024-11-05 " + at + " hello", "hi\n"},
+	} {
+		if out, err := run(t, strings.Fields(tc.args)...); err != nil || !strings.Contains(out, tc.want) {
+			t.Errorf("%s: %v\n%s", tc.args, err, out)
+		}
+	}
+}
+
+// One of several commands that find an expired token at the same time refreshes it for all.
+func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
+	d := newDeviating(t)
+	at := d.url + "/mcp"
+	must.Do(t, must.Err(run(t, "login", "--assume-pkce", "--no-resource", at)))
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			if out, err := run(t, "call", at, "hello"); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	group.Wait()
+}
+
 // The members of an entry count for logins to its server, and for the advice to log in.
 func TestEntriesHaveTheSettingsOfTheirLogins(t *testing.T) {
 	d := newDeviating(t)
@@ -180,7 +232,7 @@ func TestCallersLogInWithTheSettingsOfTheEntry(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	visit := func(server string) (string, error) {
-		return new(devissuer.Browser).LogIn(ctx, strings.TrimSuffix(up, "/mcp")+"/login/start/"+server)
+		return new(logintest.Browser).LogIn(ctx, strings.TrimSuffix(up, "/mcp")+"/login/start/"+server)
 	}
 	if text, err := visit("half"); err == nil {
 		t.Errorf("without noResource: %s", text)

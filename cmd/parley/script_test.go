@@ -23,10 +23,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/internal/logintest"
 )
 
 // waitLimit is the time-out of everything that a test waits for.
@@ -104,7 +104,7 @@ func browse(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
-	browser := &devissuer.Browser{Deny: len(args) == 2}
+	browser := &logintest.Browser{Deny: len(args) == 2}
 	text, err := browser.LogIn(ctx, running(ts)[args[0]].match(ts, `(http://\S+/login/\S+)`)[1])
 	ts.Check(err)
 	want := "Login complete"

@@ -30,6 +30,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -286,7 +287,7 @@ func (f *fixture) expiring(name string) *expiring {
 // login returns the client of a user who has logged in before. It refreshes the access token.
 func (u *expiring) login(t *testing.T) *oauth.Client {
 	t.Helper()
-	browser := new(devissuer.Browser)
+	browser := new(logintest.Browser)
 	first := &oauth.Client{
 		Logger: slog.New(slog.DiscardHandler), Store: new(oauth.MemoryStore),
 		Interaction: &oauth.Loopback{Open: func(ctx context.Context, page string) error {

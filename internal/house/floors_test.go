@@ -91,6 +91,7 @@ var packages = map[string]placement{
 	"mcptest":              {kind: testSupport},
 	"store/storetest":      {kind: testSupport},
 	"internal/gatewaytest": {kind: testSupport},
+	"internal/logintest":   {kind: testSupport},
 	"internal/replicatest": {kind: testSupport},
 	"internal/wiretest":    {kind: testSupport},
 	"internal/ledger":      {kind: testSupport},

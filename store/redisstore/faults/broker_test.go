@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -103,7 +104,7 @@ func (b *brokered) dial(name string, r mcp.Revision) *client.Client {
 	b.t.Helper()
 	login := &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
 		Open: func(ctx context.Context, page string) (string, error) {
-			return (&devissuer.Browser{User: name}).Authorize(ctx, page)
+			return (&logintest.Browser{User: name}).Authorize(ctx, page)
 		}}}
 	c, err := (&client.Dialer{Revision: r, Auth: login}).Dial(b.t.Context(), client.URL(b.proxy.url+"/mcp"))
 	if err != nil {
@@ -128,10 +129,7 @@ func TestUsersLogInAtReplicasOfAGateway(t *testing.T) {
 			results := make(map[string]string) // URIs by user
 			for _, name := range []string{"ada", "bob"} {
 				c := b.dial(name, r)
-				browser := gatewaytest.NewBrowser(map[string]gatewaytest.Account{
-					b.issuer.URL(): &devissuer.Browser{User: name},
-					b.there.URL():  &devissuer.Browser{User: name + "@up"},
-				})
+				browser := &logintest.Browser{User: name, Accounts: map[string]string{b.there.URL(): name + "@up"}}
 				required, err := c.CallTool(t.Context(), "up__login", nil)
 				if err != nil || !required.IsError {
 					t.Fatalf("%s: %+v, %v", name, required, err)

@@ -38,6 +38,7 @@ func TestSettingsOfCallersAreChecked(t *testing.T) {
 		"proxy":                                "must be issuer=URL",
 		"dev=ada,":                             "users must be names",
 		"dev=ada issuer=https://a.example":     "cannot use --auth dev with",
+		"dev dpop":                             "does not bind tokens to keys",
 		"keys=k dpop":                          "require an issuer",
 		"keys=k dpop issuer=https://a.example": "cannot be bound",
 		"keys=k profile=okta":                  "require an issuer",

@@ -356,6 +356,9 @@ func (f *AuthFlag) check() error {
 		return nil
 	case f.Dev && len(f.issuers) > 0:
 		return errors.New("cannot use --auth dev with --auth issuer; remove one of them")
+	case f.Dev && f.dpop:
+		return errors.New("--auth dev starts an issuer that does not bind tokens to keys; remove --auth dpop, or " +
+			"name an issuer with --auth issuer=URL")
 	case f.ClientSecret != "" && f.ClientID == "":
 		return errors.New("--auth client-secret-file requires --auth client=ID")
 	case !f.issued() && f.callers.none():
