@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,11 +19,9 @@ import (
 	"github.com/parley-mcp/parley/internal/serve/httpserver"
 
 	"github.com/spf13/cobra"
-	otelapi "go.opentelemetry.io/otel"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/otlp"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
@@ -97,17 +94,11 @@ func (f *adminFlags) Begin(cmd *cobra.Command) error {
 		return nil
 	}
 	warn := func(text string) { cmd.PrintErrf("parley: warning: %s\n", terminal.Line(text)) }
-	exporter, err := otlp.Start(otlp.Options{
-		URL: f.otlp, Getenv: os.Getenv, Service: "parley", Version: program.Version(),
-		Warn: warn, Note: func(text string) { cmd.PrintErrf("parley: %s\n", terminal.Line(text)) },
-	})
-	if err != nil || exporter == nil && f.addr == "" {
+	to, err := newExporter(cmd.Context(), f.otlp, warn)
+	if err != nil || to == nil && f.addr == "" {
 		return err
 	}
-	if exporter != nil {
-		otelapi.SetErrorHandler(otelapi.ErrorHandlerFunc(func(err error) { warn("OpenTelemetry: " + err.Error()) }))
-	}
-	f.Metrics, err = newMetrics(exporter, f.addr != "")
+	f.Metrics, err = newMetrics(to, f.addr != "")
 	return err
 }
 

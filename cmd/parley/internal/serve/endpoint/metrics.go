@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
-	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -32,7 +32,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
-	"github.com/parley-mcp/parley/cmd/parley/internal/serve/otlp"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
@@ -44,7 +43,7 @@ import (
 // and servers choose names of tools, so the SDK limits the time series of each metric to 2,000; the rest counts in one.
 type metrics struct {
 	registry *prometheus.Registry // nil without --admin
-	exporter *otlp.Exporter       // nil without a collector
+	exporter *exporter            // nil without a collector
 	provider *sdkmetric.MeterProvider
 	meter    metric.Meter
 	inflight atomic.Int64
@@ -58,13 +57,13 @@ type metrics struct {
 }
 
 // newMetrics returns metrics for an exporter, which may be nil, and for Prometheus if pages is true.
-func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
+func newMetrics(to *exporter, pages bool) (*metrics, error) {
 	m := &metrics{exporter: to, clients: make(map[string]call.Middleware)}
 	var options []sdkmetric.Option
 	if pages {
 		m.registry = prometheus.NewRegistry()
-		reader, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
-			exporter.WithoutTargetInfo())
+		reader, err := prometheusexporter.New(prometheusexporter.WithRegisterer(m.registry),
+			prometheusexporter.WithoutScopeInfo(), prometheusexporter.WithoutTargetInfo())
 		if err != nil {
 			return nil, err
 		}
@@ -73,9 +72,9 @@ func newMetrics(to *otlp.Exporter, pages bool) (*metrics, error) {
 		options = append(options, sdkmetric.WithReader(reader))
 	}
 	if to != nil {
-		options = append(options, sdkmetric.WithResource(to.Resource))
-		if to.Metrics != nil {
-			options = append(options, sdkmetric.WithReader(to.Metrics))
+		options = append(options, sdkmetric.WithResource(to.resource))
+		if to.metrics != nil {
+			options = append(options, sdkmetric.WithReader(to.metrics))
 		}
 	}
 	m.provider = sdkmetric.NewMeterProvider(options...)
@@ -93,9 +92,10 @@ func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
 		Attributes: attributes,
 	}
 	if m.exporter != nil {
-		o.Propagator = m.exporter.Propagator
-		if m.exporter.Traces != nil {
-			o.TracerProvider = m.exporter.Traces
+		// The keys of _meta that MCP has for traces are those of the World Wide Web Consortium.
+		o.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+		if m.exporter.traces != nil {
+			o.TracerProvider = m.exporter.traces
 		}
 	}
 	return o
@@ -104,7 +104,7 @@ func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
 // handlerOf returns a handler whose spans belong to the trace that the headers of a request name, unless its _meta
 // names one. Baggage of headers is ignored: it is for the proxies before parley, and not for the servers behind it.
 func (m *metrics) handlerOf(next http.Handler) http.Handler {
-	if m.exporter == nil || m.exporter.Traces == nil {
+	if m.exporter == nil || m.exporter.traces == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,12 +113,12 @@ func (m *metrics) handlerOf(next http.Handler) http.Handler {
 	})
 }
 
-// close exports what remains until ctx ends. The exporter reports failures.
+// close exports what remains until ctx ends, and reports failures.
 func (m *metrics) close(ctx context.Context) {
 	var closing sync.WaitGroup
-	closing.Go(func() { _ = m.provider.Shutdown(ctx) })
-	if m.exporter != nil && m.exporter.Traces != nil {
-		closing.Go(func() { _ = m.exporter.Traces.Shutdown(ctx) })
+	closing.Go(func() { reportEnd(m.provider.Shutdown(ctx)) })
+	if m.exporter != nil && m.exporter.traces != nil {
+		closing.Go(func() { reportEnd(m.exporter.traces.Shutdown(ctx)) })
 	}
 	closing.Wait()
 }
