@@ -258,12 +258,15 @@ func (a *audienceTest) start(h *host.Host) {
 			a.clients[name] = a.dial(name, group.revision, target)
 		}
 	}
-	for _, group := range audienceGroups {
-		for _, name := range group.members {
-			if !a.await(func() bool { return a.count(heard{name, "watching", ""}) > len(a.watched(name).URIs) }) {
-				a.Errorf("%s does not watch", name)
-			}
+	for _, name := range a.everyone {
+		begun := func() bool { // a change that comes at once takes the place of the beginning
+			return a.count(heard{name, "watching", ""})+a.count(heard{name, "list", ""})+
+				a.count(heard{name, "update", name}) > len(a.watched(name).URIs)
 		}
+		if !a.await(begun) {
+			a.Errorf("%s does not watch", name)
+		}
+		a.added[name] = a.count(heard{name, "list", ""})
 	}
 }
 
