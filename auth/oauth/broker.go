@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/webpage"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
@@ -87,9 +87,10 @@ type Broker struct {
 const (
 	brokerStartPath = "/start/" // followed by the name of a server
 
-	maxNeed         = 15 * time.Minute // how long a need for a login is remembered
-	maxPendingLogin = 10 * time.Minute // between the consent and the redirect
-	maxLoginWait    = 10 * time.Minute // how long clients are notified of a login
+	maxNeed          = 15 * time.Minute // how long a need for a login is remembered
+	maxPendingLogin  = 10 * time.Minute // between the consent and the redirect
+	maxPendingLogins = 16               // of one user
+	maxLoginWait     = 10 * time.Minute // how long clients are notified of a login
 )
 
 // Check returns nil, or an error that names a field with an invalid value and states what the value must be.
@@ -245,10 +246,10 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 		return "", "", err
 	}
 	id = digest.Of(p.Request.State)
-	err = b.values.kv.Add(ctx, pendingSet(user), id, maxPendingLogin, maxWebLogins)
+	err = b.values.kv.Add(ctx, pendingSet(user), id, maxPendingLogin, maxPendingLogins)
 	if errors.Is(err, store.ErrFull) {
 		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
-			ErrTooManyAttempts, maxWebLogins)
+			ErrTooManyAttempts, maxPendingLogins)
 	}
 	if err == nil {
 		login := &brokerLogin{Server: server, Browser: digest.Of(cookie), Pending: p}
@@ -331,20 +332,18 @@ func (b *Broker) serveLogins(ctx context.Context, w http.ResponseWriter, r *http
 		if login == nil {
 			continue
 		}
-		rows.WriteString(`<li><form method="post" action="` +
-			html.EscapeString(b.URL+brokerEndPath+url.PathEscape(name)) + `"><b>` + html.EscapeString(name) +
-			`</b> at <code>` + html.EscapeString(withoutSecrets(address)) +
-			`</code> <button>Log out</button></form></li>`)
+		rows.WriteString(webpage.HTML(
+			`<li><form method="post" action="%s"><b>%s</b> at <code>%s</code> <button>Log out</button></form></li>`,
+			b.URL+brokerEndPath+url.PathEscape(name), name, withoutSecrets(address)))
 	}
-	body := `<p>You are <b>` + html.EscapeString(user.Subject()) + `</b>, as <code>` +
-		html.EscapeString(user.Issuer()) + `</code> says. `
+	body := webpage.HTML(`<p>You are <b>%s</b>, as <code>%s</code> says. `, user.Subject(), user.Issuer())
 	if rows.Len() == 0 {
-		body += `This program keeps no logins for you.</p>`
+		body += "This program keeps no logins for you.</p>"
 	} else {
-		body += `This program keeps these logins for you, and uses them for your calls only.</p><ul>` + rows.String() +
-			`</ul>`
+		body += "This program keeps these logins for you, and uses them for your calls only.</p><ul>" + rows.String() +
+			"</ul>"
 	}
-	writeHTML(w, "Your logins", body)
+	webpage.WriteBody(w, http.StatusOK, "Your logins", body)
 	return nil
 }
 
@@ -361,7 +360,7 @@ func (b *Broker) serveEnd(ctx context.Context, w http.ResponseWriter, r *http.Re
 			return err
 		}
 	}
-	setPageHeaders(w.Header())
+	webpage.SetHeaders(w.Header())
 	http.Redirect(w, r, b.URL+brokerIndexPath, http.StatusSeeOther)
 	return nil
 }

@@ -42,6 +42,24 @@ type brokers struct {
 	reports []string
 }
 
+// roundRobin sends each request to the next handler, and records which handler gets it.
+type roundRobin struct {
+	handlers []http.Handler
+
+	mu    sync.Mutex
+	next  int
+	paths []string // for each handler in turn
+}
+
+func (r *roundRobin) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	h := r.handlers[r.next%len(r.handlers)]
+	r.next++
+	r.paths = append(r.paths, req.URL.Path)
+	r.mu.Unlock()
+	h.ServeHTTP(rw, req)
+}
+
 // writtenKV records the values that are written.
 type writtenKV struct {
 	store.Store

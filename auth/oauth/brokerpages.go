@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/auth/oauth/internal/webpage"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/principal"
@@ -26,7 +26,7 @@ const brokerPageTimeout = 60 * time.Second
 // ServeHTTP serves the pages with which users log in, and the redirect URI.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := b.Check(); err != nil {
-		writePage(w, http.StatusInternalServerError, "Not available", "Logins are not configured correctly.")
+		webpage.Write(w, http.StatusInternalServerError, "Not available", "Logins are not configured correctly.")
 		return
 	}
 	path, below := strings.CutPrefix(r.URL.Path, b.base.Path)
@@ -43,16 +43,16 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case httpurl.IsLoopback(b.base.Hostname()) && r.Host != b.base.Host:
 		// from a page whose domain resolves to the loopback interface
-		writePage(w, http.StatusForbidden, "Unknown host", "This address belongs to another host.")
+		webpage.Write(w, http.StatusForbidden, "Unknown host", "This address belongs to another host.")
 		return
 	case !below || !isSignIn && !isIndex && !ofServer || ofServer && b.Server(server) == "":
-		writePage(w, http.StatusNotFound, "Page not found",
+		webpage.Write(w, http.StatusNotFound, "Page not found",
 			"This address only serves logins. Check the address, or call the tool again.")
 		return
 	case isEnd && r.Method != http.MethodPost || r.Method != http.MethodGet &&
 		!((isStart || isEnd) && r.Method == http.MethodPost):
 		w.Header().Set("Allow", "GET, POST")
-		writePage(w, http.StatusMethodNotAllowed, "Not allowed", "Open this address in a browser.")
+		webpage.Write(w, http.StatusMethodNotAllowed, "Not allowed", "Open this address in a browser.")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), brokerPageTimeout)
@@ -75,12 +75,12 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrConflict):
-		writePage(w, http.StatusBadRequest, "Login not recognized",
+		webpage.Write(w, http.StatusBadRequest, "Login not recognized",
 			"This login was not started by you in this browser, or it has already ended. Start again in the program "+
 				"that needs it.")
 	default:
 		b.logger().WarnContext(r.Context(), "login failed", "server", server, "error", err)
-		writePage(w, http.StatusBadGateway, "Login failed",
+		webpage.Write(w, http.StatusBadGateway, "Login failed",
 			"The login could not be completed. Try again, or ask the operator, whose log has the reason.")
 	}
 }
@@ -117,7 +117,7 @@ func (b *Broker) identify(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if err != nil {
 		return err
 	}
-	setPageHeaders(w.Header())
+	webpage.SetHeaders(w.Header())
 	http.SetCookie(w, cookie)
 	http.Redirect(w, r, page, http.StatusSeeOther)
 	return nil
@@ -130,7 +130,7 @@ func (b *Broker) serveConsent(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	user, ok := b.browserUser(r)
 	if !ok {
-		setPageHeaders(w.Header())
+		webpage.SetHeaders(w.Header())
 		http.Redirect(w, r, b.startURL(server), http.StatusSeeOther)
 		return nil
 	}
@@ -139,8 +139,8 @@ func (b *Broker) serveConsent(ctx context.Context, w http.ResponseWriter, r *htt
 	if err != nil {
 		return err
 	}
-	setPageHeaders(w.Header())
-	http.SetCookie(w, newCookie(b.base, "login_"+id[:22], cookie, int(maxPendingLogin/time.Second)))
+	webpage.SetHeaders(w.Header())
+	http.SetCookie(w, webpage.NewCookie(b.base, "login_"+id[:22], cookie, int(maxPendingLogin/time.Second)))
 	http.Redirect(w, r, page, http.StatusSeeOther)
 	return nil
 }
@@ -167,8 +167,8 @@ func (b *Broker) serveSignIn(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return err
 	}
-	setPageHeaders(w.Header())
-	http.SetCookie(w, newCookie(b.base, signInCookie+id[:22], "", -1))
+	webpage.SetHeaders(w.Header())
+	http.SetCookie(w, webpage.NewCookie(b.base, signInCookie+id[:22], "", -1))
 	http.SetCookie(w, cookie)
 	http.Redirect(w, r, b.startURL(begun.Server), http.StatusSeeOther)
 	return nil
@@ -186,16 +186,16 @@ func (b *Broker) serveRedirect(ctx context.Context, w http.ResponseWriter, r *ht
 	}
 	name := "login_" + id[:22]
 	login, err := b.take(ctx, user, server, id, func(browser string) bool {
-		return hasCookie(r, newCookie(b.base, name, "", 0).Name, browser)
+		return webpage.CookieOf(r, webpage.NewCookie(b.base, name, "", 0).Name, browser) != ""
 	})
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, newCookie(b.base, name, "", -1))
+	http.SetCookie(w, webpage.NewCookie(b.base, name, "", -1))
 	if err := b.complete(ctx, user, login, redirect); err != nil {
 		return err
 	}
-	writePage(w, http.StatusOK, "Login complete", "You can close this window and return to the program.")
+	webpage.Write(w, http.StatusOK, "Login complete", "You can close this window and return to the program.")
 	return nil
 }
 
@@ -210,17 +210,13 @@ func redirectOf(r *http.Request) (redirect, id string, err error) {
 
 // writeConsent asks a user to consent to a login.
 func (b *Broker) writeConsent(w http.ResponseWriter, user principal.Principal, server string) {
-	setPageHeaders(w.Header())
-	// The names are those of the operator and of an issuer; a page could be opened for another user.
-	writeHTML(w, "Log in to "+html.EscapeString(server),
-		`<p>This program calls <b>`+html.EscapeString(server)+`</b> at <code>`+
-			html.EscapeString(withoutSecrets(b.Server(server)))+`</code> for you,
-and needs your login there. It will use the login for your calls only. <a href="`+html.EscapeString(b.startURL(""))+
-			`">Your logins</a> shows what is kept.</p>
-<p>You are <b>`+html.EscapeString(user.Subject())+`</b>, as <code>`+html.EscapeString(user.Issuer())+
-			`</code> says. Close this window if this is not you,
-or if you did not ask for this.</p>
-<form method="post" action="`+html.EscapeString(b.startURL(server))+`"><button>Continue</button></form>`)
+	// A page could be opened for another user.
+	webpage.WriteBody(w, http.StatusOK, "Log in to "+server, webpage.HTML(
+		`<p>This program calls <b>%s</b> at <code>%s</code> for you, and needs your login there. It will use the login for
+your calls only. <a href="%s">Your logins</a> shows what is kept.</p>
+<p>You are <b>%s</b>, as <code>%s</code> says. Close this window if this is not you, or if you did not ask for this.</p>
+<form method="post" action="%s"><button>Continue</button></form>`,
+		server, withoutSecrets(b.Server(server)), b.startURL(""), user.Subject(), user.Issuer(), b.startURL(server)))
 }
 
 // withoutSecrets returns a URL without user information and query.
@@ -236,16 +232,11 @@ func withoutSecrets(address string) string {
 func (b *Broker) writeIssuers(w http.ResponseWriter, server string) {
 	var links strings.Builder
 	for _, issuer := range b.Resource.Issuers {
-		address := b.startURL(server) + "?issuer=" + digest.Of(issuer)
-		links.WriteString(`<li><a href="` + html.EscapeString(address) + `">` + html.EscapeString(issuer) + `</a></li>`)
+		links.WriteString(webpage.HTML(`<li><a href="%s">%s</a></li>`,
+			b.startURL(server)+"?issuer="+digest.Of(issuer), issuer))
 	}
-	writeHTML(w, "Who are you?", "<p>Choose where you log in to this program.</p><ul>"+links.String()+"</ul>")
-}
-
-// writeHTML writes a page. The title and the body must be HTML.
-func writeHTML(w http.ResponseWriter, title, body string) {
-	setPageHeaders(w.Header())
-	_, _ = w.Write([]byte(htmlDocument(title, body)))
+	webpage.WriteBody(w, http.StatusOK, "Who are you?",
+		"<p>Choose where you log in to this program.</p><ul>"+links.String()+"</ul>")
 }
 
 // The pages of a Broker identify the user of a browser by an access token for the program itself, which the issuers
@@ -287,7 +278,7 @@ func (b *Broker) sealCookie(purpose string, v any) (string, error) {
 
 // openCookie decodes a cookie, and reports whether the request has it.
 func (b *Broker) openCookie(r *http.Request, name, purpose string, v any) bool {
-	c, err := r.Cookie(newCookie(b.base, name, "", 0).Name)
+	c, err := r.Cookie(webpage.NewCookie(b.base, name, "", 0).Name)
 	if err != nil {
 		return false
 	}
@@ -383,7 +374,7 @@ func (b *Broker) beginSignIn(ctx context.Context, issuer, server string) (page s
 		Issuer: issuer, Server: server, Client: u.Query().Get("client_id"), Request: p.Request,
 		Expires: time.Now().Add(maxPendingLogin),
 	})
-	return page, newCookie(b.base, signInCookie+id[:22], value, int(maxPendingLogin/time.Second)), err
+	return page, webpage.NewCookie(b.base, signInCookie+id[:22], value, int(maxPendingLogin/time.Second)), err
 }
 
 // finishSignIn returns the cookie of the user whom an issuer has identified.
@@ -417,7 +408,7 @@ func (b *Broker) finishSignIn(ctx context.Context, begun *browserSignIn, redirec
 	}
 	value, err := b.sealCookie(userPurpose, &browserUser{Issuer: user.Issuer(), Subject: user.Subject(),
 		Expires: time.Now().Add(signedInFor)})
-	return newCookie(b.base, userCookie, value, int(signedInFor/time.Second)), err
+	return webpage.NewCookie(b.base, userCookie, value, int(signedInFor/time.Second)), err
 }
 
 // verify returns the user of an access token that an issuer has issued for the program.

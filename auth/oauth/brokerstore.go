@@ -27,6 +27,8 @@ const (
 	lockTTL     = 15 * time.Second
 	lockRenewal = lockTTL / 3
 	maxLockPoll = 500 * time.Millisecond
+
+	releaseTimeout = 5 * time.Second
 )
 
 // guarded returns a store for logins whose errors have no details, because callers receive them. Nil means memory.
@@ -175,7 +177,7 @@ func (l *brokerLock) renew(ctx context.Context) {
 
 // release makes the lock expire if it is still that of its owner.
 func (l *brokerLock) release() {
-	ctx, cancel := context.WithTimeout(context.Background(), webGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	_, _ = l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: time.Millisecond, IfVersion: l.version})
 }

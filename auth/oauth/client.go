@@ -391,7 +391,7 @@ func subjectOf(access string) string {
 
 // Interaction opens the authorization page of an authorization server for the user, and
 // receives the redirect with the authorization code. [Loopback] is one for programs on
-// the user's machine, [Web] one for web servers, and [Manual] one for programs that receive
+// the user's machine, and [Manual] one for programs that receive
 // the redirect themselves.
 type Interaction interface {
 	// Begin starts a flow. Previous is the redirect URI that this program has registered

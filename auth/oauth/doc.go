@@ -10,7 +10,7 @@
 //	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //
 // The browser of [Loopback] is on the user's machine. A server that logs its users in to another
-// server uses [Web], whose pages any replica of the server can serve.
+// server uses a [Broker], whose pages any replica of the server can serve.
 //
 // A [FileStore] keeps the tokens for the next start of the program. Programs without a
 // user set Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. Programs that

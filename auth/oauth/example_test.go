@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net/http"
 	"os"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/store"
 )
 
 // The user logs in with the browser when the server requires it, and stays logged in.
@@ -77,34 +74,3 @@ func ExampleClient_Status() {
 	}
 	// Output: not logged in
 }
-
-// A tool of an MCP server with several replicas calls another server for its user, who logs in there
-// with a browser. Each user needs a Client of their own.
-func ExampleWeb() {
-	key, err := os.ReadFile("login.key") // at least 32 random bytes, the same for all replicas
-	if err != nil {
-		log.Fatal(err)
-	}
-	var shared store.Store // for example a redisstore.Store
-	login := &oauth.Web{
-		URL: "https://mcp.example.com/login",
-		Open: func(ctx context.Context, url string) error {
-			return server.ElicitURL(ctx, url, "Log in to the code host.", nil)
-		},
-		User: func(ctx context.Context) (string, error) { return server.PrincipalOf(ctx).Subject(), nil },
-		Visitor: func(w http.ResponseWriter, r *http.Request) (user string, ok bool) {
-			user = userOfCookie(r) // set by the login page of this program
-			if user == "" {
-				http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
-			}
-			return user, user != ""
-		},
-		Store: shared,
-		Keys:  [][]byte{key},
-	}
-	http.Handle("/login/", login)
-	d := client.Dialer{Auth: &oauth.Client{Interaction: login}}
-	_ = d
-}
-
-func userOfCookie(*http.Request) string { return "" }

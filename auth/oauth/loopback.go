@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/oauth/internal/webpage"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
@@ -265,14 +266,14 @@ func (f *loopbackFlow) paste(ctx context.Context, page string) {
 // send requests here, too, and must not be able to complete or end the flow.
 func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	setPageHeaders(h)
+	webpage.SetHeaders(h)
 	switch {
 	case !strings.EqualFold(r.Host, f.host) || r.Method != http.MethodGet:
 	case r.Header.Get("Sec-Purpose") != "": // a prefetch, and not the user
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
 		page, cookie, other := f.begin(r)
 		if other {
-			writePage(w, http.StatusForbidden, "Login started elsewhere",
+			webpage.Write(w, http.StatusForbidden, "Login started elsewhere",
 				"This address works in the first browser that opens it. If that was not yours, end the login in the "+
 					"program, and start it again.")
 			return
@@ -284,8 +285,10 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case r.URL.EscapedPath() == f.path:
-		if !f.accept(r.URL.RawQuery, func(browser string) bool { return hasCookie(r, f.cookieName(), browser) }) {
-			writePage(w, http.StatusBadRequest, "Login not recognized",
+		if !f.accept(r.URL.RawQuery, func(browser string) bool {
+			return webpage.CookieOf(r, f.cookieName(), browser) != ""
+		}) {
+			webpage.Write(w, http.StatusBadRequest, "Login not recognized",
 				"This login was not started in this browser, or it has already ended. If a program is waiting for a "+
 					"login, open the address that it shows.")
 			return
@@ -295,10 +298,10 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("error") {
 			title, text = "Login failed", "You can close this window. The program shows the reason."
 		}
-		writePage(w, http.StatusOK, title, text)
+		webpage.Write(w, http.StatusOK, title, text)
 		return
 	}
-	writePage(w, http.StatusNotFound, "Page not found", "This address only completes logins.")
+	webpage.Write(w, http.StatusNotFound, "Page not found", "This address only completes logins.")
 }
 
 // setCookies marks the browser that has opened the start page, for that page and for the redirect. Cookies of all ports
@@ -325,24 +328,10 @@ func (f *loopbackFlow) begin(r *http.Request) (page, cookie string, other bool) 
 	if f.browser == "" {
 		cookie = rand.Text()
 		f.browser = digest.Of(cookie)
-	} else if cookie = cookieOf(r, f.cookieName(), f.browser); cookie == "" {
+	} else if cookie = webpage.CookieOf(r, f.cookieName(), f.browser); cookie == "" {
 		return "", "", true
 	}
 	return f.page, cookie, false
-}
-
-// hasCookie reports whether r has the cookie with the given digest.
-func hasCookie(r *http.Request, name, want string) bool { return cookieOf(r, name, want) != "" }
-
-// cookieOf returns the cookie of r with the given digest, or "". Another site may have set a second cookie of the same
-// name.
-func cookieOf(r *http.Request, name, want string) string {
-	for _, c := range r.CookiesNamed(name) {
-		if want != "" && subtle.ConstantTimeCompare([]byte(digest.Of(c.Value)), []byte(want)) == 1 {
-			return c.Value
-		}
-	}
-	return ""
 }
 
 // accept delivers the first redirect that has the right state and comes from the right
