@@ -86,7 +86,7 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 	return serveHost(cmd, h, flags.Timeout, func(ctx context.Context, s *server.Server) error {
 		flags.http.Trace = flags.Trace
 		if flags.http.Addr == "" {
-			return flags.http.ServeStreamAlone(ctx, cmd, s, s.ServeConn)
+			return flags.http.ServeStreamAlone(ctx, cmd, s)
 		}
 		return flags.http.ServeAlone(cmd, s, nil)
 	})

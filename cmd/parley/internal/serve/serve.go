@@ -80,7 +80,7 @@ func serveStdio(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error 
 		return err
 	}
 	defer served.Close()
-	return flags.ServeStreamAlone(cmd.Context(), cmd, s, s.ServeConn)
+	return flags.ServeStreamAlone(cmd.Context(), cmd, s)
 }
 
 func serveHTTP(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error {

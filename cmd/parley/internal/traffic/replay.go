@@ -208,8 +208,8 @@ standard input and output. It serves every revision of the protocol, and the sam
 the same responses.
 
 FILE is a recording (see parley tap), whose responses come with the same progress, log messages, questions and results;
-or it is in YAML, with tools, resources and prompts and the responses to each, by the values of arguments, and with
-faults such as an HTTP status, a connection that ends, or none. parley help mock describes it:
+or it is in YAML, with tools, resources and prompts and the responses to each, by the values of arguments. parley help
+mock describes it:
 
   tools:
     - name: forecast
@@ -251,9 +251,8 @@ func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
 		return err
 	}
 	if flags.http.Addr == "" {
-		return flags.http.ServeStreamAlone(cmd.Context(), cmd, m.Server(), m.ServeConn)
+		return flags.http.ServeStreamAlone(cmd.Context(), cmd, m.Server())
 	}
-	flags.http.Wrap = m.Handler
 	return flags.http.ServeAlone(cmd, m.Server(), func(status *endpoint.Status, _ string, _ bool) {
 		status.Print("  %s: %s\n\n", terminal.Line(path), m.Summary())
 	})

@@ -53,9 +53,8 @@ type Flags struct {
 	Store       storeFlags
 	Admin       adminFlags
 	Log         program.LogFlag
-	certificate *certificate                    // nil without --tls-cert
-	Login       http.Handler                    // serves the pages below LoginPath; may be nil
-	Wrap        func(http.Handler) http.Handler // of the endpoint; may be nil
+	certificate *certificate // nil without --tls-cert
+	Login       http.Handler // serves the pages below LoginPath; may be nil
 }
 
 func (f *Flags) Add(cmd *cobra.Command) {
@@ -235,9 +234,6 @@ func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.List
 		return err
 	}
 	var handler http.Handler = s
-	if f.Wrap != nil {
-		handler = f.Wrap(s)
-	}
 	var toolsets http.Handler = below
 	if IsLoopback(listener) && s.Auth == nil && !f.Public.exposed() {
 		handler, toolsets = ofLocalUser(handler), ofLocalUser(toolsets)
@@ -347,24 +343,17 @@ func (o *observer) conn(conn transport.Conn) transport.Conn {
 	return recording.ServerConn(conn, func(e recording.Event) { o.report("client", e) })
 }
 
-// ServeStreamAlone is ServeAlone for standard input and output, with serve instead of s.ServeConn.
-func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server,
-	serve func(context.Context, transport.Conn) error) error {
+// ServeStreamAlone is ServeAlone for standard input and output.
+func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
 	if err := f.Admin.Observe(cmd, s); err != nil {
 		return err
 	}
 	defer f.Admin.End()
-	return f.serveStream(ctx, cmd, serve)
+	return f.ServeConn(ctx, cmd, s)
 }
 
 // ServeConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
 func (f *Flags) ServeConn(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
-	return f.serveStream(ctx, cmd, s.ServeConn)
-}
-
-// serveStream calls serve with standard input and output, as ServeConn does.
-func (f *Flags) serveStream(ctx context.Context, cmd *cobra.Command,
-	serve func(context.Context, transport.Conn) error) error {
 	o, err := f.observer(cmd, "parley "+cmd.Name()+" --stdio")
 	if err != nil {
 		return err
@@ -373,7 +362,7 @@ func (f *Flags) serveStream(ctx context.Context, cmd *cobra.Command,
 	if err != nil {
 		return err
 	}
-	err = serve(ctx, o.conn(conn))
+	err = s.ServeConn(ctx, o.conn(conn))
 	if ctx.Err() != nil {
 		return nil
 	}

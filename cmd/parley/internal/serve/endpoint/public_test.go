@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -30,7 +31,12 @@ type served struct {
 }
 
 // serveWith serves a server with flags until the test ends. A failure before that is in err.
-func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error) {
+func serveWith(t *testing.T, flags *Flags, args ...string) (*served, error) {
+	t.Helper()
+	return serveServer(t, &server.Server{Name: "served"}, flags, args...)
+}
+
+func serveServer(t *testing.T, s *server.Server, flags *Flags, args ...string) (_ *served, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd, output, showed, ended := &cobra.Command{Use: "serve"}, new(syncbuffer.Buffer), make(chan bool),
@@ -39,7 +45,7 @@ func serveWith(t *testing.T, flags *Flags, args ...string) (_ *served, err error
 	cmd.SetContext(ctx)
 	flags.Add(cmd)
 	must.Do(t, cmd.ParseFlags(append([]string{"--addr", "127.0.0.1:0"}, args...)))
-	s := &server.Server{Name: "served", Logger: program.NewLogger(output, slog.LevelWarn)}
+	s.Logger = program.NewLogger(output, slog.LevelWarn)
 	go func() {
 		ended <- flags.ServeAlone(cmd, s, func(*Status, string, bool) { close(showed) })
 	}()
@@ -224,13 +230,14 @@ func TestOnlyEndpointsOfThisMachineAreForItsUser(t *testing.T) {
 		"--allow-host mcp.example.com": false, "--public-url https://mcp.example.com": false,
 	} {
 		var user any
-		f := &Flags{Wrap: func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				user = rpc.UserOf(r.Context(), new(rpc.Call))
-				next.ServeHTTP(w, r)
-			})
-		}}
-		s := must.Get(serveWith(t, f, strings.Fields(flags)...))(t)
+		notes := func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				user = rpc.UserOf(ctx, new(rpc.Call))
+				return next(ctx, c)
+			}
+		}
+		s := must.Get(serveServer(t, &server.Server{Middleware: []call.Middleware{notes}}, new(Flags),
+			strings.Fields(flags)...))(t)
 		s.request(t, "POST", s.url+Path, initialize)
 		warned := strings.Contains(s.output.String(), "without authorization")
 		if got := user != nil; got != want || warned == want {

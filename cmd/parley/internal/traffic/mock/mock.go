@@ -1,6 +1,5 @@
 // Package mock serves a server that a YAML file describes or that was recorded. A [Mock] is a server.Server whose
 // tools, resources and prompts play scripts: yaml.go reads them from a YAML file, and recorded.go from a recording.
-// Its middleware causes latencies and faults; wire.go has those of connections.
 
 package mock
 
@@ -35,10 +34,9 @@ var linked = link.Get[link.Server[server.Server, server.Catalog, server.Option]]
 
 // Mock is a server whose responses come from a YAML file or a recording. It is safe for concurrent use.
 type Mock struct {
-	server   *server.Server
-	logger   *slog.Logger
-	latency  time.Duration
-	requests []*requestRule
+	server  *server.Server
+	logger  *slog.Logger
+	latency time.Duration
 	// of what lists have, by the method that uses them; of templates, by that of their list
 	names    map[string][]string
 	unlisted map[string]*script // the scripts of other requests in a recording, by subject
@@ -79,7 +77,7 @@ func newMock(s *server.Server, logger *slog.Logger) *Mock {
 	return m
 }
 
-// Server returns the server. Serve it with [Mock.Handler] or [Mock.ServeConn], which cause the faults of connections.
+// Server returns the server.
 func (m *Mock) Server() *server.Server { return m.server }
 
 // Summary returns the numbers of tools, resources, templates and prompts, such as "2 tools, 1 prompt".
@@ -185,46 +183,16 @@ func (m *Mock) change(list string) error {
 		func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return nil, nil })
 }
 
-// requestRule is the latency and outcome of the requests of a method, or the latency alone.
-type requestRule struct {
-	Method string `json:"method"` // "*" means every method
-	Name   string `json:"name"`   // "" means every name
-	outcome
-	used atomic.Int64
-}
-
-// rule returns the first rule for a call that was not used as often as it may be, or nil.
-func (m *Mock) rule(c *call.Call) *requestRule {
-	for _, r := range m.requests {
-		if r.Method != "*" && r.Method != c.Method() || r.Name != "" && r.Name != c.Name() {
-			continue
-		}
-		if used := r.used.Add(1); r.Times == 0 || used <= int64(r.Times) {
-			return r
-		}
-	}
-	return nil
-}
-
-// middleware causes the latencies and faults of requests, and plays the scripts of those that the server does not know.
+// middleware causes the latencies of requests, and plays the scripts of those that the server does not know.
 func (m *Mock) middleware(next call.Handler) call.Handler {
 	return func(ctx context.Context, c *call.Call) (any, error) {
 		if c.ID().IsZero() {
 			return next(ctx, c)
 		}
-		latency := m.latency
-		if hasScript(c.Method()) {
-			latency = 0 // the response has it
-		}
-		r := m.rule(c)
-		if r != nil && r.Latency != nil {
-			latency = *r.Latency
-		}
-		if err := sleep(ctx, latency); err != nil {
-			return nil, err
-		}
-		if r != nil && r.ends() > 0 {
-			return end(ctx, c, &r.outcome)
+		if !hasScript(c.Method()) { // the response has its own
+			if err := sleep(ctx, m.latency); err != nil {
+				return nil, err
+			}
 		}
 		var result any
 		var err error
@@ -234,9 +202,6 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 		} else if result, err = m.play(ctx, s, matchedBy(c.Method(), params),
 			params); rpc.From(ctx).InputRequester != nil {
 			result, err = rpc.From(ctx).InputRequester.Finish(ctx, result, err) // as the server does for its handlers
-		}
-		if ended, ok := errors.AsType[*endedError](err); ok {
-			return end(ctx, c, ended.outcome)
 		}
 		return result, m.unknown(c, err)
 	}
@@ -297,17 +262,7 @@ func (m *Mock) play(ctx context.Context, s *script, arguments map[string]json.Ra
 		return jsonv2.Marshal(&mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(given))},
 			StructuredContent: given})
 	}
-	o := r.outcome
-	if !r.recorded {
-		o = o.expanded(arguments)
-	}
-	switch {
-	case o.result != nil:
-		return o.result, nil
-	case o.Fault == noResponse:
-		return nil, silence(ctx)
-	}
-	return nil, &endedError{&o}
+	return r.end(arguments)
 }
 
 // choose returns the next response of a script. In 2026-07-28 the handler of a call runs again after a question,
@@ -405,60 +360,6 @@ func answered(err error, recorded bool) error {
 
 // ignoreEnded ignores the error of a message that the client does not get, because it does not want it or has gone.
 func ignoreEnded(error) {}
-
-// endedError is the error of a handler whose request ends with an outcome that the middleware causes. A task has no
-// request to end, and fails with the error of the protocol.
-type endedError struct{ outcome *outcome }
-
-func (e *endedError) Error() string { return e.Unwrap().Error() }
-
-// Unwrap returns the error of the protocol.
-func (e *endedError) Unwrap() error {
-	if e.outcome.Error != nil {
-		return e.outcome.Error
-	}
-	return errTask
-}
-
-var errTask = jsonrpc.Errorf(jsonrpc.CodeInternalError,
-	"mock: a task can end with a result, an error or no response only")
-
-// end ends a request.
-func end(ctx context.Context, c *call.Call, o *outcome) (any, error) {
-	switch {
-	case o.Error != nil:
-		return nil, o.Error
-	case o.Result != nil:
-		return o.Result, nil
-	case o.Fault == rateLimit:
-		return nil, &call.OverloadError{Limit: "requests", RetryAfter: o.RetryAfter}
-	case o.Fault == noResponse:
-		return nil, silence(ctx)
-	}
-	if w, ok := ctx.Value(wireKey{}).(wire); ok {
-		w.spoil(c.ID().String(), o)
-	}
-	if o.Status != 0 {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", statusText(o.Status))
-	}
-	return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "mock: %s", o.Fault)
-}
-
-// statusText describes the status of an HTTP response.
-func statusText(status int) string { return fmt.Sprintf("mock: HTTP status %d", status) }
-
-// maxSilence is the longest time for which a request has no response, if the client does not cancel it and stays
-// connected.
-const maxSilence = 10 * time.Minute
-
-// silence waits until the client cancels the request or disconnects.
-func silence(ctx context.Context) error {
-	if err := sleep(ctx, maxSilence); err != nil {
-		return err
-	}
-	return jsonrpc.Errorf(jsonrpc.CodeInternalError,
-		"mock: the client has neither cancelled the request nor disconnected")
-}
 
 // sleep waits for a time, or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -36,7 +36,7 @@ type recordedCall struct {
 	exchange int64
 	session  string
 	response *response
-	answered bool // the response has its outcome
+	answered bool // the response has its result or error
 	asked    map[string]bool
 	noted    map[string]bool // notifications about lists and resources
 }
@@ -279,7 +279,9 @@ func (c *recordedCall) ask(id, key, method string, params json.RawMessage) {
 	}
 }
 
-func (c *recordedCall) finish(o outcome) { c.response.outcome, c.answered = o, true }
+func (c *recordedCall) finish(result json.RawMessage, err *jsonrpc.Error) {
+	c.response.result, c.response.Error, c.answered = result, err, true
+}
 
 // respond reads the response to a request.
 func (r *reading) respond(c *recordedCall, m *message) {
@@ -303,7 +305,7 @@ func (r *reading) respond(c *recordedCall, m *message) {
 				return
 			}
 		}
-		c.finish(outcome{Error: m.Error})
+		c.finish(nil, m.Error)
 		return
 	}
 	kind, _ := jsonrpc.Get(result, "resultType")
@@ -321,7 +323,7 @@ func (r *reading) respond(c *recordedCall, m *message) {
 		r.byTask[jsonrpc.Unquote(id)] = c
 		r.tasks[nameOf(c.params)] = cmp.Or(r.tasks[nameOf(c.params)], mcp.TaskOptional)
 	default:
-		c.finish(outcome{result: cleaned(result)})
+		c.finish(cleaned(result), nil)
 	}
 }
 
@@ -351,9 +353,9 @@ func (r *reading) task(c *recordedCall, m *message) {
 	}
 	switch {
 	case task.Error != nil:
-		call.finish(outcome{Error: task.Error})
+		call.finish(nil, task.Error)
 	case task.Result != nil:
-		call.finish(outcome{result: cleaned(json.RawMessage(task.Result))})
+		call.finish(cleaned(json.RawMessage(task.Result)), nil)
 	}
 }
 

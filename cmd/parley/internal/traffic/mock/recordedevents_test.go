@@ -26,7 +26,7 @@ func exchange(t *testing.T, m *Mock, requests ...string) []string {
 	t.Helper()
 	here, there := transport.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- m.ServeConn(t.Context(), there) }()
+	go func() { served <- m.Server().ServeConn(t.Context(), there) }()
 	defer func() {
 		here.Close()
 		<-served

@@ -25,7 +25,7 @@ type script struct {
 }
 
 // response is one response, and what the server does before it. Its exported fields are those of a YAML file, and so
-// are those of outcome and step.
+// are those of step.
 type response struct {
 	When              json.RawMessage `json:"when"`
 	Steps             []step          `json:"steps"`
@@ -35,35 +35,16 @@ type response struct {
 	IsError           bool            `json:"isError"`
 	Blob              *string         `json:"blob"`
 	Messages          json.RawMessage `json:"messages"`
-	outcome
+	Error             *jsonrpc.Error  `json:"error"`
+	Times             int             `json:"times"`   // 0 means without limit
+	Latency           *time.Duration  `json:"latency"` // nil means that of the server
 
+	result   json.RawMessage            // of the method; nil for an error
 	when     map[string]json.RawMessage // values of arguments; others may have any value
 	recorded bool                       // there are no other arguments, and strings have no references such as ${NAME}
 	redacted bool                       // a value such as redacted-1 represents any value
 	echo     bool                       // the result has the arguments
 }
-
-// outcome is the end of a request: a result, or one of the others.
-type outcome struct {
-	Times      int             `json:"times"`   // 0 means without limit
-	Latency    *time.Duration  `json:"latency"` // nil means that of the server
-	Result     json.RawMessage `json:"result"`  // is sent unchanged
-	Error      *jsonrpc.Error  `json:"error"`
-	Fault      string          `json:"fault"`
-	Status     int             `json:"status"` // of HTTP; 0 for none
-	RetryAfter time.Duration   `json:"retryAfter"`
-
-	result json.RawMessage // of the method
-}
-
-// The faults of an outcome.
-const (
-	disconnect = "disconnect"
-	truncate   = "truncate"
-	malformed  = "malformed"
-	noResponse = "no-response"
-	rateLimit  = "rate-limit"
-)
 
 // step is one thing that a server does before a response.
 type step struct {
@@ -262,16 +243,19 @@ func argumentsOfTexts(texts map[string]string) map[string]json.RawMessage {
 // maxExpanded is the limit of the values that references in one result are replaced by, in bytes.
 const maxExpanded = 4 << 20
 
-// expanded returns an outcome with its references replaced.
-func (o outcome) expanded(values map[string]json.RawMessage) outcome {
-	o.result = expand(o.result, values)
-	o.Result = expand(o.Result, values)
-	if o.Error != nil {
-		e := *o.Error
-		e.Message, e.Data = expandText(e.Message, values), expand(e.Data, values)
-		o.Error = &e
+// end returns the result or error of a response. Values are those of references, which a recording does not have.
+func (r *response) end(values map[string]json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case r.Error == nil && r.recorded:
+		return r.result, nil
+	case r.Error == nil:
+		return expand(r.result, values), nil
+	case r.recorded:
+		return nil, r.Error
 	}
-	return o
+	e := *r.Error
+	e.Message, e.Data = expandText(e.Message, values), expand(e.Data, values)
+	return nil, &e
 }
 
 // expand replaces references such as ${NAME} in the strings of a JSON value. A string below structuredContent

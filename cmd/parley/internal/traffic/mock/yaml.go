@@ -26,16 +26,15 @@ import (
 
 // file is the content of a YAML file; schema.json describes it. The definitions in it are those of the protocol.
 type file struct {
-	Name         string         `json:"name"`
-	Version      string         `json:"version"`
-	Title        string         `json:"title"`
-	Instructions string         `json:"instructions"`
-	Latency      time.Duration  `json:"latency"`
-	Tools        []entry        `json:"tools"`
-	Resources    []entry        `json:"resources"`
-	Templates    []entry        `json:"templates"`
-	Prompts      []entry        `json:"prompts"`
-	Requests     []*requestRule `json:"requests"`
+	Name         string        `json:"name"`
+	Version      string        `json:"version"`
+	Title        string        `json:"title"`
+	Instructions string        `json:"instructions"`
+	Latency      time.Duration `json:"latency"`
+	Tools        []entry       `json:"tools"`
+	Resources    []entry       `json:"resources"`
+	Templates    []entry       `json:"templates"`
+	Prompts      []entry       `json:"prompts"`
 }
 
 // entry is a tool, resource, template or prompt, without its definition.
@@ -91,10 +90,6 @@ func fromYAML(d *yamldoc.Document, logger *slog.Logger) (*Mock, error) {
 	for i := range f.Prompts {
 		b.prompt(at("prompts", i), defined.Prompts[i], &f.Prompts[i])
 	}
-	for i := range f.Requests {
-		b.request(at("requests", i), f.Requests[i])
-	}
-	b.mock.requests = f.Requests
 	return b.mock, errors.Join(b.errs...)
 }
 
@@ -169,8 +164,7 @@ func toolResult(r *response, output *schema.Schema) (json.RawMessage, error) {
 	if output != nil && r.StructuredContent != nil && !r.IsError && !bytes.Contains(r.StructuredContent, []byte("${")) {
 		if err := output.Validate(r.StructuredContent); err != nil {
 			return nil,
-				fmt.Errorf("the structured content does not match the output schema: %w; use result to send it all "+
-					"the same", err)
+				fmt.Errorf("the structured content does not match the output schema: %w", err)
 		}
 	}
 	result, err := jsonv2.Marshal(struct {
@@ -262,15 +256,14 @@ func (b *builder) script(subject string, place jsontext.Pointer, entries []*resp
 		for j := range r.Steps {
 			b.step(place+at("steps", j), &r.Steps[j])
 		}
-		b.fail(place, r.check())
 		err := r.only(members)
 		if err == nil {
 			r.result, err = result(r)
 		}
 		b.fail(place, err)
-		if n := r.ends(); n != 1 {
-			b.fail(place, fmt.Errorf("the response must have one of %s, result, error, fault and status, not %d",
-				strings.TrimSuffix(strings.Join(members, ", "), ", isError"), n))
+		if err == nil && (r.result == nil) == (r.Error == nil) {
+			b.fail(place, fmt.Errorf("the response must have either an error or one of %s",
+				strings.TrimSuffix(strings.Join(members, ", "), ", isError")))
 		}
 	}
 	return &script{subject: subject, responses: entries}
@@ -295,25 +288,6 @@ func (e *response) only(allowed []string) error {
 	return nil
 }
 
-// check checks the members that an outcome of any request can have.
-func (o *outcome) check() error {
-	if o.RetryAfter != 0 && o.Status == 0 && o.Fault != rateLimit {
-		return errors.New("retryAfter needs status or the fault rate-limit")
-	}
-	return nil
-}
-
-// ends returns how many ends an outcome has.
-func (o *outcome) ends() int {
-	n := 0
-	for _, set := range []bool{o.result != nil, o.Result != nil, o.Error != nil, o.Fault != "", o.Status != 0} {
-		if set {
-			n++
-		}
-	}
-	return n
-}
-
 // step checks and completes a step.
 func (b *builder) step(place jsontext.Pointer, s *step) {
 	switch {
@@ -327,12 +301,5 @@ func (b *builder) step(place jsontext.Pointer, s *step) {
 		s.sample = fmt.Appendf(nil,
 			`{"maxTokens":1000,"messages":[{"role":"user","content":{"type":"text","text":%s}}]}`,
 			jsonrpc.AppendString(nil, *s.Sample))
-	}
-}
-
-func (b *builder) request(place jsontext.Pointer, r *requestRule) {
-	b.fail(place, r.check())
-	if n := r.ends(); n > 1 || n == 0 && r.Latency == nil {
-		b.fail(place, errors.New("the request must have one of result, error, fault and status, or only a latency"))
 	}
 }

@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/yamldoc"
@@ -16,6 +20,11 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))
+}
 
 // yamlMock returns the mock of a YAML text.
 func yamlMock(t testing.TB, text string) *Mock {
@@ -176,6 +185,26 @@ func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
 	}
 }
 
+func TestLatencyDelaysTheResponse(t *testing.T) {
+	const slow = "latency: 3s\ntools:\n  - name: wait\n    responses:\n      - {when: {how: late}, latency: 1m, text: late}\n" +
+		"      - text: soon\n"
+	synctest.Test(t, func(t *testing.T) {
+		m := yamlMock(t, slow)
+		c := mcptest.Dial(t, m.Server())
+		for how, want := range map[string]time.Duration{"late": time.Minute, "soon": 3 * time.Second} {
+			start := time.Now()
+			got, err := client.CallTool[string](t.Context(), c, "wait", map[string]any{"how": how},
+				client.WithTimeout(time.Hour))
+			if took := time.Since(start); err != nil || got != how || took != want {
+				t.Errorf("%s: got %q, %v after %v", how, got, err, took)
+			}
+		}
+		start := time.Now()
+		must.Check(t, c.Ping(t.Context()))
+		must.CheckEqual(t, time.Since(start), 3*time.Second, "time of another request")
+	})
+}
+
 func TestStepsReportLogAndAsk(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(revision), func(t *testing.T) {
@@ -225,17 +254,15 @@ func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 			"mock.yaml:2:5: tools/0/nam"},
 		"tools:\n  - name: x\n    responses: []\n": {"mock.yaml:3:5: tools/0/responses"},
 		"tools:\n  - name: x\n    responses:\n      - {}": {"mock.yaml:4:9: tools/0/responses/0: the " +
-			"response must have one of text, content, structuredContent, result, error, fault and status, not 0"},
-		"tools: [{name: x, responses: [{text: a, fault: disconnect}]}]": {"not 2"},
-		"tools: [{name: x, responses: [{blob: a}]}]":                    {"blob has no effect here"},
-		"tools: [{name: x, inputSchema: {type: 5}}]":                    {"tools/0/inputSchema: schema"},
-		"tools: [{name: x, inputSchema: {type: array}}]":                {`type must be "object"`},
+			"response must have either an error or one of text, content, structuredContent"},
+		"tools: [{name: x, responses: [{text: a, error: {code: 1, message: e}}]}]": {"must have either an error"},
+		"tools: [{name: x, responses: [{blob: a}]}]":                               {"blob has no effect here"},
+		"tools: [{name: x, inputSchema: {type: 5}}]":                               {"tools/0/inputSchema: schema"},
+		"tools: [{name: x, inputSchema: {type: array}}]":                           {`type must be "object"`},
 		"tools: [{name: x, outputSchema: {type: object, required: [a]}, responses: [{structuredContent: {b: " +
 			"1}}]}]": {"does not match the output schema"},
-		"tools: [{name: x}, {name: x}]":                              {`tools/1`},
-		"tools: [{name: x, responses: [{latency: 5, text: a}]}]":     {"tools/0/responses/0/latency"},
-		"tools: [{name: x, responses: [{fault: fire}]}]":             {"tools/0/responses/0/fault"},
-		"tools: [{name: x, responses: [{text: a, retryAfter: 1s}]}]": {"retryAfter needs status"},
+		"tools: [{name: x}, {name: x}]":                          {`tools/1`},
+		"tools: [{name: x, responses: [{latency: 5, text: a}]}]": {"tools/0/responses/0/latency"},
 		"tools: [{name: x, responses: [{text: a, steps: [{elicit: a, schema: {type: " +
 			"array}}]}]}]": {"steps/0/schema"},
 		"tools: [{name: x, responses: [{text: a, steps: [{wait: 1s, log: a}]}]}]": {"steps/0"},
@@ -246,9 +273,6 @@ func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 		"templates: [{uriTemplate: 'a:{b', text: x}]":                             {"templates/0"},
 		"templates: [{uriTemplate: 'a:{/b*}', text: x}]":                          {"templates/0: template"},
 		"prompts: [{name: a, complete: {b: [c]}, text: x}]":                       {"prompts/0"},
-		"requests: [{method: ping}]": {"the request must have one of " +
-			"result, error, fault and status, or only a latency"},
-		"requests: [{method: ping, status: 200}]": {"requests/0/status"},
 		"- a": {"expected object"},
 	} {
 		d, err := yamldoc.Parse("mock.yaml", []byte(text))
