@@ -31,7 +31,8 @@ const patienceOfAudience = 20 * time.Second
 //	none  no client; the server receives an error that names Sharing if it has asked
 //	-     the server cannot send it, or such a client cannot receive it
 //
-// Two of them with a slash between them are both right. The columns are:
+// Two of them with a slash between them are both right: a log message may come after the call of a program without a
+// session. The columns are:
 //
 //	calls      who shares the connection on which the server receives calls
 //	asks       a form, a sampling request or a request for roots during a call
@@ -49,7 +50,7 @@ const patienceOfAudience = 20 * time.Second
 const wantedAudiences = `
 server          clients         calls asks      progress log       lateLog lateRoots moved  update list
 HTTP+SSE        users           user  user      own      user      user    user      user   own    all
-HTTP+SSE        users/2026      user  user      own      user      -       -         -      own    all
+HTTP+SSE        users/2026      user  user      own      user/none -       -         -      own    all
 HTTP+SSE        strangers       all   none      own      none      none    none      none   own    all
 HTTP+SSE        strangers/2026  all   none      own      none      -       -         -      own    all
 sessions        users           own   own       own      own       own     own       own    own    all
@@ -65,7 +66,7 @@ no_sessions     strangers/2026  all   own/none  own      own/none  -       -    
 2026-07-28      strangers       all   own       own      own       -       -         none   own    all
 2026-07-28      strangers/2026  all   own       own      own       -       -         -      own    all
 command         users           user  user      own      user      user    user      user   own    all
-command         users/2026      user  user      own      user      -       -         -      own    all
+command         users/2026      user  user      own      user/none -       -         -      own    all
 command         strangers       all   none      own      none      none    none      none   own    all
 command         strangers/2026  all   none      own      none      -       -         -      own    all
 command/2026    users           all   own       own      own/none  -       -         none   own    all
@@ -81,7 +82,7 @@ shared          users/2026      all   own/none  own      own/none  -       -    
 shared          strangers       all   own/none  own      own/none  none    none      none   own    all
 shared          strangers/2026  all   own/none  own      own/none  -       -         -      own    all
 apart           users           own   own       own      own       own     own       own    own    all
-apart           users/2026      user  user      own      user      -       -         -      own    all
+apart           users/2026      user  user      own      user/none -       -         -      own    all
 apart           strangers       own   own       own      own       own     own       own    own    all
 apart           strangers/2026  all   none      own      none      -       -         -      own    all
 `
