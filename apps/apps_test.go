@@ -120,8 +120,7 @@ func TestToolsReferToPages(t *testing.T) {
 		{meta(`[]`, `"ui://old"`), "ui://old", true, true},
 		{meta(`{"resourceUri":"https://example.com"}`, ``), "", true, true},
 	} {
-		page, model, app := apps.PageOf(&test.tool), apps.VisibleTo(&test.tool, apps.Model),
-			apps.VisibleTo(&test.tool, apps.App)
+		page, model, app := apps.PageOf(&test.tool), test.tool.VisibleTo(apps.Model), test.tool.VisibleTo(apps.App)
 		if page != test.page || model != test.model || app != test.app {
 			t.Errorf("%s: got %q, %t, %t", test.tool.Meta["ui"], page, model, app)
 		}

@@ -158,7 +158,7 @@ func isOrigin(text string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.:") == ""
 }
 
-// Names of those who can use a tool, for [Show] and [VisibleTo].
+// Names of those who can use a tool, for [Show] and [mcp.Tool.VisibleTo].
 const (
 	Model = "model" // the model of the host
 	App   = "app"   // the pages of the server
@@ -200,17 +200,6 @@ func PageOf(t *mcp.Tool) string {
 		return ""
 	}
 	return uri
-}
-
-// VisibleTo reports whether a host may offer a tool to its [Model], or call it for an [App] of the same server. A page
-// must never call tools of another server. Without a visibility it is true for both, with an invalid one for none.
-func VisibleTo(t *mcp.Tool, who string) bool {
-	raw := member(t, "visibility")
-	if raw == nil {
-		return true
-	}
-	var v []string
-	return json.Unmarshal(raw, &v) == nil && (v == nil || slices.Contains(v, who))
 }
 
 // member returns a member of the member ui of _meta of a tool, or nil.

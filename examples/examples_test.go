@@ -296,7 +296,7 @@ func TestPoll(t *testing.T) {
 	var page string
 	for tool, err := range c.Tools(t.Context()) {
 		must.Do(t, err)
-		if apps.VisibleTo(tool, apps.Model) {
+		if tool.VisibleTo(apps.Model) {
 			page = apps.PageOf(tool)
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -279,20 +276,7 @@ func forModel(tools []Tool) []Tool {
 }
 
 // isForPages reports whether only pages may call a tool.
-func isForPages(t Tool) bool {
-	var ui struct {
-		Visibility jsontext.Value `json:"visibility"`
-	}
-	if t.Definition.Meta == nil {
-		return false
-	}
-	if _, err := t.Definition.Meta.Get("ui", &ui); err != nil || ui.Visibility == nil {
-		return false
-	}
-	var names []string
-	err := jsonv2.Unmarshal(ui.Visibility, &names)
-	return err != nil || names != nil && !slices.Contains(names, "model")
-}
+func isForPages(t Tool) bool { return !t.Definition.VisibleTo("model") }
 
 // isForPages reports whether only pages may call a tool, by the server's name for it.
 func (s *supervisor) isForPages(ctx context.Context, tool string) bool {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,6 +39,20 @@ type Tool struct {
 	// uses the bytes of Source for everything that the other fields do not change, and keeps the
 	// members without a field. Decoding does not set it. The bytes must not be modified.
 	Source json.RawMessage `json:"-"`
+}
+
+// VisibleTo reports whether a host may offer t to its model ("model"), or call it for a page of the same
+// server ("app"): the field visibility of _meta.ui (MCP Apps 2026-01-26, Visibility). A page must never
+// call tools of another server. Without a visibility the tool is visible to both, with an invalid one to none.
+func (t *Tool) VisibleTo(who string) bool {
+	var ui struct {
+		Visibility json.RawMessage `json:"visibility"`
+	}
+	if _, err := t.Meta.Get("ui", &ui); err != nil || ui.Visibility == nil {
+		return true
+	}
+	var names []string
+	return decode(ui.Visibility, &names) == nil && (names == nil || slices.Contains(names, who))
 }
 
 // MarshalJSON implements json.Marshaler.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/resourceuri"
 )
 
 const (
@@ -77,7 +78,7 @@ var templateOperators = []templateOperator{
 	{sign: ";", first: ";", sep: ";", named: true},
 	{sign: "?", first: "?", sep: "&", named: true},
 	{sign: "&", first: "&", sep: "&", named: true},
-	{sign: "", sep: ","}, // last, because it matches every expression
+	{sign: "", sep: ","},
 }
 
 // parseTemplate parses a template. Call compile before match.
@@ -86,26 +87,24 @@ func parseTemplate(text string) (*uriTemplate, error) {
 		return nil, fmt.Errorf("the URI template must have 1 to %d bytes", maxTemplate)
 	}
 	t := &uriTemplate{text: text}
-	for rest := text; rest != ""; {
-		literal, after, found := strings.Cut(rest, "{")
-		if literal != "" {
-			encoded, err := encodeLiteral(literal)
+	parts, err := resourceuri.SplitTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		if part.Literal != "" {
+			encoded, err := encodeLiteral(part.Literal)
 			if err != nil {
 				return nil, err
 			}
 			t.parts = append(t.parts, templatePart{literal: encoded})
 		}
-		if !found {
+		if part.Expression == "" {
 			break
 		}
-		expression, after, closed := strings.Cut(after, "}")
-		if !closed {
-			return nil, fmt.Errorf("missing } after {%s", expression)
+		if err := t.addExpression(part); err != nil {
+			return nil, fmt.Errorf("expression %s: %w", part.Expression, err)
 		}
-		if err := t.parseExpression(expression); err != nil {
-			return nil, fmt.Errorf("expression {%s}: %w", expression, err)
-		}
-		rest = after
 	}
 	return t, nil
 }
@@ -126,12 +125,11 @@ func opaqueTemplate(text string) (*uriTemplate, error) {
 	b.WriteString(`\A`)
 	writeOpaque(&b, begin)
 	if found {
-		for part := range strings.SplitSeq(rest[:end], "{") {
-			expression, _, _ := strings.Cut(part, "}")
-			for name := range strings.SplitSeq(strings.TrimLeft(expression, "+#./;?&"), ",") {
-				name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
-				if t.variable(name) == nil && len(t.variables) < maxVariables {
-					t.variables = append(t.variables, templateVariable{name: name})
+		parts, _ := resourceuri.SplitTemplate(text)
+		for _, part := range parts {
+			for _, v := range part.Variables {
+				if t.variable(v.Name) == nil && len(t.variables) < maxVariables {
+					t.variables = append(t.variables, templateVariable{name: v.Name})
 				}
 			}
 		}
@@ -169,18 +167,16 @@ func writeOpaque(b *strings.Builder, literal string) {
 	}
 }
 
-func (t *uriTemplate) parseExpression(expression string) error {
+func (t *uriTemplate) addExpression(expression resourceuri.TemplatePart) error {
 	part := templatePart{}
 	for i := range templateOperators {
-		if op := &templateOperators[i]; strings.HasPrefix(expression, op.sign) {
+		if op := &templateOperators[i]; op.sign == expression.Operator {
 			part.op = op
-			break
 		}
 	}
-	for spec := range strings.SplitSeq(expression[len(part.op.sign):], ",") {
-		v := templateVariable{name: spec}
-		v.name, v.exploded = strings.CutSuffix(upperTriplets(spec), "*")
-		if strings.Contains(v.name, ":") {
+	for _, variable := range expression.Variables {
+		v := templateVariable{name: upperTriplets(variable.Name), exploded: variable.Exploded}
+		if variable.Prefix != "" {
 			return errors.New("prefix modifiers are not supported: remove the :length")
 		}
 		if !variableName.MatchString(v.name) {

@@ -6,7 +6,6 @@ package resourceuri
 import (
 	"errors"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -109,32 +108,6 @@ var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "
 
 // separators separate parts of URIs; a backslash does so for some servers.
 const separators = `/\:;?#&=`
-
-var expression = regexp.MustCompile(`\{([+#./;?&]?)([^{}]*)\}`)
-
-// Expand replaces the expressions of a URI template (RFC 6570) by values, without encoding them, because a server may
-// decode them. A variable without a value is empty.
-func Expand(template string, values map[string]string) string {
-	return expression.ReplaceAllStringFunc(template, func(text string) string {
-		m := expression.FindStringSubmatch(text)
-		before, between := strings.TrimPrefix(m[1], "+"), ","
-		if strings.ContainsAny(m[1], "./;&") {
-			between = m[1]
-		} else if m[1] == "?" {
-			between = "&"
-		}
-		var parts []string
-		for _, name := range strings.Split(m[2], ",") {
-			name, _, _ = strings.Cut(strings.TrimSuffix(name, "*"), ":")
-			value := values[name]
-			if strings.ContainsAny(m[1], ";?&") {
-				value = name + "=" + value
-			}
-			parts = append(parts, value)
-		}
-		return before + strings.Join(parts, between)
-	})
-}
 
 // errAmbiguous is the error of Within for a URI that servers may resolve in different ways.
 var errAmbiguous = errors.New("cannot compare the URI: it must be valid, must not have dot segments or encoded " +

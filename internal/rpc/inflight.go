@@ -61,12 +61,12 @@ type Inflight struct {
 
 // accepted is a request in flight.
 type accepted struct {
-	canceler  // nil if the peer has cancelled it
+	Canceler  // nil if the peer has cancelled it
 	longLived bool
 }
 
-// canceler cancels a request: it is its Call, or its context while it is queued.
-type canceler interface{ Cancel(cause error) }
+// Canceler cancels a request with a cause: it is its Call, or its context while it is queued.
+type Canceler interface{ Cancel(cause error) }
 
 type cancelFunc context.CancelCauseFunc
 
@@ -90,7 +90,7 @@ func (f *Inflight) Begin(ctx context.Context, id jsonrpc.ID) (context.Context, e
 	return ctx, nil
 }
 
-func (f *Inflight) add(c canceler, id jsonrpc.ID, longLived bool) error {
+func (f *Inflight) add(c Canceler, id jsonrpc.ID, longLived bool) error {
 	id = CanonicalID(id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	}
 	delete(f.requests, id)
 	f.mu.Unlock()
-	if r.canceler == nil { // cancelled, or not added
+	if r.Canceler == nil { // cancelled, or not added
 		return false
 	}
 	r.Cancel(nil)
@@ -135,7 +135,7 @@ func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 // deactivate makes place for another long-lived request. It is called with mu held, before the
 // request ends or is cancelled.
 func (f *Inflight) deactivate(r accepted) {
-	if r.longLived && r.canceler != nil {
+	if r.longLived && r.Canceler != nil {
 		f.active--
 	}
 }
@@ -154,21 +154,21 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) (found bool) {
 	return found
 }
 
-// cancelled records that a request is cancelled and returns its canceler, or nil if it is not in
+// cancelled records that a request is cancelled and returns its Canceler, or nil if it is not in
 // flight or is cancelled already. It is called with mu held.
-func (f *Inflight) cancelled(id jsonrpc.ID) canceler {
+func (f *Inflight) cancelled(id jsonrpc.ID) Canceler {
 	r := f.requests[id]
-	if r.canceler != nil {
+	if r.Canceler != nil {
 		f.deactivate(r)
 		f.requests[id] = accepted{nil, r.longLived}
 	}
-	return r.canceler
+	return r.Canceler
 }
 
 // CancelAll ends the contexts of all requests in flight.
 func (f *Inflight) CancelAll(cause error) {
 	f.mu.Lock()
-	var all []canceler
+	var all []Canceler
 	for id := range f.requests {
 		if r := f.cancelled(id); r != nil {
 			all = append(all, r)

@@ -31,7 +31,7 @@ type eventStream struct {
 	ctx context.Context // ends when the client disconnects
 	// broken is cancelled when a write fails. If broken is nil, Write drops messages after a failure and returns no
 	// error.
-	broken canceler
+	broken rpc.Canceler
 	answer *answerStream // the response to a request of a session that uses this stream as its connection; may be nil
 
 	mu      sync.Mutex

@@ -32,7 +32,7 @@ func (s *Server) getStream(w http.ResponseWriter, r *http.Request, x *response, 
 // failure is closed when a write to an event stream fails. It takes less memory than a context.
 type failure chan struct{}
 
-// Cancel implements canceler. It must be called at most once.
+// Cancel implements rpc.Canceler. It must be called at most once.
 func (f failure) Cancel(error) { close(f) }
 
 // servedStream is a stream of a session and its connection.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/rpc"
 )
 
 // maxRequests is the limit of requests in flight on one server, open streams included.
@@ -48,19 +50,16 @@ func (t *tracker) lifetime() context.Context {
 // request, so that tracking allocates nothing.
 type trackedRequest struct {
 	prev, next *trackedRequest
-	cancel     canceler     // called by cancelAll; may be nil
+	cancel     rpc.Canceler // called by cancelAll; may be nil
 	stream     *eventStream // receives keep-alive comments; may be nil
 	since      int32        // the value of ticks when stream was set, or at the last comment
 	reading    bool         // the body of the request is being read
 	entered    bool         // counted in n
 }
 
-// canceler is a call or a context that can be cancelled with a cause.
-type canceler interface{ Cancel(cause error) }
-
 type cancelFunc context.CancelCauseFunc
 
-// Cancel implements canceler.
+// Cancel implements rpc.Canceler.
 func (f cancelFunc) Cancel(cause error) { f(cause) }
 
 // begin registers a request with this response, whose body the caller reads. If the body does not arrive within
@@ -112,9 +111,9 @@ func (t *tracker) enter(f *trackedRequest) error {
 	return nil
 }
 
-// watch sets the canceler that cancelAll calls and the stream that the tracker keeps alive.
+// watch sets what cancelAll calls and the stream that the tracker keeps alive.
 // Both may be nil. If cancelAll was called before, watch cancels the request.
-func (t *tracker) watch(f *trackedRequest, cancel canceler, stream *eventStream) {
+func (t *tracker) watch(f *trackedRequest, cancel rpc.Canceler, stream *eventStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cancelled && cancel != nil {

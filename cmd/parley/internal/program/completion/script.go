@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
+	"github.com/parley-mcp/parley/internal/resourceuri"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -325,18 +326,15 @@ type templatePart struct{ literal, variable string }
 // splitTemplate returns the parts of a URI template. It returns the parts before the first expression that is not a
 // name alone, such as {?a,b}: those cannot be completed.
 func splitTemplate(template string) (parts []templatePart) {
-	for {
-		literal, rest, found := strings.Cut(template, "{")
-		if !found {
-			return append(parts, templatePart{literal: literal})
+	all, _ := resourceuri.SplitTemplate(template)
+	for _, part := range all {
+		if len(part.Variables) != 1 || part.Operator != "" ||
+			part.Variables[0] != (resourceuri.TemplateVariable{Name: part.Variables[0].Name}) {
+			return append(parts, templatePart{literal: part.Literal})
 		}
-		variable, after, closed := strings.Cut(rest, "}")
-		if !closed || variable == "" || strings.ContainsAny(variable, "+#./;?&,:*") {
-			return append(parts, templatePart{literal: literal})
-		}
-		parts = append(parts, templatePart{literal, variable})
-		template = after
+		parts = append(parts, templatePart{part.Literal, part.Variables[0].Name})
 	}
+	return append(parts, templatePart{})
 }
 
 // fill completes the word with the URIs of a template: up to the next variable, or with the values of that variable.
