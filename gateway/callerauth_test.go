@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
@@ -233,7 +234,7 @@ func (x *exchange) requests(resource string) (n int) {
 
 // callers returns the authorization of the callers by this endpoint.
 func (x *exchange) callers() *host.CallerAuth {
-	all := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
+	all := &callers.Clients{New: func(principal.Principal) *oauth.Client {
 		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL, ClientID: exchangeID,
 			ClientSecret: exchangeKey}}
 	}}
@@ -344,7 +345,7 @@ type brokered struct {
 	up       *protectedServer
 	theirs   mcp.Revision
 	kv       store.Store
-	brokers  []*oauth.Broker
+	brokers  []*callers.Broker
 	config   func(callers *host.CallerAuth) host.ServerConfig // of the server
 
 	mu      sync.Mutex
@@ -383,7 +384,7 @@ func (b *brokered) start() *brokered {
 func (b *brokered) addReplica() {
 	s := &server.Server{Name: "gateway", Version: "1", Auth: b.resource(), Store: b.kv,
 		Keys: [][]byte{make([]byte, 32)}}
-	broker := &oauth.Broker{
+	broker := &callers.Broker{
 		URL: b.origin() + "/login", Resource: s.Auth, Store: b.kv, Keys: s.Keys, Logger: quiet,
 		New: func() *oauth.Client { return &oauth.Client{Name: "gateway", Logger: quiet} },
 		Server: func(name string) string {

@@ -60,8 +60,8 @@ type CallerAuth struct {
 }
 
 // NewCallerAuth returns a CallerAuth. Authorizer returns the authorizer of the requests on behalf of a caller,
-// such as the method Authorizer of an oauth.Callers or what that of an oauth.Broker returns. It is called for
-// each client that the Host dials for a caller, and may be called concurrently.
+// such as the method Authorizer of a callers.Clients of auth/oauth, or what that method of a callers.Broker returns. It
+// is called for each client that the Host dials for a caller, and may be called concurrently.
 func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Principal) (A, error)) *CallerAuth {
 	return &CallerAuth{func(caller principal.Principal) (client.Authorizer, error) {
 		a, err := authorizer(caller)

@@ -23,11 +23,11 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 	for _, networks := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8"),
 		netip.MustParsePrefix("::1/128")}} {
 		w := newEnvironment(t)
-		c := w.client()
+		c := w.Client()
 		c.Networks = networks
 		// The MCP server has a public address and is not contacted.
 		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
-		u, _ := url.Parse(w.as.URL)
+		u, _ := url.Parse(w.AS.URL)
 		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{
 			"Www-Authenticate": {`Bearer resource_metadata="https://localhost:` + u.Port() + `/x"`},
 		}}
@@ -35,10 +35,10 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
 			t.Errorf("with networks %v: %v", networks, err)
 		}
-		if dialed := len(w.dialed) > 0; dialed != (networks != nil) {
-			t.Errorf("with networks %v, the client dialed %v", networks, w.dialed)
+		if dialed := len(w.Dialed) > 0; dialed != (networks != nil) {
+			t.Errorf("with networks %v, the client dialed %v", networks, w.Dialed)
 		}
-		w.dialed = nil
+		w.Dialed = nil
 	}
 }
 

@@ -64,6 +64,16 @@ type Client struct {
 	// authorization server, also of a Client without them, until Logout.
 	AssumePKCE bool
 
+	// Issuer is the authorization server of all servers. It may have a private address. Empty: the authorization server
+	// that the metadata of a server names.
+	Issuer string
+
+	// NeedsLogin returns the error of a request that needs a user to log in, for a Client without Grant and
+	// Interaction, whose program calls BeginLogin. No request is sent without a token then. Request has only the
+	// Server before the server was asked. Nil: requests are sent without a token, and the error is an
+	// *InteractionError.
+	NeedsLogin func(ctx context.Context, request AuthorizationRequest) error
+
 	// Approve is called before each authorization. It returns the scopes to request,
 	// possibly fewer than those of request, or an error to decline. Nil: all scopes are
 	// requested.
@@ -88,11 +98,6 @@ type Client struct {
 	Logger *slog.Logger
 
 	onDial func(dialControl) dialControl // for tests: observes addresses
-
-	// interactionError returns the error of a request that needs a user to log in, for a Client without Grant and
-	// Interaction. No request is sent without a token then. Nil: requests are sent without a token, and the error is
-	// an *InteractionError.
-	interactionError func(ctx context.Context, request AuthorizationRequest) error
 
 	known    secrets.Memory
 	mu       sync.Mutex

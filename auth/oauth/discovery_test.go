@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -55,45 +56,45 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 			mcp: []string{resource + "/mcp", resource, rfc8414}},
 	} {
 		w := newEnvironment(t)
-		w.challengeURL, w.resourcePath, w.issuerPath = tc.challengeURL, tc.resourcePath, tc.issuerPath
-		w.onResource = func(m map[string]any) {
-			m["authorization_servers"] = []string{w.as.URL + tc.tenant}
+		w.ChallengeURL, w.ResourcePath, w.IssuerPath = tc.challengeURL, tc.resourcePath, tc.issuerPath
+		w.OnResource = func(m map[string]any) {
+			m["authorization_servers"] = []string{w.AS.URL + tc.tenant}
 			if tc.resourcePath == resource {
-				m["resource"] = w.mcp.URL // without a trailing slash
+				m["resource"] = w.MCP.URL // without a trailing slash
 			}
 		}
-		w.onIssuer = func(m map[string]any) { m["issuer"] = w.as.URL + tc.tenant }
-		w.onAuthorize = func(_, a url.Values) { a["iss"] = []string{w.as.URL + tc.tenant} }
-		c := w.client()
+		w.OnIssuer = func(m map[string]any) { m["issuer"] = w.AS.URL + tc.tenant }
+		w.OnAuthorize = func(_, a url.Values) { a["iss"] = []string{w.AS.URL + tc.tenant} }
+		c := w.Client()
 		own := tc.resourcePath == "/never"
-		w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 			switch {
 			case own && r.URL.Path == rfc8414 && tc.issuerPath == "":
-				w.json(rw, http.StatusOK, map[string]any{
-					"issuer": w.mcp.URL, "authorization_endpoint": w.mcp.URL + "/authorize",
-					"token_endpoint": w.mcp.URL + "/token", "registration_endpoint": w.mcp.URL + "/register",
+				w.JSON(rw, http.StatusOK, map[string]any{
+					"issuer": w.MCP.URL, "authorization_endpoint": w.MCP.URL + "/authorize",
+					"token_endpoint": w.MCP.URL + "/token", "registration_endpoint": w.MCP.URL + "/register",
 				})
 				return true
 			case own && slices.Contains([]string{"/authorize", "/token", "/register"}, r.URL.Path):
-				w.serveAS = nil
-				w.authorization(rw, r)
+				w.ServeAS = nil
+				w.Authorization(rw, r)
 				return true
 			}
 			return false
 		}
 		if own {
-			w.onAuthorize = func(_, a url.Values) { delete(a, "iss") }
+			w.OnAuthorize = func(_, a url.Values) { delete(a, "iss") }
 		}
-		err := c.Login(t.Context(), w.url())
+		err := c.Login(t.Context(), w.URL())
 		if (err != nil) != tc.fails {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		login := func(p string) bool { return p == "/authorize" }
-		must.CheckEqual(t, cmp.Diff(tc.mcp, slices.DeleteFunc(w.paths("mcp"), login)), "", name)
-		must.CheckEqual(t, cmp.Diff(tc.as, slices.DeleteFunc(w.paths("as"), login)), "", name)
-		if tc.resourcePath == resource && w.queries[0].Get("resource") != w.mcp.URL {
-			t.Errorf("O2: the resource is %q", w.queries[0].Get("resource"))
+		must.CheckEqual(t, cmp.Diff(tc.mcp, slices.DeleteFunc(w.Paths("mcp"), login)), "", name)
+		must.CheckEqual(t, cmp.Diff(tc.as, slices.DeleteFunc(w.Paths("as"), login)), "", name)
+		if tc.resourcePath == resource && w.Queries[0].Get("resource") != w.MCP.URL {
+			t.Errorf("O2: the resource is %q", w.Queries[0].Get("resource"))
 		}
 	}
 }
@@ -101,25 +102,25 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 // Rule U8: two servers of 2025-03-26 on one host have the same authorization server, but different tokens.
 func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	w := newEnvironment(t)
-	w.challengeURL, w.resourcePath, w.issuerPath = "", "/never", "/never"
-	w.onAuthorize = func(_, a url.Values) { delete(a, "iss") }
-	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.ChallengeURL, w.ResourcePath, w.IssuerPath = "", "/never", "/never"
+	w.OnAuthorize = func(_, a url.Values) { delete(a, "iss") }
+	w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 		if slices.Contains([]string{"/authorize", "/token", "/register"}, r.URL.Path) {
-			w.authorization(rw, r)
+			w.Authorization(rw, r)
 			return true
 		}
 		return false
 	}
-	c := w.client()
-	must.Do(t, c.Login(t.Context(), w.url()))
-	other := w.mcp.URL + "/other"
+	c := w.Client()
+	must.Do(t, c.Login(t.Context(), w.URL()))
+	other := w.MCP.URL + "/other"
 	req, _ := http.NewRequest(http.MethodPost, other, nil)
 	if _, err := c.Reauthorize(req, other, &http.Response{StatusCode: 401,
 		Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
 		t.Fatal(err)
 	}
-	must.CheckEqual(t, w.count("mcp GET /authorize"), 2)
-	first := must.Get(authorize(c, w.url()))(t)
+	must.CheckEqual(t, w.Count("mcp GET /authorize"), 2)
+	first := must.Get(authorize(c, w.URL()))(t)
 	second, err := authorize(c, other)
 	if err != nil || first == second || second == "" {
 		t.Errorf("the second server receives %q: %v", second, err)
@@ -139,23 +140,23 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 		{false, false, false, "prompted"},
 	} {
 		w := newEnvironment(t)
-		w.onIssuer = func(m map[string]any) {
+		w.OnIssuer = func(m map[string]any) {
 			m["client_id_metadata_document_supported"] = tc.documents
 			if !tc.dynamic {
 				delete(m, "registration_endpoint")
 			}
 		}
-		c := w.client()
+		c := w.Client()
 		c.MetadataURL = document
 		c.PromptRegistration = registration("prompted")
 		c.Registrations = []oauth.Registration{{Issuer: "https://other.example", ClientID: "other"}}
 		if tc.pre {
-			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.as.URL, ClientID: "pre",
-				ClientSecret: secret + "pre"})
+			c.Registrations = append(c.Registrations, oauth.Registration{Issuer: w.AS.URL, ClientID: "pre",
+				ClientSecret: oauthtest.Secret + "pre"})
 		}
-		must.Do(t, c.Login(t.Context(), w.url()))
-		must.CheckEqual(t, w.queries[0].Get("client_id"), tc.want, tc)
-		if n := w.count("as POST /register"); n > 0 != (tc.want == "client") {
+		must.Do(t, c.Login(t.Context(), w.URL()))
+		must.CheckEqual(t, w.Queries[0].Get("client_id"), tc.want, tc)
+		if n := w.Count("as POST /register"); n > 0 != (tc.want == "client") {
 			t.Errorf("%+v: %d registrations", tc, n)
 		}
 	}
@@ -179,43 +180,43 @@ func TestUnusableRegistrationsFailBeforeTheLogin(t *testing.T) {
 		{dynamic, "private_key_jwt", "", false, "client"},
 		{dynamic, "", "", false, "client"},
 		{dynamic, "none", "x", false, "client"},
-		{dynamic, "client_secret_basic", secret + "x", false, ""},
+		{dynamic, "client_secret_basic", oauthtest.Secret + "x", false, ""},
 	} {
 		w := newEnvironment(t)
-		w.serveAS = only("/register", func(rw http.ResponseWriter, r *http.Request) {
-			w.json(rw, http.StatusCreated, map[string]any{"client_id": "client", "client_secret": tc.secret,
+		w.ServeAS = oauthtest.Only("/register", func(rw http.ResponseWriter, r *http.Request) {
+			w.JSON(rw, http.StatusCreated, map[string]any{"client_id": "client", "client_secret": tc.secret,
 				"token_endpoint_auth_method": tc.method})
 		})
 		registration := oauth.Registration{ClientID: "client", ClientSecret: tc.secret, Method: tc.method}
-		c := w.client()
+		c := w.Client()
 		store := &oauth.MemoryStore{}
 		c.Store = store
 		switch tc.source {
 		case configured:
-			registration.Issuer = w.as.URL
+			registration.Issuer = w.AS.URL
 			c.Registrations = []oauth.Registration{registration}
 		case prompted:
-			w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
+			w.OnIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
 			c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
 				return &registration, nil
 			}
 		}
-		err := c.Login(t.Context(), w.url())
+		err := c.Login(t.Context(), w.URL())
 		switch {
 		case tc.fails:
-			if !errors.Is(err, oauth.ErrRegistration) || w.count("as GET /authorize") > 0 {
-				t.Errorf("%+v: %v after %d logins", tc, err, w.count("as GET /authorize"))
+			if !errors.Is(err, oauth.ErrRegistration) || w.Count("as GET /authorize") > 0 {
+				t.Errorf("%+v: %v after %d logins", tc, err, w.Count("as GET /authorize"))
 			}
 		case err != nil:
 			t.Errorf("%+v: %v", tc, err)
 		default:
-			must.CheckEqual(t, w.forms[0].Get("client_id"), tc.sent, tc)
+			must.CheckEqual(t, w.Forms[0].Get("client_id"), tc.sent, tc)
 		}
 		if tc.fails { // another program does not find it
-			again := w.client()
+			again := w.Client()
 			again.Store = store
-			w.serveAS, w.onIssuer = nil, nil
-			must.Check(t, again.Login(t.Context(), w.url()))
+			w.ServeAS, w.OnIssuer = nil, nil
+			must.Check(t, again.Login(t.Context(), w.URL()))
 		}
 	}
 }
@@ -232,19 +233,19 @@ func TestRegistrationsDescribeTheProgram(t *testing.T) {
 		{"https://app.example/callback", []string{"authorization_code"}, `["authorization_code"] "web"`},
 	} {
 		w := newEnvironment(t)
-		w.onIssuer = func(m map[string]any) {
+		w.OnIssuer = func(m map[string]any) {
 			if tc.supported != nil {
 				m["grant_types_supported"] = tc.supported
 			}
 		}
-		c := w.client()
+		c := w.Client()
 		c.Interaction = w.withRedirectURI(tc.redirect)
-		must.Do(t, c.Login(t.Context(), w.url()))
+		must.Do(t, c.Login(t.Context(), w.URL()))
 		var sent struct {
 			GrantTypes      json.RawMessage `json:"grant_types"`
 			ApplicationType json.RawMessage `json:"application_type"`
 		}
-		must.Do(t, json.Unmarshal([]byte(w.bodies[0]), &sent))
+		must.Do(t, json.Unmarshal([]byte(w.Bodies[0]), &sent))
 		must.CheckEqual(t, string(sent.GrantTypes)+" "+string(sent.ApplicationType), tc.want, tc.redirect)
 	}
 }
@@ -253,10 +254,10 @@ func TestRegistrationsDescribeTheProgram(t *testing.T) {
 func TestLoginNeedsNoChallenge(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusForbidden} {
 		w := newEnvironment(t)
-		w.serveMCP = only(w.path, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(status) })
-		if err := w.client().Login(t.Context(), w.url()); err != nil {
+		w.ServeMCP = oauthtest.Only(w.Path, func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(status) })
+		if err := w.Client().Login(t.Context(), w.URL()); err != nil {
 			t.Errorf("status %d: %v", status, err)
-		} else if got := w.queries[0].Get("scope"); got != "listed" {
+		} else if got := w.Queries[0].Get("scope"); got != "listed" {
 			t.Errorf("status %d: scope %q", status, got)
 		}
 	}
@@ -274,15 +275,15 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 		{"", "", "offline_access", ""},
 	} {
 		w := newEnvironment(t)
-		w.scope = tc.challenged
-		w.onResource = func(m map[string]any) { m["scopes_supported"] = strings.Fields(tc.listed) }
-		w.onIssuer = func(m map[string]any) {
+		w.Scope = tc.challenged
+		w.OnResource = func(m map[string]any) { m["scopes_supported"] = strings.Fields(tc.listed) }
+		w.OnIssuer = func(m map[string]any) {
 			if tc.supported != "" {
 				m["scopes_supported"] = strings.Fields(tc.supported)
 			}
 		}
-		must.Get(w.dial(w.client(), ""))(t)
-		if got := w.queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") ||
+		must.Get(w.Dial(w.Client(), ""))(t)
+		if got := w.Queries[0]; got.Get("scope") != tc.want || got.Has("scope") != (tc.want != "") ||
 			(got.Get("prompt") == "consent") != strings.Contains(tc.want, "offline_access") {
 			t.Errorf("%+v: %q is requested with the prompt %q", tc, got["scope"], got["prompt"])
 		}
@@ -293,21 +294,21 @@ func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 func TestErrorWithStatus200IsAnError(t *testing.T) {
 	for _, more := range []string{"", "access_token"} {
 		w := newEnvironment(t)
-		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+		w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			body := map[string]any{"error": "bad_verification_code", "error_description": "The code is incorrect.",
 				"token_type": "Bearer"}
 			if more != "" {
-				body[more] = secret + "access-x"
+				body[more] = oauthtest.Secret + "access-x"
 			}
-			w.json(rw, http.StatusOK, body)
+			w.JSON(rw, http.StatusOK, body)
 		})
-		c := w.client()
-		err := c.Login(t.Context(), w.url())
+		c := w.Client()
+		err := c.Login(t.Context(), w.URL())
 		if e, ok := errors.AsType[*oauth.ServerError](err); !ok || e.Code != "bad_verification_code" ||
 			e.Status != http.StatusOK || e.Description != "The code is incorrect." {
 			t.Errorf("with %q: %v", more, err)
 		}
-		must.CheckEqual(t, c.Identity(w.url()), "", more)
+		must.CheckEqual(t, c.Identity(w.URL()), "", more)
 	}
 }
 
@@ -315,10 +316,10 @@ func TestErrorWithStatus200IsAnError(t *testing.T) {
 func TestLifetimeCanBeAString(t *testing.T) {
 	for lifetime, known := range map[any]bool{"3600": true, 3600.5: true, "soon": false, "-1": false, nil: false} {
 		w := newEnvironment(t)
-		w.onToken = func(_ url.Values, body map[string]any) { body["expires_in"] = lifetime }
-		c := w.client()
-		must.Do(t, c.Login(t.Context(), w.url()))
-		status, err := c.Status(t.Context(), w.url())
+		w.OnToken = func(_ url.Values, body map[string]any) { body["expires_in"] = lifetime }
+		c := w.Client()
+		must.Do(t, c.Login(t.Context(), w.URL()))
+		status, err := c.Status(t.Context(), w.URL())
 		if err != nil || !status.Expires.IsZero() != known || known && time.Until(status.Expires) > 2*time.Hour {
 			t.Errorf("%v: %+v, %v", lifetime, status, err)
 		}
@@ -329,12 +330,12 @@ func TestLifetimeCanBeAString(t *testing.T) {
 func TestWebPageIsNoMetadata(t *testing.T) {
 	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
 		w := newEnvironment(t)
-		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter,
+		w.ServeAS = oauthtest.Only(w.IssuerPath, func(rw http.ResponseWriter,
 			r *http.Request) {
 			_, _ = io.WriteString(rw, page)
 		})
-		w.issuerPath = "/.well-known/openid-configuration"
-		if err := w.client().Login(t.Context(), w.url()); (err == nil) != valid {
+		w.IssuerPath = "/.well-known/openid-configuration"
+		if err := w.Client().Login(t.Context(), w.URL()); (err == nil) != valid {
 			t.Errorf("%q: %v", page, err)
 		}
 	}
@@ -360,16 +361,16 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 		w := newEnvironment(t)
 		store := &oauth.MemoryStore{}
 		w.expired(store)
-		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
-			w.json(rw, test.status, map[string]any{"error": test.code})
+		w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
+			w.JSON(rw, test.status, map[string]any{"error": test.code})
 		})
-		c := w.client()
+		c := w.Client()
 		c.Store, c.Interaction = store, nil
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		if !errors.Is(err, call.ErrUnauthorized) || errors.Is(err, oauth.ErrInteraction) != test.forgets {
 			t.Errorf("%d %s: %v", test.status, test.code, err)
 		}
-		status, err := c.Status(t.Context(), w.url())
+		status, err := c.Status(t.Context(), w.URL())
 		if err != nil || status == nil || status.Renewable == test.forgets {
 			t.Errorf("%d %s: %+v, %v", test.status, test.code, status, err)
 		}
@@ -383,20 +384,20 @@ func TestRefreshTokenIsKeptIfTheResponseHasNone(t *testing.T) {
 		store := &oauth.MemoryStore{}
 		none := func(_ url.Values, body map[string]any) { delete(body, "refresh_token") }
 		if !atLogin {
-			w.onToken = none
+			w.OnToken = none
 		}
 		w.expired(store)
-		w.onToken = none
-		c := w.client()
+		w.OnToken = none
+		c := w.Client()
 		c.Store = store
 		if atLogin {
 			c.Interaction = nil
 		}
-		must.Get(w.dial(c, ""))(t)
-		status := must.Get(c.Status(t.Context(), w.url()))(t)
-		if status.Renewable != atLogin || w.count("as GET /authorize") != map[bool]int{true: 1, false: 2}[atLogin] {
+		must.Get(w.Dial(c, ""))(t)
+		status := must.Get(c.Status(t.Context(), w.URL()))(t)
+		if status.Renewable != atLogin || w.Count("as GET /authorize") != map[bool]int{true: 1, false: 2}[atLogin] {
 			t.Errorf("with a refresh token at the login %v: %+v after %d logins", atLogin, status,
-				w.count("as GET /authorize"))
+				w.Count("as GET /authorize"))
 		}
 	}
 }
@@ -414,25 +415,25 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 		{http.StatusForbidden, nil, true},
 	} {
 		w := newEnvironment(t)
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.ServeAS = func(rw http.ResponseWriter, r *http.Request) bool {
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			rejects := r.URL.Path == "/register" && test.status != 0 && bytes.Contains(body, []byte(`"scope"`))
 			if rejects {
-				w.json(rw, test.status, map[string]any{"error": "invalid_client_metadata"})
+				w.JSON(rw, test.status, map[string]any{"error": "invalid_client_metadata"})
 			}
 			return rejects
 		}
 		store := &oauth.MemoryStore{}
 		for _, scope := range []string{"first", "second", "first"} {
-			c := w.client()
+			c := w.Client()
 			c.Store = store
-			if err := c.Login(t.Context(), w.url(), scope); (err != nil) != test.fails {
+			if err := c.Login(t.Context(), w.URL(), scope); (err != nil) != test.fails {
 				t.Fatalf("%d: %v", test.status, err)
 			}
 		}
 		var got []string
-		for _, body := range w.bodies {
+		for _, body := range w.Bodies {
 			var metadata struct{ Scope string }
 			must.Do(t, json.Unmarshal([]byte(body), &metadata))
 			got = append(got, metadata.Scope)
@@ -448,37 +449,37 @@ func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 	w := newEnvironment(t)
 	store := &oauth.MemoryStore{}
 	for _, fails := range []bool{true, false} {
-		w.onAuthorize = func(_, redirect url.Values) {
+		w.OnAuthorize = func(_, redirect url.Values) {
 			if fails {
 				redirect.Del("code")
 				redirect.Set("error", "invalid_scope")
 			}
 		}
-		c := w.client()
+		c := w.Client()
 		c.Store = store
-		if err := c.Login(t.Context(), w.url()); (err != nil) != fails {
+		if err := c.Login(t.Context(), w.URL()); (err != nil) != fails {
 			t.Fatal(err)
 		}
 	}
-	must.CheckEqual(t, len(w.bodies), 2)
+	must.CheckEqual(t, len(w.Bodies), 2)
 }
 
 func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 	for _, path := range []string{"metadata", "/token", "/register", "/mcp"} {
 		w := newEnvironment(t)
-		w.serveMCP = only(path, func(rw http.ResponseWriter, r *http.Request) {
-			http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusPermanentRedirect)
+		w.ServeMCP = oauthtest.Only(path, func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, w.Unrelated.URL+"/moved?"+oauthtest.Secret, http.StatusPermanentRedirect)
 		})
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.ServeAS = func(rw http.ResponseWriter, r *http.Request) bool {
 			matches := r.URL.Path == path || path == "metadata" && strings.HasPrefix(r.URL.Path, "/.well-known/")
 			if matches {
-				http.Redirect(rw, r, w.unrelated.URL+"/moved?"+secret, http.StatusTemporaryRedirect)
+				http.Redirect(rw, r, w.Unrelated.URL+"/moved?"+oauthtest.Secret, http.StatusTemporaryRedirect)
 			}
 			return matches
 		}
-		if err := w.client().Login(t.Context(), w.url()); err == nil ||
-			!strings.Contains(err.Error(), "redirect to "+w.unrelated.URL+"/moved") ||
-			strings.Contains(err.Error(), secret) {
+		if err := w.Client().Login(t.Context(), w.URL()); err == nil ||
+			!strings.Contains(err.Error(), "redirect to "+w.Unrelated.URL+"/moved") ||
+			strings.Contains(err.Error(), oauthtest.Secret) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -512,15 +513,15 @@ func newProxy(t *testing.T) (proxy func(*http.Request) (*url.URL, error), seen f
 
 func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 	w := newEnvironment(t)
-	c := &oauth.Client{Interaction: w.user()}
+	c := &oauth.Client{Interaction: w.User()}
 	proxy, seen := newProxy(t)
 	c.Proxy = proxy
-	must.Do(t, c.Login(t.Context(), w.url()))
-	must.Do(t, c.Logout(t.Context(), w.url()))
-	steps := []string{"mcp POST /mcp", "mcp GET " + w.resourcePath, "as GET " + w.issuerPath, "as POST /register",
-		"as GET /authorize", "as POST /token", "as GET " + w.issuerPath, "as POST /revoke"}
-	if !slices.Equal(w.seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page
-		t.Errorf("the servers have received %q, and the proxy %q", w.seen, seen())
+	must.Do(t, c.Login(t.Context(), w.URL()))
+	must.Do(t, c.Logout(t.Context(), w.URL()))
+	steps := []string{"mcp POST /mcp", "mcp GET " + w.ResourcePath, "as GET " + w.IssuerPath, "as POST /register",
+		"as GET /authorize", "as POST /token", "as GET " + w.IssuerPath, "as POST /revoke"}
+	if !slices.Equal(w.Seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page
+		t.Errorf("the servers have received %q, and the proxy %q", w.Seen, seen())
 	}
 }
 
@@ -534,7 +535,7 @@ func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 		"direct.localhost": false,
 	} {
 		w := newEnvironment(t)
-		c := w.client()
+		c := w.Client()
 		proxy, seen := newProxy(t)
 		c.Proxy = func(req *http.Request) (*url.URL, error) {
 			if req.URL.Hostname() == "direct.localhost" {
@@ -553,6 +554,6 @@ func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 		if !allowed && host != "direct.localhost" && !errors.Is(err, oauth.ErrForbiddenAddress) {
 			t.Errorf("%s: %v", host, err)
 		}
-		w.dialed = nil // the proxy
+		w.Dialed = nil // the proxy
 	}
 }

@@ -9,13 +9,13 @@
 //	d := client.Dialer{Auth: login}
 //	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //
-// The browser of [Loopback] is on the user's machine. A server that logs its users in to another
-// server uses a [Broker], whose pages any replica of the server can serve.
+// The browser of [Loopback] is on the user's machine. A program with web pages uses [Client.BeginLogin] and
+// [Client.FinishLogin].
 //
 // A [FileStore] keeps the tokens for the next start of the program. Programs without a
 // user set Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. Programs that
 // get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway,
-// gets tokens for each of them with [Callers] and [TokenExchange], or lets them log in with a [Broker].
+// lets each of them log in, or exchanges their tokens: see package callers.
 //
 // # Registration
 //

@@ -12,6 +12,8 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
@@ -41,21 +43,22 @@ func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
 }
 
 func callerToken(subject string, scopes ...string) string {
-	return secret + "caller-" + subject + strings.Join(scopes, "")
+	return oauthtest.Secret + "caller-" + subject + strings.Join(scopes, "")
 }
 
 // exchanges makes the authorization server of w exchange the tokens of callers at /exchange.
 func exchanges(w *environment, change func(body map[string]any)) {
-	w.serveAS = only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
+	w.ServeAS = oauthtest.Only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
 		r.ParseForm()
-		w.mu.Lock()
-		w.issued++
-		access := fmt.Sprintf("%saccess-%d", secret, w.issued)
-		w.forms, w.valid[access] = append(w.forms, r.PostForm), w.url()
-		lifetime := w.lifetime
-		w.mu.Unlock()
+		w.Mu.Lock()
+		w.Issued++
+		access := fmt.Sprintf("%saccess-%d", oauthtest.Secret, w.Issued)
+		w.Forms, w.Valid[access] = append(w.Forms, r.PostForm), w.URL()
+		lifetime := w.Lifetime
+		w.Mu.Unlock()
 		body := map[string]any{
-			"access_token": access, "token_type": "Bearer", "expires_in": lifetime, "refresh_token": secret + "refresh",
+			"access_token": access, "token_type": "Bearer", "expires_in": lifetime,
+			"refresh_token":     oauthtest.Secret + "refresh",
 			"issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
 		}
 		if change != nil {
@@ -65,38 +68,38 @@ func exchanges(w *environment, change func(body map[string]any)) {
 		if body["error"] != nil {
 			status = http.StatusBadRequest
 		}
-		w.json(rw, status, body)
+		w.JSON(rw, status, body)
 	})
 }
 
 // dialAs connects to the server for a caller.
-func dialAs(t *testing.T, w *environment, callers *oauth.Callers, subject string) *client.Client {
+func dialAs(t *testing.T, w *environment, clients *callers.Clients, subject string) *client.Client {
 	t.Helper()
-	a := must.Get(callers.Authorizer(callerOf(t, subject)))(t)
-	c := must.Get((&client.Dialer{Auth: a}).Dial(asCaller(t, subject), client.URL(w.url())))(t)
+	a := must.Get(clients.Authorizer(callerOf(t, subject)))(t)
+	c := must.Get((&client.Dialer{Auth: a}).Dial(asCaller(t, subject), client.URL(w.URL())))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 // exchanging returns the callers of w, whose tokens are exchanged.
-func exchanging(w *environment, g oauth.TokenExchange) *oauth.Callers {
-	return &oauth.Callers{New: func(principal.Principal) *oauth.Client {
-		c, grant := w.client(), g
-		grant.TokenEndpoint, grant.ClientID = w.as.URL+"/exchange", "gateway"
+func exchanging(w *environment, g oauth.TokenExchange) *callers.Clients {
+	return &callers.Clients{New: func(principal.Principal) *oauth.Client {
+		c, grant := w.Client(), g
+		grant.TokenEndpoint, grant.ClientID = w.AS.URL+"/exchange", "gateway"
 		c.Interaction, c.Grant = nil, &grant
 		return c
 	}}
 }
 
 // call calls a tool in a context of a caller, with a new connection.
-func callAs(t *testing.T, w *environment, callers *oauth.Callers, ctx context.Context) error {
+func callAs(t *testing.T, w *environment, clients *callers.Clients, ctx context.Context) error {
 	t.Helper()
-	a, err := callers.Authorizer(auth.FromContext(ctx).Principal)
+	a, err := clients.Authorizer(auth.FromContext(ctx).Principal)
 	if err != nil {
 		return err
 	}
 	d := client.Dialer{Auth: a}
-	c, err := d.Dial(ctx, client.URL(w.url()))
+	c, err := d.Dial(ctx, client.URL(w.URL()))
 	if err != nil {
 		return err
 	}
@@ -111,13 +114,13 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 	for audience, want := range map[string]string{"": "resource", "the-server": "audience"} {
 		w := newEnvironment(t)
 		exchanges(w, nil)
-		callers := exchanging(w, oauth.TokenExchange{Audience: audience, Scopes: []string{"more"}})
-		must.Do(t, callAs(t, w, callers, asCaller(t, "ada")))
-		if len(w.forms) != 1 || len(w.paths("mcp"))+len(w.paths("as")) > 0 {
-			t.Fatalf("requests: %v, %v", w.forms, w.seen)
+		clients := exchanging(w, oauth.TokenExchange{Audience: audience, Scopes: []string{"more"}})
+		must.Do(t, callAs(t, w, clients, asCaller(t, "ada")))
+		if len(w.Forms) != 1 || len(w.Paths("mcp"))+len(w.Paths("as")) > 0 {
+			t.Fatalf("requests: %v, %v", w.Forms, w.Seen)
 		}
-		form := w.forms[0]
-		value := map[string]string{"resource": w.url(), "audience": audience}[want]
+		form := w.Forms[0]
+		value := map[string]string{"resource": w.URL(), "audience": audience}[want]
 		if form.Get("subject_token") != callerToken("ada") ||
 			form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token" ||
 			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" ||
@@ -131,14 +134,14 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
-	callers := exchanging(w, oauth.TokenExchange{})
+	clients := exchanging(w, oauth.TokenExchange{})
 	var calls sync.WaitGroup
 	for _, subject := range []string{"ada", "bob"} {
 		for _, scopes := range [][]string{nil, {"read"}, {"read", "write"}, {"write", "read"}} {
 			ctx := asCaller(t, subject, scopes...)
 			for range 5 {
 				calls.Go(func() {
-					if err := callAs(t, w, callers, ctx); err != nil {
+					if err := callAs(t, w, clients, ctx); err != nil {
 						t.Errorf("%s with %v: %v", subject, scopes, err)
 					}
 				})
@@ -147,11 +150,11 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 	}
 	calls.Wait()
 	seen := make(map[string]int)
-	for _, form := range w.forms {
+	for _, form := range w.Forms {
 		seen[strings.ReplaceAll(form.Get("subject_token"), "writeread", "readwrite")]++
 	}
-	if len(seen) != 6 || len(w.forms) != 6 {
-		t.Errorf("%d exchanges for %d different callers, want 6 for 6", len(w.forms), len(seen))
+	if len(seen) != 6 || len(w.Forms) != 6 {
+		t.Errorf("%d exchanges for %d different callers, want 6 for 6", len(w.Forms), len(seen))
 	}
 }
 
@@ -159,15 +162,15 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
-	callers := exchanging(w, oauth.TokenExchange{})
-	c := dialAs(t, w, callers, "ada")
-	before := len(w.seen)
+	clients := exchanging(w, oauth.TokenExchange{})
+	c := dialAs(t, w, clients, "ada")
+	before := len(w.Seen)
 	if _, err := c.CallTool(asCaller(t, "bob"), "greet", map[string]string{"name": "Bob"}); !errors.Is(err,
-		oauth.ErrNoCaller) || len(w.seen) != before {
-		t.Errorf("%v; requests %v", err, w.seen[before:])
+		callers.ErrNoCaller) || len(w.Seen) != before {
+		t.Errorf("%v; requests %v", err, w.Seen[before:])
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
-		if a, err := callers.Authorizer(who); !errors.Is(err, oauth.ErrNoCaller) {
+		if a, err := clients.Authorizer(who); !errors.Is(err, callers.ErrNoCaller) {
 			t.Errorf("%v: %v, %v", who, a, err)
 		}
 	}
@@ -177,16 +180,16 @@ func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 // now, not with a refresh token. Without such a token the request is rejected.
 func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	w := newEnvironment(t)
-	w.lifetime = 0
+	w.Lifetime = 0
 	exchanges(w, nil)
-	callers := exchanging(w, oauth.TokenExchange{})
-	c := dialAs(t, w, callers, "ada")
-	before := len(w.forms)
+	clients := exchanging(w, oauth.TokenExchange{})
+	c := dialAs(t, w, clients, "ada")
+	before := len(w.Forms)
 	must.Get(c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}))(t)
-	if len(w.forms) != before+1 || w.forms[before].Get("grant_type") == "refresh_token" {
-		t.Errorf("token requests %v", w.forms[before:])
+	if len(w.Forms) != before+1 || w.Forms[before].Get("grant_type") == "refresh_token" {
+		t.Errorf("token requests %v", w.Forms[before:])
 	}
-	sent := len(w.seen)
+	sent := len(w.Seen)
 	for range 5 {
 		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil ||
 			!errors.Is(err, oauth.ErrInteraction) ||
@@ -195,8 +198,8 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 			t.Errorf("a request without a caller: %v", err)
 		}
 	}
-	if len(w.seen) != sent {
-		t.Errorf("requests without a caller: %v", w.seen[sent:])
+	if len(w.Seen) != sent {
+		t.Errorf("requests without a caller: %v", w.Seen[sent:])
 	}
 	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
 		t.Errorf("after a request without a caller: %v", err)
@@ -219,12 +222,12 @@ func TestInvalidExchangesAreErrors(t *testing.T) {
 		w := newEnvironment(t)
 		exchanges(w, change)
 		err := callAs(t, w, exchanging(w, oauth.TokenExchange{}), asCaller(t, "ada"))
-		if err == nil || strings.Contains(err.Error(), secret) ||
-			strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(secret))[:9]) ||
+		if err == nil || strings.Contains(err.Error(), oauthtest.Secret) ||
+			strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(oauthtest.Secret))[:9]) ||
 			!strings.Contains(err.Error(), "token") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if w.count("mcp POST "+w.path) > 0 {
+		if w.Count("mcp POST "+w.Path) > 0 {
 			t.Errorf("%s: the request was sent", name)
 		}
 	}
@@ -236,10 +239,10 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	w := newEnvironment(t)
 	for _, endpoint := range []string{"http://sts.example/token", "ftp://127.0.0.1/token",
 		"https://user@sts.example/token", ""} {
-		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
+		clients := &callers.Clients{New: func(principal.Principal) *oauth.Client {
 			return &oauth.Client{Grant: &oauth.TokenExchange{TokenEndpoint: endpoint}}
 		}}
-		must.CheckIs(t, callAs(t, w, callers, asCaller(t, "ada")), oauth.ErrInsecureURL, endpoint)
+		must.CheckIs(t, callAs(t, w, clients, asCaller(t, "ada")), oauth.ErrInsecureURL, endpoint)
 	}
 }
 
@@ -247,20 +250,21 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	w := newEnvironment(t)
 	w.grantsAt("/exchange")
-	callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client {
-		c := w.client()
-		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
-		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange",
+	clients := &callers.Clients{New: func(principal.Principal) *oauth.Client {
+		c := w.Client()
+		c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID,
+			ClientSecret: oauthtest.Secret + "ours"}}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange",
 			ClientID: "at-idp"}
 		return c
 	}}
 	for _, subject := range []string{"ada", "bob", "ada"} {
-		if err := callAs(t, w, callers, asCaller(t, subject)); err != nil {
+		if err := callAs(t, w, clients, asCaller(t, subject)); err != nil {
 			t.Fatalf("%s: %v", subject, err)
 		}
 	}
 	var grants []string
-	for _, form := range w.forms {
+	for _, form := range w.Forms {
 		if form.Get("subject_token") != "" {
 			grants = append(grants, form.Get("subject_token")+" "+form.Get("subject_token_type"))
 		} else {
@@ -277,40 +281,17 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	}
 }
 
-// The tokens of the callers that were not active for the longest time are forgotten.
-func TestTokensOfCallersAreBounded(t *testing.T) {
-	var made []string
-	callers := &oauth.Callers{New: func(caller principal.Principal) *oauth.Client {
-		made = append(made, caller.Subject())
-		return &oauth.Client{}
-	}}
-	use := func(subject string) {
-		a := must.Get(callers.Authorizer(callerOf(t, subject)))(t)
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example/mcp", nil)
-		must.Do(t, a.Authorize(r, "https://mcp.example/mcp"))
-	}
-	for i := range oauth.MaxClients {
-		use(fmt.Sprint(i))
-	}
-	for _, subject := range []string{"0", "new", "0", "1"} {
-		use(subject)
-	}
-	if got := made[oauth.MaxClients:]; fmt.Sprint(got) != "[new 1]" {
-		t.Errorf("new clients for %v", got)
-	}
-}
-
 // Requests that belong to no caller are not sent, and do not count as attempts to get a token.
 func TestRequestsWithoutACallerAreNotSent(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
-	callers := exchanging(w, oauth.TokenExchange{})
-	a := must.Get(callers.Authorizer(callerOf(t, "ada")))(t)
+	clients := exchanging(w, oauth.TokenExchange{})
+	a := must.Get(clients.Authorizer(callerOf(t, "ada")))(t)
 	for range 5 {
-		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.url())); !errors.Is(err,
-			oauth.ErrInteraction) || len(w.seen) > 0 {
-			t.Fatalf("%v, %v, requests %v", c, err, w.seen)
+		if c, err := (&client.Dialer{Auth: a}).Dial(t.Context(), client.URL(w.URL())); !errors.Is(err,
+			oauth.ErrInteraction) || len(w.Seen) > 0 {
+			t.Fatalf("%v, %v, requests %v", c, err, w.Seen)
 		}
 	}
-	must.Check(t, callAs(t, w, callers, asCaller(t, "ada")))
+	must.Check(t, callAs(t, w, clients, asCaller(t, "ada")))
 }

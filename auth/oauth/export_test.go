@@ -2,14 +2,10 @@ package oauth
 
 import (
 	"context"
-	"log/slog"
 	"net/url"
 	"syscall"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
-	"github.com/parley-mcp/parley/internal/seal"
-	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/store"
 )
 
 // ObserveDials calls observe with each address that c dials.
@@ -70,16 +66,3 @@ func ParseServer(body []byte, issuer string, server *url.URL) (endpoints []strin
 	}
 	return []string{m.AuthorizationEndpoint, m.TokenEndpoint, m.RegistrationEndpoint, m.RevocationEndpoint}, nil
 }
-
-// MaxClients is the maximum number of callers whose tokens are kept.
-const MaxClients = maxClients
-
-// NewBrokerStore returns the store of a user for a server.
-func NewBrokerStore(kv store.Store, user, server string) TokenStore {
-	who, _ := principal.New("https://as.example", user, "")
-	seals, _ := seal.New(make([]byte, seal.KeySize))
-	return &brokerStore{jsonValues{seals.Store(kv, slog.New(slog.DiscardHandler))}, who, server}
-}
-
-// LockKey returns the key of the lock of a key in the KV.
-func LockKey(s TokenStore, key string) string { return s.(*brokerStore).key(key) + "/lock" }

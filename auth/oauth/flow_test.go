@@ -25,6 +25,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
@@ -38,12 +39,12 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 	for _, r := range revisions {
 		t.Run(string(r), func(t *testing.T) {
 			w := newEnvironment(t)
-			must.Get(w.dial(w.client(), r))(t)
-			must.Equal(t, w.count("as GET /authorize"), 1)
-			q, form := w.queries[0], w.forms[0]
+			must.Get(w.Dial(w.Client(), r))(t)
+			must.Equal(t, w.Count("as GET /authorize"), 1)
+			q, form := w.Queries[0], w.Forms[0]
 			for name, want := range map[string]string{
 				"response_type": "code", "client_id": "client", "redirect_uri": "http://localhost:3000/callback",
-				"code_challenge_method": "S256", "resource": w.url(), "scope": "tools",
+				"code_challenge_method": "S256", "resource": w.URL(), "scope": "tools",
 			} {
 				must.CheckEqual(t, q.Get(name), want, name)
 			}
@@ -53,9 +54,9 @@ func TestChallengeStartsAuthorizationInEveryRevision(t *testing.T) {
 			if form.Get("resource") != q.Get("resource") || form.Get("redirect_uri") != q.Get("redirect_uri") {
 				t.Errorf("token request %v does not match authorization request %v", form, q)
 			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			must.CheckContains(t, w.bodies[0], `"application_type":"native"`)
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
+			must.CheckContains(t, w.Bodies[0], `"application_type":"native"`)
 		})
 	}
 }
@@ -68,23 +69,23 @@ func registration(id string) func(context.Context, string) (*oauth.Registration,
 
 func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
+	c := w.Client()
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if _, err := w.dial(c, ""); err != nil {
+			if _, err := w.Dial(c, ""); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	must.Equal(t, w.count("as GET /authorize"), 1)
+	must.Equal(t, w.Count("as GET /authorize"), 1)
 }
 
 func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		w := newEnvironment(t)
-		c := w.client()
+		c := w.Client()
 		const timeout = 1500 * time.Millisecond
 		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
 			Open: func(ctx context.Context, url string) (string, error) {
@@ -93,10 +94,10 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 				case <-ctx.Done():
 					return "", context.Cause(ctx)
 				}
-				return openPage(ctx, url)
+				return oauthtest.OpenPage(ctx, url)
 			}}
 		d := client.Dialer{Auth: c, Revision: r, Timeouts: client.Timeouts{Initialize: timeout}}
-		mc, err := d.Dial(t.Context(), client.URL(w.url()))
+		mc, err := d.Dial(t.Context(), client.URL(w.URL()))
 		if err != nil {
 			t.Errorf("%s: %v", r, err)
 			continue
@@ -108,19 +109,19 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 // Rule C1: caches separate results by the token in use.
 func TestIdentityDependsOnTheToken(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
-	must.CheckEqual(t, c.Identity(w.url()), "")
+	c := w.Client()
+	must.CheckEqual(t, c.Identity(w.URL()), "")
 	seen := map[string]bool{"": true}
 	for range 2 {
-		must.Do(t, c.Login(t.Context(), w.url()))
-		got := c.Identity(w.url())
-		if seen[got] || strings.Contains(got, secret) || got != c.Identity(w.url()) {
+		must.Do(t, c.Login(t.Context(), w.URL()))
+		got := c.Identity(w.URL())
+		if seen[got] || strings.Contains(got, oauthtest.Secret) || got != c.Identity(w.URL()) {
 			t.Errorf("after a login: %q", got)
 		}
 		seen[got] = true
 	}
-	must.Do(t, c.Logout(t.Context(), w.url()))
-	must.CheckEqual(t, c.Identity(w.url()), "")
+	must.Do(t, c.Logout(t.Context(), w.URL()))
+	must.CheckEqual(t, c.Identity(w.URL()), "")
 }
 
 // unsignedJWT returns a JWT with a dummy signature.
@@ -182,15 +183,15 @@ func TestInvalidIDJAGIsRejected(t *testing.T) {
 
 // grantsAt makes the authorization server an identity provider, too, which exchanges tokens for grants at path.
 func (w *environment) grantsAt(path string) {
-	w.serveAS = only(path, func(rw http.ResponseWriter, r *http.Request) {
+	w.ServeAS = oauthtest.Only(path, func(rw http.ResponseWriter, r *http.Request) {
 		r.ParseForm()
-		w.mu.Lock()
-		w.forms = append(w.forms, r.PostForm)
-		w.mu.Unlock()
-		w.json(rw, http.StatusOK, map[string]any{
+		w.Mu.Lock()
+		w.Forms = append(w.Forms, r.PostForm)
+		w.Mu.Unlock()
+		w.JSON(rw, http.StatusOK, map[string]any{
 			"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "token_type": "N_A",
 			"access_token": unsignedJWT(map[string]any{"typ": "oauth-id-jag+jwt", "alg": "ES256"}, map[string]any{
-				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.as.URL, "resource": w.url(),
+				"iss": idp, "sub": r.PostForm.Get("subject_token"), "aud": w.AS.URL, "resource": w.URL(),
 				"client_id": clientID,
 				"exp":       time.Now().Add(time.Minute).Unix(),
 			}),
@@ -202,19 +203,19 @@ func (w *environment) grantsAt(path string) {
 func TestEnterpriseGrant(t *testing.T) {
 	w := newEnvironment(t)
 	w.grantsAt("/exchange")
-	c := w.client()
-	c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
+	c := w.Client()
+	c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID, ClientSecret: oauthtest.Secret + "ours"}}
 	c.Grant = &oauth.Enterprise{
-		Issuer: idp, TokenEndpoint: w.as.URL + "/exchange", ClientID: "at-idp",
-		Subject: func(context.Context) (string, error) { return secret + "identity", nil },
+		Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange", ClientID: "at-idp",
+		Subject: func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil },
 	}
-	must.Get(w.dial(c, ""))(t)
-	exchange, grant := w.forms[0], w.forms[1]
-	if exchange.Get("audience") != w.as.URL || exchange.Get("resource") != w.url() ||
-		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != secret+"identity" {
+	must.Get(w.Dial(c, ""))(t)
+	exchange, grant := w.Forms[0], w.Forms[1]
+	if exchange.Get("audience") != w.AS.URL || exchange.Get("resource") != w.URL() ||
+		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != oauthtest.Secret+"identity" {
 		t.Errorf("token exchange: %v", exchange)
 	}
-	if grant.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || grant.Get("resource") != w.url() {
+	if grant.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || grant.Get("resource") != w.URL() {
 		t.Errorf("token request: %v", grant)
 	}
 }
@@ -226,13 +227,13 @@ func TestGrantsWithoutUser(t *testing.T) {
 		with  oauth.Registration
 		check func(url.Values) bool
 	}{
-		"client_secret_basic": {&oauth.ClientCredentials{}, oauth.Registration{ClientSecret: secret + "m"},
+		"client_secret_basic": {&oauth.ClientCredentials{}, oauth.Registration{ClientSecret: oauthtest.Secret + "m"},
 			func(f url.Values) bool { return f.Get("client_secret") == "" }},
 		"private_key_jwt": {&oauth.ClientCredentials{}, oauth.Registration{Key: &oauth.SigningKey{Key: key}},
 			func(f url.Values) bool { return f.Get("client_assertion") != "" && f.Get("client_id") == "" }},
 		"client_secret_post": {&oauth.ClientCredentials{},
-			oauth.Registration{ClientSecret: secret + "m", Method: "client_secret_post"},
-			func(f url.Values) bool { return f.Get("client_secret") == secret+"m" }},
+			oauth.Registration{ClientSecret: oauthtest.Secret + "m", Method: "client_secret_post"},
+			func(f url.Values) bool { return f.Get("client_secret") == oauthtest.Secret+"m" }},
 		"workload": {&oauth.Workload{Assertion: func(_ context.Context,
 			audience string) (string, error) {
 			return "jwt-for-" + audience, nil
@@ -241,14 +242,14 @@ func TestGrantsWithoutUser(t *testing.T) {
 		}},
 	} {
 		w := newEnvironment(t)
-		c := w.client()
+		c := w.Client()
 		c.Interaction, c.Grant = nil, tc.grant
-		tc.with.Server, tc.with.ClientID = w.url(), clientID
+		tc.with.Server, tc.with.ClientID = w.URL(), clientID
 		c.Registrations = []oauth.Registration{tc.with}
-		if _, err := w.dial(c, ""); err != nil {
+		if _, err := w.Dial(c, ""); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if f := w.forms[0]; !tc.check(f) || f.Get("resource") != w.url() || f.Get("scope") != "tools" {
+		if f := w.Forms[0]; !tc.check(f) || f.Get("resource") != w.URL() || f.Get("scope") != "tools" {
 			t.Errorf("%s: token request %v", name, f)
 		}
 	}
@@ -273,18 +274,18 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 		proofs[claims.Jti] = true
 		return claims.Nonce
 	}
-	w.onResource = func(m map[string]any) { m["dpop_bound_access_tokens_required"] = true }
-	w.onToken = func(_ url.Values, a map[string]any) { a["token_type"] = "DPoP" }
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.OnResource = func(m map[string]any) { m["dpop_bound_access_tokens_required"] = true }
+	w.OnToken = func(_ url.Values, a map[string]any) { a["token_type"] = "DPoP" }
+	w.ServeAS = func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/token" || proof(r, "") == "as-nonce" {
 			return false
 		}
 		rw.Header().Set("DPoP-Nonce", "as-nonce")
-		w.json(rw, http.StatusBadRequest, map[string]any{"error": "use_dpop_nonce"})
+		w.JSON(rw, http.StatusBadRequest, map[string]any{"error": "use_dpop_nonce"})
 		return true
 	}
 	accepted := 0
-	w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.Header.Get("Authorization"), "DPoP ") {
 			t.Errorf("sent %q", r.Header.Get("Authorization"))
 		}
@@ -294,40 +295,40 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 			return false
 		}
 		rw.Header().Set("DPoP-Nonce", want)
-		w.challenge(rw, http.StatusUnauthorized, "DPoP", "", "use_dpop_nonce")
+		w.Challenge(rw, http.StatusUnauthorized, "DPoP", "", "use_dpop_nonce")
 		return true
 	}
-	mc := must.Get(w.dial(w.client(), ""))(t)
+	mc := must.Get(w.Dial(w.Client(), ""))(t)
 	for range 5 {
-		must.Do(t, w.greet(mc))
+		must.Do(t, w.Greet(mc))
 	}
-	must.CheckEqual(t, w.count("as GET /authorize"), 1)
+	must.CheckEqual(t, w.Count("as GET /authorize"), 1)
 }
 
 // Rules U8, R3: a token is sent only to the server that it was issued for, even if two servers
 // have the same Client and authorization server.
 func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	a, b := newEnvironment(t), newEnvironment(t)
-	c := a.client()
-	b.onResource = func(m map[string]any) { m["authorization_servers"] = []string{a.as.URL} }
+	c := a.Client()
+	b.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{a.AS.URL} }
 	for _, w := range []*environment{a, b} {
-		if h, err := authorize(c, w.url()); h != "" || err != nil {
+		if h, err := authorize(c, w.URL()); h != "" || err != nil {
 			t.Fatal(h, err)
 		}
 	}
-	must.Do(t, c.Login(t.Context(), a.url()))
-	if h, err := authorize(c, b.url()); h != "" || err != nil {
+	must.Do(t, c.Login(t.Context(), a.URL()))
+	if h, err := authorize(c, b.URL()); h != "" || err != nil {
 		t.Fatalf("the other server receives %q, %v", h, err)
 	}
-	a.dialed = nil
-	must.Do(t, c.Login(t.Context(), b.url()))
-	ha, _ := authorize(c, a.url())
-	hb, _ := authorize(c, b.url())
+	a.Dialed = nil
+	must.Do(t, c.Login(t.Context(), b.URL()))
+	ha, _ := authorize(c, a.URL())
+	hb, _ := authorize(c, b.URL())
 	if ha == hb || ha == "" || hb == "" {
 		t.Fatalf("the servers receive %q and %q", ha, hb)
 	}
-	must.CheckEqual(t, a.count("as POST /register"), 1)
-	a.dialed = nil
+	must.CheckEqual(t, a.Count("as POST /register"), 1)
+	a.Dialed = nil
 }
 
 func TestTokenSourceAuthorizesOneServer(t *testing.T) {
@@ -361,13 +362,13 @@ func TestErrorsKeepTheCauseOfAFailedConnection(t *testing.T) {
 			func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
 	} {
 		w := newEnvironment(t)
-		w.onResource = func(metadata map[string]any) { metadata["authorization_servers"] = []string{issuer} }
-		c := &oauth.Client{Interaction: w.user()}
-		if err := c.Login(context.Background(), w.url()); err == nil || !strings.Contains(err.Error(), test.text) ||
+		w.OnResource = func(metadata map[string]any) { metadata["authorization_servers"] = []string{issuer} }
+		c := &oauth.Client{Interaction: w.User()}
+		if err := c.Login(context.Background(), w.URL()); err == nil || !strings.Contains(err.Error(), test.text) ||
 			!test.found(err) {
 			t.Errorf("%s: %v, want the cause %q", issuer, err, test.text)
 		}
-		if _, err := w.dial(c, ""); err == nil || !strings.Contains(err.Error(), test.text) || !test.found(err) {
+		if _, err := w.Dial(c, ""); err == nil || !strings.Contains(err.Error(), test.text) || !test.found(err) {
 			t.Errorf("dial with %s: %v, want the cause %q", issuer, err, test.text)
 		}
 	}

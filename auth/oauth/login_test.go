@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -25,27 +27,27 @@ import (
 // Login gets the challenge of the server and uses it.
 func TestLoginUsesTheChallenge(t *testing.T) {
 	w := newEnvironment(t)
-	w.scope, w.challengeURL = "tools admin", "/elsewhere"
-	wellKnown := w.resourcePath
-	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.Scope, w.ChallengeURL = "tools admin", "/elsewhere"
+	wellKnown := w.ResourcePath
+	w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case wellKnown: // must not be used
 			http.NotFound(rw, r)
 			return true
 		case "/elsewhere":
-			w.json(rw, http.StatusOK, map[string]any{"resource": w.url(), "authorization_servers": []string{w.as.URL}})
+			w.JSON(rw, http.StatusOK, map[string]any{"resource": w.URL(), "authorization_servers": []string{w.AS.URL}})
 			return true
 		}
 		return false
 	}
-	c := w.client()
-	must.Do(t, c.Login(t.Context(), w.url(), "files"))
-	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
+	c := w.Client()
+	must.Do(t, c.Login(t.Context(), w.URL(), "files"))
+	if got := strings.Fields(w.Queries[len(w.Queries)-1].Get("scope")); !slices.Equal(got,
 		[]string{"tools", "admin", "files"}) {
 		t.Errorf("scopes %q", got)
 	}
-	must.Do(t, c.Login(t.Context(), w.url(), "more"))
-	if got := strings.Fields(w.queries[len(w.queries)-1].Get("scope")); !slices.Equal(got,
+	must.Do(t, c.Login(t.Context(), w.URL(), "more"))
+	if got := strings.Fields(w.Queries[len(w.Queries)-1].Get("scope")); !slices.Equal(got,
 		[]string{"tools", "admin", "files", "more"}) {
 		t.Errorf("second login: scopes %q", got)
 	}
@@ -54,25 +56,25 @@ func TestLoginUsesTheChallenge(t *testing.T) {
 func TestLoginFailsWithoutAuthorization(t *testing.T) {
 	w := newEnvironment(t)
 	open := true
-	w.challengeURL = ""
-	w.serveMCP = func(rw http.ResponseWriter, r *http.Request) bool {
-		if open && r.URL.Path == w.path {
+	w.ChallengeURL = ""
+	w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+		if open && r.URL.Path == w.Path {
 			rw.WriteHeader(http.StatusBadRequest) // like a ping without session
 			return true
 		}
-		if r.URL.Path != w.path {
+		if r.URL.Path != w.Path {
 			http.NotFound(rw, r)
 			return true
 		}
 		return false
 	}
-	c := w.client()
-	if err := c.Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) ||
+	c := w.Client()
+	if err := c.Login(t.Context(), w.URL()); !errors.Is(err, oauth.ErrDiscovery) ||
 		!strings.Contains(err.Error(), "without a token") {
 		t.Error(err)
 	}
 	open = false // the default endpoints of 2025-03-26 are tried
-	if err := w.client().Login(t.Context(), w.url()); !errors.Is(err, oauth.ErrDiscovery) ||
+	if err := w.Client().Login(t.Context(), w.URL()); !errors.Is(err, oauth.ErrDiscovery) ||
 		!strings.Contains(err.Error(), "API key") {
 		t.Error(err)
 	}
@@ -86,7 +88,7 @@ func (w *environment) waitingUser() (i oauth.Interaction, atPage, proceed chan s
 			atPage <- struct{}{}
 			select {
 			case <-proceed:
-				return openPage(ctx, url)
+				return oauthtest.OpenPage(ctx, url)
 			case <-ctx.Done():
 				return "", context.Cause(ctx)
 			}
@@ -99,42 +101,42 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	w := newEnvironment(t)
 	store := &oauth.MemoryStore{}
 	loggedIn := w.expired(store)
-	waiting, other, alone := w.client(), w.client(), w.client()
+	waiting, other, alone := w.Client(), w.Client(), w.Client()
 	waiting.Store, other.Store, alone.Store, alone.Interaction = store, store, store, nil
 	var atPage, proceed chan struct{}
 	waiting.Interaction, atPage, proceed = w.waitingUser()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a wait for the user fails the test
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- waiting.Login(ctx, w.url()) }()
+	go func() { ended <- waiting.Login(ctx, w.URL()) }()
 	<-atPage
 
-	first := token(ctx, t, loggedIn, w.url()) // renews it
+	first := token(ctx, t, loggedIn, w.URL()) // renews it
 	for name, c := range map[string]*oauth.Client{"that logs in": waiting, "of another process": alone} {
-		if got := token(ctx, t, c, w.url()); got != first || got == "" {
+		if got := token(ctx, t, c, w.URL()); got != first || got == "" {
 			t.Errorf("a request of the Client %s has the token %q, not %q", name, got, first)
 		}
 	}
-	if n := w.count("as POST /token"); n != 2 {
+	if n := w.Count("as POST /token"); n != 2 {
 		t.Errorf("%d token requests, %d of them refreshes", n, n-1)
 	}
-	w.scope = "tools admin"
-	w.revokeAll()
-	stranger := w.client()
+	w.Scope = "tools admin"
+	w.RevokeAll()
+	stranger := w.Client()
 	stranger.Interaction, stranger.Store = nil, store
-	must.Do(t, stranger.Logout(ctx, w.url()))
-	if _, err := w.dial(stranger, ""); !errors.Is(err, oauth.ErrInteraction) || ctx.Err() != nil {
+	must.Do(t, stranger.Logout(ctx, w.URL()))
+	if _, err := w.Dial(stranger, ""); !errors.Is(err, oauth.ErrInteraction) || ctx.Err() != nil {
 		t.Errorf("a request that requires a login: %v", err)
 	}
-	must.Do(t, other.Login(ctx, w.url()))
-	second := token(ctx, t, other, w.url())
+	must.Do(t, other.Login(ctx, w.URL()))
+	second := token(ctx, t, other, w.URL())
 	close(proceed)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	next := w.client()
+	next := w.Client()
 	next.Store = store
-	if got, last := token(ctx, t, next, w.url()), token(ctx, t, waiting, w.url()); got != last || got == second {
+	if got, last := token(ctx, t, next, w.URL()), token(ctx, t, waiting, w.URL()); got != last || got == second {
 		t.Errorf("the stored token is %q, the one of the last login %q", got, last)
 	}
 }
@@ -151,14 +153,14 @@ func token(ctx context.Context, t *testing.T, c *oauth.Client, server string) st
 // the first one. A request waits for it, instead of opening another page.
 func TestLoginsOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
+	c := w.Client()
 	var atPage, proceed chan struct{}
 	c.Interaction, atPage, proceed = w.waitingUser()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 3)
 	for range 2 {
-		go func() { ended <- c.Login(ctx, w.url()) }()
+		go func() { ended <- c.Login(ctx, w.URL()) }()
 	}
 	for range 2 {
 		select {
@@ -167,46 +169,46 @@ func TestLoginsOfOneClientDoNotWaitForEachOther(t *testing.T) {
 			t.Fatal("the second login waits for the first one")
 		}
 	}
-	go func() { _, err := w.dial(c, ""); ended <- err }()
+	go func() { _, err := w.Dial(c, ""); ended <- err }()
 	close(proceed)
 	for range 3 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}
-	must.CheckEqual(t, w.count("as GET /authorize"), 2)
+	must.CheckEqual(t, w.Count("as GET /authorize"), 2)
 }
 
 func TestStatusDescribesTheLogin(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			w := newEnvironment(t)
-			w.onToken = func(_ url.Values, body map[string]any) {
-				body["access_token"] = secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
+			w.OnToken = func(_ url.Values, body map[string]any) {
+				body["access_token"] = oauthtest.Secret + "access-1.eyJzdWIiOiJhZGEifQ.x" // {"sub":"ada"}
 				body["scope"] = "tools files"
 			}
-			c := w.client()
+			c := w.Client()
 			c.Store = store
-			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+			if s, err := c.Status(t.Context(), w.URL()); s != nil || err != nil {
 				t.Fatalf("before the login: %+v, %v", s, err)
 			}
-			must.Do(t, c.Login(t.Context(), w.url()))
+			must.Do(t, c.Login(t.Context(), w.URL()))
 			other := &oauth.Client{Store: store}
-			s, err := other.Status(t.Context(), strings.ToUpper(w.url()[:4])+w.url()[4:])
+			s, err := other.Status(t.Context(), strings.ToUpper(w.URL()[:4])+w.URL()[4:])
 			if err != nil || s == nil {
 				t.Fatalf("%+v, %v", s, err)
 			}
-			if s.Server != w.url() || s.Resource != w.url() || s.Issuer != w.as.URL || s.Subject != "ada" ||
+			if s.Server != w.URL() || s.Resource != w.URL() || s.Issuer != w.AS.URL || s.Subject != "ada" ||
 				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound ||
 				time.Until(s.Expires) < 59*time.Minute {
 				t.Errorf("%+v", s)
 			}
 			servers, err := other.Servers(t.Context())
-			if err != nil || !slices.Equal(servers, []string{w.url()}) {
+			if err != nil || !slices.Equal(servers, []string{w.URL()}) {
 				t.Errorf("%q, %v", servers, err)
 			}
-			must.Do(t, other.Logout(t.Context(), w.url()))
-			if s, err := c.Status(t.Context(), w.url()); s != nil || err != nil {
+			must.Do(t, other.Logout(t.Context(), w.URL()))
+			if s, err := c.Status(t.Context(), w.URL()); s != nil || err != nil {
 				t.Errorf("after the logout: %+v, %v", s, err)
 			}
 		})
@@ -223,18 +225,18 @@ func TestServersNeedsAStoreWithKeys(t *testing.T) {
 // Without Interaction the error contains the authorization request.
 func TestInteractionErrorContainsTheRequest(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
+	c := w.Client()
 	c.Interaction = nil
 	for n := range 5 { // they do not count as attempts
-		w.scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
-		_, err := w.dial(c, "")
+		w.Scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
+		_, err := w.Dial(c, "")
 		var needed *oauth.InteractionError
 		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) || !errors.Is(err, call.ErrUnauthorized) ||
 			!strings.Contains(err.Error(), "Interaction") {
 			t.Fatal(err)
 		}
-		if r := needed.Request; r.Server != w.url() || r.Issuer != w.as.URL ||
-			!slices.Equal(r.Scopes, strings.Fields(w.scope)) || r.Previous != nil {
+		if r := needed.Request; r.Server != w.URL() || r.Issuer != w.AS.URL ||
+			!slices.Equal(r.Scopes, strings.Fields(w.Scope)) || r.Previous != nil {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -244,15 +246,15 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 	w := newEnvironment(t)
 	store := &oauth.MemoryStore{}
-	alone, user := w.client(), w.client()
+	alone, user := w.Client(), w.Client()
 	alone.Store, user.Store, alone.Interaction = store, store, nil
 	for range 2 { // the second dial uses the remembered failure
-		if _, err := w.dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
+		if _, err := w.Dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
 			t.Fatal(err)
 		}
 	}
-	must.Do(t, user.Login(t.Context(), w.url()))
-	if _, err := w.dial(alone, ""); err != nil {
+	must.Do(t, user.Login(t.Context(), w.URL()))
+	if _, err := w.Dial(alone, ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -282,25 +284,25 @@ func TestTraceHasEveryStepOfALogin(t *testing.T) {
 // traceLogin logs in and out. Part returns the part of the redirect that the interaction returns.
 func traceLogin(t *testing.T, part func(redirect string) string) {
 	w := newEnvironment(t)
-	c := w.client()
+	c := w.Client()
 	c.Interaction.(*oauth.Manual).Open = func(ctx context.Context, url string) (string, error) {
-		redirect, err := openPage(ctx, url)
+		redirect, err := oauthtest.OpenPage(ctx, url)
 		return part(redirect), err
 	}
 	steps := trace(c)
-	must.Do(t, c.Login(t.Context(), w.url()))
-	must.Do(t, c.Logout(t.Context(), w.url()))
+	must.Do(t, c.Login(t.Context(), w.URL()))
+	must.Do(t, c.Logout(t.Context(), w.URL()))
 	want := [][]string{
-		{"challenge: POST " + w.url(), `"method":"ping"`, "-> 401", "resource_metadata="},
-		{"resource metadata: GET " + w.mcp.URL + w.resourcePath, "-> 200", `"authorization_servers"`},
-		{"authorization server metadata: GET " + w.as.URL + w.issuerPath, "-> 200", `"token_endpoint"`},
-		{"registration: POST " + w.as.URL + "/register", `"client_name"`, "-> 201", `"client_id":"client"`},
-		{"authorization: GET " + w.as.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?",
+		{"challenge: POST " + w.URL(), `"method":"ping"`, "-> 401", "resource_metadata="},
+		{"resource metadata: GET " + w.MCP.URL + w.ResourcePath, "-> 200", `"authorization_servers"`},
+		{"authorization server metadata: GET " + w.AS.URL + w.IssuerPath, "-> 200", `"token_endpoint"`},
+		{"registration: POST " + w.AS.URL + "/register", `"client_name"`, "-> 201", `"client_id":"client"`},
+		{"authorization: GET " + w.AS.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?",
 			"code=redacted"},
-		{"token: POST " + w.as.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200",
+		{"token: POST " + w.AS.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200",
 			`"token_type":"Bearer"`, `"access_token":"redacted"`},
 		{"authorization server metadata: "},
-		{"revocation: POST " + w.as.URL, "token=redacted"},
+		{"revocation: POST " + w.AS.URL, "token=redacted"},
 	}
 	for i, parts := range want {
 		for _, part := range parts {
@@ -312,17 +314,17 @@ func traceLogin(t *testing.T, part func(redirect string) string) {
 	if len(*steps) != len(want) {
 		t.Errorf("%d steps, want %d:\n%s", len(*steps), len(want), strings.Join(*steps, "\n"))
 	}
-	if i := slices.IndexFunc(*steps, func(s string) bool { return strings.Contains(s, secret) }); i >= 0 {
+	if i := slices.IndexFunc(*steps, func(s string) bool { return strings.Contains(s, oauthtest.Secret) }); i >= 0 {
 		t.Errorf("step %d contains a secret: %s", i, (*steps)[i])
 	}
 }
 
 func TestTraceHasTheErrorOfAStep(t *testing.T) {
 	w := newEnvironment(t)
-	w.as.Close()
-	c := w.client()
+	w.AS.Close()
+	c := w.Client()
 	steps := trace(c)
-	if err := c.Login(t.Context(), w.url()); err == nil {
+	if err := c.Login(t.Context(), w.URL()); err == nil {
 		t.Fatal("no error")
 	}
 	last := (*steps)[len(*steps)-1]
@@ -355,34 +357,35 @@ func echoes(r *http.Request, body string) map[string]string {
 	return all
 }
 
-// Rule R6: no error and no log message contains a secret, whatever the authorization server does with it.
+// Rule R6: no error and no log message contains a oauthtest.Secret, whatever the authorization server does with it.
 func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 	respond := map[string]func(w *environment, rw http.ResponseWriter, echo string){
 		"error_description": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": echo})
+			w.JSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": echo})
 		},
 		"error": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusUnauthorized, map[string]any{"error": echo})
+			w.JSON(rw, http.StatusUnauthorized, map[string]any{"error": echo})
 		},
 		"text": func(w *environment, rw http.ResponseWriter, echo string) {
 			http.Error(rw, echo, http.StatusInternalServerError)
 		},
 		"JSON with status 200": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusOK, map[string]any{"access_token": 7, "token_type": echo, "echo": echo})
+			w.JSON(rw, http.StatusOK, map[string]any{"access_token": 7, "token_type": echo, "echo": echo})
 		},
 		"token_type": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "new", "token_type": secret + "new",
-				"refresh_token": secret + "next"})
+			w.JSON(rw, http.StatusOK, map[string]any{"access_token": oauthtest.Secret + "new",
+				"token_type":    oauthtest.Secret + "new",
+				"refresh_token": oauthtest.Secret + "next"})
 		},
 		"invalid token": func(w *environment, rw http.ResponseWriter, echo string) {
-			w.json(rw, http.StatusOK, map[string]any{"access_token": secret + "\n", "token_type": "Bearer"})
+			w.JSON(rw, http.StatusOK, map[string]any{"access_token": oauthtest.Secret + "\n", "token_type": "Bearer"})
 		},
 		"not JSON": func(w *environment, rw http.ResponseWriter, echo string) { _, _ = io.WriteString(rw, `{"`+echo) },
 		"duplicate": func(w *environment, rw http.ResponseWriter, echo string) {
 			fmt.Fprintf(rw, `{"error":%q,"error":%[1]q,"access_token":%[1]q,"access_token":%[1]q}`, echo)
 		},
 		"redirect": func(w *environment, rw http.ResponseWriter, echo string) {
-			rw.Header().Set("Location", "http://"+secret+"user@%zz/?"+echo)
+			rw.Header().Set("Location", "http://"+oauthtest.Secret+"user@%zz/?"+echo)
 			rw.WriteHeader(http.StatusTemporaryRedirect)
 		},
 		"malformed response": func(w *environment, rw http.ResponseWriter, echo string) {
@@ -406,14 +409,14 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 			for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 				t.Run(name+"/"+echo+"/"+method, func(t *testing.T) {
 					w := newEnvironment(t)
-					w.as.Config.ErrorLog = nil
-					c := w.client()
+					w.AS.Config.ErrorLog = nil
+					c := w.Client()
 					steps := trace(c)
-					c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: "client",
-						ClientSecret: secret + "a+b/c d=%", Method: method}}
+					c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: "client",
+						ClientSecret: oauthtest.Secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
 					var sent []string // secrets without the prefix
-					w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+					w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						form, _ := url.ParseQuery(string(body))
 						mu.Lock()
@@ -421,15 +424,15 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 						mu.Unlock()
 						f(w, rw, echoes(r, string(body))[echo])
 					})
-					_, err := w.dial(c, "")
+					_, err := w.Dial(c, "")
 					mu.Lock()
 					defer mu.Unlock()
 					if err == nil || len(sent) == 0 {
 						t.Fatalf("%v after %d requests", err, len(sent))
 					}
 					text := err.Error() + fmt.Sprint(*steps)
-					for _, s := range append(sent, secret, secret+"a", "a+b/c", "a%2Bb",
-						base64.StdEncoding.EncodeToString([]byte(secret))[:9]) {
+					for _, s := range append(sent, oauthtest.Secret, oauthtest.Secret+"a", "a+b/c", "a%2Bb",
+						base64.StdEncoding.EncodeToString([]byte(oauthtest.Secret))[:9]) {
 						if strings.Contains(text, s) {
 							t.Errorf("the error or the trace contains %q: %s", s, text)
 						}
@@ -443,23 +446,23 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 // Rule R6: nor does an error contain a secret of an earlier request, which a server can repeat later.
 func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
+	c := w.Client()
 	steps := trace(c)
 	var earlier string
-	w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+	w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 		earlier = cmp.Or(earlier, r.FormValue("code_verifier"))
-		w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "x " + earlier})
+		w.JSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "x " + earlier})
 	})
 	for _, by := range []string{"the token endpoint", "the token endpoint, later", "the authorization endpoint"} {
 		if by == "the authorization endpoint" {
-			w.onAuthorize = func(_, redirect url.Values) {
+			w.OnAuthorize = func(_, redirect url.Values) {
 				redirect.Set("error", "access_denied")
 				redirect.Set("error_description", "x "+earlier)
 			}
 		}
 		d := client.Dialer{Auth: c, Logger: slog.New(slog.DiscardHandler)}
 		// A failure is remembered for one address of a server.
-		_, err := d.Dial(t.Context(), client.URL(w.url()+"?"+url.QueryEscape(by)))
+		_, err := d.Dial(t.Context(), client.URL(w.URL()+"?"+url.QueryEscape(by)))
 		if err == nil || earlier == "" {
 			t.Fatalf("%s: %v", by, err)
 		}
@@ -477,25 +480,25 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 			redirect.Set("error_description", "you sent "+q.Get("state")+" "+q.Encode())
 		},
 		"error":       func(q, redirect url.Values) { redirect.Set("error", q.Get("state")) },
-		"wrong state": func(q, redirect url.Values) { redirect.Set("state", secret+"state") },
-		"wrong iss":   func(q, redirect url.Values) { redirect.Set("iss", "https://"+secret+"@example.com/") },
-		"repeated":    func(q, redirect url.Values) { redirect.Add("code", secret+"second") },
+		"wrong state": func(q, redirect url.Values) { redirect.Set("state", oauthtest.Secret+"state") },
+		"wrong iss":   func(q, redirect url.Values) { redirect.Set("iss", "https://"+oauthtest.Secret+"@example.com/") },
+		"repeated":    func(q, redirect url.Values) { redirect.Add("code", oauthtest.Secret+"second") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newEnvironment(t)
 			var state string
-			w.onAuthorize = func(q, redirect url.Values) {
+			w.OnAuthorize = func(q, redirect url.Values) {
 				state = q.Get("state")
 				change(q, redirect)
 			}
-			c := w.client()
+			c := w.Client()
 			steps := trace(c)
-			_, err := w.dial(c, "")
+			_, err := w.Dial(c, "")
 			if err == nil || state == "" {
 				t.Fatalf("%v", err)
 			}
 			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) ||
-				strings.Contains(text, secret) {
+				strings.Contains(text, oauthtest.Secret) {
 				t.Errorf("the error or the trace contains a secret: %s", text)
 			}
 		})
@@ -504,15 +507,67 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 
 // Rule R6: the proxy's user information is a secret.
 func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
-	for _, proxy := range []string{"http://" + secret + "user:" + secret + "password@127.0.0.1:1",
-		"socks5://" + secret + "user:" + secret + "@127.0.0.1:1"} {
+	for _, proxy := range []string{"http://" + oauthtest.Secret + "user:" + oauthtest.Secret + "password@127.0.0.1:1",
+		"socks5://" + oauthtest.Secret + "user:" + oauthtest.Secret + "@127.0.0.1:1"} {
 		w := newEnvironment(t)
-		c := &oauth.Client{Interaction: w.user()}
+		c := &oauth.Client{Interaction: w.User()}
 		proxyURL := must.Get(url.Parse(proxy))(t)
 		c.Proxy = http.ProxyURL(proxyURL)
-		err := c.Login(context.Background(), w.url())
-		if err == nil || strings.Contains(err.Error(), secret) {
+		err := c.Login(context.Background(), w.URL())
+		if err == nil || strings.Contains(err.Error(), oauthtest.Secret) {
 			t.Errorf("%s: %v", proxy, err)
+		}
+	}
+}
+
+// A program with web pages begins a login in one process and finishes it in another one with the same store.
+func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
+	for _, issuer := range []string{"", "configured"} {
+		w := newEnvironment(t)
+		if issuer != "" { // then nothing is asked about it
+			issuer = w.AS.URL
+			w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == w.ResourcePath || r.Header.Get("Authorization") == "" {
+					t.Errorf("request to the server: %s %s", r.Method, r.URL)
+				}
+				return false
+			}
+		}
+		store := new(oauth.MemoryStore)
+		process := func() *oauth.Client {
+			c := withStore(w, store, nil)
+			c.Issuer = issuer
+			return c
+		}
+		const redirectURI = "https://program.example/callback"
+		p := must.Get(process().BeginLogin(t.Context(), w.URL(), redirectURI, "more"))(t)
+		redirect := must.Get(oauthtest.OpenPage(t.Context(), p.URL))(t)
+		query := must.Get(url.Parse(redirect))(t).Query()
+		if query.Get("state") != p.State || !strings.HasPrefix(redirect, redirectURI) ||
+			!strings.Contains(w.Queries[0].Get("scope"), "more") || strings.Contains(p.URL, string(p.Secret)) {
+			t.Fatalf("%+v leads to %s", p, redirect)
+		}
+		stored := new(oauth.PendingLogin)
+		must.Do(t, json.Unmarshal(must.Get(json.Marshal(p))(t), stored))
+		for name, wrong := range map[string]struct {
+			p        oauth.PendingLogin
+			redirect string
+		}{
+			"another state": {*stored, strings.Replace(redirect, "state=", "state=x", 1)},
+			"no secret":     {oauth.PendingLogin{State: p.State}, redirect},
+		} {
+			if token, err := process().FinishLogin(t.Context(), w.URL(), &wrong.p, wrong.redirect); err == nil ||
+				!errors.Is(err, oauth.ErrState) {
+				t.Errorf("%s: %v, %v", name, token, err)
+			}
+		}
+		token := must.Get(process().FinishLogin(t.Context(), w.URL(), stored, redirect))(t)
+		if h, err := authorize(process(), w.URL()); err != nil || h != token.TokenType+" "+token.AccessToken {
+			t.Errorf("the next request has %q, %v", h, err)
+		}
+		if _, err := process().BeginLogin(t.Context(), w.URL(), "http://program.example/callback"); !errors.Is(err,
+			oauth.ErrInsecureURL) {
+			t.Errorf("redirect URI without TLS: %v", err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package oauth_test
 
 import (
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"os"
 	"testing"
 
@@ -13,4 +15,16 @@ func TestMain(m *testing.M) {
 		os.Exit(refreshInChild(path))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// environment is an [oauthtest.Environment] whose clients record the addresses that they dial.
+type environment struct {
+	*oauthtest.Environment
+	t testing.TB
+}
+
+func newEnvironment(t testing.TB) *environment {
+	w := &environment{oauthtest.New(t), t}
+	w.ObserveDials = oauth.ObserveDials
+	return w
 }

@@ -70,8 +70,8 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes),
 		Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
-		if s.owner.interactionError != nil {
-			return nil, nil, s.owner.interactionError(ctx, request)
+		if s.owner.NeedsLogin != nil {
+			return nil, nil, s.owner.NeedsLogin(ctx, request)
 		}
 		return nil, nil, &InteractionError{request}
 	}
@@ -100,7 +100,25 @@ func (s *session) discover(ctx context.Context, n *need) (*discovery, error) {
 	if g, ok := s.owner.Grant.(*TokenExchange); ok {
 		return g.discovery(s), nil
 	}
+	if s.owner.Issuer != "" {
+		return s.ofIssuer(ctx)
+	}
 	return s.peers.discover(ctx, n.metadataURL, n.revision, s.preferredIssuer(ctx))
+}
+
+// discoveryAge is how long the metadata of Client.Issuer is used for new logins.
+const discoveryAge = 10 * time.Minute
+
+// ofIssuer returns the metadata of Client.Issuer.
+func (s *session) ofIssuer(ctx context.Context) (*discovery, error) {
+	if s.discovery == nil || time.Since(s.discovered) > discoveryAge {
+		m, err := s.peers.authorizationServer(ctx, s.owner.Issuer)
+		if err != nil {
+			return nil, err
+		}
+		s.discovery, s.discovered = &discovery{resource: &resourceMetadata{Resource: s.server}, server: m}, time.Now()
+	}
+	return s.discovery, nil
 }
 
 // justObtained reports whether the rejected token was issued or refreshed just now, so

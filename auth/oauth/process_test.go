@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -64,14 +65,14 @@ func fileStore(t testing.TB) (*oauth.FileStore, string) {
 // expired returns a client whose token has expired.
 func (w *environment) expired(store oauth.TokenStore) *oauth.Client {
 	setLifetime := func(seconds int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.lifetime = seconds
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		w.Lifetime = seconds
 	}
 	setLifetime(0)
-	c := w.client()
+	c := w.Client()
 	c.Store = store
-	must.Do(w.t, c.Login(context.Background(), w.url()))
+	must.Do(w.t, c.Login(context.Background(), w.URL()))
 	setLifetime(3600)
 	return c
 }
@@ -86,21 +87,21 @@ func TestConcurrentRequestsShareOneRefresh(t *testing.T) {
 			for i := range headers {
 				all.Go(func() {
 					var err error
-					if headers[i], err = authorize(c, w.url()); err != nil {
+					if headers[i], err = authorize(c, w.URL()); err != nil {
 						t.Error(err)
 					}
 				})
 			}
 			all.Wait()
 			for _, h := range headers {
-				if h != headers[0] || !strings.HasPrefix(h, "Bearer "+secret) {
+				if h != headers[0] || !strings.HasPrefix(h, "Bearer "+oauthtest.Secret) {
 					t.Fatalf("different headers: %q and %q", headers[0], h)
 				}
 			}
-			if n := w.count("as POST /token"); n != 2 {
+			if n := w.Count("as POST /token"); n != 2 {
 				t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
 			}
-			if got := w.forms[1]; got.Get("grant_type") != "refresh_token" || got.Get("resource") != w.url() {
+			if got := w.Forms[1]; got.Get("grant_type") != "refresh_token" || got.Get("resource") != w.URL() {
 				t.Fatalf("O2: refresh request %v", got)
 			}
 		})
@@ -113,19 +114,19 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.onToken = func(form url.Values, _ map[string]any) {
+	w.OnToken = func(form url.Values, _ map[string]any) {
 		if form.Get("grant_type") == "refresh_token" {
 			cancel()
 			<-time.After(100 * time.Millisecond) // a client that ignores the grace period returns meanwhile
 		}
 	}
-	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil))(t)
-	_ = c.Authorize(req, w.url())
-	header, err := authorize(c, w.url())
-	if err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), nil))(t)
+	_ = c.Authorize(req, w.URL())
+	header, err := authorize(c, w.URL())
+	if err != nil || !strings.HasPrefix(header, "Bearer "+oauthtest.Secret) {
 		t.Errorf("next request: %q, %v", header, err)
 	}
-	if n := w.count("as POST /token"); n != 2 {
+	if n := w.Count("as POST /token"); n != 2 {
 		t.Errorf("%d token requests, %d of them refreshes", n, n-1)
 	}
 }
@@ -135,13 +136,13 @@ func TestCancellationEndsARefresh(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+	w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
-	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url(), nil))(t)
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), nil))(t)
 	start := time.Now()
-	must.CheckIs(t, c.Authorize(req, w.url()), context.Canceled)
+	must.CheckIs(t, c.Authorize(req, w.URL()), context.Canceled)
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -163,7 +164,7 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, os.Args[0])
-			cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.url())
+			cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.URL())
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%v: %s", err, out)
@@ -172,10 +173,10 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if outputs[0] != outputs[1] || outputs[0] != outputs[2] || !strings.HasPrefix(outputs[0], "Bearer "+secret) {
+	if outputs[0] != outputs[1] || outputs[0] != outputs[2] || !strings.HasPrefix(outputs[0], "Bearer "+oauthtest.Secret) {
 		t.Fatalf("headers of the processes: %q", outputs)
 	}
-	if n := w.count("as POST /token"); n != 2 {
+	if n := w.Count("as POST /token"); n != 2 {
 		t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
 	}
 }
@@ -185,7 +186,7 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	w := newEnvironment(t)
 	var pause atomic.Bool
 	refreshing := make(chan struct{})
-	w.serveAS = func(_ http.ResponseWriter, r *http.Request) (served bool) {
+	w.ServeAS = func(_ http.ResponseWriter, r *http.Request) (served bool) {
 		if r.URL.Path != "/token" || !pause.CompareAndSwap(true, false) {
 			return false
 		}
@@ -197,12 +198,12 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	c := w.expired(store)
 	pause.Store(true)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.url())
+	cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.URL())
 	must.Do(t, cmd.Start())
 	<-refreshing
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	if header, err := authorize(c, w.url()); err != nil || !strings.HasPrefix(header, "Bearer "+secret) {
+	if header, err := authorize(c, w.URL()); err != nil || !strings.HasPrefix(header, "Bearer "+oauthtest.Secret) {
 		t.Errorf("next process: %q, %v", header, err)
 	}
 }
@@ -211,9 +212,9 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 func TestTokenFileIsEncrypted(t *testing.T) {
 	w := newEnvironment(t)
 	store, path := fileStore(t)
-	c := w.client()
+	c := w.Client()
 	c.Store = store
-	must.Get(w.dial(c, ""))(t)
+	must.Get(w.Dial(c, ""))(t)
 	unlock := must.Get(store.Lock(t.Context(), "key"))(t)
 	defer unlock()
 	files, err := filepath.Glob(path + "*")
@@ -226,7 +227,7 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 		content := must.Get(os.ReadFile(name))(t)
-		if bytes.Contains(content, []byte(secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
+		if bytes.Contains(content, []byte(oauthtest.Secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
 			t.Errorf("%s is not encrypted: %q", name, content)
 		}
 	}
@@ -325,12 +326,12 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 func TestLogoutRevokesTheToken(t *testing.T) {
 	w := newEnvironment(t)
 	store, _ := fileStore(t)
-	c := w.client()
+	c := w.Client()
 	c.Store = store
-	must.Do(t, c.Login(t.Context(), w.url(), "tools"))
-	must.Do(t, c.Logout(t.Context(), w.url()))
-	if h, err := authorize(c, w.url()); h != "" || err != nil {
+	must.Do(t, c.Login(t.Context(), w.URL(), "tools"))
+	must.Do(t, c.Logout(t.Context(), w.URL()))
+	if h, err := authorize(c, w.URL()); h != "" || err != nil {
 		t.Fatalf("after the logout: %q, %v", h, err)
 	}
-	must.Equal(t, w.count("as POST /revoke"), 1)
+	must.Equal(t, w.Count("as POST /revoke"), 1)
 }

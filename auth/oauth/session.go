@@ -26,7 +26,7 @@ type session struct {
 	// Guarded by lock.
 	loaded     bool
 	discovery  *discovery // nil: not discovered by this process
-	discovered time.Time  // set by Broker.signIn
+	discovered time.Time  // by ofIssuer
 	asNonce    string
 	attempts   []time.Time        // when recent authorizations began
 	failures   map[string]failure // recent failures by need.key
@@ -63,7 +63,15 @@ func (c *Client) newSession(server string) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL)
 	}
-	return &session{owner: c, server: server, peers: c.newPeers(u), lock: make(chan struct{}, 1),
+	peers := c.newPeers(u)
+	if c.Issuer != "" {
+		local := peers.local
+		if peers, err = peers.configured(c.Issuer); err != nil {
+			return nil, err
+		}
+		peers.local = peers.local || local
+	}
+	return &session{owner: c, server: server, peers: peers, lock: make(chan struct{}, 1),
 		login: make(chan struct{}, 1)}, nil
 }
 
@@ -147,7 +155,7 @@ func (s *session) ready(ctx context.Context) (*token, error) {
 		err = s.obtain(ctx, need{})
 		t, _ = s.current()
 	}
-	if s.owner.interactionError != nil {
+	if s.owner.NeedsLogin != nil {
 		return s.requireLogin(ctx)
 	}
 	return t, err

@@ -13,36 +13,17 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
-
-// rejectResource makes the authorization server reject requests with the parameter resource, as Microsoft Entra ID
-// does, and issue tokens for the server without it.
-func (w *environment) rejectResource(code, description string) {
-	w.onAuthorize = func(q, redirect url.Values) {
-		if q.Has("resource") {
-			redirect.Del("code")
-			redirect.Set("error", code)
-			redirect.Set("error_description", description)
-		}
-	}
-	w.onToken = func(form url.Values, body map[string]any) {
-		if form.Has("resource") {
-			body["error"], body["error_description"] = code, description
-			return
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.valid[body["access_token"].(string)] = w.url()
-	}
-}
 
 const notSupported = "AADSTS901002: The 'resource' request parameter is not supported."
 
 // withStore returns a client of another process: it has the store of the first one, but none of its settings.
 func withStore(w *environment, store oauth.TokenStore, interaction oauth.Interaction) *oauth.Client {
-	c := w.client()
+	c := w.Client()
 	c.Store, c.Interaction = store, interaction
 	return c
 }
@@ -54,26 +35,26 @@ var loginPaths = []struct {
 	code bool // the path has an authorization page
 }{
 	{"a challenge", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
-		c := w.client()
+		c := w.Client()
 		set(c)
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		return err
 	}, true},
 	{"Login", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
-		c := w.client()
+		c := w.Client()
 		set(c)
-		return c.Login(t.Context(), w.url())
+		return c.Login(t.Context(), w.URL())
 	}, true},
 	{"a refresh by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
 		store := new(oauth.MemoryStore)
-		w.lifetime = 0
-		c := withStore(w, store, w.user())
+		w.Lifetime = 0
+		c := withStore(w, store, w.User())
 		set(c)
-		if err := c.Login(t.Context(), w.url()); err != nil {
+		if err := c.Login(t.Context(), w.URL()); err != nil {
 			return err
 		}
-		w.lifetime = 3600
-		h, err := authorize(withStore(w, store, nil), w.url())
+		w.Lifetime = 3600
+		h, err := authorize(withStore(w, store, nil), w.URL())
 		if h == "" && err == nil {
 			err = errors.New("no token")
 		}
@@ -81,96 +62,98 @@ var loginPaths = []struct {
 	}, true},
 	{"a refresh after a rejection", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
 		store := new(oauth.MemoryStore)
-		c := withStore(w, store, w.user())
+		c := withStore(w, store, w.User())
 		set(c)
-		if err := c.Login(t.Context(), w.url()); err != nil {
+		if err := c.Login(t.Context(), w.URL()); err != nil {
 			return err
 		}
-		w.revokeAll()
-		_, err := w.dial(withStore(w, store, nil), "")
+		w.RevokeAll()
+		_, err := w.Dial(withStore(w, store, nil), "")
 		return err
 	}, true},
 	{"more scopes", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
 		var asked atomic.Bool
-		w.authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
+		w.Authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
 			if asked.Swap(true) {
 				return false
 			}
-			w.challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
+			w.Challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
 			return true
 		}
-		c := w.client()
+		c := w.Client()
 		set(c)
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		return err
 	}, true},
 	{"a later login by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
 		store := new(oauth.MemoryStore)
-		c := withStore(w, store, w.user())
+		c := withStore(w, store, w.User())
 		set(c)
-		if err := c.Login(t.Context(), w.url()); err != nil {
+		if err := c.Login(t.Context(), w.URL()); err != nil {
 			return err
 		}
-		return withStore(w, store, w.user()).Login(t.Context(), w.url(), "more")
+		return withStore(w, store, w.User()).Login(t.Context(), w.URL(), "more")
 	}, true},
 	{"client credentials", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
-		c := w.client()
+		c := w.Client()
 		c.Interaction, c.Grant = nil, &oauth.ClientCredentials{}
-		c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: clientID, ClientSecret: secret + "m"}}
+		c.Registrations = []oauth.Registration{{Server: w.URL(), ClientID: clientID, ClientSecret: oauthtest.Secret + "m"}}
 		set(c)
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		return err
 	}, false},
 	{"workload", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
-		c := w.client()
+		c := w.Client()
 		c.Interaction, c.Grant = nil, &oauth.Workload{
 			Assertion: func(context.Context, string) (string, error) { return "jwt", nil }}
 		set(c)
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		return err
 	}, false},
 	{"enterprise", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
 		w.grantsAt("/exchange")
-		c := w.client()
-		c.Registrations = []oauth.Registration{{Issuer: w.as.URL, ClientID: clientID, ClientSecret: secret + "ours"}}
-		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.as.URL + "/exchange",
+		c := w.Client()
+		c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID,
+			ClientSecret: oauthtest.Secret + "ours"}}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange",
 			ClientID: "at-idp",
-			Subject:  func(context.Context) (string, error) { return secret + "identity", nil }}
+			Subject:  func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil }}
 		set(c)
-		_, err := w.dial(c, "")
+		_, err := w.Dial(c, "")
 		return err
 	}, false},
 	{"token exchange", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
-		w.serveAS = only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
+		w.ServeAS = oauthtest.Only("/exchange", func(rw http.ResponseWriter, r *http.Request) {
 			r.ParseForm()
-			w.mu.Lock()
-			w.forms = append(w.forms, r.PostForm)
-			w.issued++
-			body := map[string]any{"access_token": fmt.Sprintf("%saccess-%d", secret, w.issued), "token_type": "Bearer",
+			w.Mu.Lock()
+			w.Forms = append(w.Forms, r.PostForm)
+			w.Issued++
+			body := map[string]any{"access_token": fmt.Sprintf("%saccess-%d", oauthtest.Secret, w.Issued),
+				"token_type":        "Bearer",
 				"issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}
-			w.mu.Unlock()
+			w.Mu.Unlock()
 			status := http.StatusOK
-			if w.onToken(r.PostForm, body); body["error"] != nil {
+			if w.OnToken(r.PostForm, body); body["error"] != nil {
 				status = http.StatusBadRequest
 			}
-			w.json(rw, status, body)
+			w.JSON(rw, status, body)
 		})
 		all := exchanging(w, oauth.TokenExchange{})
-		callers := &oauth.Callers{New: func(who principal.Principal) *oauth.Client {
+		clients := &callers.Clients{New: func(who principal.Principal) *oauth.Client {
 			c := all.New(who)
 			set(c)
 			return c
 		}}
-		return callAs(t, w, callers, asCaller(t, "ada"))
+		return callAs(t, w, clients, asCaller(t, "ada"))
 	}, false},
 }
 
 // rejectedOn returns the error of a path without NoResource.
 func rejectedOn(t *testing.T, path int, code, description string) error {
 	w := newEnvironment(t)
-	w.rejectResource(code, description)
+	w.RejectResource(code, description)
 	err := loginPaths[path].do(t, w, func(*oauth.Client) {})
-	if n := w.count("as GET /authorize") + w.count("as POST /token") + w.count("as POST /exchange"); err != nil && n > 2 {
+	if n := w.Count("as GET /authorize") + w.Count("as POST /token") + w.Count("as POST /exchange"); err != nil && n > 2 {
 		t.Errorf("%s: %d requests after a rejection: it was tried again", loginPaths[path].name, n)
 	}
 	return err
@@ -181,13 +164,13 @@ func TestNoResourceReachesEveryPath(t *testing.T) {
 	for i, path := range loginPaths {
 		t.Run(path.name, func(t *testing.T) {
 			w := newEnvironment(t)
-			w.rejectResource("invalid_request", notSupported)
+			w.RejectResource("invalid_request", notSupported)
 			must.Do(t, path.do(t, w, func(c *oauth.Client) { c.NoResource = true }))
-			named := slices.DeleteFunc(append(slices.Clone(w.queries), w.forms...), func(v url.Values) bool {
+			named := slices.DeleteFunc(append(slices.Clone(w.Queries), w.Forms...), func(v url.Values) bool {
 				// The identity provider is another server, whose grant names the resource.
 				return !v.Has("resource") || strings.HasSuffix(v.Get("requested_token_type"), ":id-jag")
 			})
-			if len(named) > 0 || len(w.forms) == 0 {
+			if len(named) > 0 || len(w.Forms) == 0 {
 				t.Errorf("requests with a resource: %v", named)
 			}
 			if err := rejectedOn(t, i, "invalid_request", notSupported); !errors.Is(err, oauth.ErrResource) ||
@@ -239,7 +222,7 @@ func TestAssumePKCEReachesEveryPath(t *testing.T) {
 		for _, methods := range [][]string{nil, {}, {"plain"}} {
 			for _, set := range []bool{true, false} {
 				w := newEnvironment(t)
-				w.onIssuer = func(m map[string]any) {
+				w.OnIssuer = func(m map[string]any) {
 					m["code_challenge_methods_supported"] = methods
 					if methods == nil {
 						delete(m, "code_challenge_methods_supported")
@@ -247,11 +230,11 @@ func TestAssumePKCEReachesEveryPath(t *testing.T) {
 				}
 				err := path.do(t, w, func(c *oauth.Client) { c.AssumePKCE = set })
 				switch {
-				case set && (err != nil || w.queries[0].Get("code_challenge_method") != "S256"):
-					t.Errorf("%s with %q: %v, %v", path.name, methods, err, w.queries)
+				case set && (err != nil || w.Queries[0].Get("code_challenge_method") != "S256"):
+					t.Errorf("%s with %q: %v, %v", path.name, methods, err, w.Queries)
 				case !set && (!errors.Is(err, oauth.ErrNoPKCE) || !strings.Contains(err.Error(), "AssumePKCE") ||
-					len(w.queries) > 0):
-					t.Errorf("%s with %q, without the setting: %v, %v", path.name, methods, err, w.queries)
+					len(w.Queries) > 0):
+					t.Errorf("%s with %q, without the setting: %v, %v", path.name, methods, err, w.Queries)
 				}
 			}
 		}
@@ -262,85 +245,28 @@ func TestAssumePKCEReachesEveryPath(t *testing.T) {
 func TestSettingsEndWithTheLogin(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)
 	store := new(oauth.MemoryStore)
-	c := withStore(w, store, w.user())
+	c := withStore(w, store, w.User())
 	c.NoResource, c.AssumePKCE = true, true
-	must.Do(t, c.Login(t.Context(), w.url()))
-	status := must.Get(c.Status(t.Context(), w.url()))(t)
+	must.Do(t, c.Login(t.Context(), w.URL()))
+	status := must.Get(c.Status(t.Context(), w.URL()))(t)
 	if !status.NoResource || !status.AssumePKCE {
 		t.Errorf("status %+v", status)
 	}
 
-	w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+	w.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{other.AS.URL} }
 	oauth.ObserveDials(c, func(string) {})
-	elsewhere := &oauth.Client{Store: store, Interaction: w.user()}
-	must.Do(t, elsewhere.Login(t.Context(), w.url()))
-	if got := other.queries[0].Get("resource"); got != w.url() {
+	elsewhere := &oauth.Client{Store: store, Interaction: w.User()}
+	must.Do(t, elsewhere.Login(t.Context(), w.URL()))
+	if got := other.Queries[0].Get("resource"); got != w.URL() {
 		t.Errorf("at another authorization server: resource %q", got)
 	}
 
-	w.onResource = nil
-	must.Do(t, c.Login(t.Context(), w.url())) // with the settings, again
-	must.Do(t, withStore(w, store, nil).Logout(t.Context(), w.url()))
-	must.Do(t, withStore(w, store, w.user()).Login(t.Context(), w.url()))
-	if got := w.queries[2].Get("resource"); got != w.url() {
+	w.OnResource = nil
+	must.Do(t, c.Login(t.Context(), w.URL())) // with the settings, again
+	must.Do(t, withStore(w, store, nil).Logout(t.Context(), w.URL()))
+	must.Do(t, withStore(w, store, w.User()).Login(t.Context(), w.URL()))
+	if got := w.Queries[2].Get("resource"); got != w.URL() {
 		t.Errorf("after Logout: resource %q", got)
-	}
-}
-
-// The callers of a Broker log in with the settings of New, at any replica. Those of the issuers are apart.
-func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
-	for _, set := range []bool{true, false} {
-		b := newBrokers(t)
-		b.w.rejectResource("invalid_request", notSupported)
-		b.w.onIssuer = func(m map[string]any) { delete(m, "code_challenge_methods_supported") }
-		b.w.lifetime = 0
-		for _, one := range b.all {
-			plain := one.New
-			one.SignIn = plain
-			one.New = func() *oauth.Client {
-				c := plain()
-				c.NoResource, c.AssumePKCE = set, set
-				return c
-			}
-		}
-		ada, start := b.browser("ada"), b.front.URL+"/login/start/one"
-		if !set {
-			ada.signIn(start)
-			status, _, _ := ada.do(http.MethodPost, start, nil)
-			if got := fmt.Sprint(status, b.reports); got != "502 [ada one false]" {
-				t.Errorf("without the settings: %s", got)
-			}
-			must.CheckContains(t, b.w.log.String(), "AssumePKCE")
-			continue
-		}
-		ada.logIn(start)
-		b.w.lifetime = 3600
-		must.Check(t, b.call(1, "ada", "one")) // refreshes the token
-		for _, v := range append(b.w.queries, b.w.forms...) {
-			if v.Has("resource") {
-				t.Errorf("a request names the resource: %v", v)
-			}
-		}
-		must.CheckEqual(t, len(b.w.forms), 2)
-	}
-}
-
-// A user is identified at an issuer that rejects resource with the scopes of the program.
-func TestBrokerSignsInWithoutResource(t *testing.T) {
-	b := newBrokers(t)
-	for _, one := range b.all {
-		plain := one.New
-		one.Resource.Scopes = []string{"api://program/mcp"}
-		one.SignIn = func() *oauth.Client {
-			c := plain()
-			c.NoResource = true
-			return c
-		}
-	}
-	_, _, page := b.browser("ada").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
-	q := must.Get(url.Parse(page))(t).Query()
-	if q.Has("resource") || q.Get("scope") != "api://program/mcp" {
-		t.Errorf("the page of the issuer is %s", page)
 	}
 }
 
@@ -356,22 +282,23 @@ func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
 		fmt.Sprintf("%d.5", future): true, fmt.Sprintf("%d.0e0", future): true,
 	} {
 		w := newEnvironment(t)
-		w.serveAS = only("/register", func(rw http.ResponseWriter, _ *http.Request) {
+		w.ServeAS = oauthtest.Only("/register", func(rw http.ResponseWriter, _ *http.Request) {
 			rw.WriteHeader(http.StatusCreated)
-			fmt.Fprintf(rw, `{"client_id":"client","client_secret":"%sclient","client_secret_expires_at":%s}`, secret, text)
+			fmt.Fprintf(rw, `{"client_id":"client","client_secret":"%sclient","client_secret_expires_at":%s}`,
+				oauthtest.Secret, text)
 		})
 		store := new(oauth.MemoryStore)
-		w.lifetime = 0
-		c := withStore(w, store, w.user())
-		if err := c.Login(t.Context(), w.url()); err != nil {
+		w.Lifetime = 0
+		c := withStore(w, store, w.User())
+		if err := c.Login(t.Context(), w.URL()); err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		w.lifetime = 3600
-		if h, err := authorize(withStore(w, store, nil), w.url()); h == "" || err != nil { // refreshes the token
+		w.Lifetime = 3600
+		if h, err := authorize(withStore(w, store, nil), w.URL()); h == "" || err != nil { // refreshes the token
 			t.Errorf("%s: %q, %v", text, h, err)
 		}
-		stored := must.Get(store.Load(t.Context(), "client "+w.as.URL))(t)
+		stored := must.Get(store.Load(t.Context(), "client "+w.AS.URL))(t)
 		must.CheckEqual(t, strings.Contains(string(stored), `"expires"`), counts, text, string(stored))
 	}
 }
@@ -384,24 +311,24 @@ func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 		supported          []string // in the metadata
 		want               string
 	}{
-		{`"client_secret_post"`, secret + "c", []string{"none"}, post},
-		{`"client_secret_post"`, secret + "c", []string{"client_secret_basic"}, post},
-		{`"client_secret_basic"`, secret + "c", []string{"none", "client_secret_post"}, basic},
+		{`"client_secret_post"`, oauthtest.Secret + "c", []string{"none"}, post},
+		{`"client_secret_post"`, oauthtest.Secret + "c", []string{"client_secret_basic"}, post},
+		{`"client_secret_basic"`, oauthtest.Secret + "c", []string{"none", "client_secret_post"}, basic},
 		{`"none"`, "", []string{"client_secret_basic"}, none},
-		{`"none"`, secret + "c", []string{"client_secret_basic"}, none},
-		{`null`, secret + "c", []string{"client_secret_post"}, post},
-		{`null`, secret + "c", nil, basic},
+		{`"none"`, oauthtest.Secret + "c", []string{"client_secret_basic"}, none},
+		{`null`, oauthtest.Secret + "c", []string{"client_secret_post"}, post},
+		{`null`, oauthtest.Secret + "c", nil, basic},
 		{`""`, "", []string{"client_secret_basic"}, none},
 		{`"client_secret_basic"`, "", []string{"none"}, none},
 		{`"client_secret_post"`, "", []string{"none"}, none},
-		{`"private_key_jwt"`, secret + "c", []string{"none"}, unknown},
-		{`"tls_client_auth"`, secret + "c", []string{"none"}, unknown},
+		{`"private_key_jwt"`, oauthtest.Secret + "c", []string{"none"}, unknown},
+		{`"tls_client_auth"`, oauthtest.Secret + "c", []string{"none"}, unknown},
 		{`"private_key_jwt"`, "", []string{"none"}, none},
 	} {
 		w := newEnvironment(t)
-		w.onIssuer = func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = tc.supported }
+		w.OnIssuer = func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = tc.supported }
 		var used []string
-		w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.ServeAS = func(rw http.ResponseWriter, r *http.Request) bool {
 			switch r.URL.Path {
 			case "/register":
 				rw.WriteHeader(http.StatusCreated)
@@ -419,23 +346,23 @@ func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 				case r.PostForm.Get("client_id") == "client" && !r.PostForm.Has("client_secret") && !isBasic:
 					used = append(used, none)
 				}
-				w.token(rw, r)
+				w.Token(rw, r)
 				return true
 			}
 			return false
 		}
-		w.lifetime = 0
+		w.Lifetime = 0
 		store := new(oauth.MemoryStore)
-		err := withStore(w, store, w.user()).Login(t.Context(), w.url())
+		err := withStore(w, store, w.User()).Login(t.Context(), w.URL())
 		if tc.want == unknown {
 			if !errors.Is(err, oauth.ErrRegistration) || !strings.Contains(err.Error(), strings.Trim(tc.registered, `"`)) ||
-				w.count("as GET /authorize") > 0 {
+				w.Count("as GET /authorize") > 0 {
 				t.Errorf("%+v: %v", tc, err)
 			}
 			continue
 		}
 		if err == nil {
-			_, err = authorize(withStore(w, store, nil), w.url()) // refreshes the token
+			_, err = authorize(withStore(w, store, nil), w.URL()) // refreshes the token
 		}
 		if want := []string{tc.want, tc.want}; err != nil || !slices.Equal(used, want) {
 			t.Errorf("%+v: %v, used %q", tc, err, used)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -46,27 +47,27 @@ var violations = []struct {
 		m["authorization_servers"] = []string{}
 	}), oauth.ErrDiscovery, true},
 	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) {
-		w.challengeURL = "/missing"
+		w.ChallengeURL = "/missing"
 	}, oauth.ErrDiscovery, true},
 	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
-		w.challengeURL = ""
-		w.serveMCP = only(w.resourcePath, func(rw http.ResponseWriter,
+		w.ChallengeURL = ""
+		w.ServeMCP = oauthtest.Only(w.ResourcePath, func(rw http.ResponseWriter,
 			r *http.Request) {
 			rw.WriteHeader(http.StatusBadGateway)
 		})
 	}, oauth.ErrDiscovery, true},
 	{"O4", "no metadata of the authorization server", func(w *environment,
 		c *oauth.Client) {
-		w.issuerPath = "/nowhere"
+		w.IssuerPath = "/nowhere"
 	}, oauth.ErrDiscovery, true},
 	{"O4", "duplicate name", func(w *environment, c *oauth.Client) {
-		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(rw, `{"issuer":%q,"token_endpoint":"%[1]s/token","token_endpoint":"%s/token"}`, w.as.URL,
-				w.unrelated.URL)
+		w.ServeAS = oauthtest.Only(w.IssuerPath, func(rw http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(rw, `{"issuer":%q,"token_endpoint":"%[1]s/token","token_endpoint":"%s/token"}`, w.AS.URL,
+				w.Unrelated.URL)
 		})
 	}, oauth.ErrDiscovery, true},
 	{"O4", "metadata is too long", func(w *environment, c *oauth.Client) {
-		w.serveAS = only(w.issuerPath, func(rw http.ResponseWriter, r *http.Request) {
+		w.ServeAS = oauthtest.Only(w.IssuerPath, func(rw http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(rw, `{"issuer":"`+strings.Repeat("x", 300<<10))
 		})
 	}, oauth.ErrInvalidResponse, true},
@@ -125,13 +126,13 @@ var violations = []struct {
 	}), oauth.ErrInsecureURL, true},
 	{"O10", "resource_metadata over http", func(w *environment,
 		c *oauth.Client) {
-		w.challengeURL = "http://169.254.169.254/latest"
+		w.ChallengeURL = "http://169.254.169.254/latest"
 	}, oauth.ErrInsecureURL, true},
 
 	// Rule O12: private addresses
 	{"O12", "resource_metadata at the cloud metadata service",
 		func(w *environment, c *oauth.Client) {
-			w.challengeURL = "https://169.254.169.254/latest"
+			w.ChallengeURL = "https://169.254.169.254/latest"
 		}, oauth.ErrForbiddenAddress, true},
 	{"O12", "issuer in a private network", resourceMetadata(func(w *environment,
 		m map[string]any) {
@@ -158,27 +159,27 @@ var violations = []struct {
 
 	// Rule O13: scopes
 	{"O13", "server always requires the same additional scope", func(w *environment, c *oauth.Client) {
-		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
-			w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
+		w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
 			return true
 		}
 	}, oauth.ErrInsufficientScope, false},
 	{"O13", "server does not name the missing scopes", func(w *environment, c *oauth.Client) {
-		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
-			w.challenge(rw, http.StatusForbidden, "Bearer", "", "insufficient_scope")
+		w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+			w.Challenge(rw, http.StatusForbidden, "Bearer", "", "insufficient_scope")
 			return true
 		}
 	}, oauth.ErrInsufficientScope, false},
 	{"O13", "server requires another scope each time", func(w *environment, c *oauth.Client) {
 		scope := "a"
-		w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
 			scope += "a"
-			w.challenge(rw, http.StatusForbidden, "Bearer", scope, "insufficient_scope")
+			w.Challenge(rw, http.StatusForbidden, "Bearer", scope, "insufficient_scope")
 			return true
 		}
 	}, oauth.ErrTooManyAttempts, false},
 	{"O13", "server rejects a new token", func(w *environment, c *oauth.Client) {
-		w.onToken = func(url.Values, map[string]any) { w.revokeAll() }
+		w.OnToken = func(url.Values, map[string]any) { w.RevokeAll() }
 	}, oauth.ErrTokenRejected, false},
 	{"O13", "Approve declines", func(w *environment, c *oauth.Client) {
 		c.Approve = func(context.Context, oauth.AuthorizationRequest) ([]string, error) {
@@ -198,8 +199,8 @@ var violations = []struct {
 		delete(m, "registration_endpoint")
 	}), oauth.ErrRegistration, true},
 	{"O15", "registration fails", func(w *environment, c *oauth.Client) {
-		w.serveAS = only("/register", func(rw http.ResponseWriter, r *http.Request) {
-			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri"})
+		w.ServeAS = oauthtest.Only("/register", func(rw http.ResponseWriter, r *http.Request) {
+			w.JSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri"})
 		})
 	}, oauth.ErrRegistration, true},
 
@@ -221,41 +222,41 @@ var violations = []struct {
 		m["dpop_bound_access_tokens_required"] = true
 	}), oauth.ErrInvalidResponse, false},
 	{"R6", "error contains the request", func(w *environment, c *oauth.Client) {
-		w.serveAS = only("/token", func(rw http.ResponseWriter, r *http.Request) {
+		w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			r.ParseForm()
 			description := r.PostForm.Encode() + r.Header.Get("Authorization")
-			w.json(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant",
+			w.JSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant",
 				"error_description": description})
 		})
 	}, &oauth.ServerError{}, false},
 }
 
 func resourceMetadata(change func(*environment, map[string]any)) func(*environment, *oauth.Client) {
-	return func(w *environment, _ *oauth.Client) { w.onResource = func(m map[string]any) { change(w, m) } }
+	return func(w *environment, _ *oauth.Client) { w.OnResource = func(m map[string]any) { change(w, m) } }
 }
 
 func serverMetadata(change func(*environment, map[string]any)) func(*environment, *oauth.Client) {
-	return func(w *environment, _ *oauth.Client) { w.onIssuer = func(m map[string]any) { change(w, m) } }
+	return func(w *environment, _ *oauth.Client) { w.OnIssuer = func(m map[string]any) { change(w, m) } }
 }
 
 func authorizationResponse(change func(*environment, url.Values)) func(*environment, *oauth.Client) {
-	return func(w *environment, _ *oauth.Client) { w.onAuthorize = func(_, a url.Values) { change(w, a) } }
+	return func(w *environment, _ *oauth.Client) { w.OnAuthorize = func(_, a url.Values) { change(w, a) } }
 }
 
 func tokenResponse(change func(map[string]any)) func(*environment, *oauth.Client) {
-	return func(w *environment, _ *oauth.Client) { w.onToken = func(_ url.Values, a map[string]any) { change(a) } }
+	return func(w *environment, _ *oauth.Client) { w.OnToken = func(_ url.Values, a map[string]any) { change(a) } }
 }
 
 // redirect redirects requests for a path to the unrelated server.
 func redirect(server, path string) func(*environment, *oauth.Client) {
 	return func(w *environment, _ *oauth.Client) {
-		send := only(path, func(rw http.ResponseWriter, r *http.Request) {
-			http.Redirect(rw, r, w.unrelated.URL+path, http.StatusTemporaryRedirect)
+		send := oauthtest.Only(path, func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, w.Unrelated.URL+path, http.StatusTemporaryRedirect)
 		})
 		if server == "mcp" {
-			w.serveMCP = send
+			w.ServeMCP = send
 		} else {
-			w.serveAS = send
+			w.ServeAS = send
 		}
 	}
 }
@@ -266,22 +267,22 @@ func TestViolationsLeadToErrors(t *testing.T) {
 	for _, v := range violations {
 		t.Run(v.rule+" "+v.name, func(t *testing.T) {
 			w := newEnvironment(t)
-			c := w.client()
+			c := w.Client()
 			v.do(w, c)
-			_, err := w.dial(c, "")
+			_, err := w.Dial(c, "")
 			var serverError *oauth.ServerError
 			_, isServerError := v.want.(*oauth.ServerError)
 			if isServerError && !errors.As(err, &serverError) || !isServerError && !errors.Is(err, v.want) {
 				t.Fatalf("%v, want %v", err, v.want)
 			}
 			must.CheckIs(t, err, call.ErrUnauthorized)
-			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "lies") {
+			if strings.Contains(err.Error(), oauthtest.Secret) || strings.Contains(err.Error(), "lies") {
 				t.Errorf("the error contains a secret or the text of an attacker: %v", err)
 			}
-			if n := w.count("as POST /token"); v.noToken && n > 0 {
+			if n := w.Count("as POST /token"); v.noToken && n > 0 {
 				t.Errorf("%d requests to the token endpoint", n)
 			}
-			if n := w.count("as GET /authorize"); n > 3 {
+			if n := w.Count("as GET /authorize"); n > 3 {
 				t.Errorf("O13: %d authorizations", n)
 			}
 		})
@@ -291,34 +292,34 @@ func TestViolationsLeadToErrors(t *testing.T) {
 // Rule O13: after the user has declined, further requests fail without asking again.
 func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
 	w := newEnvironment(t)
-	c := w.client()
-	w.onAuthorize = func(_, a url.Values) {
+	c := w.Client()
+	w.OnAuthorize = func(_, a url.Values) {
 		a.Del("code")
 		a.Set("error", "access_denied")
 	}
 	for range 5 {
-		if _, err := w.dial(c, ""); err == nil {
+		if _, err := w.Dial(c, ""); err == nil {
 			t.Fatal("dial succeeded")
 		}
 	}
-	must.Equal(t, w.count("as GET /authorize"), 1)
+	must.Equal(t, w.Count("as GET /authorize"), 1)
 }
 
 // Rule O13: a step-up authorization requests the previous scopes and those of the challenge.
 func TestStepUpRequestsTheUnion(t *testing.T) {
 	w := newEnvironment(t)
-	w.authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
-		w.mu.Lock()
-		requested := w.queries[len(w.queries)-1].Get("scope")
-		w.mu.Unlock()
+	w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.Mu.Lock()
+		requested := w.Queries[len(w.Queries)-1].Get("scope")
+		w.Mu.Unlock()
 		if strings.Contains(requested, "admin") {
 			return false
 		}
-		w.challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
+		w.Challenge(rw, http.StatusForbidden, "Bearer", "admin", "insufficient_scope")
 		return true
 	}
-	must.Get(w.dial(w.client(), ""))(t)
-	must.Equal(t, w.queries[1].Get("scope"), "tools admin")
+	must.Get(w.Dial(w.Client(), ""))(t)
+	must.Equal(t, w.Queries[1].Get("scope"), "tools admin")
 }
 
 // Rule O7: a new authorization server of the MCP server gets neither the old client nor the old
@@ -326,34 +327,34 @@ func TestStepUpRequestsTheUnion(t *testing.T) {
 func TestChangedAuthorizationServer(t *testing.T) {
 	for _, configured := range []bool{false, true} {
 		w, other := newEnvironment(t), newEnvironment(t)
-		c := w.client()
+		c := w.Client()
 		if configured {
-			c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
+			c.Registrations = []oauth.Registration{{Server: w.URL(), ClientID: "ours", ClientSecret: oauthtest.Secret + "ours"}}
 		}
-		mc := must.Get(w.dial(c, ""))(t)
-		w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
-		other.onToken = func(form url.Values, a map[string]any) { // its tokens are valid, too
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.valid[a["access_token"].(string)] = form.Get("resource")
+		mc := must.Get(w.Dial(c, ""))(t)
+		w.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{other.AS.URL} }
+		other.OnToken = func(form url.Values, a map[string]any) { // its tokens are valid, too
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
+			w.Valid[a["access_token"].(string)] = form.Get("resource")
 		}
-		w.revokeAll()
-		w.mu.Lock()
-		w.dialed = nil
-		w.mu.Unlock()
-		err := w.greet(mc)
-		w.mu.Lock()
-		w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
-		w.mu.Unlock()
+		w.RevokeAll()
+		w.Mu.Lock()
+		w.Dialed = nil
+		w.Mu.Unlock()
+		err := w.Greet(mc)
+		w.Mu.Lock()
+		w.Dialed = slices.DeleteFunc(w.Dialed, func(a string) bool { return "http://"+a == other.AS.URL })
+		w.Mu.Unlock()
 		if configured {
-			if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 ||
-				other.count("as GET /authorize") > 0 {
+			if !errors.Is(err, oauth.ErrIssuerChanged) || other.Count("as POST /token") > 0 ||
+				other.Count("as GET /authorize") > 0 {
 				t.Errorf("registration for the MCP server: %v", err)
 			}
 			continue
 		}
 		must.Do(t, err)
-		must.CheckEqual(t, other.count("as POST /register"), 1)
+		must.CheckEqual(t, other.Count("as POST /register"), 1)
 	}
 }
 
@@ -363,25 +364,25 @@ func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)
 	store := new(oauth.MemoryStore)
 	dialInNewProcess := func() error {
-		c := w.client()
+		c := w.Client()
 		c.Store = store
-		c.Registrations = []oauth.Registration{{Server: w.url(), ClientID: "ours", ClientSecret: secret + "ours"}}
-		_, err := w.dial(c, "")
+		c.Registrations = []oauth.Registration{{Server: w.URL(), ClientID: "ours", ClientSecret: oauthtest.Secret + "ours"}}
+		_, err := w.Dial(c, "")
 		return err
 	}
-	w.onToken = func(_ url.Values, body map[string]any) { body["error"] = "server_error" }
-	if err := dialInNewProcess(); err == nil || w.count("as POST /token") == 0 {
+	w.OnToken = func(_ url.Values, body map[string]any) { body["error"] = "server_error" }
+	if err := dialInNewProcess(); err == nil || w.Count("as POST /token") == 0 {
 		t.Fatalf("first attempt: %v", err)
 	}
-	w.onResource = func(m map[string]any) { m["authorization_servers"] = []string{other.as.URL} }
+	w.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{other.AS.URL} }
 	err := dialInNewProcess()
-	if !errors.Is(err, oauth.ErrIssuerChanged) || other.count("as POST /token") > 0 ||
-		other.count("as GET /authorize") > 0 {
+	if !errors.Is(err, oauth.ErrIssuerChanged) || other.Count("as POST /token") > 0 ||
+		other.Count("as GET /authorize") > 0 {
 		t.Errorf("second attempt, with another issuer: %v", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dialed = slices.DeleteFunc(w.dialed, func(a string) bool { return "http://"+a == other.as.URL })
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.Dialed = slices.DeleteFunc(w.Dialed, func(a string) bool { return "http://"+a == other.AS.URL })
 }
 
 // registrar gives each registration another client identifier. Requests returns the client
@@ -389,14 +390,14 @@ func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 func (w *environment) registrar() (requests func() []string) {
 	registered := 0
 	var tokens []string
-	w.serveAS = func(rw http.ResponseWriter, r *http.Request) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	w.ServeAS = func(rw http.ResponseWriter, r *http.Request) bool {
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		switch r.URL.Path {
 		case "/register":
 			registered++
-			w.json(rw, http.StatusCreated, map[string]any{
-				"client_id": fmt.Sprint("client-", registered), "client_secret": secret + "client",
+			w.JSON(rw, http.StatusCreated, map[string]any{
+				"client_id": fmt.Sprint("client-", registered), "client_secret": oauthtest.Secret + "client",
 				"token_endpoint_auth_method": "client_secret_basic",
 			})
 			return true
@@ -408,15 +409,15 @@ func (w *environment) registrar() (requests func() []string) {
 		return false
 	}
 	return func() []string {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return slices.Clone(tokens)
 	}
 }
 
 // withRedirectURI returns an Interaction with another redirect URI.
 func (w *environment) withRedirectURI(redirect string) oauth.Interaction {
-	return &oauth.Manual{RedirectURI: redirect, Open: openPage}
+	return &oauth.Manual{RedirectURI: redirect, Open: oauthtest.OpenPage}
 }
 
 // A token is refreshed by the client that it was issued to, even if another login has
@@ -426,28 +427,28 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	requests := w.registrar()
 	store := &oauth.MemoryStore{}
 	w.expired(store)
-	other := w.client()
+	other := w.Client()
 	other.Store, other.Interaction = store, w.withRedirectURI("http://localhost:4000/callback")
 	second := newEnvironment(t)
-	second.mcp.Close()
-	second.mcp = second.start("mcp", func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == second.resourcePath {
-			w.json(rw, http.StatusOK, map[string]any{"resource": second.url(),
-				"authorization_servers": []string{w.as.URL}})
+	second.MCP.Close()
+	second.MCP = second.Start("mcp", func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == second.ResourcePath {
+			w.JSON(rw, http.StatusOK, map[string]any{"resource": second.URL(),
+				"authorization_servers": []string{w.AS.URL}})
 			return
 		}
-		second.challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
+		second.Challenge(rw, http.StatusUnauthorized, "Bearer", "", "")
 	})
-	must.Do(t, other.Login(t.Context(), second.url()))
-	w.mu.Lock()
-	w.dialed = nil // the second server is allowed
-	w.mu.Unlock()
-	c := w.client()
+	must.Do(t, other.Login(t.Context(), second.URL()))
+	w.Mu.Lock()
+	w.Dialed = nil // the second server is allowed
+	w.Mu.Unlock()
+	c := w.Client()
 	c.Store = store
-	if header, err := authorize(c, w.url()); err != nil || header == "" {
+	if header, err := authorize(c, w.URL()); err != nil || header == "" {
 		t.Fatalf("%q, %v", header, err)
 	}
-	must.Do(t, c.Logout(t.Context(), w.url()))
+	must.Do(t, c.Logout(t.Context(), w.URL()))
 	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code",
 		"client-1 refresh_token"}; !slices.Equal(got, want) {
 		t.Errorf("token requests %q, want %q", got, want)
@@ -461,15 +462,15 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	requests := w.registrar()
 	closed := errors.New("the user closed the page")
 	store := &oauth.MemoryStore{}
-	c := w.client()
+	c := w.Client()
 	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
 		Open: func(context.Context, string) (string, error) {
 			return "", closed
 		}}
-	must.Is(t, c.Login(t.Context(), w.url()), closed)
-	c = w.client()
+	must.Is(t, c.Login(t.Context(), w.URL()), closed)
+	c = w.Client()
 	c.Store = store
-	must.Do(t, c.Login(t.Context(), w.url()))
+	must.Do(t, c.Login(t.Context(), w.URL()))
 	if got, want := requests(), []string{"client-2 authorization_code"}; !slices.Equal(got, want) {
 		t.Errorf("token requests %q, want %q", got, want)
 	}
@@ -479,23 +480,23 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 // a scope that the server does not know.
 func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 	w := newEnvironment(t)
-	w.onIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
+	w.OnIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
 	store, calls := &oauth.MemoryStore{}, 0
 	for i, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/callback",
 		"http://127.0.0.1:3001/callback"} {
-		w.onAuthorize = func(_, redirect url.Values) {
+		w.OnAuthorize = func(_, redirect url.Values) {
 			if i == 1 {
 				redirect.Del("code")
 				redirect.Set("error", "invalid_scope")
 			}
 		}
-		c := w.client()
+		c := w.Client()
 		c.Store, c.Interaction = store, w.withRedirectURI(redirect)
 		c.PromptRegistration = func(context.Context, string) (*oauth.Registration, error) {
 			calls++
 			return &oauth.Registration{ClientID: "prompted"}, nil
 		}
-		if err := c.Login(t.Context(), w.url()); (err != nil) != (i == 1) {
+		if err := c.Login(t.Context(), w.URL()); (err != nil) != (i == 1) {
 			t.Fatal(err)
 		}
 	}

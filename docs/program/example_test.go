@@ -5,6 +5,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -17,7 +18,7 @@ func Example_logins() {
 	urls := map[string]string{"tracker": "https://tracker.example.com/mcp"}
 	mux, config := http.NewServeMux(), new(host.ServerConfig)
 
-	broker := &oauth.Broker{
+	broker := &callers.Broker{
 		URL:      "https://mcp.example.com/login",
 		Resource: s.Auth, // of the server.Server in front
 		Store:    kv,

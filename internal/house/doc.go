@@ -21,9 +21,9 @@
 //	          jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support
-// (mcptest, store/storetest, internal/faulttest, internal/gatewaytest, internal/ledger, internal/logintest,
-// internal/replicatest, internal/wiretest), the specification (internal/spec), the corpus of bad input
-// (internal/corpus), free addresses (internal/freeaddr), a buffer (internal/syncbuffer) and checks of errors
+// (mcptest, store/storetest, auth/oauth/internal/oauthtest, internal/faulttest, internal/gatewaytest, internal/ledger,
+// internal/logintest, internal/replicatest, internal/wiretest), the specification (internal/spec), the corpus of bad
+// input (internal/corpus), free addresses (internal/freeaddr), a buffer (internal/syncbuffer) and checks of errors
 // (internal/must) for tests, and the packages that no package imports (examples, docs/guide, conformance, interop,
 // bench, gateway/faults, store/redisstore/examples and store/redisstore/faults). A change that adds a package also
 // adds it to the table.

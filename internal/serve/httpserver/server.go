@@ -25,7 +25,7 @@ import (
 // Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
 // before it serves and not change afterwards. Its methods are safe for concurrent use.
 type Server struct {
-	Modern   *modern.Server // without Inflight
+	Modern   *modern.Peer // without Inflight
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
 	Streams  *Streams // of Sessions
@@ -61,18 +61,17 @@ type Server struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	accept := readAccept(r.Header)
-	admitted, ok := s.admit(w, r, accept)
+	admitted, ok := s.admit(w, r)
 	if !ok {
 		boundUnread(w, r)
 		return
 	}
 	r = admitted
 	if r.Method == http.MethodPost {
-		s.post(w, r, accept)
+		s.post(w, r)
 		return
 	}
-	x := &response{stream: eventStream{w: w}, accept: accept}
+	x := &response{stream: eventStream{w: w}}
 	defer s.calls.leave(&x.tracked)
 	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
 		return
@@ -93,7 +92,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit checks the headers of a request, including its access token. It returns the request
 // to serve. If the request must not be served, admit answers it and reports false.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) (*http.Request, bool) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	no := s.Guard.check(r)
 	if no == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
 		no = originRejection(r.Header["Origin"][0])
@@ -115,15 +114,15 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) 
 	case http.MethodGet, http.MethodDelete:
 		return r, true
 	case http.MethodPost:
-		return r, checkPost(w, r, accept)
+		return r, checkPost(w, r)
 	}
 	rejectMethod(w, "POST, GET, DELETE")
 	return nil, false
 }
 
 // checkPost checks the headers of a POST request. If one is wrong, checkPost answers the request and reports false.
-func checkPost(w http.ResponseWriter, r *http.Request, accept accepted) bool {
-	if accept == (accepted{}) {
+func checkPost(w http.ResponseWriter, r *http.Request) bool {
+	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{},
 			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the Accept header must allow application/json or text/event-stream"})
@@ -195,8 +194,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 }
 
 // post serves a POST request by the era and the kind of its message.
-func (s *Server) post(w http.ResponseWriter, r *http.Request, accept accepted) {
-	x := &exchange{response: response{stream: eventStream{w: w}, accept: accept}}
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{response: response{stream: eventStream{w: w}}}
 	defer s.calls.leave(&x.tracked)
 	body, ok := s.receive(w, r, &x.response)
 	if !ok {

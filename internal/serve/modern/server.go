@@ -31,9 +31,6 @@ type Server struct {
 	// never is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
-	// Inflight has the requests of a connection, whose ids are unique there: each connection has its own copy of the
-	// Server. It is nil for HTTP, where each request stands alone.
-	Inflight *rpc.Inflight
 }
 
 func (s *Server) now() time.Time {
@@ -43,7 +40,14 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-var _ rpc.Protocol = (*Server)(nil)
+// Peer is the client of a connection, or any client of HTTP, where each request stands alone.
+type Peer struct {
+	*Server
+	// Inflight has the requests of a connection, whose ids are unique there. It is nil for HTTP.
+	Inflight *rpc.Inflight
+}
+
+var _ rpc.Protocol = (*Peer)(nil)
 
 // NewCall implements rpc.Protocol. It validates the metadata of a request (2026-07-28, basic, _meta; basic/versioning).
 //
@@ -51,7 +55,7 @@ var _ rpc.Protocol = (*Server)(nil)
 // the request declares an unsupported version, _meta is incomplete, header and _meta declare different versions, other
 // headers differ from the body. The version comes before _meta, which a later revision may define in another way: its
 // client needs the list of supported versions. The engine rejects an unknown method, so that middleware sees the call.
-func (s *Server) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
+func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	switch {
 	case fault == nil:
@@ -63,7 +67,7 @@ func (s *Server) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Cla
 	both := new(served)
 	c := &both.call
 	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
-	if err := s.metadata(c, &d, m, &class.Metadata); err != nil {
+	if err := p.metadata(c, &d, m, &class.Metadata); err != nil {
 		return nil, err
 	}
 	if fault != nil {
@@ -77,7 +81,7 @@ func (s *Server) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Cla
 	}
 	c.Call = *call.New(d)
 	if rpc.MayRequestInput(m.Method) {
-		both.replay.server, both.replay.call = s, c
+		both.replay.server, both.replay.call = p.Server, c
 		c.InputRequester = &both.replay
 	}
 	return c, nil
@@ -148,42 +152,42 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 
 // Begin implements rpc.Protocol. Over HTTP it restores the previous round of the request, which may read from the
 // store. On a connection, AppendReply does that, because Begin must not wait.
-func (s *Server) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
+func (p *Peer) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
 	c.Stream = stream
-	if s.Inflight == nil {
+	if p.Inflight == nil {
 		c.Bind(ctx)
 		return restore(ctx, c)
 	}
-	return s.Inflight.Accept(ctx, s.Engine, c)
+	return p.Inflight.Accept(ctx, p.Engine, c)
 }
 
 // AppendReply implements rpc.Protocol.
-func (s *Server) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
-	if s.Inflight != nil {
+func (p *Peer) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
+	if p.Inflight != nil {
 		if reported = restore(c.Context(), c); reported != nil {
-			if s.Inflight.End(c.ID()) {
+			if p.Inflight.End(c.ID()) {
 				*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
 			}
 			return reported
 		}
 	}
-	return s.Engine.AppendReply(dst, c)
+	return p.Engine.AppendReply(dst, c)
 }
 
 // InOrder implements rpc.Protocol: no message of this era depends on another.
-func (s *Server) InOrder(*jsonrpc.Message) bool { return false }
+func (p *Peer) InOrder(*jsonrpc.Message) bool { return false }
 
 // ServeNotification implements rpc.Protocol. Like a request, a notification must declare the client's capabilities in
 // _meta.
-func (s *Server) ServeNotification(ctx context.Context, from rpc.Sender, m *jsonrpc.Message, class revision.Class) {
-	if class.Fault != nil || !s.Engine.AcceptsNotification(m.Method, class.Revision) {
+func (p *Peer) ServeNotification(ctx context.Context, from rpc.Sender, m *jsonrpc.Message, class revision.Class) {
+	if class.Fault != nil || !p.Engine.AcceptsNotification(m.Method, class.Revision) {
 		return
 	}
 	c := new(rpc.Call)
 	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
-	if s.metadata(c, &d, m, &class.Metadata) != nil {
+	if p.metadata(c, &d, m, &class.Metadata) != nil {
 		return
 	}
 	c.Call = *call.New(d)
-	s.Engine.ServeNotification(ctx, c)
+	p.Engine.ServeNotification(ctx, c)
 }

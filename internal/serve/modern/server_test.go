@@ -60,9 +60,10 @@ func classify(m *jsonrpc.Message) revision.Class {
 
 func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	c, err := s.NewCall(rpc.Sender{Who: who}, m, classify(m))
+	p := &Peer{Server: s}
+	c, err := p.NewCall(rpc.Sender{Who: who}, m, classify(m))
 	if err == nil {
-		err = s.Begin(t.Context(), c, nil)
+		err = p.Begin(t.Context(), c, nil)
 	}
 	return c, err
 }

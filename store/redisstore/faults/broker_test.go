@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
@@ -73,7 +74,7 @@ func (b *brokered) addReplica(i int, redis string) {
 	keys := [][]byte{make([]byte, 32)}
 	s := &server.Server{Name: "gateway", Version: "1", Store: db, Keys: keys}
 	s.Auth = jwt.Protect(&auth.ProtectedResource{URI: b.proxy.url + "/mcp", Issuers: []string{b.issuer.URL()}})
-	broker := &oauth.Broker{
+	broker := &callers.Broker{
 		URL: b.proxy.url + "/login", Resource: s.Auth, Store: db, Keys: keys,
 		New:    func() *oauth.Client { return &oauth.Client{Name: "gateway"} },
 		Server: func(name string) string { return map[string]string{"up": b.up}[name] },

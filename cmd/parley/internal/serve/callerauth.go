@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
@@ -39,7 +40,7 @@ type callerAuths struct {
 	status   *endpoint.Status
 	audit    *auditLog // may be nil
 
-	pages *oauth.Broker // of all servers; nil without --auth
+	pages *callers.Broker // of all servers; nil without --auth
 
 	mu       sync.Mutex
 	byServer map[string]*callerAuth
@@ -51,7 +52,7 @@ type callerAuth struct {
 	url    string
 	config config.Credentials
 	auth   *host.CallerAuth
-	broker *oauth.Broker // for config.CallerLogin
+	broker *callers.Broker // for config.CallerLogin
 }
 
 // newCallerAuths returns the ways for the endpoint at a URL, which s serves; the URL is empty with --stdio. Logins are
@@ -118,7 +119,7 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*callerAu
 		}
 		now.auth = host.NewCallerAuth(now.broker.Authorizer(name))
 	} else {
-		callers := &oauth.Callers{New: func(principal.Principal) *oauth.Client { return a.newExchanging(address, c) }}
+		callers := &callers.Clients{New: func(principal.Principal) *oauth.Client { return a.newExchanging(address, c) }}
 		now.auth = host.NewCallerAuth(callers.Authorizer)
 	}
 	return now, nil
@@ -165,7 +166,7 @@ func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oaut
 
 // newBroker returns the broker of the servers whose URLs are known to server.
 func (a *callerAuths) newBroker(server func(name string) (url string), c *config.Credentials,
-	registrations ...oauth.Registration) *oauth.Broker {
+	registrations ...oauth.Registration) *callers.Broker {
 	var all []oauth.Registration
 	if a.client.ClientID != "" {
 		for _, issuer := range a.resource.Issuers {
@@ -175,7 +176,7 @@ func (a *callerAuths) newBroker(server func(name string) (url string), c *config
 		}
 	}
 	all = append(all, registrations...)
-	return &oauth.Broker{
+	return &callers.Broker{
 		URL: a.url, Resource: a.resource, Audience: a.audience, Store: a.kv, Keys: a.keys, Logger: a.logger,
 		Server: server, New: func() *oauth.Client { return a.newClient(c, all...) },
 		SignIn: func() *oauth.Client { return a.newClient(&a.signIn, all...) },
@@ -265,7 +266,7 @@ func (a *callerAuths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // brokerOf returns the broker that serves a page; nil if there is none. The page of all logins, and the one to which an
 // issuer redirects a user whom it has identified, are those of no server: they exist if callers log in to any.
-func (a *callerAuths) brokerOf(path string) *oauth.Broker {
+func (a *callerAuths) brokerOf(path string) *callers.Broker {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch path {

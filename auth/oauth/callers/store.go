@@ -1,4 +1,4 @@
-package oauth
+package callers
 
 import (
 	"context"
@@ -39,11 +39,11 @@ func guarded(kv store.Store, logger *slog.Logger) store.Store {
 	return (&rpc.StoreGuard{Logger: logger}).Store(kv)
 }
 
-// jsonValues are values of a KV that encrypts them.
-type jsonValues struct{ kv store.Store }
+// values are values of a KV that encrypts them.
+type values struct{ kv store.Store }
 
 // put stores a value as JSON.
-func (s jsonValues) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
+func (s values) put(ctx context.Context, key string, v any, opt store.PutOptions) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s jsonValues) put(ctx context.Context, key string, v any, opt store.PutOpt
 }
 
 // get reads a value, and its version.
-func (s jsonValues) get(ctx context.Context, key string, v any) (version uint64, err error) {
+func (s values) get(ctx context.Context, key string, v any) (version uint64, err error) {
 	item, err := s.kv.Get(ctx, key)
 	if err != nil {
 		return 0, err
@@ -64,24 +64,24 @@ func (s jsonValues) get(ctx context.Context, key string, v any) (version uint64,
 	return item.Version, nil
 }
 
-// brokerStore is the [TokenStore] of one user for the server with a name. All users of the server share the
+// loginStore is the [oauth.TokenStore] of one user for the server with a name. All users of the server share the
 // registration of the program: its redirect URI has the name.
-type brokerStore struct {
-	jsonValues
+type loginStore struct {
+	values
 	user   principal.Principal
 	server string
 }
 
-func (b *brokerStore) key(key string) string {
+func (b *loginStore) key(key string) string {
 	owner := b.user.Key()
-	if strings.HasPrefix(key, clientKey("")) {
+	if strings.HasPrefix(key, clientPrefix) {
 		owner = "login/" + b.server + "/"
 	}
 	return owner + "oauth/" + digest.Of(key)
 }
 
-// Load implements [TokenStore].
-func (b *brokerStore) Load(ctx context.Context, key string) ([]byte, error) {
+// Load implements [oauth.TokenStore].
+func (b *loginStore) Load(ctx context.Context, key string) ([]byte, error) {
 	isRecord := b.isLogin(key)
 	key = b.key(key)
 	item, err := b.kv.Touch(ctx, key, maxIdleLogin)
@@ -102,8 +102,8 @@ func withoutNotFound(err error) error {
 	return err
 }
 
-// Save implements [TokenStore].
-func (b *brokerStore) Save(ctx context.Context, key string, value []byte) error {
+// Save implements [oauth.TokenStore].
+func (b *loginStore) Save(ctx context.Context, key string, value []byte) error {
 	isRecord := b.isLogin(key)
 	key = b.key(key)
 	if value == nil {
@@ -115,11 +115,44 @@ func (b *brokerStore) Save(ctx context.Context, key string, value []byte) error 
 		}
 	}
 	_, err := b.kv.Put(ctx, key, value, store.PutOptions{TTL: maxIdleLogin})
+	if err == nil && isRecord && ctx.Value(finishing{}) != nil {
+		err = b.kv.Delete(ctx, needKey(b.user, b.server))
+	}
 	return err
 }
 
-// Lock implements [TokenStore]. All processes that share the KV respect the lock.
-func (b *brokerStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
+// finishing marks the context of the end of a login: the login is not needed any more as soon as its token is stored,
+// and before another process, which waits for the lock of the token, can find that it needs another one.
+type finishing struct{}
+
+// clientPrefix begins the keys of registrations.
+const clientPrefix = "client "
+
+// signInStore is the [oauth.TokenStore] of the logins that identify the users of browsers. It keeps the registration of
+// the program, and no tokens.
+type signInStore struct{ registrations loginStore }
+
+// Load implements [oauth.TokenStore].
+func (s *signInStore) Load(ctx context.Context, key string) ([]byte, error) {
+	if !strings.HasPrefix(key, clientPrefix) {
+		return nil, nil
+	}
+	return s.registrations.Load(ctx, key)
+}
+
+// Save implements [oauth.TokenStore].
+func (s *signInStore) Save(ctx context.Context, key string, value []byte) error {
+	if !strings.HasPrefix(key, clientPrefix) {
+		return nil
+	}
+	return s.registrations.Save(ctx, key, value)
+}
+
+// Lock implements [oauth.TokenStore]. Nothing needs the lock.
+func (s *signInStore) Lock(context.Context, string) (unlock func(), err error) { return func() {}, nil }
+
+// Lock implements [oauth.TokenStore]. All processes that share the KV respect the lock.
+func (b *loginStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	key = b.key(key) + "/lock"
 	owner := []byte(rand.Text())
 	var version uint64
@@ -139,7 +172,7 @@ func (b *brokerStore) Lock(ctx context.Context, key string) (unlock func(), err 
 			return nil, context.Cause(ctx)
 		}
 	}
-	l := &brokerLock{kv: b.kv, key: key, owner: owner, version: version}
+	l := &storeLock{kv: b.kv, key: key, owner: owner, version: version}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.renewing.Go(func() { l.renew(ctx) })
 	return func() {
@@ -149,8 +182,8 @@ func (b *brokerStore) Lock(ctx context.Context, key string) (unlock func(), err 
 	}, nil
 }
 
-// brokerLock is a lock in a KV. Its version is used by one goroutine at a time.
-type brokerLock struct {
+// storeLock is a lock in a KV. Its version is used by one goroutine at a time.
+type storeLock struct {
 	kv       store.Store
 	key      string
 	owner    []byte
@@ -159,7 +192,7 @@ type brokerLock struct {
 }
 
 // renew renews the lock until ctx ends. A lock that could not be renewed is renewed later if it has not expired.
-func (l *brokerLock) renew(ctx context.Context) {
+func (l *storeLock) renew(ctx context.Context) {
 	ticker := time.NewTicker(lockRenewal)
 	defer ticker.Stop()
 	for {
@@ -176,8 +209,26 @@ func (l *brokerLock) renew(ctx context.Context) {
 }
 
 // release makes the lock expire if it is still that of its owner.
-func (l *brokerLock) release() {
+func (l *storeLock) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	_, _ = l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: time.Millisecond, IfVersion: l.version})
+}
+
+// loginsSet is the set of the names of the servers to which a user has logged in. A name can remain after the login has
+// ended, so a page shows the servers with a token only.
+func loginsSet(user principal.Principal) string { return user.Key() + "oauth/logins" }
+
+// isLogin reports whether a key is that of the record of a user's login.
+func (b *loginStore) isLogin(key string) bool {
+	return strings.HasPrefix(key, "server ")
+}
+
+// remember adds the server to the logins of the user.
+func (b *loginStore) remember(ctx context.Context) error {
+	err := b.kv.Add(ctx, loginsSet(b.user), b.server, maxIdleLogin, maxLogins)
+	if errors.Is(err, store.ErrFull) { // the user can end other logins first
+		return nil
+	}
+	return err
 }

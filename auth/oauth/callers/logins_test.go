@@ -1,4 +1,4 @@
-package oauth_test
+package callers_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
@@ -29,9 +30,9 @@ import (
 // A token that has expired is refreshed once, although both replicas need it at the same time.
 func TestReplicasRefreshALoginOnce(t *testing.T) {
 	b := newBrokers(t)
-	b.w.lifetime = 0
+	b.w.Lifetime = 0
 	b.browser("ada").logIn(b.front.URL + "/login/start/one")
-	b.w.lifetime = 3600
+	b.w.Lifetime = 3600
 	var calls sync.WaitGroup
 	for i := range 20 {
 		calls.Go(func() {
@@ -40,7 +41,7 @@ func TestReplicasRefreshALoginOnce(t *testing.T) {
 	}
 	calls.Wait()
 	refreshed := 0
-	for _, form := range b.w.forms {
+	for _, form := range b.w.Forms {
 		if form.Get("grant_type") == "refresh_token" {
 			refreshed++
 		}
@@ -54,13 +55,13 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	ada := b.browser("ada")
 	ada.logIn(b.front.URL + "/login/start/one")
 	must.Do(t, b.call(0, "ada", "one"))
-	b.w.revokeAll()
+	b.w.RevokeAll()
 	b.all = nil
 	b.addReplica() // a replica does not ask again for a token that it has just received
 	b.addReplica()
-	b.w.mu.Lock()
-	clear(b.w.refresh)
-	b.w.mu.Unlock()
+	b.w.Mu.Lock()
+	clear(b.w.Refresh)
+	b.w.Mu.Unlock()
 	for replica := range b.all {
 		if _, done := b.required(b.call(replica, "ada", "one")); done {
 			t.Error("the login is done")
@@ -79,12 +80,12 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	b := newBrokers(t)
 	var enough atomic.Bool
-	b.w.scope = "first"
-	b.w.authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
+	b.w.Scope = "first"
+	b.w.Authenticated = func(rw http.ResponseWriter, _ *http.Request) bool {
 		if enough.Load() {
 			return false
 		}
-		b.w.challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
+		b.w.Challenge(rw, http.StatusForbidden, "Bearer", "more", "insufficient_scope")
 		return true
 	}
 	ada := b.browser("ada")
@@ -97,7 +98,7 @@ func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	enough.Store(true)
 	must.Check(t, b.call(1, "ada", "one"))
 	var scopes []string
-	for _, q := range b.w.queries {
+	for _, q := range b.w.Queries {
 		scopes = append(scopes, q.Get("scope"))
 	}
 	if want := []string{"first", "first more"}; fmt.Sprint(scopes) != fmt.Sprint(want) {
@@ -120,7 +121,7 @@ func TestPendingLoginsAreBounded(t *testing.T) {
 	}
 	bob := b.browser("bob")
 	bob.logIn(start)
-	must.CheckContains(t, b.w.log.String(), "has 16 logins already")
+	must.CheckContains(t, b.w.Log.String(), "has 16 logins already")
 }
 
 // The user of a browser is identified by a token of the issuer that it was sent to, for the program itself.
@@ -185,8 +186,8 @@ func TestBrowserChoosesAnIssuer(t *testing.T) {
 }
 
 func TestBrokerSettingsAreChecked(t *testing.T) {
-	valid := func() *oauth.Broker {
-		return &oauth.Broker{
+	valid := func() *callers.Broker {
+		return &callers.Broker{
 			URL: "https://mcp.example/login", Server: func(string) string {
 				return ""
 			}, New: func() *oauth.Client { return nil },
@@ -195,15 +196,15 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 		}
 	}
 	must.Do(t, valid().Check())
-	for want, change := range map[string]func(*oauth.Broker){
-		"must be https":            func(b *oauth.Broker) { b.URL = "http://mcp.example/login" },
-		"no slash at its end":      func(b *oauth.Broker) { b.URL = "https://mcp.example/login/" },
-		"must have a path":         func(b *oauth.Broker) { b.URL = "https://mcp.example" },
-		"must be set":              func(b *oauth.Broker) { b.Resource = nil },
-		"field Issuers is empty":   func(b *oauth.Broker) { b.Resource.Issuers = nil },
-		"Broker.Audience":          func(b *oauth.Broker) { b.Resource.URI = "" },
-		"Keys must have a key":     func(b *oauth.Broker) { b.Store = store.NewMemory() },
-		"at least 32 random bytes": func(b *oauth.Broker) { b.Keys = [][]byte{[]byte("short")} },
+	for want, change := range map[string]func(*callers.Broker){
+		"must begin with https":    func(b *callers.Broker) { b.URL = "http://mcp.example/login" },
+		"no slash at its end":      func(b *callers.Broker) { b.URL = "https://mcp.example/login/" },
+		"must have a path":         func(b *callers.Broker) { b.URL = "https://mcp.example" },
+		"must be set":              func(b *callers.Broker) { b.Resource = nil },
+		"field Issuers is empty":   func(b *callers.Broker) { b.Resource.Issuers = nil },
+		"Broker.Audience":          func(b *callers.Broker) { b.Resource.URI = "" },
+		"Keys must have a key":     func(b *callers.Broker) { b.Store = store.NewMemory() },
+		"at least 32 random bytes": func(b *callers.Broker) { b.Keys = [][]byte{[]byte("short")} },
 	} {
 		b := valid()
 		change(b)
@@ -216,7 +217,7 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 		}
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
-		if _, err := valid().Authorizer("one")(who); !errors.Is(err, oauth.ErrNoCaller) {
+		if _, err := valid().Authorizer("one")(who); !errors.Is(err, callers.ErrNoCaller) {
 			t.Errorf("%v: %v", who, err)
 		}
 	}
@@ -226,10 +227,10 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 func TestLockOfATokenExcludesReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := store.NewMemory()
-		a, b := oauth.NewBrokerStore(kv, "ada", "one"), oauth.NewBrokerStore(kv, "ada", "one")
+		a, b := callers.NewBrokerStore(kv, "ada", "one"), callers.NewBrokerStore(kv, "ada", "one")
 		unlock, err := a.Lock(t.Context(), "token")
 		must.Do(t, err)
-		for other, s := range map[string]oauth.TokenStore{"another user": oauth.NewBrokerStore(kv, "bob", "one"),
+		for other, s := range map[string]oauth.TokenStore{"another user": callers.NewBrokerStore(kv, "bob", "one"),
 			"another key": a} {
 			key := map[bool]string{true: "token 2", false: "token"}[other == "another key"]
 			free, err := s.Lock(t.Context(), key)
@@ -256,7 +257,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 
 		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := kv.Put(t.Context(), oauth.LockKey(a, "token"), []byte("ended"),
+		if _, err := kv.Put(t.Context(), callers.LockKey(a, "token"), []byte("ended"),
 			store.PutOptions{TTL: 15 * time.Second, IfAbsent: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +274,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 func TestUnusedLoginsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv := store.NewMemory()
-		s := oauth.NewBrokerStore(kv, "ada", "one")
+		s := callers.NewBrokerStore(kv, "ada", "one")
 		must.Do(t, s.Save(t.Context(), "token", []byte("value")))
 		for _, used := range []bool{true, true, false} {
 			time.Sleep(map[bool]time.Duration{true: 80, false: 91}[used] * 24 * time.Hour)
@@ -320,5 +321,85 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 		if err := b.call(replica, "ada", "one"); err != nil {
 			t.Errorf("replica %d: %v", replica, err)
 		}
+	}
+}
+
+// The tokens of the callers that were not active for the longest time are forgotten.
+func TestTokensOfCallersAreBounded(t *testing.T) {
+	var made []string
+	clients := &callers.Clients{New: func(caller principal.Principal) *oauth.Client {
+		made = append(made, caller.Subject())
+		return &oauth.Client{}
+	}}
+	use := func(subject string) {
+		a := must.Get(clients.Authorizer(must.Get(principal.New("https://callers.example", subject, ""))(t)))(t)
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example/mcp", nil)
+		must.Do(t, a.Authorize(r, "https://mcp.example/mcp"))
+	}
+	for i := range callers.MaxClients {
+		use(fmt.Sprint(i))
+	}
+	for _, subject := range []string{"0", "new", "0", "1"} {
+		use(subject)
+	}
+	if got := made[callers.MaxClients:]; fmt.Sprint(got) != "[new 1]" {
+		t.Errorf("new clients for %v", got)
+	}
+}
+
+// The callers of a Broker log in with the settings of New, at any replica. Those of the issuers are apart.
+func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
+	for _, set := range []bool{true, false} {
+		b := newBrokers(t)
+		b.w.RejectResource("invalid_request", "AADSTS901002: The 'resource' request parameter is not supported.")
+		b.w.OnIssuer = func(m map[string]any) { delete(m, "code_challenge_methods_supported") }
+		b.w.Lifetime = 0
+		for _, one := range b.all {
+			plain := one.New
+			one.SignIn = plain
+			one.New = func() *oauth.Client {
+				c := plain()
+				c.NoResource, c.AssumePKCE = set, set
+				return c
+			}
+		}
+		ada, start := b.browser("ada"), b.front.URL+"/login/start/one"
+		if !set {
+			ada.signIn(start)
+			status, _, _ := ada.do(http.MethodPost, start, nil)
+			if got := fmt.Sprint(status, b.reports); got != "502 [ada one false]" {
+				t.Errorf("without the settings: %s", got)
+			}
+			must.CheckContains(t, b.w.Log.String(), "AssumePKCE")
+			continue
+		}
+		ada.logIn(start)
+		b.w.Lifetime = 3600
+		must.Check(t, b.call(1, "ada", "one")) // refreshes the token
+		for _, v := range append(b.w.Queries, b.w.Forms...) {
+			if v.Has("resource") {
+				t.Errorf("a request names the resource: %v", v)
+			}
+		}
+		must.CheckEqual(t, len(b.w.Forms), 2)
+	}
+}
+
+// A user is identified at an issuer that rejects resource with the scopes of the program.
+func TestBrokerSignsInWithoutResource(t *testing.T) {
+	b := newBrokers(t)
+	for _, one := range b.all {
+		plain := one.New
+		one.Resource.Scopes = []string{"api://program/mcp"}
+		one.SignIn = func() *oauth.Client {
+			c := plain()
+			c.NoResource = true
+			return c
+		}
+	}
+	_, _, page := b.browser("ada").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
+	q := must.Get(url.Parse(page))(t).Query()
+	if q.Has("resource") || q.Get("scope") != "api://program/mcp" {
+		t.Errorf("the page of the issuer is %s", page)
 	}
 }

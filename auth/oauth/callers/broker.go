@@ -1,4 +1,8 @@
-package oauth
+// Package callers gets the access tokens with which a program that serves many callers, such as a gateway, calls other
+// servers on their behalf. Each caller has tokens of its own: a [Broker] lets the users log in to the servers, and
+// [Clients] exchanges the tokens of the callers, or gets others without a user. Both return the client.Authorizer of
+// the requests of one caller.
+package callers
 
 import (
 	"context"
@@ -7,16 +11,16 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/auth/oauth/internal/webpage"
+	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -55,10 +59,10 @@ type Broker struct {
 	Server func(name string) (url string)
 	// New returns a new Client with the settings for the authorization servers of the servers and of Resource, such
 	// as registrations. The Broker sets its Store, and ignores its Interaction and Grant.
-	New func() *Client
+	New func() *oauth.Client
 	// SignIn returns a new Client for the issuers of Resource, which identify the user of a browser, if it needs other
 	// settings than New for the servers. With Client.NoResource, the scopes of Resource name the program. Nil: New.
-	SignIn func() *Client
+	SignIn func() *oauth.Client
 
 	// Store stores logins. All replicas must share it. Nil means the memory of this process.
 	Store store.Store
@@ -66,7 +70,7 @@ type Broker struct {
 	Keys [][]byte
 
 	// Report, if set, is called when a user has logged in to a server, with a nil error; when a request needs a
-	// login, with an error that wraps ErrInteraction; and when a login has failed. It must return soon.
+	// login, with an error that wraps oauth.ErrInteraction; and when a login has failed. It must return soon.
 	Report func(user principal.Principal, server string, err error)
 	// Logger receives the reasons for which logins fail; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
@@ -76,21 +80,17 @@ type Broker struct {
 	base     *url.URL
 	audience string
 	seals    *seal.Keys
-	values   jsonValues
+	values   values
 	clients  clientSet
 	forms    *http.CrossOriginProtection // rejects forms that pages of other origins submit
-
-	signing sync.Mutex
-	signIns map[string]*session // by issuer
 }
 
 const (
-	brokerStartPath = "/start/" // followed by the name of a server
-
 	maxNeed          = 15 * time.Minute // how long a need for a login is remembered
 	maxPendingLogin  = 10 * time.Minute // between the consent and the redirect
 	maxPendingLogins = 16               // of one user
 	maxLoginWait     = 10 * time.Minute // how long clients are notified of a login
+	maxLogins        = 1000             // of one user, that the page of logins shows
 )
 
 // Check returns nil, or an error that names a field with an invalid value and states what the value must be.
@@ -101,33 +101,32 @@ func (b *Broker) Check() error {
 }
 
 func (b *Broker) build() (err error) {
-	if err := checkRedirectURI(b.URL); err != nil {
-		return fmt.Errorf("oauth: Broker.URL: %w", err)
+	if b.base, err = httpurl.ParseSecure(b.URL); err != nil {
+		return fmt.Errorf("callers: Broker.URL: %w", err)
 	}
-	b.base, err = url.Parse(b.URL)
 	switch {
-	case err != nil || b.base.RawQuery != "" || b.base.Path == "" || strings.HasSuffix(b.base.Path, "/"):
-		return errors.New("oauth: Broker.URL must have a path, no slash at its end, and no query")
+	case b.base.RawQuery != "" || b.base.Path == "" || strings.HasSuffix(b.base.Path, "/"):
+		return errors.New("callers: Broker.URL must have a path, no slash at its end, and no query")
 	case b.Resource == nil || b.Server == nil || b.New == nil:
-		return errors.New("oauth: Broker.Resource, Broker.Server and Broker.New must be set")
+		return errors.New("callers: Broker.Resource, Broker.Server and Broker.New must be set")
 	case b.Store != nil && len(b.Keys) == 0:
-		return errors.New("oauth: Broker.Keys must have a key if Broker.Store is set")
+		return errors.New("callers: Broker.Keys must have a key if Broker.Store is set")
 	}
 	if err := b.Resource.Check(); err != nil {
-		return fmt.Errorf("oauth: Broker.Resource: %w", err)
+		return fmt.Errorf("callers: Broker.Resource: %w", err)
 	}
 	if len(b.Resource.Issuers) == 0 {
-		return errors.New("oauth: Broker.Resource: field Issuers is empty: name the authorization server that logs " +
+		return errors.New("callers: Broker.Resource: field Issuers is empty: name the authorization server that logs " +
 			"users in")
 	}
 	if b.audience = b.Resource.URI; b.audience == "" {
 		b.audience = b.Audience
 	}
-	if _, err := checkURL(b.audience); err != nil {
-		return fmt.Errorf("oauth: Broker.Audience or the URI of Broker.Resource: %w", err)
+	if _, err := httpurl.ParseSecure(b.audience); err != nil {
+		return fmt.Errorf("callers: Broker.Audience or the URI of Broker.Resource: %w", err)
 	}
 	if b.seals, err = seal.New(b.Keys...); err != nil {
-		return fmt.Errorf("oauth: Broker.Keys: %w", err)
+		return fmt.Errorf("callers: Broker.Keys: %w", err)
 	}
 	b.forms = http.NewCrossOriginProtection()
 	b.values.kv = b.seals.Store(guarded(b.Store, b.logger()), b.logger())
@@ -136,8 +135,8 @@ func (b *Broker) build() (err error) {
 
 // Authorizer returns a function that returns the client.Authorizer of the requests on behalf of a caller to the
 // server with a name, as host.NewCallerAuth expects. Its error is ErrNoCaller for principals that no token identifies.
-func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*CallerAuthorizer, error) {
-	return func(caller principal.Principal) (*CallerAuthorizer, error) {
+func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*Authorizer, error) {
+	return func(caller principal.Principal) (*Authorizer, error) {
 		if err := b.Check(); err != nil {
 			return nil, err
 		}
@@ -145,7 +144,7 @@ func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*Ca
 		if err != nil {
 			return nil, ErrNoCaller
 		}
-		return &CallerAuthorizer{caller: caller, clientOf: func(string) *Client { return b.client(user, server) }}, nil
+		return &Authorizer{caller: caller, clientOf: func(string) *oauth.Client { return b.client(user, server) }}, nil
 	}
 }
 
@@ -155,11 +154,11 @@ func userOf(p principal.Principal) (principal.Principal, error) {
 }
 
 // client returns the Client of a user for the server with a name.
-func (b *Broker) client(user principal.Principal, server string) *Client {
-	return b.clients.get(user.Key()+server, func() *Client {
+func (b *Broker) client(user principal.Principal, server string) *oauth.Client {
+	return b.clients.get(user.Key()+server, func() *oauth.Client {
 		c := b.New()
-		c.Store, c.Interaction, c.Grant = &brokerStore{b.values, user, server}, nil, nil
-		c.interactionError = func(ctx context.Context, request AuthorizationRequest) error {
+		c.Store, c.Interaction, c.Grant = &loginStore{b.values, user, server}, nil, nil
+		c.NeedsLogin = func(ctx context.Context, request oauth.AuthorizationRequest) error {
 			return b.require(ctx, user, server, request.Scopes)
 		}
 		return c
@@ -183,13 +182,13 @@ func (b *Broker) require(ctx context.Context, user principal.Principal, server s
 	_, err := b.values.get(ctx, key, &known)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-	case err == nil && covers(known.Scopes, scopes):
+	case err == nil && len(challenge.Union(known.Scopes, scopes)) == len(known.Scopes):
 	default:
 		known.Scopes = challenge.Union(known.Scopes, scopes)
 		err = b.values.put(ctx, key, &known, store.PutOptions{TTL: maxNeed})
 	}
 	if err != nil {
-		return fmt.Errorf("%w: cannot store that a login is needed: %w", ErrInteraction, err)
+		return fmt.Errorf("%w: cannot store that a login is needed: %w", oauth.ErrInteraction, err)
 	}
 	required := call.RequiredURL{
 		URL: b.startURL(server), Message: "Log in to " + server + ", to call it with your own account",
@@ -198,7 +197,7 @@ func (b *Broker) require(ctx context.Context, user principal.Principal, server s
 			return errors.Is(err, store.ErrNotFound), withoutNotFound(err)
 		},
 	}
-	err = fmt.Errorf("%w: %w", ErrInteraction, &call.URLRequiredError{URLs: []call.RequiredURL{required}})
+	err = fmt.Errorf("%w: %w", oauth.ErrInteraction, &call.URLRequiredError{URLs: []call.RequiredURL{required}})
 	b.report(user, server, err)
 	return err
 }
@@ -216,12 +215,12 @@ func (b *Broker) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// brokerLogin is a login of a user that waits for the redirect. It is stored under the user and a digest of the
+// pendingLogin is a login of a user that waits for the redirect. It is stored under the user and a digest of the
 // state.
-type brokerLogin struct {
-	Server  string   `json:"server"`
-	Browser string   `json:"browser"` // digest of the cookie
-	Pending *pending `json:"pending"`
+type pendingLogin struct {
+	Server  string              `json:"server"`
+	Browser string              `json:"browser"` // digest of the cookie
+	Pending *oauth.PendingLogin `json:"pending"`
 }
 
 func pendingSet(user principal.Principal) string { return user.Key() + "oauth/login" }
@@ -236,23 +235,21 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 	if _, err := b.values.get(ctx, needKey(user, server), &known); withoutNotFound(err) != nil {
 		return "", "", err
 	}
-	s, err := b.client(user, server).session(b.Server(server))
-	if err != nil {
-		return "", "", err
-	}
-	p, page, err := s.begin(ctx, b.URL+redirectPath+"/"+url.PathEscape(server), known.Scopes)
+	p, err := b.client(user, server).BeginLogin(ctx, b.Server(server),
+		b.URL+redirectPath+"/"+url.PathEscape(server), known.Scopes...)
 	if err != nil {
 		b.report(user, server, err)
 		return "", "", err
 	}
-	id = digest.Of(p.Request.State)
+	id, page = digest.Of(p.State), p.URL
+	p.URL = ""
 	err = b.values.kv.Add(ctx, pendingSet(user), id, maxPendingLogin, maxPendingLogins)
 	if errors.Is(err, store.ErrFull) {
 		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
-			ErrTooManyAttempts, maxPendingLogins)
+			oauth.ErrTooManyAttempts, maxPendingLogins)
 	}
 	if err == nil {
-		login := &brokerLogin{Server: server, Browser: digest.Of(cookie), Pending: p}
+		login := &pendingLogin{Server: server, Browser: digest.Of(cookie), Pending: p}
 		err = b.values.put(ctx, pendingKey(user, id), login, store.PutOptions{TTL: maxPendingLogin, IfAbsent: true})
 	}
 	return page, id, err
@@ -261,9 +258,9 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 // take returns the pending login of a user for a server, once. The error is store.ErrNotFound if there is none for the
 // browser.
 func (b *Broker) take(ctx context.Context, user principal.Principal, server, id string,
-	isBrowser func(digest string) bool) (*brokerLogin, error) {
+	isBrowser func(digest string) bool) (*pendingLogin, error) {
 	key := pendingKey(user, id)
-	login := new(brokerLogin)
+	login := new(pendingLogin)
 	version, err := b.values.get(ctx, key, login)
 	if err != nil {
 		return nil, err
@@ -272,7 +269,7 @@ func (b *Broker) take(ctx context.Context, user principal.Principal, server, id 
 		return nil, store.ErrNotFound
 	}
 	// Only one of several requests with the same redirect succeeds.
-	if err := b.values.put(ctx, key, &brokerLogin{}, store.PutOptions{TTL: time.Millisecond,
+	if err := b.values.put(ctx, key, &pendingLogin{}, store.PutOptions{TTL: time.Millisecond,
 		IfVersion: version}); err != nil {
 		return nil, err
 	}
@@ -281,100 +278,13 @@ func (b *Broker) take(ctx context.Context, user principal.Principal, server, id 
 }
 
 // complete exchanges the authorization code in a redirect for tokens, and stores them.
-func (b *Broker) complete(ctx context.Context, user principal.Principal, login *brokerLogin, redirect string) error {
+func (b *Broker) complete(ctx context.Context, user principal.Principal, login *pendingLogin, redirect string) error {
 	address := b.Server(login.Server)
 	if address == "" {
 		return store.ErrNotFound
 	}
-	s, err := b.client(user, login.Server).session(address)
-	if err != nil {
-		return err
-	}
-	err = s.finish(ctx, login.Pending, redirect, func(ctx context.Context) error {
-		return b.values.kv.Delete(ctx, needKey(user, login.Server))
-	})
+	_, err := b.client(user, login.Server).FinishLogin(context.WithValue(ctx, finishing{}, true), address,
+		login.Pending, redirect)
 	b.report(user, login.Server, err)
-	return err
-}
-
-const (
-	brokerIndexPath = "/"
-	brokerEndPath   = "/end/" // followed by the name of a server
-
-	maxLogins = 1000 // of one user, that the page of logins shows
-)
-
-// loginsSet is the set of the names of the servers to which a user has logged in. A name can remain after the login has
-// ended, so a page shows the servers with a token only.
-func loginsSet(user principal.Principal) string { return user.Key() + "oauth/logins" }
-
-// serveLogins shows the logins that are kept for the user of the browser.
-func (b *Broker) serveLogins(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	user, ok := b.browserUser(r)
-	if !ok {
-		return b.identify(ctx, w, r, "")
-	}
-	names, err := b.values.kv.List(ctx, loginsSet(user), "", maxLogins)
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
-	var rows strings.Builder
-	for _, name := range names {
-		address := b.Server(name)
-		if address == "" { // it is not configured any more
-			continue
-		}
-		login, err := b.client(user, name).Status(ctx, address)
-		if err != nil {
-			return err
-		}
-		if login == nil {
-			continue
-		}
-		rows.WriteString(webpage.HTML(
-			`<li><form method="post" action="%s"><b>%s</b> at <code>%s</code> <button>Log out</button></form></li>`,
-			b.URL+brokerEndPath+url.PathEscape(name), name, withoutSecrets(address)))
-	}
-	body := webpage.HTML(`<p>You are <b>%s</b>, as <code>%s</code> says. `, user.Subject(), user.Issuer())
-	if rows.Len() == 0 {
-		body += "This program keeps no logins for you.</p>"
-	} else {
-		body += "This program keeps these logins for you, and uses them for your calls only.</p><ul>" + rows.String() +
-			"</ul>"
-	}
-	webpage.WriteBody(w, http.StatusOK, "Your logins", body)
-	return nil
-}
-
-// serveEnd ends the login of the user of the browser to a server.
-func (b *Broker) serveEnd(ctx context.Context, w http.ResponseWriter, r *http.Request, server string) error {
-	if b.forms.Check(r) != nil {
-		return store.ErrNotFound
-	}
-	if user, ok := b.browserUser(r); ok {
-		if err := b.client(user, server).Logout(ctx, b.Server(server)); err != nil {
-			return err
-		}
-		if err := b.values.kv.Remove(ctx, loginsSet(user), server); err != nil {
-			return err
-		}
-	}
-	webpage.SetHeaders(w.Header())
-	http.Redirect(w, r, b.URL+brokerIndexPath, http.StatusSeeOther)
-	return nil
-}
-
-// isLogin reports whether a key is that of the record of a user's login.
-func (b *brokerStore) isLogin(key string) bool {
-	return b.server != "" && strings.HasPrefix(key, serverKey(""))
-}
-
-// remember adds the server to the logins of the user.
-func (b *brokerStore) remember(ctx context.Context) error {
-	err := b.kv.Add(ctx, loginsSet(b.user), b.server, maxIdleLogin, maxLogins)
-	if errors.Is(err, store.ErrFull) { // the user can end other logins first
-		return nil
-	}
 	return err
 }

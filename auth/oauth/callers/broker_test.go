@@ -1,4 +1,4 @@
-package oauth_test
+package callers_test
 
 import (
 	"context"
@@ -14,10 +14,14 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/callers"
+	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/logintest"
@@ -26,15 +30,17 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // brokers are two replicas of a program whose users log in to the servers "one" and "two": the MCP server of w
 // under two names. The users are those of issuer.
 type brokers struct {
 	t      *testing.T
-	w      *environment
+	w      *oauthtest.Environment
 	issuer *devissuer.Issuer
 	front  *httptest.Server
 	kv     *writtenKV
-	all    []*oauth.Broker
+	all    []*callers.Broker
 	server string                                // the URL of the server; empty for the MCP server of w
 	proxy  func(*http.Request) (*url.URL, error) // of the OAuth clients; may be nil
 
@@ -87,7 +93,7 @@ func (r *writtenKV) Put(ctx context.Context, key string, value []byte, opt store
 func newBrokers(t *testing.T) *brokers {
 	issuer := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada", "bob", "<eve>"}}))(t)
 	t.Cleanup(func() { issuer.Close() })
-	b := &brokers{t: t, w: newEnvironment(t), issuer: issuer, kv: &writtenKV{Store: store.NewMemory()}}
+	b := &brokers{t: t, w: oauthtest.New(t), issuer: issuer, kv: &writtenKV{Store: store.NewMemory()}}
 	front := &roundRobin{}
 	b.front = httptest.NewServer(front)
 	t.Cleanup(b.front.Close)
@@ -98,8 +104,8 @@ func newBrokers(t *testing.T) *brokers {
 	return b
 }
 
-func (b *brokers) addReplica() *oauth.Broker {
-	one := &oauth.Broker{
+func (b *brokers) addReplica() *callers.Broker {
+	one := &callers.Broker{
 		URL: b.front.URL + "/login", Store: b.kv, Keys: [][]byte{make([]byte, 32)},
 		Resource: jwt.Protect(&auth.ProtectedResource{URI: b.front.URL + "/mcp", Issuers: []string{b.issuer.URL()}}),
 		Server: func(name string) string {
@@ -109,12 +115,11 @@ func (b *brokers) addReplica() *oauth.Broker {
 			case b.server != "":
 				return b.server
 			}
-			return b.w.url()
+			return b.w.URL()
 		},
 		New: func() *oauth.Client {
-			c := b.w.client()
+			c := b.w.Client()
 			c.Interaction, c.Proxy = nil, b.proxy
-			oauth.ObserveDials(c, func(string) {}) // also to the issuer of the users
 			return c
 		},
 		Report: func(user principal.Principal, server string, err error) {
@@ -122,7 +127,7 @@ func (b *brokers) addReplica() *oauth.Broker {
 			defer b.mu.Unlock()
 			b.reports = append(b.reports, fmt.Sprint(user.Subject(), " ", server, " ", err == nil))
 		},
-		Logger: b.w.client().Logger,
+		Logger: b.w.Client().Logger,
 	}
 	must.Do(b.t, one.Check())
 	b.all = append(b.all, one)
@@ -135,7 +140,7 @@ func (b *brokers) checkStored() {
 	defer b.kv.mu.Unlock()
 	for _, v := range b.kv.values {
 		// eyJhbGciOi begins a JSON Web Token. Encrypted values contain three bytes of it by chance.
-		for _, s := range []string{secret, "eyJhbGciOi", "code_verifier", "access_token"} {
+		for _, s := range []string{oauthtest.Secret, "eyJhbGciOi", "code_verifier", "access_token"} {
 			if strings.Contains(v, s) {
 				b.t.Errorf("O14: the store has %q in %q", s, v)
 			}
@@ -153,7 +158,7 @@ func (b *brokers) call(replica int, name, server string) error {
 		return err
 	}
 	defer c.Close()
-	return b.w.greet(c)
+	return b.w.Greet(c)
 }
 
 // required returns the URL that an error of a call requires, and whether the user has logged in there.
@@ -223,7 +228,7 @@ func (b *brokerBrowser) signIn(start string) (body string) {
 func (b *brokerBrowser) consent(start string) (redirect string) {
 	b.t.Helper()
 	status, body, page := b.do(http.MethodPost, start, nil)
-	if status != http.StatusSeeOther || !strings.HasPrefix(page, b.w.as.URL+"/authorize?") {
+	if status != http.StatusSeeOther || !strings.HasPrefix(page, b.w.AS.URL+"/authorize?") {
 		b.t.Fatalf("after the consent: %d %s %q", status, body, page)
 	}
 	_, _, redirect = b.do(http.MethodGet, page, nil)
@@ -244,15 +249,15 @@ func (b *brokerBrowser) logIn(start string) {
 func TestBrokerLogsAUserIn(t *testing.T) {
 	b := newBrokers(t)
 	start, done := b.required(b.call(0, "ada", "one"))
-	if n := b.w.count("mcp POST " + b.w.path); done || n > 0 || start != b.front.URL+"/login/start/one" {
+	if n := b.w.Count("mcp POST " + b.w.Path); done || n > 0 || start != b.front.URL+"/login/start/one" {
 		t.Fatalf("URL %q, done %t, %d requests", start, done, n)
 	}
 	ada := b.browser("ada")
 	body := ada.signIn(start)
-	for _, want := range []string{"<b>ada</b>", "<b>one</b>", b.w.url(), b.issuer.URL()} {
+	for _, want := range []string{"<b>ada</b>", "<b>one</b>", b.w.URL(), b.issuer.URL()} {
 		must.CheckContains(t, body, want)
 	}
-	if b.w.count("as POST /token") > 0 {
+	if b.w.Count("as POST /token") > 0 {
 		t.Error("a token was requested before the consent")
 	}
 	redirect := ada.consent(start)
@@ -267,12 +272,12 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 			t.Errorf("replica %d: %v", replica, err)
 		}
 	}
-	must.CheckEqual(t, b.w.count("as POST /register"), 1)
+	must.CheckEqual(t, b.w.Count("as POST /register"), 1)
 	if want := "[ada one false ada one false ada one true]"; fmt.Sprint(b.reports) != want {
 		t.Errorf("reports %v, want %s", b.reports, want)
 	}
-	for _, q := range b.w.queries {
-		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.url() ||
+	for _, q := range b.w.Queries {
+		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.URL() ||
 			q.Get("code_challenge_method") != "S256" {
 			t.Errorf("O1, O2, O9: authorization request %v", q)
 		}
@@ -341,7 +346,7 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if n := b.w.count("as POST /token"); n > 0 {
+	if n := b.w.Count("as POST /token"); n > 0 {
 		t.Fatalf("%d token requests", n)
 	}
 	var accepted []int
@@ -365,8 +370,8 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 	tries.Wait()
 	slices.Sort(accepted)
 	if want := []int{http.StatusOK, http.StatusBadRequest, http.StatusBadRequest,
-		http.StatusBadRequest}; !slices.Equal(accepted, want) || b.w.count("as POST /token") != 1 {
-		t.Errorf("statuses %v, %d token requests", accepted, b.w.count("as POST /token"))
+		http.StatusBadRequest}; !slices.Equal(accepted, want) || b.w.Count("as POST /token") != 1 {
+		t.Errorf("statuses %v, %d token requests", accepted, b.w.Count("as POST /token"))
 	}
 }
 
@@ -378,7 +383,7 @@ func TestBrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 		"an error":       func(_, redirect url.Values) { redirect.Set("error", "access_denied"); redirect.Del("code") },
 	} {
 		b := newBrokers(t)
-		b.w.onAuthorize = change
+		b.w.OnAuthorize = change
 		start := b.front.URL + "/login/start/one"
 		ada := b.browser("ada")
 		ada.signIn(start)
@@ -387,7 +392,7 @@ func TestBrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 			strings.Contains(body, "access_denied") {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
-		if n := b.w.count("as POST /token"); n > 0 || fmt.Sprint(b.reports) != "[ada one false]" {
+		if n := b.w.Count("as POST /token"); n > 0 || fmt.Sprint(b.reports) != "[ada one false]" {
 			t.Errorf("%s: %d token requests, reports %v", name, n, b.reports)
 		}
 		b.required(b.call(0, "ada", "one"))
@@ -434,8 +439,8 @@ func TestBrokerRequiresConsent(t *testing.T) {
 			t.Errorf("%s: %d %q %s", name, status, location, body)
 		}
 	}
-	if len(b.w.queries) > 0 {
-		t.Errorf("authorization requests %v", b.w.queries)
+	if len(b.w.Queries) > 0 {
+		t.Errorf("authorization requests %v", b.w.Queries)
 	}
 }
 
