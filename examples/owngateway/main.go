@@ -1,0 +1,215 @@
+// Command owngateway is a gateway of its own: it presents the servers of each user as one server, with the public API
+// of Parley and without its package gateway. It is a module of its own, like a program in another repository.
+//
+// A file has the users: the digests of their API keys, and the programs that run for each of them. A user has tools
+// only of these programs, each of which runs for this user alone. A policy decides which tools may be called, and which
+// only after the user has agreed.
+//
+//	parley key add ada --file keys.json
+//	go run ./examples/owngateway -keys keys.json -users users.json -http 127.0.0.1:8080
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"log"
+	"maps"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+)
+
+// policy allows what only reads, and asks the user about the rest.
+var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
+	{Tool: "delete_*", Action: host.Deny, Reason: "nothing is deleted here"},
+	{Tool: "read_*", Action: host.Allow},
+	{Tool: "list_*", Action: host.Allow},
+	{Method: mcp.MethodElicit, Action: host.Allow}, // the user sees the question
+}}
+
+// Gateway has a host for each user. Its hosts run until it is closed.
+type Gateway struct {
+	Servers func(user principal.Principal) []host.ServerConfig
+
+	mu    sync.Mutex
+	users map[principal.Principal]*user
+}
+
+// user is what one user has: the host of their servers, and a catalog of the tools of these servers.
+type user struct {
+	host    *host.Host
+	catalog server.Catalog
+	follow  sync.WaitGroup
+
+	mu    sync.Mutex
+	known map[string]host.ServerStatus // what catalog has, by server
+}
+
+// patience is how long a request waits for servers that are starting. The others can be used.
+const patience = 5 * time.Second
+
+// Catalogs is server.Server.Catalogs: the catalog of the caller.
+func (g *Gateway) Catalogs(ctx context.Context) ([]*server.Catalog, error) {
+	u, err := g.of(server.PrincipalOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = u.host.WaitReady(waiting)
+	for _, status := range u.host.Status() {
+		u.update(status)
+	}
+	return []*server.Catalog{&u.catalog}, nil
+}
+
+// of returns what a user has. The servers of the user start with the first request.
+func (g *Gateway) of(who principal.Principal) (*user, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if u, ok := g.users[who]; ok {
+		return u, nil
+	}
+	u := &user{known: make(map[string]host.ServerStatus), host: &host.Host{Servers: g.Servers(who), Policy: policy,
+		Approve: approve, Dialer: client.Dialer{Elicit: elicit}}}
+	if err := u.host.Start(); err != nil {
+		return nil, err
+	}
+	if g.users == nil {
+		g.users = make(map[principal.Principal]*user)
+	}
+	g.users[who] = u
+	u.follow.Go(func() {
+		for status := range u.host.Watch(context.Background()) { // until the host is closed
+			u.update(status)
+		}
+	})
+	return u, nil
+}
+
+// Close ends the hosts.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, u := range g.users {
+		u.host.Close()
+		u.follow.Wait()
+	}
+}
+
+// update makes the catalog match the list of a server.
+func (u *user) update(status host.ServerStatus) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.known[status.Name]
+	if status.State != host.Removed && (status.Version <= before.Version || status.Revision == "") {
+		return // known, or not ready yet: a server that is down keeps its tools
+	}
+	u.known[status.Name] = status
+	for _, tool := range before.Tools {
+		u.catalog.RemoveTool(tool.Name)
+	}
+	for _, tool := range status.Tools {
+		if err := u.add(tool); err != nil {
+			log.Printf("tool %s: %v", tool.Name, err)
+		}
+	}
+}
+
+// add adds a tool. A call that waits for the user must not begin again with the answer, so it is parked.
+func (u *user) add(tool host.Tool) error {
+	merged := tool.Definition
+	merged.Name = tool.Name
+	visible := server.VisibleTo(func(who principal.Principal, _ string) bool {
+		hides := policy.Hides(who)
+		return hides == nil || !hides(&host.Request{Method: mcp.MethodCallTool, Kind: host.KindTool,
+			Server: tool.Server, Name: tool.Definition.Name, Tool: &tool.Definition,
+			Caller: &auth.Info{Principal: who}})
+	})
+	call := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		return u.call(ctx, tool.Name, arguments)
+	}
+	return u.catalog.RegisterTool(merged, call, visible, server.Parked())
+}
+
+func (u *user) call(ctx context.Context, tool string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	progress := client.WithProgress(func(done, total float64, text string) {
+		_ = server.Progress(ctx, done, total, text)
+	})
+	result, err := u.host.Call(ctx, tool, arguments, progress)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(result.Meta, func(key string, _ json.RawMessage) bool { // it is about the server of the tool
+		return strings.HasPrefix(key, "io.modelcontextprotocol/")
+	})
+	return result, nil
+}
+
+// approve asks the user who calls a tool whether to call it.
+func approve(ctx context.Context, a *host.Approval) (bool, error) {
+	answer, err := server.Elicit[struct {
+		Approve bool `json:"approve"`
+	}](ctx, a.Question())
+	if errors.Is(err, server.ErrDeclined) || errors.Is(err, server.ErrDismissed) {
+		return false, nil
+	}
+	return answer.Approve, err
+}
+
+// elicit passes the question of a server to the user whose call it serves.
+func elicit(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	content, err := server.ElicitForm(ctx, "A server asks: "+form.Message, form.RequestedSchema)
+	switch {
+	case errors.Is(err, server.ErrDeclined):
+		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+	case errors.Is(err, server.ErrDismissed):
+		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: content}, nil
+}
+
+// programs are the programs of each user: commands with arguments, by the name of the server.
+type programs map[string]map[string][]string
+
+func (p programs) of(who principal.Principal) (servers []host.ServerConfig) {
+	for name, command := range p[who.Subject()] {
+		servers = append(servers, host.ServerConfig{Name: name, Target: client.Command(command[0], command[1:]...)})
+	}
+	return servers
+}
+
+func main() {
+	keys := flag.String("keys", "keys.json", "the file with the digests of the API keys")
+	users := flag.String("users", "users.json", `the programs of each user: {"ada": {"notes": ["./notes", "-dir", "ada"]}}`)
+	address := flag.String("http", "127.0.0.1:8080", "the address to serve on")
+	flag.Parse()
+	content, err := os.ReadFile(*users)
+	var all programs
+	if err = errors.Join(err, json.Unmarshal(content, &all)); err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	g := &Gateway{Servers: all.of}
+	defer g.Close()
+	s := &server.Server{Name: "owngateway", Version: "1.0.0", Catalogs: g.Catalogs,
+		Auth: &auth.ProtectedResource{Verifier: &auth.Keys{File: *keys}}}
+	if err := s.ListenAndServe(ctx, *address); err != nil {
+		log.Print(err)
+	}
+}
