@@ -37,11 +37,7 @@ func (u *upstreams) watch(ctx context.Context, stop func(), paths []string, befo
 	defer controlling.Stop()
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	changed, err := dirwatch.Files(ctx, paths, before)
-	if err != nil {
-		u.cmd.PrintErrln("parley: warning: cannot watch the configuration files; send SIGHUP to reload them: " +
-			terminal.Line(err.Error()))
-	}
+	changed := dirwatch.Files(ctx, paths, before)
 	for {
 		select {
 		case <-ctx.Done():

@@ -138,7 +138,7 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 	served := &directory{server: s, path: dir, root: at, current: root}
 	served.serve()
 	all.close = append(all.close, served.Close)
-	watcher, err := dirwatch.New(dir, dirwatch.Options{Logger: logger, OnChange: func(changes dirwatch.Changes) {
+	watcher, err := dirwatch.New(dir, logger, func(changes dirwatch.Changes) {
 		if changes.Moved {
 			if err := served.move(); err != nil {
 				logger.Warn("cannot open the directory to which the path leads now", "directory", dir, "error", err)
@@ -151,7 +151,7 @@ func (all *directories) add(s *server.Server, dir string, logger *slog.Logger) e
 		if changes.ListChanged {
 			served.files.ListChanged()
 		}
-	}})
+	})
 	if err != nil { // the directory is served without notifications
 		logger.Warn("cannot notify clients of changes in a directory", "directory", dir, "error", err)
 		return nil

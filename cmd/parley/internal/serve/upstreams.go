@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -56,16 +54,10 @@ func (u *upstreams) watchLogins(ctx context.Context) {
 			break
 		}
 	}
-	if err == nil && ctx.Err() == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	var changed <-chan struct{}
-	if err == nil {
-		changed, err = dirwatch.Files(ctx, []string{path}, before)
-	}
 	if err != nil { // servers are tried again for calls, and from time to time
 		return
 	}
+	changed := dirwatch.Files(ctx, []string{path}, before)
 	for {
 		select {
 		case <-ctx.Done():

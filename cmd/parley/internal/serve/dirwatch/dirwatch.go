@@ -1,30 +1,27 @@
-// Package dirwatch reports changes of files: of those in a directory tree, and of single files.
+// Package dirwatch reports changes of files: of those in a directory tree, and of single files. It looks at them twice
+// a second. That works on every file system, also behind symbolic links that lead elsewhere later, and needs none of
+// the watches of which each user has a limited number.
 package dirwatch
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 const (
-	// treeDelay is the time during which changes are collected, because a program that saves a file changes it several
-	// times.
-	treeDelay = 100 * time.Millisecond
-	// maxDirectories is the default of Options.MaxDirectories. The system limits the watches of each user
-	// (fs.inotify.max_user_watches on Linux).
-	maxDirectories = 2000
-	maxDepth       = 32
-	maxFiles       = 50_000
+	// interval is the time between two looks at files.
+	interval = 500 * time.Millisecond
+	// rest is how many times as long as a look the time until the next one is at least, for large trees.
+	rest     = 20
+	maxDepth = 32
+	maxFiles = 50_000
 )
 
 // Changes are the changes since the previous report. File names are slash-separated paths relative to the directory.
@@ -34,153 +31,69 @@ type Changes struct {
 	Moved       bool     // the path leads to another directory, because a symbolic link or a directory was replaced
 }
 
-// Options configure a Watcher.
-type Options struct {
-	// OnChange receives the changes. Calls do not overlap. It must not call Close.
-	OnChange func(Changes)
-	// Logger receives errors that prevent changes from being detected.
-	Logger *slog.Logger
-	// MaxDirectories limits the number of watched directories; 0 means 2,000. Changes in further directories are not
-	// detected at once, and a warning is logged.
-	MaxDirectories int
-}
-
-// Watcher watches a directory and its subdirectories, including subdirectories that are created later. It ignores names
-// that begin with a dot, and follows symbolic links to files of the directory, but not to directories. The path of the
-// directory itself can have symbolic links, and lead to another directory later. Some time after each event the Watcher
-// compares all files with those that it has seen before, so that no event can be missed.
+// Watcher watches a directory and its subdirectories. It ignores names that begin with a dot, and follows symbolic
+// links to files of the directory, but not to directories. The path of the directory itself can have symbolic links,
+// and lead to another directory later.
 type Watcher struct {
-	dir     string // as it was given, absolute
-	options Options
-	events  *fsnotify.Watcher
-	done    chan struct{} // closed when the goroutine has ended
+	dir      string
+	onChange func(Changes)
+	logger   *slog.Logger
+	stop     func()
+	done     chan struct{} // closed when the goroutine has ended
 
 	// Used by the goroutine only.
-	path    string                 // to which dir leads
-	info    fs.FileInfo            // of path
-	links   linkWatch              // of dir
-	watched map[string]bool        // directories below path, which itself is "."
+	at      fs.FileInfo            // the directory to which the path led
 	seen    map[string]fs.FileInfo // files and directories, by their paths
 	limited bool                   // the warning about the limits has been logged
 }
 
-// New watches the directory dir until Close is called.
-func New(dir string, options Options) (*Watcher, error) {
-	if options.MaxDirectories <= 0 {
-		options.MaxDirectories = maxDirectories
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
+// New watches the directory dir until Close is called. onChange receives the changes. Calls do not overlap. It must not
+// call Close.
+func New(dir string, logger *slog.Logger, onChange func(Changes)) (*Watcher, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &Watcher{dir: dir, onChange: onChange, logger: logger, stop: stop, done: make(chan struct{})}
+	var err error
+	if w.at, w.seen, err = w.look(); err != nil {
+		stop()
 		return nil, fmt.Errorf("cannot watch %s: %w", dir, err)
 	}
-	w := &Watcher{dir: dir, options: options, events: events, done: make(chan struct{})}
-	w.links.events = events
-	if _, err := w.follow(); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot watch %s: %w", dir, err), events.Close())
-	}
-	w.seen = w.scan()
-	go func() {
-		defer close(w.done)
-		await(events, treeDelay, w.concerns, w.failed, w.report)
-	}()
+	go w.run(ctx)
 	return w, nil
 }
 
-// Close stops the watcher. OnChange is not called after Close has returned.
+// Close stops the watcher. onChange is not called after Close has returned.
 func (w *Watcher) Close() error {
-	err := w.events.Close()
+	w.stop()
 	<-w.done
-	return err
+	return nil
 }
 
-// follow watches the directory to which the path leads now, and reports whether that is another one than before.
-func (w *Watcher) follow() (moved bool, err error) {
-	linksErr := w.links.follow(w.dir)
-	path, err := filepath.EvalSymlinks(w.dir)
-	if err != nil {
-		return false, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return false, err
-	}
-	if path == w.path && os.SameFile(info, w.info) {
-		return false, linksErr
-	}
-	for name := range w.watched {
-		if dir := w.at(name); !w.links.dirs[dir] {
-			_ = w.events.Remove(dir) // it may be removed already
-		}
-	}
-	w.path, w.info, w.watched = path, info, map[string]bool{".": true}
-	return true, errors.Join(linksErr, w.events.Add(path))
-}
-
-// concerns reports whether an event can be about the files. Some systems have the current version of all files in a
-// directory to which a link leads whose name begins with two dots, such as Kubernetes.
-func (w *Watcher) concerns(e fsnotify.Event) bool {
-	dir, name := filepath.Split(e.Name)
-	if dir = filepath.Clean(dir); w.links.dirs[dir] && dir != w.path {
-		return w.links.paths[e.Name]
-	}
-	return !strings.HasPrefix(name, ".") || strings.HasPrefix(name, "..")
-}
-
-// await calls check some time after events that concern it, until the watcher is closed. If check takes long, it is
-// called less often.
-func await(events *fsnotify.Watcher, delay time.Duration, concerns func(fsnotify.Event) bool, failed func(error),
-	check func()) {
-	timer := time.NewTimer(delay)
-	timer.Stop()
+func (w *Watcher) run(ctx context.Context) {
+	defer close(w.done)
+	timer := time.NewTimer(interval)
 	defer timer.Stop()
-	pending, took := false, time.Duration(0)
 	for {
 		select {
-		case e, open := <-events.Events:
-			if !open {
-				return
-			}
-			if !concerns(e) {
-				continue
-			}
-		case err, open := <-events.Errors:
-			if !open {
-				return
-			}
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				failed(err)
-			}
+		case <-ctx.Done():
+			return
 		case <-timer.C:
-			start := time.Now()
-			check()
-			pending, took = false, time.Since(start)
-			continue
 		}
-		if !pending { // otherwise a file that changes all the time would delay the report forever
-			pending = true
-			timer.Reset(max(delay, 10*took))
-		}
+		start := time.Now()
+		w.report()
+		timer.Reset(max(interval, rest*time.Since(start)))
 	}
-}
-
-func (w *Watcher) failed(err error) {
-	w.options.Logger.Warn("cannot receive all changes of a directory", "error", err)
 }
 
 // report reports how the files differ from those that were seen before.
 func (w *Watcher) report() {
-	moved, err := w.follow()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.failed(err)
-	}
-	before, now := w.seen, w.scan()
+	before := w.seen
+	at, now, err := w.look() // without files, if the directory was removed
+	changes := Changes{Moved: err == nil && !os.SameFile(at, w.at)}
 	w.seen = now
+	if err == nil {
+		w.at = at
+	}
 	updated := make(map[string]bool)
-	changes := Changes{Moved: moved}
 	for name, info := range now {
 		old := before[name]
 		changes.ListChanged = changes.ListChanged || old == nil
@@ -196,8 +109,9 @@ func (w *Watcher) report() {
 			}
 		}
 	}
-	if changes.Updated = slices.Sorted(maps.Keys(updated)); len(changes.Updated) > 0 || changes.ListChanged || moved {
-		w.options.OnChange(changes)
+	changes.Updated = slices.Sorted(maps.Keys(updated))
+	if len(changes.Updated) > 0 || changes.ListChanged || changes.Moved {
+		w.onChange(changes)
 	}
 }
 
@@ -205,47 +119,17 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// scan returns the files and directories, and watches the directories among them. It repeats this while it finds new
-// directories, because their files can have changed before they were watched.
-func (w *Watcher) scan() map[string]fs.FileInfo {
-	for {
-		now := w.read()
-		for name := range w.watched {
-			if info := now[name]; name != "." && (info == nil || !info.IsDir()) {
-				_ = w.events.Remove(w.at(name)) // a renamed directory is still watched under its old name
-				delete(w.watched, name)
-			}
-		}
-		added := false
-		for name, info := range now {
-			switch {
-			case !info.IsDir() || w.watched[name]:
-			case len(w.watched) >= w.options.MaxDirectories:
-				w.limit(name)
-			default:
-				if err := w.events.Add(w.at(name)); err == nil {
-					w.watched[name], added = true, true
-				} else if !errors.Is(err, fs.ErrNotExist) {
-					w.options.Logger.Warn("cannot watch a directory", "directory", name, "error", err)
-				}
-			}
-		}
-		if !added {
-			return now
-		}
-	}
-}
-
-func (w *Watcher) at(name string) string { return filepath.Join(w.path, filepath.FromSlash(name)) }
-
-// read returns the files and directories except for hidden ones.
-func (w *Watcher) read() map[string]fs.FileInfo {
-	all := make(map[string]fs.FileInfo)
-	root, err := os.OpenRoot(w.path)
-	if err != nil { // the directory was removed
-		return all
+// look returns the directory to which the path leads, and its files and directories except for hidden ones.
+func (w *Watcher) look() (at fs.FileInfo, all map[string]fs.FileInfo, err error) {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer root.Close()
+	if at, err = root.Stat("."); err != nil {
+		return nil, nil, err
+	}
+	all = make(map[string]fs.FileInfo)
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case name == ".":
@@ -275,14 +159,62 @@ func (w *Watcher) read() map[string]fs.FileInfo {
 		}
 		return nil
 	})
-	return all
+	return at, all, nil
 }
 
 // limit logs that a part of the tree is not watched.
 func (w *Watcher) limit(name string) {
 	if !w.limited {
 		w.limited = true
-		w.options.Logger.Warn("cannot watch all directories: too many, or nested too deeply", "first", name, "watched",
-			len(w.watched))
+		w.logger.Warn("cannot watch all files of a directory: too many, or nested too deeply", "first", name)
 	}
+}
+
+// State describes files at one time. A file that does not exist is nil.
+type State []fs.FileInfo
+
+// StateOf returns the state of files, which need not exist. A program that reads files takes their state before.
+func StateOf(paths ...string) State {
+	state := make(State, len(paths))
+	for i, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			state[i] = info
+		}
+	}
+	return state
+}
+
+// Equal reports whether none of the files has been replaced or changed between two states.
+func (s State) Equal(other State) bool {
+	return slices.EqualFunc(s, other, func(a, b fs.FileInfo) bool {
+		return (a == nil) == (b == nil) && (a == nil || same(a, b))
+	})
+}
+
+// Files reports changes of single files since they had a state, until ctx ends. It waits until a file stays as it is: a
+// program that saves a file may truncate it first.
+func Files(ctx context.Context, paths []string, before State) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	go func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		last := before
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			now := StateOf(paths...)
+			if now.Equal(last) && !now.Equal(before) {
+				before = now
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			}
+			last = now
+		}
+	}()
+	return changed
 }

@@ -1,12 +1,14 @@
 package dirwatch_test
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -17,155 +19,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched is a watched directory and the changes that are reported for it.
-type watched struct {
-	t       *testing.T
-	dir     string
-	changes chan dirwatch.Changes
-	log     strings.Builder
-}
-
-func watch(t *testing.T, maxDirectories int, files ...string) *watched {
+// put writes a file of a directory, which it makes. Each text of a file has another length: the file system may not see
+// a difference in time.
+func put(t *testing.T, path, text string) {
 	t.Helper()
-	w := &watched{t: t, dir: t.TempDir(), changes: make(chan dirwatch.Changes, 1000)}
-	for _, name := range files {
-		w.write(name, "at first")
-	}
-	watcher, err := dirwatch.New(w.dir, dirwatch.Options{
-		OnChange: func(c dirwatch.Changes) {
-			w.changes <- c
-		}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), MaxDirectories: maxDirectories,
-	})
-	must.Do(t, err)
-	t.Cleanup(func() {
-		must.Check(t, watcher.Close())
-	})
-	return w
-}
-
-func (w *watched) path(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
-
-func (w *watched) write(name, text string) {
-	w.t.Helper()
-	must.Do(w.t, os.MkdirAll(filepath.Dir(w.path(name)), 0o700))
-	must.Do(w.t, os.WriteFile(w.path(name), []byte(text), 0o600))
-}
-
-func (w *watched) check(err error) {
-	w.t.Helper()
-	must.Do(w.t, err)
-}
-
-// until collects changes until all names are reported, and also a change of the list if
-// listChanged is true.
-func (w *watched) until(listChanged bool, names ...string) {
-	w.t.Helper()
-	var all dirwatch.Changes
-	timeout := time.After(20 * time.Second)
-	for {
-		missing := slices.DeleteFunc(slices.Clone(names),
-			func(name string) bool { return slices.Contains(all.Updated, name) })
-		if len(missing) == 0 && (all.ListChanged || !listChanged) {
-			if all.ListChanged && !listChanged {
-				w.t.Errorf("reported a change of the list: %+v", all)
-			}
-			return
-		}
-		select {
-		case c := <-w.changes:
-			all.Updated, all.ListChanged = append(all.Updated, c.Updated...), all.ListChanged || c.ListChanged
-			for _, name := range c.Updated {
-				if strings.Contains(name, "secret") {
-					w.t.Errorf("reported %s", name)
-				}
-			}
-		case <-timeout:
-			w.t.Fatalf("reported %+v, missing %q", all, missing)
-		}
-	}
-}
-
-func TestWrittenFilesAreReported(t *testing.T) {
-	w := watch(t, 0, "a.txt", "sub/b.txt")
-	w.write("a.txt", "now")
-	w.until(false, "a.txt")
-	w.write("sub/b.txt", "now")
-	w.until(false, "sub/b.txt")
-}
-
-func TestCreatedAndRemovedFilesChangeTheList(t *testing.T) {
-	w := watch(t, 0, "a.txt")
-	w.write("new.txt", "new")
-	w.until(true, "new.txt")
-	w.check(os.Rename(w.path("new.txt"), w.path("a.txt"))) // as editors save
-	w.until(true, "a.txt", "new.txt")
-	w.check(os.Remove(w.path("a.txt")))
-	w.until(true, "a.txt")
-}
-
-func TestNewDirectoriesAreWatched(t *testing.T) {
-	w := watch(t, 0)
-	w.write("x/y/z.txt", "new") // in directories that are not watched yet
-	w.until(true, "x/y/z.txt")
-	w.write("x/y/z.txt", "again")
-	w.until(false, "x/y/z.txt")
-	w.check(os.Rename(w.path("x"), w.path("renamed")))
-	w.until(true, "renamed/y/z.txt")
-	w.write("renamed/y/z.txt", "again")
-	w.until(false, "renamed/y/z.txt")
-	w.check(os.RemoveAll(w.path("renamed")))
-	w.until(true)
-}
-
-func TestSymbolicLinksAndHiddenFilesAreIgnored(t *testing.T) {
-	outside := t.TempDir()
-	w := watch(t, 0, ".secret/a.txt", "a.txt")
-	w.check(os.Symlink(outside, w.path("link")))
-	w.until(true)
-	w.check(os.WriteFile(filepath.Join(outside, "secret.txt"), []byte("s3cret"), 0o600))
-	w.write(".secret/a.txt", "now")
-	w.write(".secret.txt", "now")
-	w.write("a.txt", "now")
-	w.until(false, "a.txt")
-}
-
-func TestNumberOfDirectoriesIsLimited(t *testing.T) {
-	w := watch(t, 2, "a/a.txt", "b/b.txt", "c/c.txt")
-	w.write("new.txt", "now")
-	w.until(true, "new.txt")
-	if !strings.Contains(w.log.String(), "too many") {
-		t.Errorf("log: %s", w.log.String())
-	}
-}
-
-func TestManyWritesAreReportedTogether(t *testing.T) {
-	w := watch(t, 0, "a.txt")
-	f, err := os.OpenFile(w.path("a.txt"), os.O_WRONLY, 0)
-	w.check(err)
-	defer f.Close()
-	for range 5000 { // without truncating, which waits for the disk
-		_, err := f.WriteAt([]byte("now"), 0)
-		w.check(err)
-	}
-	w.write("last.txt", "")
-	reports := 0
-	for last := false; !last; reports++ {
-		select {
-		case c := <-w.changes:
-			last = slices.Contains(c.Updated, "last.txt")
-		case <-time.After(20 * time.Second):
-			t.Fatal("no changes are reported")
-		}
-	}
-	if reports > 100 {
-		t.Errorf("5,000 writes are reported %d times, want at most 100", reports)
-	}
-}
-
-func TestNewReturnsAnErrorForAMissingDirectory(t *testing.T) {
-	if _, err := dirwatch.New(filepath.Join(t.TempDir(), "absent"), dirwatch.Options{}); err == nil {
-		t.Error("New returned no error")
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // link makes path a symbolic link to target, atomically.
@@ -175,56 +34,254 @@ func link(t *testing.T, target, path string) {
 	must.Do(t, os.Rename(path+".new", path))
 }
 
-func TestDirectoryBehindALinkIsFollowed(t *testing.T) {
-	at := t.TempDir()
-	w := &watched{t: t, dir: filepath.Join(at, "current"), changes: make(chan dirwatch.Changes, 1000)}
-	for _, version := range []string{"v1", "v2", "v3"} {
-		must.Do(t, os.MkdirAll(filepath.Join(at, version), 0o700))
-		must.Do(t, os.WriteFile(filepath.Join(at, version, "a.txt"), []byte(version), 0o600))
-	}
-	link(t, "v1", filepath.Join(at, "latest"))
-	link(t, "latest", w.dir)
-	watcher := must.Get(dirwatch.New(w.dir, dirwatch.Options{OnChange: func(c dirwatch.Changes) { w.changes <- c },
-		Logger: slog.New(slog.NewTextHandler(&w.log, nil))}))(t)
-	defer watcher.Close()
-	moved := func() {
-		t.Helper()
-		select {
-		case c := <-w.changes:
-			if !c.Moved || !slices.Equal(c.Updated, []string{"a.txt"}) {
-				t.Errorf("reported %+v, want that it moved and a.txt", c)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("the change is not reported")
-		}
-	}
-	link(t, "v2", filepath.Join(at, "latest")) // a link on the way
-	moved()
-	w.write("a.txt", "in the new directory")
-	w.until(false, "a.txt")
-	link(t, "v3", w.dir)
-	moved()
-	must.Do(t, os.Rename(filepath.Join(at, "v3"), filepath.Join(at, "old"))) // the directory itself
-	must.Do(t, os.Rename(filepath.Join(at, "v2"), filepath.Join(at, "v3")))
-	for moved := false; !moved; { // the files can be missing at first
-		select {
-		case c := <-w.changes:
-			moved = c.Moved
-		case <-time.After(20 * time.Second):
-			t.Fatal("the change is not reported")
-		}
-	}
-	w.write("a.txt", "again")
-	w.until(false, "a.txt")
+// look waits until the files were looked at.
+func look() {
+	time.Sleep(1300 * time.Millisecond)
+	synctest.Wait()
 }
 
-// The files of a directory can be links to their current version, as those of a volume of Kubernetes.
-func TestFilesBehindALinkOfTheDirectoryAreFollowed(t *testing.T) {
-	w := watch(t, 0, "..v1/a.txt", "..v2/a.txt")
-	w.write("..v2/a.txt", "in the next version")
-	link(t, "..v1", w.path("..data"))
-	link(t, "..data/a.txt", w.path("a.txt"))
-	w.until(true, "a.txt")
-	link(t, "..v2", w.path("..data"))
-	w.until(false, "a.txt")
+// watched is a watched directory and the changes that are reported for it.
+type watched struct {
+	dir     string
+	changes chan string
+	log     strings.Builder
+}
+
+func (w *watched) watch(t *testing.T) {
+	t.Helper()
+	w.changes = make(chan string, 10)
+	watcher := must.Get(dirwatch.New(w.dir, slog.New(slog.NewTextHandler(&w.log, nil)), func(c dirwatch.Changes) {
+		w.changes <- fmt.Sprintf("%v list:%t moved:%t", c.Updated, c.ListChanged, c.Moved)
+	}))(t)
+	t.Cleanup(func() { must.Check(t, watcher.Close()) })
+}
+
+// check checks which changes are reported since the last check.
+func (w *watched) check(t *testing.T, want ...string) {
+	t.Helper()
+	look()
+	var got []string
+	for len(w.changes) > 0 {
+		got = append(got, <-w.changes)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("reported %q, want %q", got, want)
+	}
+}
+
+func TestChangesOfADirectoryAreReported(t *testing.T) {
+	outside := t.TempDir()
+	in := func(dir string, elements ...string) string {
+		return filepath.Join(append([]string{dir}, elements...)...)
+	}
+	type step struct {
+		change func(t *testing.T, dir string)
+		want   string // "" for no report
+	}
+	rename := func(from, to string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { must.Do(t, os.Rename(in(dir, from), in(dir, to))) }
+	}
+	write := func(name, text string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { put(t, in(dir, name), text) }
+	}
+	for name, c := range map[string]struct {
+		files []string // at first
+		steps []step
+	}{
+		"written": {[]string{"a.txt", "sub/b.txt"}, []step{
+			{func(*testing.T, string) {}, ""},
+			{write("a.txt", "now"), "[a.txt] list:false moved:false"},
+			{write("sub/b.txt", "now"), "[sub/b.txt] list:false moved:false"},
+		}},
+		"created and removed": {[]string{"a.txt"}, []step{
+			{write("new.txt", "new"), "[new.txt] list:true moved:false"},
+			{rename("new.txt", "a.txt"), "[a.txt new.txt] list:true moved:false"}, // as editors save
+			{func(t *testing.T, dir string) { must.Do(t, os.Remove(in(dir, "a.txt"))) },
+				"[a.txt] list:true moved:false"},
+		}},
+		"new directories": {nil, []step{
+			{write("x/y/z.txt", "new"), "[x/y/z.txt] list:true moved:false"},
+			{write("x/y/z.txt", "again"), "[x/y/z.txt] list:false moved:false"},
+			{rename("x", "renamed"), "[renamed/y/z.txt x/y/z.txt] list:true moved:false"},
+			{write("renamed/y/z.txt", "once more"), "[renamed/y/z.txt] list:false moved:false"},
+			{func(t *testing.T, dir string) { must.Do(t, os.RemoveAll(in(dir, "renamed"))) },
+				"[renamed/y/z.txt] list:true moved:false"},
+		}},
+		"hidden, and behind a link to a directory": {[]string{".secret/a.txt", "a.txt"}, []step{
+			{func(t *testing.T, dir string) { link(t, outside, in(dir, "link")) }, "[link] list:true moved:false"},
+			{func(t *testing.T, dir string) {
+				put(t, in(outside, "secret.txt"), "s3cret")
+				put(t, in(dir, ".secret", "a.txt"), "now")
+				put(t, in(dir, ".secret.txt"), "now")
+			}, ""},
+		}},
+		// As those of a volume of Kubernetes.
+		"links to the current version": {[]string{"..v1/a.txt"}, []step{
+			{func(t *testing.T, dir string) {
+				link(t, "..v1", in(dir, "..data"))
+				link(t, "..data/a.txt", in(dir, "a.txt"))
+			}, "[a.txt] list:true moved:false"},
+			{func(t *testing.T, dir string) {
+				put(t, in(dir, "..v2", "a.txt"), "in the next version")
+				link(t, "..v2", in(dir, "..data"))
+			}, "[a.txt] list:false moved:false"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &watched{dir: t.TempDir()}
+				for _, file := range c.files {
+					put(t, in(w.dir, file), "at first")
+				}
+				w.watch(t)
+				for _, s := range c.steps {
+					s.change(t, w.dir)
+					if s.want == "" {
+						w.check(t)
+					} else {
+						w.check(t, s.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestDirectoryBehindALinkIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := t.TempDir()
+		for i, version := range []string{"v1", "v2", "v3"} {
+			put(t, filepath.Join(at, version, "a.txt"), strings.Repeat("x", i))
+		}
+		w := &watched{dir: filepath.Join(at, "current")}
+		link(t, "v1", filepath.Join(at, "latest"))
+		link(t, "latest", w.dir)
+		w.watch(t)
+		const moved = "[a.txt] list:false moved:true"
+		link(t, "v2", filepath.Join(at, "latest")) // a link on the way
+		w.check(t, moved)
+		put(t, filepath.Join(w.dir, "a.txt"), "in the new directory")
+		w.check(t, "[a.txt] list:false moved:false")
+		link(t, "v3", w.dir)
+		w.check(t, moved)
+		must.Do(t, os.Rename(filepath.Join(at, "v3"), filepath.Join(at, "old"))) // the directory itself
+		w.check(t, "[a.txt] list:true moved:false")
+		must.Do(t, os.Rename(filepath.Join(at, "v2"), filepath.Join(at, "v3")))
+		w.check(t, "[a.txt] list:true moved:true")
+	})
+}
+
+func TestDepthOfADirectoryIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{dir: t.TempDir()}
+		deep := strings.Repeat("d/", 40)
+		put(t, filepath.Join(w.dir, deep, "a.txt"), "at first")
+		w.watch(t)
+		put(t, filepath.Join(w.dir, deep, "a.txt"), "now")
+		put(t, filepath.Join(w.dir, "new.txt"), "new")
+		w.check(t, "[new.txt] list:true moved:false")
+		must.CheckContains(t, w.log.String(), "nested too deeply")
+	})
+}
+
+func TestNewReturnsAnErrorForAMissingDirectory(t *testing.T) {
+	_, err := dirwatch.New(filepath.Join(t.TempDir(), "absent"), slog.Default(), nil)
+	must.CheckIs(t, err, os.ErrNotExist)
+}
+
+// Each change is one of what is at a path, to which the links of the change before lead.
+func TestChangesOfFilesAreReported(t *testing.T) {
+	at := filepath.Join
+	for name, c := range map[string]struct {
+		set     func(dir string) // conf/mcp.json
+		changes []func(dir string)
+	}{
+		"a file": {func(string) {}, []func(dir string){
+			func(dir string) { put(t, at(dir, "conf", "mcp.json"), "created") },
+			func(dir string) { put(t, at(dir, "conf", "mcp.json"), "") },
+		}},
+		"a link to a file": {
+			func(dir string) {
+				put(t, at(dir, "v1", "mcp.json"), "1")
+				put(t, at(dir, "conf", "x"), "")
+				link(t, "../v1/mcp.json", at(dir, "conf", "mcp.json"))
+			}, []func(dir string){
+				func(dir string) { put(t, at(dir, "v1", "mcp.json"), "in place") },
+				func(dir string) {
+					put(t, at(dir, "new"), "replaced")
+					must.Do(t, os.Rename(at(dir, "new"), at(dir, "v1", "mcp.json")))
+				},
+				func(dir string) {
+					put(t, at(dir, "v2", "mcp.json"), "another")
+					link(t, "../v2/mcp.json", at(dir, "conf", "mcp.json"))
+				},
+				func(dir string) { must.Do(t, os.Remove(at(dir, "v2", "mcp.json"))) },
+				func(dir string) { put(t, at(dir, "v2", "mcp.json"), "it is back") },
+			},
+		},
+		"a directory": {
+			func(dir string) { put(t, at(dir, "conf", "mcp.json"), "1") },
+			[]func(dir string){
+				func(dir string) { // that is replaced
+					put(t, at(dir, "new", "mcp.json"), "of the new one")
+					must.Do(t, os.Rename(at(dir, "conf"), at(dir, "old")))
+					must.Do(t, os.Rename(at(dir, "new"), at(dir, "conf")))
+				},
+				func(dir string) { must.Do(t, os.RemoveAll(at(dir, "conf"))) },
+				func(dir string) { put(t, at(dir, "conf", "mcp.json"), "it is back") },
+			},
+		},
+		"files with the same size and time": {
+			func(dir string) {
+				for _, version := range []string{"v1", "v2"} {
+					put(t, at(dir, version, "mcp.json"), version)
+					must.Do(t, os.Chtimes(at(dir, version, "mcp.json"), time.Unix(1, 0), time.Unix(1, 0)))
+				}
+				link(t, "v1", at(dir, "conf"))
+			}, []func(dir string){func(dir string) { link(t, "v2", at(dir, "conf")) }},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			c.set(dir)
+			path := at(dir, "conf", "mcp.json")
+			before := dirwatch.StateOf(path)
+			c.changes[0](dir) // a program reads its files, and watches them some time later
+			changed := dirwatch.Files(t.Context(), []string{path}, before)
+			for i := range c.changes {
+				look()
+				select {
+				case <-changed:
+				default:
+					t.Errorf("%s: change %d is not reported", name, i)
+				}
+				look()
+				if len(changed) > 0 {
+					t.Errorf("%s: change %d is reported twice", name, i)
+				}
+				if i+1 < len(c.changes) {
+					c.changes[i+1](dir)
+				}
+			}
+		})
+	}
+}
+
+// A program that saves a file truncates it, writes a part of it, and then the rest.
+func TestAFileIsReportedWhenItStaysAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "mcp.json")
+		put(t, path, "{ }")
+		changed := dirwatch.Files(t.Context(), []string{path}, dirwatch.StateOf(path))
+		for i := range 4 {
+			put(t, path, strings.Repeat("x", i))
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			if len(changed) > 0 {
+				t.Errorf("reported after part %d", i)
+			}
+		}
+		look()
+		must.CheckEqual(t, len(changed), 1, "reports")
+	})
 }
