@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Rejection describes the response to a request that is not authorized.
+// Rejection is the error of a request that is not authorized, and describes the response to it.
 type Rejection struct {
 	// Status is the HTTP status.
 	Status int
@@ -27,23 +27,30 @@ type Rejection struct {
 	Remedy string
 }
 
+// Error returns the reason.
+func (r *Rejection) Error() string { return r.Reason }
+
+// Unwrap returns the cause.
+func (r *Rejection) Unwrap() error { return r.Err }
+
 const misconfigured = "authorization is misconfigured"
 
 // leeway is how long after its expiry a token is accepted, because clocks differ.
 const leeway = 30 * time.Second
 
-// Authenticate verifies the token of r. It returns the information about the token, or a
-// rejection to respond with. In both cases it adds headers, such as WWW-Authenticate, to
-// response. It neither reads the body of r nor checks scopes.
+// Authenticate verifies the token of r, and returns the information about the token. The
+// error is a *[Rejection] to respond with. In both cases Authenticate adds headers, such as
+// WWW-Authenticate, to response. It neither reads the body of r nor checks scopes.
 //
 // A server.Server calls Authenticate itself. Call it to protect other handlers of the
 // same program.
-func (p *ProtectedResource) Authenticate(response http.Header, r *http.Request) (*Info, *Rejection) {
+func (p *ProtectedResource) Authenticate(response http.Header, r *http.Request) (*Info, error) {
 	info, rejection := p.authenticate(response, r)
 	if rejection != nil {
 		p.rejected(r, nil, rejection)
+		return nil, rejection
 	}
-	return info, rejection
+	return info, nil
 }
 
 // rejected calls OnReject.
@@ -99,7 +106,8 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 		return rejectInvalid(invalid)
 	}
 	if c.dpop {
-		nonce, err := p.DPoP.VerifyProof(r, at.proofURLs(r), c.token, info.KeyThumbprint)
+		nonce, err := p.DPoP.VerifyProof(Proof{Request: r, URLs: at.proofURLs(r), Token: c.token,
+			Thumbprint: info.KeyThumbprint})
 		if nonce != "" {
 			response["Dpop-Nonce"] = []string{nonce}
 		}

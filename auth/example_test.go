@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,8 +38,8 @@ func ExampleKeys() {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set("Authorization", authorization)
 		response := http.Header{}
-		info, rejection := resource.Authenticate(response, r)
-		if rejection != nil {
+		info, err := resource.Authenticate(response, r)
+		if rejection, ok := errors.AsType[*auth.Rejection](err); ok {
 			fmt.Println(rejection.Status, response.Get("WWW-Authenticate"))
 			continue
 		}

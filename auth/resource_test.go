@@ -54,8 +54,14 @@ func present(p *auth.ProtectedResource, scheme, token string) (*auth.Info, *auth
 	r := httptest.NewRequest(http.MethodPost, "https://backend.internal/mcp?sessionId=1", nil)
 	r.Header.Set("Authorization", scheme+" "+token)
 	response := http.Header{}
-	info, rejection := p.Authenticate(response, r)
+	info, err := p.Authenticate(response, r)
+	rejection, _ := errors.AsType[*auth.Rejection](err)
 	return info, rejection, response
+}
+
+func rejectionOf(_ *auth.Info, err error) *auth.Rejection {
+	rejection, _ := errors.AsType[*auth.Rejection](err)
+	return rejection
 }
 
 func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
@@ -87,7 +93,8 @@ func TestRequestsNeedCredentials(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, self, nil)
 		r.Header["Authorization"] = tc.headers
 		response := http.Header{}
-		info, rejection := p.Authenticate(response, r)
+		info, err := p.Authenticate(response, r)
+		rejection, _ := errors.AsType[*auth.Rejection](err)
 		if tc.status == 0 {
 			if rejection != nil || info.Principal.Subject() != "ada" {
 				t.Errorf("%s: %v, %+v", name, info, rejection)
@@ -125,9 +132,9 @@ type proofs struct {
 
 func (p *proofs) Algorithms() []string { return []string{"ES256", "EdDSA"} }
 
-func (p *proofs) VerifyProof(_ *http.Request, urls []string, token, thumbprint string) (string, error) {
-	p.urls = urls
-	if token != "bound" || thumbprint != "abc" {
+func (p *proofs) VerifyProof(of auth.Proof) (string, error) {
+	p.urls = of.URLs
+	if of.Token != "bound" || of.Thumbprint != "abc" {
 		return "", errors.New("unexpected token")
 	}
 	return "next", p.err
@@ -309,8 +316,8 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 		if p.Check() == nil {
 			t.Errorf("%s: Check returned nil", name)
 		}
-		if _, rejection := p.Authenticate(http.Header{},
-			httptest.NewRequest(http.MethodGet, "/", nil)); rejection == nil ||
+		if rejection := rejectionOf(p.Authenticate(http.Header{},
+			httptest.NewRequest(http.MethodGet, "/", nil))); rejection == nil ||
 			rejection.Status != http.StatusInternalServerError {
 			t.Errorf("%s: %+v", name, rejection)
 		}
@@ -407,7 +414,7 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 			p.ServeMetadata(w, r)
 			return
 		}
-		if _, rejection := p.Authenticate(w.Header(), r); rejection != nil {
+		if rejection := rejectionOf(p.Authenticate(w.Header(), r)); rejection != nil {
 			w.WriteHeader(rejection.Status)
 		}
 	}))
@@ -447,7 +454,7 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 		t.Errorf("%s %s", res.Status, body)
 	}
 	r := httptest.NewRequest(http.MethodGet, "https://mcp.example.com/mcp", nil) // without a local address
-	if _, rejection := p.Authenticate(http.Header{}, r); rejection == nil ||
+	if rejection := rejectionOf(p.Authenticate(http.Header{}, r)); rejection == nil ||
 		rejection.Status != http.StatusInternalServerError || rejection.Err == nil {
 		t.Errorf("without a local address: %+v", rejection)
 	}

@@ -43,15 +43,25 @@ func (f VerifierFunc) Verify(ctx context.Context, token string) (*Info, error) {
 // that its token is bound to (RFC 9449). The ProofVerifier of package auth/jwt implements
 // it.
 type ProofVerifier interface {
-	// VerifyProof verifies the DPoP header of r. The proof must be made for the method
-	// of r, for one of urls and for token, and by the key with the given thumbprint. If
-	// nonce is not empty, the response carries it in its DPoP-Nonce header.
+	// VerifyProof verifies a proof. If nonce is not empty, the response carries it in its
+	// DPoP-Nonce header.
 	//
 	// An *[InvalidTokenError] says what is wrong with the proof. Any other error means
 	// that the proof cannot be verified at present.
-	VerifyProof(r *http.Request, urls []string, token, thumbprint string) (nonce string, err error)
+	VerifyProof(p Proof) (nonce string, err error)
 	// Algorithms returns the JWS algorithms of proofs that VerifyProof accepts.
 	Algorithms() []string
+}
+
+// Proof is the DPoP proof of a request, and what it must be made for.
+type Proof struct {
+	// Request has the proof in its header DPoP. The proof must be for its method.
+	Request *http.Request
+	// URLs are canonical URLs without a query, of which the proof must name one.
+	URLs []string
+	// Token is the access token that the proof must be for, and Thumbprint the thumbprint (RFC
+	// 7638) of the key that the token is bound to, which must have signed the proof.
+	Token, Thumbprint string
 }
 
 // ErrUnavailable means that a token cannot be verified at present, for instance because

@@ -3,6 +3,7 @@ package jwt_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -127,7 +128,8 @@ func access(v auth.Verifier, token string, audiences, clients []string) (info *a
 		Audiences: audiences, Clients: clients}
 	r := httptest.NewRequest(http.MethodPost, self, nil)
 	r.Header["Authorization"] = []string{"Bearer " + token}
-	info, rejection := resource.Authenticate(http.Header{}, r)
+	info, err := resource.Authenticate(http.Header{}, r)
+	rejection, _ := errors.AsType[*auth.Rejection](err)
 	if rejection == nil {
 		return info, "", ""
 	}

@@ -99,21 +99,20 @@ func (v *ProofVerifier) maxAge() time.Duration {
 // member dpop_signing_alg_values_supported.
 func (v *ProofVerifier) Algorithms() []string { return slices.Clone(algorithms) }
 
-// VerifyProof implements [auth.ProofVerifier]. Urls must be canonical and have no query.
-func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string,
-	token, thumbprint string) (nonce string, err error) {
+// VerifyProof implements [auth.ProofVerifier].
+func (v *ProofVerifier) VerifyProof(must auth.Proof) (nonce string, err error) {
 	if err := v.Check(); err != nil {
 		return "", err
 	}
-	p, err := readProof(r.Header["Dpop"])
+	p, err := readProof(must.Request.Header["Dpop"])
 	if err != nil {
 		return "", err
 	}
-	if err := p.checkToken(token, thumbprint); err != nil {
+	if err := p.checkToken(must.Token, must.Thumbprint); err != nil {
 		return "", err
 	}
 	now := v.now()
-	if err := p.checkRequest(r, urls, now, v.maxAge()); err != nil {
+	if err := p.checkRequest(must.Request, must.URLs, now, v.maxAge()); err != nil {
 		return "", err
 	}
 	if v.nonces != nil {
@@ -126,7 +125,7 @@ func (v *ProofVerifier) VerifyProof(r *http.Request, urls []string,
 				Code: codeUseNonce}
 		}
 	}
-	return nonce, v.use(r.Context(), p, now)
+	return nonce, v.use(must.Request.Context(), p, now)
 }
 
 // use records a proof. It returns an error if the proof was used before, or cannot be recorded.

@@ -87,7 +87,8 @@ func present(a *auth.ProtectedResource, scheme, token string,
 		r.Header.Add("DPoP", p)
 	}
 	response := http.Header{}
-	info, rejection := a.Authenticate(response, r)
+	info, err := a.Authenticate(response, r)
+	rejection, _ := errors.AsType[*auth.Rejection](err)
 	return info, rejection, response
 }
 

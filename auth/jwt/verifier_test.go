@@ -513,7 +513,8 @@ func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, self, nil)
 		r.Header["Authorization"] = []string{"Bearer " + text}
 		response := make(http.Header)
-		info, rejection := resource.Authenticate(response, r)
+		info, err := resource.Authenticate(response, r)
+		rejection, _ := errors.AsType[*auth.Rejection](err)
 		got := "200"
 		if rejection != nil {
 			got = strconv.Itoa(rejection.Status)

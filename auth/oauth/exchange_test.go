@@ -35,10 +35,7 @@ func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil)
 	must.Do(t, err)
 	r.Header.Set("Authorization", "Bearer "+callerToken(subject, scopes...))
-	info, rejection := p.Authenticate(make(http.Header), r)
-	if rejection != nil {
-		t.Fatal(rejection.Reason)
-	}
+	info := must.Get(p.Authenticate(make(http.Header), r))(t)
 	return auth.NewContext(t.Context(), info)
 }
 

@@ -248,7 +248,8 @@ func (b *brokerBrowser) logIn(start string) {
 // sent to the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
 func TestBrokerLogsAUserIn(t *testing.T) {
 	b := newBrokers(t)
-	start, done := b.required(b.call(0, "ada", "one"))
+	needed := b.call(0, "ada", "one")
+	start, done := b.required(needed)
 	if n := b.w.Count("mcp POST " + b.w.Path); done || n > 0 || start != b.front.URL+"/login/start/one" {
 		t.Fatalf("URL %q, done %t, %d requests", start, done, n)
 	}
@@ -266,6 +267,9 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	}
 	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
 		t.Fatal(body)
+	}
+	if _, done := b.required(needed); !done {
+		t.Error("the login is still needed")
 	}
 	for replica := range b.all {
 		if err := b.call(replica, "ada", "one"); err != nil {

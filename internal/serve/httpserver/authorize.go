@@ -26,16 +26,16 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*http.Req
 		return nil, false
 	}
 	info := auth.FromContext(r.Context())
-	var no *auth.Rejection
+	var err error
 	switch {
 	case info != nil:
-		info, no = s.authenticated(info)
+		info, err = s.authenticated(info)
 	case s.Auth != nil:
-		info, no = s.Auth.Authenticate(w.Header(), r)
+		info, err = s.Auth.Authenticate(w.Header(), r)
 	default:
 		return r, true
 	}
-	if no != nil {
+	if no, rejected := errors.AsType[*auth.Rejection](err); rejected {
 		s.rejectUnauthorized(w, r, jsonrpc.ID{}, no)
 		return nil, false
 	}
@@ -49,7 +49,7 @@ var errNoPrincipal = errors.New("the caller in the context of the request has no
 	"to a principal.New, and check its error")
 
 // authenticated returns a copy of a caller that the program has authenticated, for one request.
-func (s *Server) authenticated(by *auth.Info) (*auth.Info, *auth.Rejection) {
+func (s *Server) authenticated(by *auth.Info) (*auth.Info, error) {
 	switch {
 	case by.Principal == principal.Anonymous:
 		return nil, &auth.Rejection{Status: http.StatusInternalServerError, Reason: "authentication is misconfigured",

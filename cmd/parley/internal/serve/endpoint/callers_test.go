@@ -89,8 +89,9 @@ func TestUsersOfAProxyAreBelievedFromItsAddresses(t *testing.T) {
 		h := f.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info := auth.FromContext(r.Context())
 			if info == nil {
-				var no *auth.Rejection
-				if info, no = resource.Authenticate(w.Header(), r); no != nil {
+				var err error
+				info, err = resource.Authenticate(w.Header(), r)
+				if no, rejected := errors.AsType[*auth.Rejection](err); rejected {
 					w.WriteHeader(no.Status)
 					return
 				}
