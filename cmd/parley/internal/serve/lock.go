@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +23,9 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/skills"
 )
 
 // lockFlags are the flags of the lock commands.
@@ -428,4 +432,27 @@ func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string
 				"differences, run: %s", f.acceptCommand(found.Digest, args))
 	}
 	return form.Confirm(cmd, false, "Accept these differences?")
+}
+
+// recordSkills calls record with the skills of a server.
+func recordSkills(ctx context.Context, h *host.Host, s *host.ServerStatus, record func(host.Definition) error) error {
+	if _, declared := s.Server.Extension(mcp.ExtensionSkills); !declared {
+		return nil
+	}
+	for skill, err := range skills.List(ctx, h.Client(s.Name)) {
+		if err != nil {
+			return fmt.Errorf("server %q: %w", s.Name, err)
+		}
+		raw, err := skill.MarshalJSON()
+		if err == nil {
+			raw, err = digest.Canonical(raw)
+		}
+		if err == nil {
+			err = record(host.Definition{Server: s.Name, Kind: "skill", Name: skill.URI, JSON: raw})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -21,7 +21,7 @@ import (
 type upstreams struct {
 	cmd        *cobra.Command
 	files      *dialing.ConfigFlags
-	options    *upOptions
+	flags      *upFlags
 	values     *config.Values
 	status     *endpoint.Status
 	authorizer credstore.Authorizer
@@ -92,7 +92,7 @@ func (u *upstreams) checkRules(status *host.ServerStatus) {
 
 // standardOf returns the toolset to serve at the endpoint; nil means everything.
 func (u *upstreams) standardOf(loaded *config.Config) (*config.Toolset, error) {
-	name := cmp.Or(u.options.toolset, loaded.DefaultToolset)
+	name := cmp.Or(u.flags.toolset, loaded.DefaultToolset)
 	toolset := loaded.Toolset(name)
 	if toolset == nil && name != "" {
 		return nil, fmt.Errorf("unknown toolset %q; parley config show prints the toolsets of the file", name)
@@ -102,7 +102,7 @@ func (u *upstreams) standardOf(loaded *config.Config) (*config.Toolset, error) {
 
 // below returns the toolsets to serve below the endpoint.
 func (u *upstreams) below(loaded *config.Config) []config.Toolset {
-	if u.options.stdio { // there are no paths
+	if u.flags.stdio { // there are no paths
 		return nil
 	}
 	return loaded.Toolsets
