@@ -311,16 +311,3 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 		t.Errorf("span %v", span)
 	}
 }
-
-func TestAnInvalidURLOfACollectorIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"serve", "--stdio"},
-		{"up", "--addr", "127.0.0.1:0"}, {"up", "--stdio"}, {"bridge", "http://127.0.0.1:1/mcp"}} {
-		cmd := newRoot()
-		cmd.SetArgs(append(args, "--otlp", "collector"))
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); err == nil ||
-			!strings.HasPrefix(err.Error(), "--otlp must be the URL of a collector") {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
-}

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-mcp/parley/internal/corpus"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -162,5 +164,33 @@ func TestPauseQueuesLinesUntilResume(t *testing.T) {
 	if len(got) != maxQueued+4 || got[1] != "0" || got[maxQueued] != "99" || got[maxQueued+1] != "(2 more lines)" ||
 		got[maxQueued+2] != "after" {
 		t.Errorf("output is %q", got)
+	}
+}
+
+func TestNearestReturnsTheMostSimilarName(t *testing.T) {
+	names := []string{"read_file", "write_file", "files__greet", "files__bake", "mails__send", "Add"}
+	for word, want := range map[string]string{
+		"files__great": "files__greet", "file__greet": "files__greet", "mail__greet": "", "mails__greet": "",
+		"files__add": "",
+		"read_fil":   "read_file", "raed_file": "read_file", "dAd": "Add", "greet": "files__greet", "add": "Add",
+		"unrelated": "", "": "",
+	} {
+		if got := Nearest(word, names); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestTextsOfTheCorpus(t *testing.T) {
+	for _, c := range corpus.Cases(t, "rules/text") {
+		text := c.Text(t)
+		for name, shown := range map[string]string{"Line": Line(text), "Block": Block(text)} {
+			if (shown == text) != (c.Want() == "unchanged") {
+				t.Errorf("%s: %s: %s is %.100q", c.Place, c.Name, name, shown)
+			}
+			if strings.ContainsFunc(shown, func(r rune) bool { return unicode.Is(unicode.C, r) && r != 0x200D }) {
+				t.Errorf("%s: %s: %s has control characters: %.100q", c.Place, c.Name, name, shown)
+			}
+		}
 	}
 }
