@@ -136,6 +136,10 @@ var audienceKinds = []audienceKind{
 		set: func(c *host.ServerConfig) { c.PerCaller = new(true) }},
 }
 
+func sessionRevisions() []mcp.Revision {
+	return slices.DeleteFunc(mcp.Revisions(), mcp.Revision.Modern)
+}
+
 // audienceGroup is clients that the table does not distinguish.
 type audienceGroup struct {
 	name     string

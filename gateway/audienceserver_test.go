@@ -299,6 +299,11 @@ func usersByToken() *auth.ProtectedResource {
 	}
 }
 
+// as returns the target of a user of a server that requires a token.
+func as(user, url string) client.Target {
+	return &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + user}}}
+}
+
 // bearerToken is the credentials of a user.
 type bearerToken string
 

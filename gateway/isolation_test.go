@@ -24,7 +24,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-var callersOfEach = flag.Int("callers", 40, "number of callers of each revision in the isolation test")
+var callersOfEach = flag.Int("callers", 10, "number of callers of each revision in the isolation test")
 
 const (
 	equalServers    = 10

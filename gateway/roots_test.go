@@ -3,9 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,10 +146,6 @@ func TestChangesOfRootsReachTheServer(t *testing.T) {
 			})
 		}
 	}
-}
-
-func sessionRevisions() []mcp.Revision {
-	return slices.DeleteFunc(mcp.Revisions(), mcp.Revision.Modern)
 }
 
 // A server that all callers share receives the roots of a session while it is the only one that is connected.
@@ -315,11 +309,6 @@ func protect(t *testing.T, s *server.Server) (url string) {
 	endpoint.Start()
 	t.Cleanup(endpoint.Close)
 	return url
-}
-
-// as returns the target of a user of a server that protect has changed.
-func as(user, url string) client.Target {
-	return &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + user}}}
 }
 
 // Two programs of a user that support different input requests have a session each with the server.
