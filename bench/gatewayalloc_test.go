@@ -69,7 +69,7 @@ func (l longResult) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := jsonrpc.AppendResultHead(nil, m.ID)
+	head := append(m.ID.Append([]byte(`{"jsonrpc":"2.0","id":`)), `,"result":`...)
 	return jsonResponse(r, len(head)+len(l.result)+1, io.MultiReader(bytes.NewReader(head), strings.NewReader(l.result),
 		strings.NewReader("}"))), nil
 }

@@ -67,15 +67,17 @@ func (e *TimeoutError) Is(target error) bool { return target == context.Deadline
 
 // SilentError reports a connection that was closed because nothing arrived on it, keep-alive
 // messages included. It wraps ErrConnectionLost.
-type SilentError time.Duration // since the last message arrived
+type SilentError struct {
+	After time.Duration // since the last message arrived
+}
 
 // Error implements the error interface.
-func (e SilentError) Error() string {
-	return fmt.Sprintf("%s: the peer sent nothing for %v", ErrConnectionLost, time.Duration(e).Round(time.Millisecond))
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("%s: the peer sent nothing for %v", ErrConnectionLost, e.After.Round(time.Millisecond))
 }
 
 // Unwrap returns ErrConnectionLost.
-func (e SilentError) Unwrap() error { return ErrConnectionLost }
+func (e *SilentError) Unwrap() error { return ErrConnectionLost }
 
 // StatusError reports an HTTP response with a status other than success. If the body has a
 // JSON-RPC error, errors.As finds it.

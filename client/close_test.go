@@ -296,8 +296,8 @@ func TestHalfOpenConnectionIsLost(t *testing.T) {
 			conn.cut.Store(true)
 			begin := time.Now()
 			err := <-waiting
-			var silent call.SilentError
-			if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || time.Duration(silent) < halfOpenKeepAlive {
+			var silent *call.SilentError
+			if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.After < halfOpenKeepAlive {
 				t.Errorf("the call ended with %v", err)
 			}
 			if took := time.Since(begin); took > 2*halfOpenKeepAlive+5*time.Second {

@@ -91,7 +91,7 @@ type Dialer struct {
 	// KeepAlive is the interval in which the client checks idle connections, with a ping or,
 	// in 2026-07-28, server/discover. If a server leaves two in a row unanswered, for
 	// Timeouts.Ping each, and sends nothing else, the connection is lost: requests in flight
-	// end with a call.SilentError, which wraps call.ErrConnectionLost, and the next request
+	// end with a *call.SilentError, which wraps call.ErrConnectionLost, and the next request
 	// reconnects.
 	//
 	// Zero means 30 s for sessions over HTTP, which also keeps them from expiring, and no

@@ -329,7 +329,7 @@ func (c *Client) keepAlive(l *link, interval time.Duration) {
 			continue
 		}
 		if unanswered++; unanswered == maxUnanswered {
-			silent := call.SilentError(time.Since(since))
+			silent := &call.SilentError{After: time.Since(since)}
 			c.dialer.Logger.Warn("closing a connection: the server does not answer pings", "server", c.target.String(),
 				"error", silent)
 			l.fail(silent)

@@ -406,7 +406,7 @@ func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testin
 				conn.cut.Store(true)
 				calls.Wait()
 				synctest.Wait()
-				var silent call.SilentError
+				var silent *call.SilentError
 				if len(lost) != 1 {
 					t.Fatalf("OnConnectionLost was called %d times, want 1", len(lost))
 				} else if err := <-lost; !errors.As(err, &silent) {

@@ -160,7 +160,7 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 		return errNoOutput
 	}
 	err := known.compiled.Validate(result.StructuredContent)
-	if errors.Is(err, schema.ErrTooSlow) || errors.Is(err, schema.ErrLimit) { // the result may be valid
+	if errors.Is(err, schema.ErrLimit) { // the result may be valid
 		c.dialer.Logger.Warn("cannot validate the result of a tool", "server", c.target.String(), "tool", tool, "error",
 			err)
 		return nil

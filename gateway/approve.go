@@ -18,23 +18,24 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// ErrCannotAsk is returned by [Approve] if it cannot ask the client.
-var ErrCannotAsk = errors.New("the client cannot be asked for an approval: it does not support elicitation by form")
+// errCannotAsk is returned by [Approve] if it cannot ask the client.
+var errCannotAsk = fmt.Errorf("the client cannot be asked for an approval: it does not support elicitation by form: %w",
+	server.ErrCannotAsk)
 
 // Approve asks the user of the client whose request is being served, with a form. It is for [host.Host.Approve]. An
 // approval is used once: in 2026-07-28, a repetition of the client's last request is not approved again. The user can
 // allow the tool for its session, with any arguments, or, if the client has none, for 15 minutes. The policy decides
 // about each of these calls; they need no further approval if the same rule asks, and if neither the definition of the
 // tool nor the version of the policy has changed. Approve returns false if the user declines or dismisses the form. The
-// errors are [ErrCannotAsk] if there is no client or it does not support forms, one that wraps context.DeadlineExceeded
-// if the answer takes longer than the time between the call of Approve and the deadline of ctx, and the errors of
-// server.Ask.
+// errors are [server.ErrCannotAsk] if there is no client or it does not support forms, one that wraps
+// context.DeadlineExceeded if the answer takes longer than the time between the call of Approve and the deadline of
+// ctx, and the errors of server.Ask.
 //
 // A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
 // have been sent, and the user has approved it once.
 func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if c := call.From(ctx); c == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
-		return false, ErrCannotAsk
+		return false, errCannotAsk
 	}
 	timeout := forever
 	if deadline, ok := ctx.Deadline(); ok {
@@ -53,7 +54,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 		return false, nil
 	case errors.As(err, new(*call.CapabilityError)), errors.Is(err, errors.ErrUnsupported),
 		errors.Is(err, server.ErrCannotAsk):
-		return false, fmt.Errorf("%w: %w", ErrCannotAsk, err)
+		return false, fmt.Errorf("%w: %w", errCannotAsk, err)
 	case err != nil:
 		return false, err
 	}

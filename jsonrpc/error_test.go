@@ -376,7 +376,6 @@ func TestAppendWritesEachKindOfMessage(t *testing.T) {
 		{string(jsonrpc.AppendNotification(nil, "n", nil)), `{"jsonrpc":"2.0","method":"n"}`},
 		{string(jsonrpc.AppendNotification(nil, "n", []byte(`{}`))), `{"jsonrpc":"2.0","method":"n","params":{}}`},
 		{string(jsonrpc.AppendResult(nil, text, []byte(`{}`))), `{"jsonrpc":"2.0","id":"a\"b","result":{}}`},
-		{string(append(jsonrpc.AppendResultHead(nil, seven), `{}}`...)), `{"jsonrpc":"2.0","id":7,"result":{}}`},
 		{string(jsonrpc.AppendError(nil, seven, failure, false)),
 			`{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no\nsuch"}}`},
 		{string(jsonrpc.AppendError(nil, seven, &jsonrpc.Error{Code: 5, Data: []byte{}}, false)),

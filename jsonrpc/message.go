@@ -287,19 +287,12 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendResultHead appends a successful response up to its result. The caller
-// appends the result, a JSON object, and a closing brace. A large result is so
-// written only once, in place.
-func AppendResultHead(dst []byte, id ID) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = id.Append(dst)
-	return append(dst, `,"result":`...)
-}
-
 // AppendResult appends a successful response. The id must not be zero. The result
 // must be a JSON object.
 func AppendResult(dst []byte, id ID, result []byte) []byte {
-	dst = AppendResultHead(dst, id)
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = id.Append(dst)
+	dst = append(dst, `,"result":`...)
 	dst = append(dst, result...)
 	return append(dst, '}')
 }

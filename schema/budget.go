@@ -12,7 +12,7 @@ type quota struct {
 	most, used int64
 }
 
-// take uses n of the quota. If less is left, it uses nothing and returns a [*LimitError].
+// take uses n of the quota. If less is left, it uses nothing and returns an [ErrLimit].
 func (q *quota) take(n int64) error {
 	if n > q.most-q.used {
 		return tooMany(q.what, int(q.most))
@@ -32,7 +32,7 @@ const maxBudget = 64 << 20
 type Budget struct{ used atomic.Int64 }
 
 // Compile is the function [Compile] for a schema whose memory counts towards the budget until [Budget.Release]. If
-// the budget is used up, the error is a [*LimitError]. Memory that a schema has used up before it exceeds a bound is
+// the budget is used up, the error is an [ErrLimit]. Memory that a schema has used up before it exceeds a bound is
 // not given back.
 func (b *Budget) Compile(raw []byte) (*Schema, error) {
 	own := int64(maxPatternMemory)
@@ -42,7 +42,7 @@ func (b *Budget) Compile(raw []byte) (*Schema, error) {
 		return nil, errBudget
 	}
 	s, _, err := limits{}.compileWithin(raw, memory)
-	if limit, ok := errors.AsType[*LimitError](err); ok {
+	if limit, ok := errors.AsType[*limitError](err); ok {
 		b.used.Add(memory.used)
 		if limit.What == limitMemory && memory.most < own {
 			return nil, errBudget

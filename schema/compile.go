@@ -371,7 +371,7 @@ func (c *compiler) bound(at uint32) (*bound, error) {
 func (in *inference) findRecursive(t reflect.Type, done map[reflect.Type]bool) error {
 	t, err := indirect(t)
 	if err != nil {
-		return &TypeError{Path: t.String(), Reason: err.Error()}
+		return &typeError{Path: t.String(), Reason: err.Error()}
 	}
 	if _, own := ownSchema(t); own || representationOf(t) != plainType || done[t] && !in.open[t] {
 		return nil

@@ -37,7 +37,7 @@ const (
 type document struct{ jsonscan.Document }
 
 // scan reads raw, replacing what the document held. It keeps raw. The error is a
-// [*ValidationError] or a [*LimitError].
+// [*ValidationError] or an [ErrLimit].
 func (d *document) scan(raw []byte) error {
 	d.Reset()
 	d.Raw = raw
@@ -53,7 +53,7 @@ func (d *document) scan(raw []byte) error {
 	return nil
 }
 
-// scanError turns an error of the scanner into a [*ValidationError] or a [*LimitError].
+// scanError turns an error of the scanner into a [*ValidationError] or an [ErrLimit].
 func (d *document) scanError(err *jsonscan.Error) error {
 	expected, got := "valid JSON", err.Fault.String()
 	switch err.Fault {

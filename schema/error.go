@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// ErrLimit is matched by every [LimitError].
+// ErrLimit is matched by every error that reports that a schema or an instance exceeds a bound.
 var ErrLimit = errors.New("schema: limit exceeded")
 
-// ErrTooSlow is matched by the [LimitError] of a validation that has taken longer
+// errTooSlow is matched by the limitError of a validation that has taken longer
 // than 100 ms. The instance is then neither known to be valid nor to be
 // invalid; treat it as rejected.
-var ErrTooSlow = errors.New("schema: validation takes too long")
+var errTooSlow = errors.New("schema: validation takes too long")
 
-// LimitError reports that a schema or an instance exceeds a bound. It matches
-// [ErrLimit] and, when the bound is one of time, [ErrTooSlow].
-type LimitError struct {
+// limitError reports that a schema or an instance exceeds a bound. It matches
+// [ErrLimit] and, when the bound is one of time, errTooSlow.
+type limitError struct {
 	// What names the quantity that is bounded, such as "subschemas" or "validation time".
 	What string
 	// Max is the bound, in the unit of What.
@@ -27,26 +27,26 @@ type LimitError struct {
 }
 
 // Error implements the error interface.
-func (e *LimitError) Error() string {
+func (e *limitError) Error() string {
 	return "schema: limit exceeded: " + e.What + " must be at most " + e.Max
 }
 
-// Is reports whether target is [ErrLimit], or [ErrTooSlow] for a bound of time.
-func (e *LimitError) Is(target error) bool {
-	return target == ErrLimit || target == ErrTooSlow && e.What == limitTime
+// Is reports whether target is [ErrLimit], or errTooSlow for a bound of time.
+func (e *limitError) Is(target error) bool {
+	return target == ErrLimit || target == errTooSlow && e.What == limitTime
 }
 
 const limitTime = "validation time"
 
-// DialectError reports a $schema that names no known draft. Drafts 4, 6, 7,
+// dialectError reports a $schema that names no known draft. Drafts 4, 6, 7,
 // 2019-09 and 2020-12 are known.
-type DialectError struct {
+type dialectError struct {
 	// Dialect is the unknown URI.
 	Dialect string
 }
 
 // Error implements the error interface.
-func (e *DialectError) Error() string {
+func (e *dialectError) Error() string {
 	return "schema: unknown dialect " + quote(e.Dialect) +
 		"; use https://json-schema.org/draft/2020-12/schema or leave $schema out"
 }
@@ -66,17 +66,17 @@ func (e *RefError) Error() string {
 	return "schema: reference " + quote(e.Ref) + ": " + e.Reason
 }
 
-// InvalidSchemaError reports a document that is not a JSON Schema.
-type InvalidSchemaError struct {
+// invalidSchemaError reports a document that is not a JSON Schema.
+type invalidSchemaError struct {
 	// Reason says what the schema must be, and begins with the JSON Pointer of the fault.
 	Reason string
 }
 
 // Error implements the error interface.
-func (e *InvalidSchemaError) Error() string { return "schema: not a valid JSON Schema: " + e.Reason }
+func (e *invalidSchemaError) Error() string { return "schema: not a valid JSON Schema: " + e.Reason }
 
-// TypeError reports a Go type from which no schema can be inferred.
-type TypeError struct {
+// typeError reports a Go type from which no schema can be inferred.
+type typeError struct {
 	// Path leads to the field in Go terms, such as "Order.Lines[].Price".
 	Path string
 	// Reason says why, and what to do about it.
@@ -84,7 +84,7 @@ type TypeError struct {
 }
 
 // Error implements the error interface.
-func (e *TypeError) Error() string { return "schema: " + e.Path + ": " + e.Reason }
+func (e *typeError) Error() string { return "schema: " + e.Path + ": " + e.Reason }
 
 // maxIssues bounds the issues of one error. A model corrects a few mistakes at a time.
 const maxIssues = 8
@@ -136,12 +136,12 @@ func invalid(path, expected, got string) *ValidationError {
 	return &ValidationError{Issues: []Issue{{Path: path, Expected: expected, Got: got}}}
 }
 
-func tooSlow(maxTime time.Duration) *LimitError {
-	return &LimitError{What: limitTime, Max: maxTime.String()}
+func tooSlow(maxTime time.Duration) *limitError {
+	return &limitError{What: limitTime, Max: maxTime.String()}
 }
 
-func tooMany(what string, limit int) *LimitError {
-	return &LimitError{What: what, Max: fmt.Sprint(limit)}
+func tooMany(what string, limit int) *limitError {
+	return &limitError{What: what, Max: fmt.Sprint(limit)}
 }
 
 // report collects mistakes during a second run, after the first one has found that

@@ -47,7 +47,7 @@ const (
 
 // Headers returns the x-mcp-header annotations of the input schema of a tool, in the
 // order of the document. The error is a [*HeaderError], or a [*ValidationError] or
-// [*LimitError] if raw is not strict JSON. The result shares no memory with raw.
+// [ErrLimit] if raw is not strict JSON. The result shares no memory with raw.
 //
 // Headers finds annotations in every subschema and in unknown keywords. The values
 // of const, enum, default and examples are data and contain no annotations.

@@ -224,7 +224,7 @@ func (x *index) newResource(at uint32, within *resource, own draft, id *url.URL)
 		r = &resource{root: at, draft: own}
 	}
 	if other := x.resources[uri]; other != nil && other != r {
-		return nil, &InvalidSchemaError{Reason: "two subschemas have the identifier " + quote(uri)}
+		return nil, &invalidSchemaError{Reason: "two subschemas have the identifier " + quote(uri)}
 	}
 	r.uri, r.base = uri, base
 	x.resources[uri] = r
@@ -307,7 +307,7 @@ func (x *index) keyword(name string, owner, value uint32, r *resource) error {
 // malformed returns the error about a value in a schema. It begins with the JSON
 // Pointer of the value.
 func (x *index) malformed(at uint32, expectation string) error {
-	return &InvalidSchemaError{Reason: x.location(at) + " " + expectation + ", not " + x.describe(at)}
+	return &invalidSchemaError{Reason: x.location(at) + " " + expectation + ", not " + x.describe(at)}
 }
 
 // resolveURL resolves ref against base. Unlike net/url alone it keeps an opaque

@@ -27,8 +27,8 @@ var inferred sync.Map
 //     that it is a string or a number.
 //   - A type that contains itself is defined once, under $defs.
 //
-// Channels, functions, complex numbers, other interfaces and malformed tags cause a
-// [*TypeError] that names the field.
+// Channels, functions, complex numbers, other interfaces and malformed tags cause
+// an error that names the field.
 func For[T any]() (*Schema, error) { return ForType(reflect.TypeFor[T]()) }
 
 // ForType is [For] for a type known only at run time.
@@ -51,12 +51,12 @@ func ForType(t reflect.Type) (*Schema, error) {
 
 func infer(t reflect.Type) (*Schema, error) {
 	if t == nil {
-		return nil, &TypeError{Path: "nil", Reason: "must be a type"}
+		return nil, &typeError{Path: "nil", Reason: "must be a type"}
 	}
 	in := &inference{names: map[reflect.Type]string{}, taken: map[string]bool{}, open: map[reflect.Type]bool{}}
 	base, err := indirect(t)
 	if err != nil {
-		return nil, &TypeError{Path: t.String(), Reason: err.Error()}
+		return nil, &typeError{Path: t.String(), Reason: err.Error()}
 	}
 	in.root = base
 	if err := in.findRecursive(base, map[reflect.Type]bool{}); err != nil {
@@ -68,21 +68,21 @@ func infer(t reflect.Type) (*Schema, error) {
 	}
 	s, c, err := limits{}.compile(b)
 	if err != nil {
-		return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
+		return nil, &typeError{Path: typeName(base), Reason: err.Error()}
 	}
 	for _, x := range in.examples {
 		if x.tag == "default" {
 			if err := check(c.nodeAt(x.pointer), x.json, s.limits); err != nil {
-				return nil, &TypeError{Path: x.path, Reason: "default must match the schema: " + err.Error()}
+				return nil, &typeError{Path: x.path, Reason: "default must match the schema: " + err.Error()}
 			}
 		}
 		if err := x.decode(); err != nil {
-			return nil, &TypeError{Path: x.path, Reason: x.tag + " must fit the type: " + err.Error()}
+			return nil, &typeError{Path: x.path, Reason: x.tag + " must fit the type: " + err.Error()}
 		}
 	}
 	if in.headers {
 		if _, err := Headers(b); err != nil {
-			return nil, &TypeError{Path: typeName(base), Reason: err.Error()}
+			return nil, &typeError{Path: typeName(base), Reason: err.Error()}
 		}
 	}
 	return s, nil
@@ -162,7 +162,7 @@ func (p place) field(f field) place {
 	return place{p.path + "." + f.goName, p.pointer + "/properties" + string(appendPointer(nil, f.name))}
 }
 
-func (p place) fail(reason string) error { return &TypeError{Path: p.path, Reason: reason} }
+func (p place) fail(reason string) error { return &typeError{Path: p.path, Reason: reason} }
 
 // appendType writes the subschema of a type, or a reference if the type is recursive.
 func (in *inference) appendType(b []byte, t reflect.Type, at place, tg tags, quoted bool) ([]byte, error) {
@@ -323,9 +323,9 @@ func (in *inference) appendMap(o *object, t reflect.Type, at place, tg tags) ([]
 func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) ([]byte, error) {
 	fields, rest, err := fieldsOf(t)
 	if err != nil {
-		var bad *TypeError
+		var bad *typeError
 		if errors.As(err, &bad) {
-			return nil, &TypeError{Path: at.path + "." + bad.Path, Reason: bad.Reason}
+			return nil, &typeError{Path: at.path + "." + bad.Path, Reason: bad.Reason}
 		}
 		return nil, err
 	}

@@ -248,9 +248,9 @@ func TestUnsupportedTypesNameTheField(t *testing.T) {
 		}](), ""},
 	} {
 		_, err := ForType(test.typ)
-		var bad *TypeError
+		var bad *typeError
 		if !errors.As(err, &bad) || test.path != "" && bad.Path != test.path {
-			t.Errorf("%v: %v, want a *TypeError about %s", test.typ, err, test.path)
+			t.Errorf("%v: %v, want a *typeError about %s", test.typ, err, test.path)
 		}
 	}
 	if _, err := ForType(nil); err == nil {
@@ -297,7 +297,7 @@ func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
 	} {
 		typ := reflect.StructOf([]reflect.StructField{{Name: "City", Type: reflect.TypeFor[string](), Tag: tag}})
 		_, err := ForType(typ)
-		var bad *TypeError
+		var bad *typeError
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", tag, err)
@@ -392,9 +392,9 @@ func TestMalformedTagsNameTheField(t *testing.T) {
 		}](),
 	} {
 		_, err := ForType(typ)
-		var bad *TypeError
+		var bad *typeError
 		if !errors.As(err, &bad) || bad.Path != typ.String()+".Bad" {
-			t.Errorf("%v: %v, want a *TypeError about .Bad", typ, err)
+			t.Errorf("%v: %v, want a *typeError about .Bad", typ, err)
 		}
 	}
 }
@@ -427,9 +427,9 @@ func TestHeadersThatCannotBeMirroredAreRejected(t *testing.T) {
 		}](),
 	} {
 		_, err := ForType(typ)
-		var bad *TypeError
+		var bad *typeError
 		if !errors.As(err, &bad) {
-			t.Errorf("%v: %v, want a *TypeError", typ, err)
+			t.Errorf("%v: %v, want a *typeError", typ, err)
 		}
 	}
 }

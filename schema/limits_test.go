@@ -28,10 +28,10 @@ func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
 		if _, err := small.Compile([]byte(test.within)); err != nil {
 			t.Errorf("%s: at the bound: %v", test.name, err)
 		}
-		var limit *LimitError
+		var limit *limitError
 		if _, err := small.Compile([]byte(test.beyond)); !errors.As(err, &limit) || !errors.Is(err, ErrLimit) ||
-			errors.Is(err, ErrTooSlow) {
-			t.Errorf("%s: beyond the bound: %v, want a *LimitError", test.name, err)
+			errors.Is(err, errTooSlow) {
+			t.Errorf("%s: beyond the bound: %v, want a *limitError", test.name, err)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestTimeIsBounded(t *testing.T) {
 		`{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
 		s := must.Get(limits{MaxTime: time.Millisecond}.Compile([]byte(schema)))(t)
 		err := s.Validate([]byte(`"x"`))
-		if !errors.Is(err, ErrTooSlow) || !errors.Is(err, ErrLimit) {
-			t.Errorf("%v, want ErrTooSlow", err)
+		if !errors.Is(err, errTooSlow) || !errors.Is(err, ErrLimit) {
+			t.Errorf("%v, want errTooSlow", err)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 			err := r.validate(s.program, []byte(h.instance))
 			var invalid *ValidationError
 			switch {
-			case errors.Is(err, ErrTooSlow):
+			case errors.Is(err, errTooSlow):
 			case h.mistaken && errors.As(err, &invalid):
 				for _, issue := range invalid.Issues {
 					if n := len(issue.Expected) + len(issue.Got); n > 2*(maxExpected+len("…")) {
@@ -192,7 +192,7 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 					}
 				}
 			default:
-				t.Errorf("%v after %d looks at the clock, want ErrTooSlow", err, looks)
+				t.Errorf("%v after %d looks at the clock, want errTooSlow", err, looks)
 			}
 		})
 	}
@@ -281,9 +281,9 @@ func TestRemoteRefIsNeverFetched(t *testing.T) {
 	} {
 		s, err := Compile([]byte(schema))
 		var ref *RefError
-		var unknown *DialectError
+		var unknown *dialectError
 		if !errors.As(err, &ref) && !errors.As(err, &unknown) {
-			t.Errorf("Compile(%s): %v, %v, want a *RefError or *DialectError", schema, s, err)
+			t.Errorf("Compile(%s): %v, %v, want a *RefError or *dialectError", schema, s, err)
 		}
 	}
 }
@@ -448,7 +448,7 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 			}
 			var invalid *ValidationError
 			var ref *RefError
-			var malformed *InvalidSchemaError
+			var malformed *invalidSchemaError
 			if err != nil && !errors.Is(err, ErrLimit) && !errors.As(err, &invalid) && !errors.As(err, &ref) &&
 				!errors.As(err, &malformed) {
 				t.Errorf("the error has an unknown type: %v", err)
@@ -532,9 +532,9 @@ func TestUnknownDialectIsATypedError(t *testing.T) {
 		"draft-07", ":",
 	} {
 		_, err := Compile([]byte(fmt.Sprintf(`{"$schema":%q,"type":"object"}`, uri)))
-		var unknown *DialectError
+		var unknown *dialectError
 		if !errors.As(err, &unknown) || unknown.Dialect != uri {
-			t.Errorf("$schema %q: %v, want a *DialectError", uri, err)
+			t.Errorf("$schema %q: %v, want a *dialectError", uri, err)
 		}
 	}
 }

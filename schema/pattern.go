@@ -56,7 +56,7 @@ func (p *patterns) add(expression string) error {
 	return p.memory.take(parseMemory(expression))
 }
 
-// get compiles an expression that was added. The error is a [*LimitError]; an expression that Go does not support is no
+// get compiles an expression that was added. The error is an [ErrLimit]; an expression that Go does not support is no
 // error.
 func (p *patterns) get(text string) (*pattern, error) {
 	if known := p.known[text]; known != nil {

@@ -323,7 +323,7 @@ type shaper struct {
 func (g *shaper) shape(t reflect.Type) (*shape, error) {
 	t, err := indirect(t)
 	if err != nil {
-		return nil, &TypeError{Path: t.String(), Reason: err.Error()}
+		return nil, &typeError{Path: t.String(), Reason: err.Error()}
 	}
 	if s, ok := g.known[t]; ok {
 		return s, nil
@@ -376,7 +376,7 @@ func (g *shaper) fill(s *shape, t reflect.Type) error {
 	for _, f := range fields {
 		inner, err := indirect(f.typ)
 		if err != nil {
-			return &TypeError{Path: typeName(t) + "." + f.goName, Reason: err.Error()}
+			return &typeError{Path: typeName(t) + "." + f.goName, Reason: err.Error()}
 		}
 		m := &memberShape{name: f.name}
 		if f.quoted {

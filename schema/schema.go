@@ -66,8 +66,8 @@ type Unchecked struct {
 // Compile never fetches anything: references lead to places in the document. A
 // keyword that cannot be checked is no error; see [Schema.Unchecked].
 //
-// The error is a [*DialectError], [*RefError], [*LimitError],
-// [*InvalidSchemaError], or a [*ValidationError] if raw is not strict JSON.
+// The error is a [*RefError], a [*ValidationError] if raw is not strict JSON, an [ErrLimit] if the
+// document exceeds a bound, or says what the schema must be. An unknown dialect is an error, too.
 func Compile(raw []byte) (*Schema, error) { return limits{}.Compile(raw) }
 
 // Compile is the function Compile with other limits.
@@ -122,7 +122,7 @@ func (s *Schema) IsObject() bool { return s.object }
 func (s *Schema) Unchecked() []Unchecked { return slices.Clone(s.unchecked) }
 
 // Validate checks one JSON value against the schema. It returns nil, a
-// [*ValidationError], or a [*LimitError] if the instance exceeds a bound or the
+// [*ValidationError], or an [ErrLimit] if the instance exceeds a bound or the
 // check takes too long. It keeps nothing of raw, and is safe for concurrent use.
 //
 // Input that is not strict JSON (UTF-8, no duplicate member names, nothing after
@@ -164,7 +164,7 @@ func draftOf(uri string) (draft, error) {
 	case name == "draft-04/schema":
 		return draft4, nil
 	}
-	return 0, &DialectError{Dialect: uri}
+	return 0, &dialectError{Dialect: uri}
 }
 
 // content describes where the value of a keyword contains subschemas.

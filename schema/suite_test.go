@@ -89,7 +89,7 @@ func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 func (g *suiteGroup) run(t *testing.T, file string, d draft) (tests int) {
 	s, err := Compile(bundle(t, g.Schema, d))
 	var outside *RefError
-	var dialect *DialectError
+	var dialect *dialectError
 	switch {
 	case errors.As(err, &outside) && strings.Contains(outside.Ref, "//json-schema.org/"), errors.As(err, &dialect):
 		return 0

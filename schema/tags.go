@@ -395,7 +395,7 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 				if without == "-" {
 					without = "-,case:strict" // which has no further effect
 				}
-				return nil, nil, &TypeError{Path: sf.Name,
+				return nil, nil, &typeError{Path: sf.Name,
 					Reason: "the json tag must not end with a comma; write json:" + strconv.Quote(without)}
 			}
 			f := field{
@@ -414,7 +414,7 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 					embed = true
 				default:
 					if strings.HasPrefix(option, "format:") {
-						return nil, nil, &TypeError{Path: sf.Name,
+						return nil, nil, &typeError{Path: sf.Name,
 							Reason: `the json option "format" is not supported; use another type`}
 					}
 				}

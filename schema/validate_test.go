@@ -157,9 +157,9 @@ func TestInvalidSchemasAreRejected(t *testing.T) {
 		`{"$ref":5}`, `{"$anchor":"1"}`, `{"$id":"#a"}`, `{"$schema":5}`,
 	} {
 		_, err := Compile([]byte(schema))
-		var invalid *InvalidSchemaError
+		var invalid *invalidSchemaError
 		if !errors.As(err, &invalid) {
-			t.Errorf("%s: %v, want an *InvalidSchemaError", schema, err)
+			t.Errorf("%s: %v, want an *invalidSchemaError", schema, err)
 		}
 	}
 	for _, raw := range []string{``, `{`, `{"a":1,"a":2}`, "\"\xff\"", `{"type":"object"} x`} {

@@ -44,11 +44,11 @@ func appendQuoted(b []byte, s string) []byte {
 	return b
 }
 
-// CheckType returns a [*TypeError] if no value of a type can be encoded by [Marshal]: channels, functions and complex
+// CheckType returns an error if no value of a type can be encoded by [Marshal]: channels, functions and complex
 // numbers, and types that contain one. In other types, single values may have no JSON, such as a map with NaN.
 func CheckType(t reflect.Type) error {
 	if t == nil {
-		return &TypeError{Path: "nil", Reason: "must be a type"}
+		return &typeError{Path: "nil", Reason: "must be a type"}
 	}
 	return checkType(t, t.String(), map[reflect.Type]bool{})
 }
@@ -56,7 +56,7 @@ func CheckType(t reflect.Type) error {
 func checkType(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	t, err := indirect(t)
 	if err != nil {
-		return &TypeError{Path: path, Reason: err.Error()}
+		return &typeError{Path: path, Reason: err.Error()}
 	}
 	if seen[t] || representationOf(t) != plainType {
 		return nil
@@ -64,7 +64,7 @@ func checkType(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	seen[t] = true
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
-		return &TypeError{Path: path, Reason: noForm(t)}
+		return &typeError{Path: path, Reason: noForm(t)}
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return checkType(t.Elem(), path+"[]", seen)
 	case reflect.Struct:

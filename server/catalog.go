@@ -37,8 +37,11 @@ type Catalog struct {
 }
 
 // Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to
-// it.
+// it, and those of packages such as skills.
 type Registrar interface{ catalog() *Catalog }
+
+// CatalogOf returns the catalog that the functions of this package add to: of a [*Server] its own.
+func CatalogOf(to Registrar) *Catalog { return to.catalog() }
 
 func (c *Catalog) catalog() *Catalog { return c }
 

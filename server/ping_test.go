@@ -191,8 +191,8 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				}
 				synctest.Wait()
 				if does.lost {
-					var silent call.SilentError
-					if err := l.Served(); !errors.As(err, &silent) || time.Duration(silent) != 2*time.Minute {
+					var silent *call.SilentError
+					if err := l.Served(); !errors.As(err, &silent) || silent.After != 2*time.Minute {
 						t.Errorf("it ended with %v", err)
 					}
 					return

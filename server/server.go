@@ -199,7 +199,7 @@ type Limits struct {
 	// On an idle event stream over HTTP the server sends a comment at each interval, which
 	// also detects a lost connection. On the stream of a session it sends a ping instead,
 	// unless the client must answer another request. If the client does not respond for two
-	// intervals, and for at least 10 seconds, the stream ends, and a call.SilentError is
+	// intervals, and for at least 10 seconds, the stream ends, and a *call.SilentError is
 	// logged. A session of 2024-11-05 ends with its stream. A later session ends if the client
 	// sends no request for another 5 minutes.
 	//

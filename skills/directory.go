@@ -17,11 +17,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/server"
 )
 
 // Directory is a file system with skills that [Add] serves. It is safe for concurrent use.
 type Directory struct {
-	to      catalog
+	to      *server.Catalog
 	fsys    fs.FS
 	options Options
 	root    string // the URI of the file system, with a slash at its end

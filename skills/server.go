@@ -39,21 +39,9 @@ const (
 	fresh       = time.Second // a scan is not repeated within this time because of a request
 )
 
-// catalog is a [server.Server] or a [server.Catalog].
-type catalog interface {
-	RegisterExtension(server.Extension) error
-	RegisterResource(mcp.Resource, func(context.Context, string) (*mcp.ReadResourceResult, error),
-		...server.Option) error
-	RegisterTemplate(mcp.ResourceTemplate, func(context.Context, string) (*mcp.ReadResourceResult, error),
-		...server.Option) error
-	RemoveResource(uri string) bool
-	ResourceUpdated(uri string)
-}
-
 // Add serves the skills of a file system: each directory with a file SKILL.md is one, also in the directory of another
 // skill. It adds the extension with skills/list, skills/get and resources/directory/read, each SKILL.md as a resource,
-// and a template for the other files. to is a *[server.Server] or a *[server.Catalog], which can have the skills of one
-// file system.
+// and a template for the other files. A server, or a catalog, can have the skills of one file system.
 //
 // Files and directories whose names begin with a dot, symbolic links and devices are left out. To serve a directory of
 // the disk, use [os.Root.FS], which contains the access to it.
@@ -63,8 +51,8 @@ type catalog interface {
 //
 // The server reads the file system again for a request, at most once a second. Call [Directory.Watch] to notify clients
 // of changes, too.
-func Add(to catalog, fsys fs.FS, options Options) (*Directory, error) {
-	d := &Directory{to: to, fsys: fsys, options: options, root: scheme}
+func Add(to server.Registrar, fsys fs.FS, options Options) (*Directory, error) {
+	d := &Directory{to: server.CatalogOf(to), fsys: fsys, options: options, root: scheme}
 	if options.Prefix != "" {
 		if !fs.ValidPath(options.Prefix) || options.Prefix == "." {
 			return nil, fmt.Errorf("skills: the prefix must be a path without empty segments and dots, not %q",
@@ -75,7 +63,7 @@ func Add(to catalog, fsys fs.FS, options Options) (*Directory, error) {
 	if err := d.scan(); err != nil {
 		return nil, fmt.Errorf("skills: %w", err)
 	}
-	err := to.RegisterExtension(server.Extension{ // first, because it fails if to has skills already
+	err := d.to.RegisterExtension(server.Extension{ // first, because it fails if to has skills already
 		ID: mcp.ExtensionSkills, Settings: map[string]bool{"directoryRead": true}, AnyClient: true,
 		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			mcp.MethodListSkills: d.list, mcp.MethodGetSkill: d.get, mcp.MethodReadDirectory: d.readDirectory,
@@ -84,7 +72,7 @@ func Add(to catalog, fsys fs.FS, options Options) (*Directory, error) {
 	if err == nil {
 		template := mcp.ResourceTemplate{URITemplate: d.root + "{+path}", Name: "skills",
 			Description: "Files of skills"}
-		err = to.RegisterTemplate(template, d.read, server.Cached(options.Cache))
+		err = d.to.RegisterTemplate(template, d.read, server.Cached(options.Cache))
 	}
 	for _, s := range d.snapshot.skills {
 		if err == nil {

@@ -508,8 +508,8 @@ func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment},
 			scripted{15 * time.Second, comment})
-		var silent call.SilentError
-		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || time.Duration(silent) != 45*time.Second ||
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.After != 45*time.Second ||
 			after != 45*time.Second {
 			t.Errorf("after %v: %v", after, err)
 		}
@@ -541,7 +541,7 @@ func TestKeepAliveIntervalMayVary(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment},
 			scripted{10 * time.Second, comment},
 			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
-		var silent call.SilentError
+		var silent *call.SilentError
 		if !errors.As(err, &silent) || after != 30*time.Second {
 			t.Errorf("after %v: %v", after, err)
 		}
@@ -556,8 +556,8 @@ func TestSlowEventKeepsStreamOpen(t *testing.T) {
 			scripted{time.Second, comment},
 			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"},
 			scripted{4 * time.Second, "\n"})
-		var silent call.SilentError
-		if !errors.As(err, &silent) || time.Duration(silent) != minSilence || after != minSilence {
+		var silent *call.SilentError
+		if !errors.As(err, &silent) || silent.After != minSilence || after != minSilence {
 			t.Errorf("after %v: %v", after, err)
 		}
 	})

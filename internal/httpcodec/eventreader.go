@@ -70,7 +70,7 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 // CloseWhenSilent closes body when the keep-alive comments of the stream stop. It must be called before Next.
 func (e *EventReader) CloseWhenSilent(body io.Closer) { e.monitor = &silenceMonitor{body: body} }
 
-// End ends the effect of CloseWhenSilent. It returns a call.SilentError if the stream was closed for its silence, and
+// End ends the effect of CloseWhenSilent. It returns a *call.SilentError if the stream was closed for its silence, and
 // otherwise err.
 func (e *EventReader) End(err error) error { return e.monitor.end(err) }
 

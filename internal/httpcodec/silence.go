@@ -111,7 +111,7 @@ func (m *silenceMonitor) miss() {
 	}
 }
 
-// end stops the monitor. It returns a call.SilentError if the monitor has closed the stream, and otherwise err.
+// end stops the monitor. It returns a *call.SilentError if the monitor has closed the stream, and otherwise err.
 func (m *silenceMonitor) end(err error) error {
 	if m == nil {
 		return err
@@ -123,7 +123,7 @@ func (m *silenceMonitor) end(err error) error {
 		m.timer.Stop()
 	}
 	if m.silent > 0 {
-		return call.SilentError(m.silent)
+		return &call.SilentError{After: m.silent}
 	}
 	return err
 }

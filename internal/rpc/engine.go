@@ -187,7 +187,7 @@ func (e *Engine) appendResult(dst []byte, c *Call, result any) (reply []byte, er
 	if result == nil {
 		return nil, errors.New("the handler must return a result or an error")
 	}
-	dst = jsonrpc.AppendResultHead(dst, c.ID())
+	dst = append(c.ID().Append(append(dst, `{"jsonrpc":"2.0","id":`...)), `,"result":`...)
 	encoded, ok := result.(*Encoded)
 	if !ok {
 		encoded, ok = c.handed.Unchanged(result)

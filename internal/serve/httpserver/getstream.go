@@ -230,7 +230,7 @@ func (s *Server) cannotResume(w http.ResponseWriter, r *http.Request, err error)
 
 // sendKeepAlive sends a ping if own is set and pings are enabled, and otherwise a comment.
 // own means that the stream may carry requests of the server. The error is a
-// call.SilentError if the client does not answer pings, or that of conn.
+// *call.SilentError if the client does not answer pings, or that of conn.
 func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pinger, conn *eventStream) error {
 	if !own || !s.Ping {
 		return conn.comment()
@@ -249,6 +249,6 @@ func (s *Server) sendKeepAlive(ctx context.Context, own bool, pinger *legacy.Pin
 
 // isSilent reports whether err means that the client does not answer pings.
 func isSilent(err error) bool {
-	var silent call.SilentError
+	var silent *call.SilentError
 	return errors.As(err, &silent)
 }

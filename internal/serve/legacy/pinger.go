@@ -33,7 +33,7 @@ func (s *Session) NewPinger(every time.Duration) Pinger {
 
 // Next returns the ping to send now, or nil. It does not ping a client that sends other
 // messages, or one that has an input request to answer: some clients do nothing else until
-// their user answers. The error is a call.SilentError if the client is lost.
+// their user answers. The error is a *call.SilentError if the client is lost.
 func (p *Pinger) Next(ctx context.Context) (ping []byte, lost error) {
 	s := p.session
 	received := s.received.Load()
@@ -56,7 +56,7 @@ func (p *Pinger) Next(ctx context.Context) (ping []byte, lost error) {
 	case s.stored != nil && s.stored.activeElsewhere(ctx, &p.activity):
 		p.since = now
 	default:
-		return nil, call.SilentError(now.Sub(p.since))
+		return nil, &call.SilentError{After: now.Sub(p.since)}
 	}
 	p.pinged = true
 	id := s.inputRequests.ids.Add(1)

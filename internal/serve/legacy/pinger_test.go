@@ -87,8 +87,8 @@ func TestSilentClientIsLost(t *testing.T) {
 			}
 		}
 		_, lost := b.next()
-		var silent call.SilentError
-		if !errors.As(lost, &silent) || time.Duration(silent) != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
+		var silent *call.SilentError
+		if !errors.As(lost, &silent) || silent.After != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
 			t.Errorf("%v", lost)
 		}
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
 )
 
 // rules are the policy and the webhooks of the configuration files. They change when a file changes.
@@ -250,7 +251,7 @@ func (r *rules) approve(ctx context.Context, a *host.Approval) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.current.Load().timeoutFor(a.Request.Server))
 	defer cancel()
 	approved, err := gateway.Approve(ctx, a)
-	if !errors.Is(err, gateway.ErrCannotAsk) || r.user == nil {
+	if !errors.Is(err, server.ErrCannotAsk) || r.user == nil {
 		return approved, err
 	}
 	return r.user.approve(ctx, a)
