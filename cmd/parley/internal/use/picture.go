@@ -134,30 +134,19 @@ func kitty(data []byte, smaller imageExtent) string {
 }
 
 // screenSize is the size of a terminal.
-type screenSize struct {
-	Columns, Rows int
-	Width, Height int // in pixels; zero if not known
-}
+type screenSize struct{ columns, rows int }
 
 // screenOf returns the size of a terminal.
 func screenOf(f *os.File) screenSize {
-	var s screenSize
-	s.Columns, s.Rows, _ = term.GetSize(f.Fd())
-	if s.Columns <= 0 || s.Rows <= 0 {
-		s.Columns, s.Rows = 80, 24
+	columns, rows, _ := term.GetSize(f.Fd())
+	if columns <= 0 || rows <= 0 {
+		return screenSize{80, 24}
 	}
-	s.Width, s.Height = pixels(f)
-	return s
+	return screenSize{columns, rows}
 }
 
-// limits returns the pixels of the screen, without a row for the prompt. A cell has 8 × 16 pixels if that is not known.
-func (s screenSize) limits() (width, height int) {
-	width, height = s.Width, s.Height
-	if width <= 0 || height <= 0 {
-		width, height = 8*s.Columns, 16*s.Rows
-	}
-	return width, height - height/max(s.Rows, 1)
-}
+// The size of a cell that is assumed, in pixels: few terminals tell it.
+const cellWidth, cellHeight = 8, 16
 
 // imageExtent is the size of a smaller image in cells: one of columns and rows. Both are zero if the image keeps its
 // size.
@@ -176,12 +165,12 @@ func (e imageExtent) cells() (columns, rows string) {
 
 // shrink returns the imageExtent of an image of width × height pixels that fits on the screen.
 func (s screenSize) shrink(width, height int) imageExtent {
-	maxWidth, maxHeight := s.limits()
+	maxWidth, maxHeight := cellWidth*s.columns, cellHeight*max(s.rows-1, 1) // a row is for the prompt
 	switch {
 	case width <= maxWidth && height <= maxHeight:
 		return imageExtent{}
 	case width*maxHeight > height*maxWidth:
-		return imageExtent{columns: s.Columns}
+		return imageExtent{columns: s.columns}
 	}
-	return imageExtent{rows: max(s.Rows-1, 1)}
+	return imageExtent{rows: max(s.rows-1, 1)}
 }

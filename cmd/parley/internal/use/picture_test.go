@@ -52,7 +52,7 @@ func TestTerminalsAreDetectedByTheirEnvironment(t *testing.T) {
 	}
 }
 
-var screen = screenSize{Columns: 10, Rows: 5, Width: 100, Height: 100}
+var screen = screenSize{columns: 10, rows: 5} // 80 × 64 pixels
 
 // noise returns an image that cannot be compressed.
 func noise(width, height int) image.Image {
@@ -108,8 +108,8 @@ func TestKittyReceivesAPNGFile(t *testing.T) {
 	for _, c := range []struct {
 		width, height int
 		want          string
-	}{{101, 10, "a=T,f=100,q=2,c=10,m=1"}, {10, 81, "a=T,f=100,q=2,r=4,m=1"}, {200, 160, "a=T,f=100,q=2,r=4,m=1"},
-		{100, 80, "a=T,f=100,q=2,m=1"}} {
+	}{{81, 20, "a=T,f=100,q=2,c=10,m=1"}, {20, 65, "a=T,f=100,q=2,r=4,m=1"}, {160, 128, "a=T,f=100,q=2,r=4,m=1"},
+		{80, 64, "a=T,f=100,q=2,m=1"}} {
 		large := encodePNG(t, noise(c.width, c.height))
 		if data, options := fromKitty(t, encoded(t, imagesKitty, large)); !bytes.Equal(data, large) || options != c.want {
 			t.Errorf("%d × %d: options %s, %d bytes, want %s, %d bytes", c.width, c.height, options, len(data), c.want,
@@ -131,10 +131,10 @@ func TestITerm2ReceivesTheFile(t *testing.T) {
 	if got := encoded(t, imagesITerm2, small); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := encoded(t, imagesITerm2, encodePNG(t, noise(101, 2))); !strings.Contains(got, ";width=10;inline=1:") {
+	if got := encoded(t, imagesITerm2, encodePNG(t, noise(81, 2))); !strings.Contains(got, ";width=10;inline=1:") {
 		t.Errorf("a wide image is %.80q", got)
 	}
-	if got := encoded(t, imagesITerm2, encodePNG(t, noise(2, 90))); !strings.Contains(got, ";height=4;inline=1:") {
+	if got := encoded(t, imagesITerm2, encodePNG(t, noise(2, 65))); !strings.Contains(got, ";height=4;inline=1:") {
 		t.Errorf("a tall image is %.80q", got)
 	}
 }
@@ -161,12 +161,5 @@ func TestBrokenAndLargeImagesAreErrors(t *testing.T) {
 				t.Errorf("%s, %s: %.80q, %v, want %s", p, name, text, err, c.want)
 			}
 		}
-	}
-}
-
-func TestAnUnknownSizeInPixelsIsEstimated(t *testing.T) {
-	s := screenSize{Columns: 100, Rows: 31}
-	if width, height := s.limits(); width != 800 || height != 480 {
-		t.Errorf("%d × %d pixels", width, height)
 	}
 }
