@@ -92,8 +92,9 @@ type Client struct {
 	// TLS is the TLS configuration of all connections of this Client; nil: the default.
 	TLS *tls.Config
 
-	// Trace is called after each step of an authorization. Calls can be concurrent. It must not block. Nil: not called.
-	Trace func(Step)
+	// Wrap returns the http.RoundTripper of the requests of logins. It has to send them with next, which decides which
+	// addresses they reach. Requests contain secrets; package trace records them without. Nil: next.
+	Wrap func(next http.RoundTripper) http.RoundTripper
 	// Logger receives warnings; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
 
@@ -283,7 +284,7 @@ func (s *session) probe(ctx context.Context, n *need) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	r, err := s.peers.do(stepChallenge, req)
+	r, err := s.peers.do(req)
 	if err != nil {
 		return err
 	}

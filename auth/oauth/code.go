@@ -72,9 +72,7 @@ func (s *session) ask(ctx context.Context, l *login) error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
 	l.redirect, err = flow.Authorize(ctx, page)
-	s.traceAuthorization(page, l.request.RedirectURI, l.redirect, err, start)
 	if err != nil { // an authorization server does not redirect an unknown client
 		s.forgetClient(ctx, l.discovery, l.client)
 	}

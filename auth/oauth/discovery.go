@@ -66,7 +66,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 		if err != nil {
 			return nil, fmt.Errorf("resource_metadata of the challenge: %w", err)
 		}
-		r, err := p.get(ctx, stepResource, u, revision)
+		r, err := p.get(ctx, u, revision)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 		if i == 0 {
 			u.RawQuery = p.server.RawQuery
 		}
-		r, err := p.get(ctx, stepResource, u, revision)
+		r, err := p.get(ctx, u, revision)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (p *peers) ofGuess(d *discovery, err error) error {
 // serverAt fetches metadata from u. If u has no metadata, m is nil, and redirect is the target if u redirects.
 func (p *peers) serverAt(ctx context.Context, u *url.URL,
 	issuer string) (m *serverMetadata, redirect string, err error) {
-	r, err := p.get(ctx, stepServer, u, "")
+	r, err := p.get(ctx, u, "")
 	if err != nil {
 		return nil, "", err
 	}

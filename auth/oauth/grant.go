@@ -264,7 +264,7 @@ func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, s
 	setScope(form, scopes)
 	r := &tokenRequest{
 		endpoint: endpoint, issuer: x.issuer, form: form, methods: methods, client: x.client, key: key,
-		send: func(req *http.Request) (*response, error) { return s.peers.send(s.peers.direct, stepToken, req) },
+		send: func(req *http.Request) (*response, error) { return s.peers.exchange(s.peers.direct, req) },
 	}
 	resp, err := r.once(ctx, s.asNonce)
 	if err == nil {

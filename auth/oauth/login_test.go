@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -259,79 +260,18 @@ func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 	}
 }
 
-// trace records the steps of c as texts.
-func trace(c *oauth.Client) *[]string {
+// record records the steps of c as texts.
+func record(c *oauth.Client) *[]string {
 	var mu sync.Mutex
 	steps := new([]string)
-	c.Trace = func(s oauth.Step) {
+	r := &trace.Recorder{Record: func(s trace.Step) {
 		mu.Lock()
 		defer mu.Unlock()
 		*steps = append(*steps, fmt.Sprintf("%s: %s %s %v %s -> %d %v %s %v",
 			s.Name, s.Method, s.URL, s.RequestHeader, s.RequestBody, s.Status, s.ResponseHeader, s.ResponseBody, s.Err))
-	}
+	}}
+	c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
 	return steps
-}
-
-func TestTraceHasEveryStepOfALogin(t *testing.T) {
-	for name, part := range map[string]func(redirect string) string{
-		"URL":   func(redirect string) string { return redirect },
-		"query": func(redirect string) string { _, query, _ := strings.Cut(redirect, "?"); return query },
-	} {
-		t.Run("the interaction returns the "+name, func(t *testing.T) { traceLogin(t, part) })
-	}
-}
-
-// traceLogin logs in and out. Part returns the part of the redirect that the interaction returns.
-func traceLogin(t *testing.T, part func(redirect string) string) {
-	w := newEnvironment(t)
-	c := w.Client()
-	c.Interaction.(*oauth.Manual).Open = func(ctx context.Context, url string) (string, error) {
-		redirect, err := oauthtest.OpenPage(ctx, url)
-		return part(redirect), err
-	}
-	steps := trace(c)
-	must.Do(t, c.Login(t.Context(), w.URL()))
-	must.Do(t, c.Logout(t.Context(), w.URL()))
-	want := [][]string{
-		{"challenge: POST " + w.URL(), `"method":"ping"`, "-> 401", "resource_metadata="},
-		{"resource metadata: GET " + w.MCP.URL + w.ResourcePath, "-> 200", `"authorization_servers"`},
-		{"authorization server metadata: GET " + w.AS.URL + w.IssuerPath, "-> 200", `"token_endpoint"`},
-		{"registration: POST " + w.AS.URL + "/register", `"client_name"`, "-> 201", `"client_id":"client"`},
-		{"authorization: GET " + w.AS.URL + "/authorize?", "code_challenge=", "state=redacted", "/callback?",
-			"code=redacted"},
-		{"token: POST " + w.AS.URL + "/token", "grant_type=authorization_code", "code=redacted", "-> 200",
-			`"token_type":"Bearer"`, `"access_token":"redacted"`},
-		{"authorization server metadata: "},
-		{"revocation: POST " + w.AS.URL, "token=redacted"},
-	}
-	for i, parts := range want {
-		for _, part := range parts {
-			if i < len(*steps) && !strings.Contains((*steps)[i], part) {
-				t.Errorf("step %d has no %q: %s", i, part, (*steps)[i])
-			}
-		}
-	}
-	if len(*steps) != len(want) {
-		t.Errorf("%d steps, want %d:\n%s", len(*steps), len(want), strings.Join(*steps, "\n"))
-	}
-	if i := slices.IndexFunc(*steps, func(s string) bool { return strings.Contains(s, oauthtest.Secret) }); i >= 0 {
-		t.Errorf("step %d contains a secret: %s", i, (*steps)[i])
-	}
-}
-
-func TestTraceHasTheErrorOfAStep(t *testing.T) {
-	w := newEnvironment(t)
-	w.AS.Close()
-	c := w.Client()
-	steps := trace(c)
-	if err := c.Login(t.Context(), w.URL()); err == nil {
-		t.Fatal("no error")
-	}
-	last := (*steps)[len(*steps)-1]
-	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") ||
-		strings.HasSuffix(last, "<nil>") {
-		t.Error(last)
-	}
 }
 
 // echoes returns texts that a server may make of a request.
@@ -357,7 +297,7 @@ func echoes(r *http.Request, body string) map[string]string {
 	return all
 }
 
-// Rule R6: no error and no log message contains a oauthtest.Secret, whatever the authorization server does with it.
+// Rule R6: no error and no log message contains a secret, whatever the authorization server does with it.
 func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 	respond := map[string]func(w *environment, rw http.ResponseWriter, echo string){
 		"error_description": func(w *environment, rw http.ResponseWriter, echo string) {
@@ -411,7 +351,7 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					w := newEnvironment(t)
 					w.AS.Config.ErrorLog = nil
 					c := w.Client()
-					steps := trace(c)
+					steps := record(c)
 					c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: "client",
 						ClientSecret: oauthtest.Secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
@@ -447,7 +387,7 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.Client()
-	steps := trace(c)
+	steps := record(c)
 	var earlier string
 	w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 		earlier = cmp.Or(earlier, r.FormValue("code_verifier"))
@@ -492,7 +432,7 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 				change(q, redirect)
 			}
 			c := w.Client()
-			steps := trace(c)
+			steps := record(c)
 			_, err := w.Dial(c, "")
 			if err == nil || state == "" {
 				t.Fatalf("%v", err)

@@ -340,7 +340,7 @@ func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *pr
 	return &tokenRequest{
 		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
 		client: c, methods: d.server.TokenAuthMethods, key: key, settings: with,
-		send: func(req *http.Request) (*response, error) { return s.peers.do(stepToken, req) },
+		send: func(req *http.Request) (*response, error) { return s.peers.do(req) },
 	}
 }
 
@@ -376,7 +376,7 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 	request := s.tokenRequest(d, url.Values{"token": {secret}, "token_type_hint": {hint}}, c, nil,
 		settings{NoResource: true})
 	request.endpoint = d.server.RevocationEndpoint
-	request.send = func(req *http.Request) (*response, error) { return s.peers.do(stepRevocation, req) }
+	request.send = func(req *http.Request) (*response, error) { return s.peers.do(req) }
 	if _, err := request.once(ctx, ""); err != nil {
 		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)
 	}

@@ -31,7 +31,6 @@ type peers struct {
 	local   bool         // the MCP server is on the loopback interface, where http is allowed
 	direct  *http.Client // for addresses that the program has configured
 	guarded *http.Client // for addresses that a server has named
-	trace   func(Step)   // nil: none
 	known   *secrets.Memory
 }
 
@@ -43,7 +42,6 @@ func (c *Client) newPeers(server *url.URL) *peers {
 		local:   local,
 		direct:  c.newHTTP(nil),
 		guarded: c.newHTTP(policy),
-		trace:   c.Trace,
 		known:   &c.known,
 	}
 }
@@ -64,6 +62,9 @@ func (c *Client) newHTTP(policy *dialPolicy) *http.Client {
 			return req.Context().Value(proxyKey{}).(*url.URL), nil
 		}
 		transport = &proxyTransport{c.Proxy, policy, transport, proxied}
+	}
+	if c.Wrap != nil {
+		transport = c.Wrap(transport)
 	}
 	return &http.Client{
 		Transport:     transport,
@@ -180,7 +181,7 @@ func (r *response) statusText() string {
 
 // get fetches a document, as the step of a name. It sends revision to the MCP server, if it is not empty
 // (2025-03-26, basic/authorization, Server Metadata Discovery Headers).
-func (p *peers) get(ctx context.Context, step string, u *url.URL, revision string) (*response, error) {
+func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrInsecureURL, withoutQuery(u))
@@ -188,30 +189,20 @@ func (p *peers) get(ctx context.Context, step string, u *url.URL, revision strin
 	if revision != "" && httpurl.SameOrigin(u, p.server) {
 		req.Header.Set("MCP-Protocol-Version", revision)
 	}
-	return p.do(step, req)
+	return p.do(req)
 }
 
-// do sends a request to a URL that has passed check, as the step of a name. The program has configured the
+// do sends a request to a URL that has passed check. The program has configured the
 // origin of the MCP server; addresses of other origins are checked when they are
 // dialled.
-func (p *peers) do(step string, req *http.Request) (*response, error) {
+func (p *peers) do(req *http.Request) (*response, error) {
 	if httpurl.SameOrigin(req.URL, p.server) {
-		return p.send(p.direct, step, req)
+		return p.exchange(p.direct, req)
 	}
-	return p.send(p.guarded, step, req)
+	return p.exchange(p.guarded, req)
 }
 
-// send sends a request with one of the clients of p, and traces it.
-func (p *peers) send(c *http.Client, step string, req *http.Request) (*response, error) {
-	if p.trace == nil {
-		return p.exchange(c, req)
-	}
-	start := time.Now()
-	r, err := p.exchange(c, req)
-	p.traceExchange(step, req, r, err, start)
-	return r, err
-}
-
+// exchange sends a request with one of the clients of p.
 func (p *peers) exchange(c *http.Client, req *http.Request) (*response, error) {
 	hide := p.known.With(secrets.Of(req))
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)

@@ -208,11 +208,11 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	r, err := s.peers.do(stepRegistration, req)
+	r, err := s.peers.do(req)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.failure(stepRegistration); err != nil {
+	if err := r.failure(endpointRegistration); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRegistration, err)
 	}
 	var registered struct {

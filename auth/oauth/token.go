@@ -22,6 +22,8 @@ const (
 	methodPost       = "client_secret_post"
 	methodPrivateKey = "private_key_jwt"
 
+	endpointRegistration = "registration" // in errors
+
 	contentForm   = "application/x-www-form-urlencoded"
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 )
@@ -282,7 +284,8 @@ func (r *response) failure(endpoint string) error {
 	if decode(r.body, &e) != nil {
 		e.Code, e.Description = "", ""
 	}
-	if e.Code == "" && (r.status == http.StatusOK || r.status == http.StatusCreated && endpoint == stepRegistration) {
+	created := r.status == http.StatusCreated && endpoint == endpointRegistration
+	if e.Code == "" && (r.status == http.StatusOK || created) {
 		return nil
 	}
 	if e.Description == "" && r.redirect != "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/inspect"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
@@ -221,7 +221,7 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	var user sync.WaitGroup
-	o.Step = func(oauth.Step) {}
+	o.Step = func(trace.Step) {}
 	o.Open = func(_ context.Context, opened string) error {
 		page = opened
 		user.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
@@ -247,8 +248,9 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o LoginOptions) 
 			return err
 		}
 	}
-	c.Trace, c.NoResource, c.AssumePKCE = o.Step, o.NoResource, o.AssumePKCE
-	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Open: o.Open}
+	c.NoResource, c.AssumePKCE = o.NoResource, o.AssumePKCE
+	r := &trace.Recorder{Record: o.Step}
+	c.Wrap, c.Interaction = r.Wrap, r.Interaction(&oauth.Loopback{RedirectURI: redirectURI, Open: o.Open})
 	err = c.Login(ctx, url, o.Scopes...)
 	switch rejected, flag := new(oauth.ServerError), credstore.NeededFlag(err); {
 	case flag != "":

@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
@@ -69,7 +69,7 @@ type LoginOptions struct {
 	// Open shows the page at which the user logs in.
 	Open func(ctx context.Context, url string) error
 	// Step is called after each step of the login.
-	Step func(oauth.Step)
+	Step func(trace.Step)
 }
 
 // Inspector serves the page. Its fields must not change while Run runs.

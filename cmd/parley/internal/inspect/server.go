@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/apps"
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
@@ -424,7 +424,7 @@ func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, o LoginOpt
 		h.changeLogin(func() { l.Page = url })
 		return nil
 	}
-	o.Step = func(step oauth.Step) {
+	o.Step = func(step trace.Step) {
 		h.changeLogin(func() {
 			if n := len(l.Steps); n < maxSteps {
 				l.Steps = append(l.Steps, loginsteps.New(n+1, step))

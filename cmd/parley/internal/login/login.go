@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
@@ -128,15 +129,16 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 	}
 	own := dialing.LoginSettingsOf(url)
 	c.NoResource, c.AssumePKCE = flags.NoResource || own.NoResource, flags.AssumePKCE || own.AssumePKCE
-	if flags.explain {
-		c.Trace = explainSteps(cmd.ErrOrStderr())
-	}
 	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
 	// the context ends first
 	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open}
 	if prompt.interactive() {
 		c.Interaction.(*oauth.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
+	}
+	if flags.explain {
+		r := &trace.Recorder{Record: explainSteps(cmd.ErrOrStderr())}
+		c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
 	}
 	if registered != nil {
 		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: registered.ID,
@@ -231,10 +233,10 @@ func loginFailed(err error) error {
 }
 
 // explainSteps returns a function that prints the steps of a login.
-func explainSteps(w io.Writer) func(oauth.Step) {
+func explainSteps(w io.Writer) func(trace.Step) {
 	var mu sync.Mutex
 	last := 0
-	return func(s oauth.Step) {
+	return func(s trace.Step) {
 		mu.Lock()
 		defer mu.Unlock()
 		last++

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -359,7 +360,7 @@ type discovered struct {
 func (e *Examination) discover(ctx context.Context, server, prefer string) (found discovered, err error) {
 	c := &oauth.Client{Interaction: discoverOnly{}, Registrations: []oauth.Registration{{Issuer: prefer}},
 		Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,
-		Trace: func(s oauth.Step) {
+		Wrap: (&trace.Recorder{Record: func(s trace.Step) {
 			var resource struct {
 				Resource string   `json:"resource"`
 				Issuers  []string `json:"authorization_servers"`
@@ -375,7 +376,7 @@ func (e *Examination) discover(ctx context.Context, server, prefer string) (foun
 			case s.Name == "authorization server metadata":
 				_ = schema.Decode(s.ResponseBody, &found.issuerMetadata)
 			}
-		}}
+		}}).Wrap}
 	if err = c.Login(ctx, server); errors.Is(err, errDiscovered) {
 		err = nil
 	}

@@ -1,5 +1,5 @@
 // Package loginsteps describes the steps of a login to the user: each request for metadata, registration and tokens,
-// with its purpose, its response, and the specification. Package oauth has removed the secrets.
+// with its purpose, its response, and the specification. Package trace has removed the secrets.
 package loginsteps
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -38,7 +38,7 @@ type Step struct {
 }
 
 // New returns a step that has ended now.
-func New(number int, s oauth.Step) Step {
+func New(number int, s trace.Step) Step {
 	step := Step{
 		Number: number, Time: time.Now().Add(-s.Duration), Millis: float64(s.Duration.Microseconds()) / 1000,
 		Method: s.Method, URL: s.URL, RequestHeader: s.RequestHeader, RequestBody: string(s.RequestBody),
@@ -53,7 +53,7 @@ func New(number int, s oauth.Step) Step {
 }
 
 // noteOf returns how a step deviates from the specification, as the settings of a login allow; see oauth.Client.
-func noteOf(s oauth.Step) string {
+func noteOf(s trace.Step) string {
 	parameters, _ := url.ParseQuery(string(s.RequestBody)) // parley has written it
 	if at, err := url.Parse(s.URL); err == nil && s.Name == "authorization" {
 		parameters = at.Query()
@@ -73,7 +73,7 @@ func noteOf(s oauth.Step) string {
 }
 
 // purposeOf returns the purpose of a step, and the specification that describes it.
-func purposeOf(s oauth.Step) (purpose, reference string) {
+func purposeOf(s trace.Step) (purpose, reference string) {
 	switch s.Name {
 	case "challenge":
 		return "Ask the MCP server which authorization it requires", "RFC 6750, section 3"

@@ -1,7 +1,9 @@
-package oauth
+// Package trace records the steps of a login, so that a program can show its user how the login works, or why it fails.
+package trace
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,10 +14,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Step is one step of an authorization: a request of a [Client] and its response, or the authorization page that the
-// user opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
+// Step is one step of a login: a request of an [oauth.Client] and its response, or the authorization page that the user
+// opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
 // and in place of texts of the server that can contain a secret. A Step does not share memory with the Client.
 type Step struct {
 	// Name tells the purpose: "challenge" (a request without a token), "resource metadata", "authorization
@@ -62,11 +66,57 @@ var tracedMembers = []string{
 	"token_endpoint_auth_method", "application_type",
 }
 
-// traceExchange calls p.trace with a request and its response.
-func (p *peers) traceExchange(step string, req *http.Request, r *response, err error, start time.Time) {
-	s := Step{Name: step, Duration: time.Since(start), Err: err, Method: req.Method, URL: req.URL.String(),
-		RequestHeader: req.Header.Clone()}
-	for _, name := range []string{"Authorization", headerDPoP} {
+// Recorder records the steps of the logins of an [oauth.Client]:
+//
+//	r := &trace.Recorder{Record: show}
+//	c := &oauth.Client{Wrap: r.Wrap, Interaction: r.Interaction(&oauth.Loopback{})}
+//
+// A Recorder is safe for concurrent use and must not be copied.
+type Recorder struct {
+	// Record is called after each step. Calls can be concurrent. It must not block.
+	Record func(Step)
+
+	known secrets.Memory
+}
+
+// Wrap is for [oauth.Client.Wrap].
+func (r *Recorder) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) { return r.roundTrip(next, req) })
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// maxBody is the maximum length of a response that an oauth.Client reads, in bytes.
+const maxBody = 256 << 10
+
+func (r *Recorder) roundTrip(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+	hide := r.known.With(secrets.Of(req))
+	s := Step{Method: req.Method, URL: req.URL.String(), RequestHeader: req.Header.Clone()}
+	if req.GetBody != nil {
+		if body, err := req.GetBody(); err == nil {
+			s.RequestBody, _ = io.ReadAll(body) // it is in memory
+		}
+	}
+	s.Name = nameOf(req, string(s.RequestBody))
+	start := time.Now()
+	resp, err := next.RoundTrip(req)
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+		rest := resp.Body
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), rest), rest}
+	}
+	s.Duration = time.Since(start)
+	if err != nil {
+		s.Err = hide.CleanError(httpurl.Redact(err))
+	}
+	for _, name := range []string{"Authorization", "Dpop"} {
 		for i, value := range s.RequestHeader[name] {
 			scheme, _, hasScheme := strings.Cut(value, " ")
 			s.RequestHeader[name][i] = redacted
@@ -75,52 +125,104 @@ func (p *peers) traceExchange(step string, req *http.Request, r *response, err e
 			}
 		}
 	}
-	if req.GetBody != nil {
-		if body, err := req.GetBody(); err == nil {
-			s.RequestBody, _ = io.ReadAll(body) // it is in memory
-		}
-	}
 	if req.Header.Get("Content-Type") == contentForm {
 		form, _ := secrets.RedactForm(string(s.RequestBody), redacted, secrets.IsParameter)
 		s.RequestBody = []byte(form)
 	}
-	if r != nil {
-		hide := r.secrets
-		onlyKnown := step != stepChallenge && step != stepResource && step != stepServer
-		if onlyKnown {
-			hide.Received = unknownStrings(r.body)
-		}
-		s.Status, s.ResponseHeader = r.status, make(http.Header)
-		for _, name := range tracedHeaders {
-			for _, value := range r.header.Values(name) {
-				s.ResponseHeader.Add(name, hide.Clean(value, redacted))
-			}
-		}
-		s.ResponseBody = redactJSON(r.body, hide, onlyKnown)
+	if err == nil {
+		s.readResponse(resp, body, hide)
 	}
-	p.trace(s)
+	r.Record(s)
+	if resp != nil {
+		return resp, nil // the Client finds the error of the body itself
+	}
+	return nil, err
 }
 
-// traceAuthorization calls the Trace of the client with an authorization page and the redirect from it.
-func (s *session) traceAuthorization(page, redirectURI, redirect string, err error, start time.Time) {
-	if s.owner.Trace == nil {
-		return
+// readResponse adds a response to a step, without secrets.
+func (s *Step) readResponse(resp *http.Response, body []byte, hide secrets.Set) {
+	onlyKnown := s.Name != stepChallenge && s.Name != stepResource && s.Name != stepServer
+	if onlyKnown {
+		hide.Received = unknownStrings(body)
 	}
+	s.Status, s.ResponseHeader = resp.StatusCode, make(http.Header)
+	for _, name := range tracedHeaders {
+		for _, value := range resp.Header.Values(name) {
+			s.ResponseHeader.Add(name, hide.Clean(value, redacted))
+		}
+	}
+	s.ResponseBody = redactJSON(body, hide, onlyKnown)
+}
+
+const contentForm = "application/x-www-form-urlencoded"
+
+// nameOf returns the name of the step that a request is.
+func nameOf(req *http.Request, body string) string {
+	form, err := url.ParseQuery(body)
+	switch isForm := req.Header.Get("Content-Type") == contentForm && err == nil; {
+	case isForm && form.Has("token"):
+		return stepRevocation
+	case isForm:
+		return stepToken
+	case req.Method == http.MethodPost && strings.Contains(req.Header.Get("Accept"), "text/event-stream"):
+		return stepChallenge
+	case req.Method == http.MethodPost:
+		return stepRegistration
+	case strings.Contains(req.URL.Path, "/.well-known/oauth-authorization-server"),
+		strings.Contains(req.URL.Path, "/.well-known/openid-configuration"):
+		return stepServer
+	}
+	return stepResource
+}
+
+// Interaction returns an Interaction that also records the step "authorization".
+func (r *Recorder) Interaction(i oauth.Interaction) oauth.Interaction { return &interaction{r, i} }
+
+type interaction struct {
+	recorder *Recorder
+	next     oauth.Interaction
+}
+
+// Begin implements oauth.Interaction.
+func (i *interaction) Begin(ctx context.Context, previous string) (oauth.Flow, error) {
+	f, err := i.next.Begin(ctx, previous)
+	if err != nil {
+		return nil, err
+	}
+	return &flow{f, i.recorder}, nil
+}
+
+type flow struct {
+	oauth.Flow
+	recorder *Recorder
+}
+
+// Authorize implements oauth.Flow.
+func (f *flow) Authorize(ctx context.Context, page string) (redirect string, err error) {
+	start := time.Now()
+	redirect, err = f.Flow.Authorize(ctx, page)
+	f.recorder.authorized(page, f.RedirectURI(), redirect, err, start)
+	return redirect, err
+}
+
+// authorized records an authorization page and the redirect from it.
+func (r *Recorder) authorized(page, redirectURI, redirect string, err error, start time.Time) {
 	address, sent := redactURL(page, func(name string) bool { return name == "state" })
 	step := Step{Name: stepAuthorization, Method: http.MethodGet, URL: address, Duration: time.Since(start), Err: err}
 	if err == nil {
 		known := []string{"error", "error_description"}
-		query := redirectQuery(redirect)
+		query := redirect[strings.IndexByte(redirect, '?')+1:] // it can be the query itself
+		query, _, _ = strings.Cut(query, "#")
 		// no user information
 		if values, err := url.ParseQuery(query); err == nil && !strings.Contains(values.Get("iss"), "@") {
 			known = append(known, "iss")
 		}
 		query, received := secrets.RedactForm(query, redacted,
 			func(name string) bool { return !slices.Contains(known, name) })
-		hide := s.owner.known.With(secrets.Set{Sent: append(sent, received...)})
+		hide := r.known.With(secrets.Set{Sent: append(sent, received...)})
 		step.ResponseHeader = http.Header{"Location": {redirectURI + "?" + hide.Clean(query, redacted)}}
 	}
-	s.owner.Trace(step)
+	r.Record(step)
 }
 
 // redactURL replaces the secret parameters of the query of a URL, its user information and its fragment. It returns
@@ -134,7 +236,7 @@ func redactURL(raw string, isSecret func(name string) bool) (clean string, value
 	if query != "" {
 		query = "?" + query
 	}
-	return withoutQuery(u) + query, values
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() + query, values
 }
 
 // redactJSON returns a JSON text without secrets. If onlyKnown is true, it also redacts the strings that are not values
