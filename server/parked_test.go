@@ -195,6 +195,45 @@ func TestCancellingARequestOfAParkedCallEndsIt(t *testing.T) {
 	})
 }
 
+// A call that waits for an answer before it detaches runs again at another replica if its tool allows that, and
+// detaches there.
+func TestACallMayDetachAtAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory()
+		var runs atomic.Int32
+		replica := func() (*server.Server, *wiretest.Peer) {
+			s := &server.Server{Store: memory, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler)}
+			server.AddTool(s, mcp.Tool{Name: "book"}, func(ctx context.Context, _ struct{}) (string, error) {
+				runs.Add(1)
+				answer, err := server.Elicit[struct{ Name string }](ctx, "name?")
+				if err != nil {
+					return "", err
+				}
+				_, err = server.Detach(ctx)
+				return "booked for " + answer.Name, err
+			}, server.AsTask(server.TaskOptions{AtDetach: true, Replay: true}))
+			return s, connect(t, s)
+		}
+		first, w := replica()
+		w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"book","arguments":{},` + withTasks + `}}`)
+		question := w.Receive()
+		shutdownNow(t, first)
+		second, w := replica()
+		defer shutdownNow(t, second)
+		w.Send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"book","arguments":{},"requestState":"` +
+			member(t, question, "requestState") + `","inputResponses":{"` + inputKey(t, question) +
+			`":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
+		created := w.Receive()
+		id := member(t, created, "taskId")
+		must.CheckEqual(t, member(t, created, "status"), "working") // it has ended meanwhile
+		synctest.Wait()
+		w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
+		if got := w.Receive(); !strings.Contains(got, `"text":"booked for Ada"`) || runs.Load() != 2 {
+			t.Errorf("%d runs: %s", runs.Load(), got)
+		}
+	})
+}
+
 // The state of a parked call belongs to its request and its principal, as every requestState does.
 func TestParkedCallsBelongToTheirRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,9 @@ type TaskOptions struct {
 	// PollInterval is the recommended time between two polls of a client, 1 second by default.
 	PollInterval time.Duration
 	// AtDetach lets the handler decide: the call becomes a task when the handler calls [Detach]. The
-	// questions that it asks before are those of the call. In 2025-11-25, where the client decides,
-	// the call is a task from the beginning.
+	// questions that it asks before are those of the call, and the handler waits for the answers as with
+	// [Parked], until Timeout. If the client does not support tasks, the call is as without AsTask. In
+	// 2025-11-25, where the client decides, the call is a task from the beginning.
 	AtDetach bool
 	// Replay allows another replica to run the handler again when the process that ran it has ended.
 	// The new run finds the answers to the questions that were asked before, in the same order. Its
@@ -109,8 +110,8 @@ func (o *TaskOptions) check() error {
 }
 
 // Detach makes the running call of a tool with [TaskOptions.AtDetach] a task: the client receives
-// the response, a new task. The handler goes on with the context that Detach returns; the context
-// of the call ends. The task exists in the store when Detach returns.
+// the response, a new task. The handler goes on with the context that Detach returns. The task exists
+// in the store when Detach returns.
 //
 // If the client does not support tasks, Detach returns ctx and errors.ErrUnsupported; the handler can
 // ignore the error and go on in the call. In a call that is a task already, Detach returns ctx and
@@ -124,7 +125,7 @@ func Detach(ctx context.Context) (context.Context, error) {
 	if detach == nil {
 		return ctx, rpc.ErrUnsupported
 	}
-	return detach(ctx)
+	return ctx, detach(ctx)
 }
 
 // taskFeature is the part of a server that runs tasks.

@@ -1,15 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync"
 	"time"
-
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -38,11 +35,8 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry,
 			return nil, nil, false
 		case !declared && o.Support == mcp.TaskRequired:
 			return nil, requiresTasks, true
-		case !declared, o.AtDetach && entry.parked: // see callParked
+		case !declared, o.AtDetach: // see callParked
 			return nil, nil, false
-		case o.AtDetach:
-			result, err = s.callDetachable(ctx, c, entry, arguments)
-			return result, err, true
 		}
 		result, err = s.startTask(ctx, c, entry, arguments, o.TTL)
 		return result, err, true
@@ -78,37 +72,26 @@ func storedTask(c *rpc.Call, o *TaskOptions, ttl time.Duration) (*tasks.Task, er
 	}, err
 }
 
-// newTask begins the first run of a task for a call. Attempt calls its argument, again if the store fails.
-func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl time.Duration,
-	attempt func(context.Context, func() error) error) (*tasks.Task, *tasks.Run, error) {
+// startTask runs the handler of a call as a task.
+func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
+	ttl time.Duration) (any, error) {
+	if entry.task.Driver != nil {
+		return s.startDriven(ctx, c, entry, arguments, ttl)
+	}
 	t, err := storedTask(c, entry.task, ttl)
 	if err != nil {
-		return nil, nil, err
-	}
-	var keys rpc.InputKeys
-	if parker, ok := c.InputRequester.(rpc.Parker); ok {
-		var received map[string]rpc.ReceivedAnswer
-		received, keys = parker.Received()
-		t.Questions = make(map[string]tasks.Question, len(received))
-		for key, r := range received { // another run asks these questions again
-			t.Questions[key] = tasks.Question{Digest: r.Digest, Answer: r.Answer}
-		}
+		return nil, err
 	}
 	var onChange func(*tasks.Task)
 	notifier := c.SessionNotifier
 	if notifier != nil {
 		onChange = func(t *tasks.Task) { notifier.Notify(statusNotification(t)) }
 	}
-	var run *tasks.Run
-	err = attempt(ctx, func() (err error) {
-		run, err = s.tasks.runner.Begin(ctx, t, onChange)
-		return err
-	})
+	run, err := s.tasks.runner.Begin(ctx, t, onChange)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	run.Call.Store = s.core.engine.Store
-	run.Continue(keys)
 	run.SetCaller(c.Caller())
 	if token := c.ProgressToken; notifier != nil && !token.IsZero() {
 		meta, as := metaOf(t.ID), run.Call.AsTask()
@@ -119,18 +102,6 @@ func (s *Server) newTask(ctx context.Context, c *rpc.Call, entry *toolEntry, ttl
 			return run.Progress(ctx, done, total, text)
 		}
 		run.Call.SetAsTask(as)
-	}
-	return t, run, nil
-}
-
-func (s *Server) startTask(ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
-	ttl time.Duration) (any, error) {
-	if entry.task.Driver != nil {
-		return s.startDriven(ctx, c, entry, arguments, ttl)
-	}
-	t, run, err := s.newTask(ctx, c, entry, ttl, func(_ context.Context, begin func() error) error { return begin() })
-	if err != nil {
-		return nil, err
 	}
 	go s.runTask(run, entry, arguments)
 	s.cancelUnknown(ctx, t)
@@ -160,159 +131,6 @@ func (s *Server) cancelAbandoned(ctx context.Context, owner principal.Principal,
 		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled: its handler goes on",
 			tasks.LogID(id), "error", err)
 	}
-}
-
-// runTask runs the handler of a task to its end.
-func (s *Server) runTask(run *tasks.Run, entry *toolEntry, arguments json.RawMessage) {
-	outcome := tasks.Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "internal error")} // of runtime.Goexit
-	defer func() {
-		if exit := run.Call.ExitResult; exit != nil {
-			outcome = outcomeOf(exit)
-		}
-		run.End(outcome)
-	}()
-	result, err := s.result(run.Call.Context(), run.Call, entry, arguments)
-	result, err = s.afterURLs(run, entry, arguments, result, err)
-	outcome = s.outcome(run, result, err)
-}
-
-// taskClaim lets a call become a task while its handler runs. At most one task begins, and none when the handler has
-// returned, because nobody would end it: a goroutine of the handler may ask or detach at any time.
-type taskClaim struct {
-	turn chan struct{} // held while a task begins
-
-	mu       sync.Mutex
-	run      *tasks.Run // nil unless the call is a task
-	returned bool
-}
-
-func newTaskClaim() *taskClaim { return &taskClaim{turn: make(chan struct{}, 1)} }
-
-// begin returns the run of the task. If there is none, it calls start, and first is true. The error is that of start,
-// the cause of the end of ctx, or call.ErrCallDone.
-func (t *taskClaim) begin(ctx context.Context, start func() (*tasks.Run, error)) (run *tasks.Run, first bool,
-	err error) {
-	if run = t.current(); run != nil { // the context of the call may have ended with its response
-		return run, false, nil
-	}
-	select {
-	case t.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
-	}
-	defer func() { <-t.turn }()
-	t.mu.Lock()
-	run, returned := t.run, t.returned
-	t.mu.Unlock()
-	switch {
-	case run != nil:
-		return run, false, nil
-	case returned:
-		return nil, false, call.ErrCallDone
-	}
-	if run, err = start(); err != nil {
-		return nil, false, err
-	}
-	t.mu.Lock()
-	if returned = t.returned; !returned {
-		t.run = run
-	}
-	t.mu.Unlock()
-	if returned {
-		run.Discard()
-		return nil, false, call.ErrCallDone
-	}
-	return run, true, nil
-}
-
-// current returns the run of the task, or nil.
-func (t *taskClaim) current() *tasks.Run {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.run
-}
-
-// end says that the handler has returned. It returns the run of the task, which the caller must end, or nil.
-func (t *taskClaim) end() *tasks.Run {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.returned = true
-	return t.run
-}
-
-// callDetachable serves a call that becomes a task when its handler calls Detach.
-func (s *Server) callDetachable(ctx context.Context, c *rpc.Call, entry *toolEntry,
-	arguments json.RawMessage) (any, error) {
-	type answer struct {
-		result *mcp.CallToolResult
-		err    error
-	}
-	returned, detached := make(chan answer, 1), make(chan *tasks.Task, 1)
-	claim := newTaskClaim()
-	c.SetAsTask(rpc.AsTask{Detach: func(handler context.Context) (context.Context, error) {
-		if err := handler.Err(); err != nil && claim.current() == nil {
-			return handler, context.Cause(handler)
-		}
-		var t *tasks.Task
-		run, first, err := claim.begin(handler, func() (run *tasks.Run, err error) {
-			t, run, err = s.newTask(handler, c, entry, entry.task.TTL, c.Retry)
-			return run, err
-		})
-		if err != nil {
-			return handler, err
-		}
-		if first {
-			detached <- t
-		}
-		return run.Call.Context(), nil
-	}})
-	go func() {
-		a := answer{err: errFailedUnexpectedly}
-		defer func() {
-			run, exit := claim.end(), c.ExitResult
-			if run != nil {
-				exit = cmp.Or(run.Call.ExitResult, exit)
-			}
-			if exit != nil { // of runtime.Goexit
-				a = answer{result: exit}
-			}
-			if run == nil {
-				returned <- a
-				return
-			}
-			run.End(s.outcome(run, a.result, a.err))
-		}()
-		a.result, a.err = s.result(ctx, c, entry, arguments)
-		if run := claim.end(); run != nil {
-			a.result, a.err = s.afterURLs(run, entry, arguments, a.result, a.err)
-		}
-	}()
-	select {
-	case t := <-detached:
-		s.cancelUnknown(ctx, t)
-		return createdTask(c, t), nil
-	case a := <-returned:
-		if a.err != nil {
-			return nil, a.err
-		}
-		return a.result, nil
-	}
-}
-
-// outcome returns the outcome of a handler for its task.
-func (s *Server) outcome(run *tasks.Run, result *mcp.CallToolResult, err error) tasks.Outcome {
-	if err != nil {
-		return tasks.Outcome{Err: s.core.engine.ErrorOf(run.Call.Context(), run.Call, err)}
-	}
-	return outcomeOf(result)
-}
-
-func outcomeOf(result *mcp.CallToolResult) tasks.Outcome {
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return tasks.Outcome{Err: jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot encode the result of the tool")}
-	}
-	return tasks.Completed(raw, result.IsError)
 }
 
 // taskInputRequester sends the questions of a task to the client of a tasks/result request, with the related
@@ -391,63 +209,4 @@ func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key stri
 	if err != nil && ctx.Err() == nil {
 		a.server.logger().WarnContext(ctx, "a question of a task has no answer", tasks.LogID(t.ID), "error", err)
 	}
-}
-
-// afterURLs returns the outcome of a handler that runs in a task or a parked call. If the handler
-// returned a *call.URLRequiredError, the task asks for the URL elicitations, and the handler runs again
-// when the user has finished, up to maxURLRounds times. Outside of a task the client would repeat the
-// call: in 2025-11-25 because of the error, and in 2026-07-28 with the answers.
-func (s *Server) afterURLs(
-	run *tasks.Run, entry *toolEntry, arguments json.RawMessage, result *mcp.CallToolResult, err error,
-) (*mcp.CallToolResult, error) {
-	for range maxURLRounds {
-		required, ok := errors.AsType[*call.URLRequiredError](err)
-		if !ok || run.Call.CheckURLs(required) != nil {
-			break
-		}
-		if err := s.elicitURLs(run.Call, required); err != nil {
-			return nil, err
-		}
-		run.Restart()
-		result, err = s.result(run.Call.Context(), run.Call, entry, arguments)
-	}
-	return result, err
-}
-
-// elicitURLs asks the user to open the URLs of e, and waits until the user has finished there.
-func (s *Server) elicitURLs(c *rpc.Call, e *call.URLRequiredError) error {
-	ctx := c.Context()
-	for asked := false; !asked; { // the first iterations find the answers of earlier rounds
-		requests := c.InputRequestsFor(e)
-		for _, q := range requests {
-			asked = asked || !c.Answered(q)
-		}
-		answers, err := c.RequestInput(ctx, requests...)
-		if err != nil {
-			return err
-		}
-		for i, raw := range answers {
-			var answer mcp.ElicitResult
-			if err := jsonv2.Unmarshal(raw, &answer); err != nil || answer.Action != mcp.ElicitAccept {
-				return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
-					"the user declined to open %s, which this call requires",
-					e.URLs[i].URL)
-			}
-		}
-	}
-	for _, u := range e.URLs {
-		if u.Done == nil {
-			continue
-		}
-		limit := orDefault(u.Within, urlTime)
-		if _, err := rpc.Poll(ctx, min(limit, rpc.MaxURLTime), rpc.RecoverPanics(u.Done)); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			// The handler decides whether the user has finished.
-			s.logger().WarnContext(ctx, "cannot wait for the end of a URL elicitation: RequiredURL.Done failed",
-				"error", err)
-		}
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
@@ -28,7 +29,7 @@ func detaching(handle func(context.Context) (string, error)) *server.Server {
 		_ struct{}) (string, error) {
 		return handle(ctx)
 	},
-		server.AsTask(server.TaskOptions{AtDetach: true}))
+		server.AsTask(server.TaskOptions{AtDetach: true, TTL: 2 * time.Hour}))
 	return s
 }
 
@@ -55,7 +56,8 @@ func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 		}
 		task := p.created(p.must(mcp.MethodCallTool,
 			fmt.Sprintf(`"name":"detach","inputResponses":{"first":%s},"requestState":%s`, acceptName("Ada"), state)))
-		if strings.Contains(task.raw, "requestState") || strings.Contains(task.raw, "inputRequests") {
+		if strings.Contains(task.raw, "requestState") || strings.Contains(task.raw, "inputRequests") ||
+			!strings.Contains(task.raw, `"ttlMs":7200000`) {
 			t.Errorf("second round: %s", task.raw)
 		}
 		if s := p.until(task.TaskID, mcp.TaskInputRequired); len(s.InputRequests) != 1 ||
@@ -145,8 +147,8 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 	wantMissingExtension(t, taskWire{revision: mcp.V20260728}, p.ask(mcp.MethodCallTool, `"name":"required"`))
 }
 
-// Detach: the context of the call ends with the response, and that of the task does not. The task exists
-// when Detach returns, and further calls of Detach have no effect.
+// Detach: the context of the handler does not end with the response. The task exists when Detach returns, and further
+// calls of Detach have no effect.
 func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		type detached struct{ before, after context.Context }
@@ -174,9 +176,8 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 		}))
 		id := p.create("detach").TaskID
 		c := <-contexts
-		<-c.before.Done()
-		if s := p.get(id); s.Status != mcp.TaskWorking || c.after.Err() != nil {
-			t.Errorf("%s, %v", s.raw, c.after.Err())
+		if s := p.get(id); s.Status != mcp.TaskWorking || c.before.Err() != nil || c.after.Err() != nil {
+			t.Errorf("%s, %v, %v", s.raw, c.before.Err(), c.after.Err())
 		}
 		if s := call.From(c.after).Peer(); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
 			t.Errorf("the peer in the task: %v", s)

@@ -158,7 +158,8 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 			return result, err
 		}
 	}
-	if parker, ok := c.InputRequester.(rpc.Parker); ok && entry.parked && mayPark(c, parker, entry) {
+	if parker, ok := c.InputRequester.(rpc.Parker); ok && (entry.parked || entry.task != nil) &&
+		mayPark(c, parker, entry) {
 		return s.callParked(ctx, c, parker, entry, arguments)
 	}
 	result, err := s.undecodedResult(ctx, c, entry, arguments)

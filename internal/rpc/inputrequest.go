@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -73,17 +72,8 @@ type Parker interface {
 	// Parked returns the id with which an earlier request has parked the call, and the answers that
 	// this request brings. The id is empty for a call that is not parked.
 	Parked() (id string, answers map[string]json.RawMessage)
-	// Received returns the answers that the handler has received, by key, and the keys of the questions that it has
-	// asked.
-	Received() (map[string]ReceivedAnswer, InputKeys)
 	// Park ends the request with the questions of a parked call. The handler of the request must return.
 	Park(id string, questions mcp.InputRequests)
-}
-
-// ReceivedAnswer is an answer to an input request.
-type ReceivedAnswer struct {
-	Digest string // of the input request
-	Answer json.RawMessage
 }
 
 // InputHandler handles an input request on the client. The error is for the server, which
@@ -202,9 +192,6 @@ type InputKeys struct {
 	used map[string]bool
 	same map[string]int // how often a request without a key was made, by digest
 }
-
-// Clone returns a copy.
-func (k *InputKeys) Clone() InputKeys { return InputKeys{maps.Clone(k.used), maps.Clone(k.same)} }
 
 // Take returns the key of an input request, and generates one if it has none. The keys of a run must be unique. Known
 // returns the digest of the request of an earlier run with a key, or "". If it is another request, the key is not used

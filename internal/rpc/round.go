@@ -32,9 +32,8 @@ func (c *Call) several() *rounds {
 type AsTask struct {
 	// Progress receives the progress of the handler instead of the peer.
 	Progress func(ctx context.Context, done, total float64, text string) error
-	// Detach makes the call a task, unless it runs as one already. It returns the context with which
-	// the handler continues.
-	Detach func(ctx context.Context) (context.Context, error)
+	// Detach makes the call a task, unless it runs as one already.
+	Detach func(ctx context.Context) error
 	// Caller is the caller of the request that has created the task.
 	Caller Caller
 }

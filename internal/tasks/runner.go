@@ -163,10 +163,7 @@ func (r *Runner) begin(ctx, values context.Context, t *Task, onChange func(*Task
 	}
 	run.quiet.Store(true)
 	c.InputRequester = run.journal
-	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: func(ctx context.Context) (context.Context,
-		error) {
-		return ctx, nil
-	}})
+	c.SetAsTask(rpc.AsTask{Progress: run.Progress, Detach: run.Reveal})
 	life, cancel := context.WithCancelCause(values)
 	stop := context.AfterFunc(r.life, func() { cancel(context.Cause(r.life)) })
 	run.cancel = func(cause error) {
@@ -183,10 +180,6 @@ func (r *Runner) begin(ctx, values context.Context, t *Task, onChange func(*Task
 	return run, nil
 }
 
-// Continue lets the run go on after the questions with these keys, which its handler has asked before
-// the task was created. It must be called before the handler goes on.
-func (run *Run) Continue(keys rpc.InputKeys) { run.journal.keys = keys }
-
 // ID returns the id of the task.
 func (run *Run) ID() string { return run.task.ID }
 
@@ -200,6 +193,9 @@ func (run *Run) SetCaller(caller rpc.Caller) {
 
 // Reveal makes the task of a parked call one that its client sees.
 func (run *Run) Reveal(ctx context.Context) error {
+	if !run.task.Parked {
+		return nil
+	}
 	_, err := run.runner.Store.Update(ctx, run.task.Request.Principal, run.task.ID, (*Task).reveal)
 	return err
 }

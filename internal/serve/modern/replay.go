@@ -242,19 +242,6 @@ func (r *replay) Parked() (id string, answers map[string]json.RawMessage) {
 	return id, answers
 }
 
-// Received implements rpc.Parker.
-func (r *replay) Received() (map[string]rpc.ReceivedAnswer, rpc.InputKeys) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	received := make(map[string]rpc.ReceivedAnswer)
-	for key, known := range r.state.Answers {
-		if r.keys.Used(key) {
-			received[key] = rpc.ReceivedAnswer{Digest: known.Question, Answer: known.Answer}
-		}
-	}
-	return received, r.keys.Clone()
-}
-
 // Park implements rpc.Parker.
 func (r *replay) Park(id string, questions mcp.InputRequests) {
 	r.mu.Lock()
