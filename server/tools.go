@@ -119,8 +119,11 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 	if !ok {
 		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
+	if entry.target == nil { // callTool reads the arguments
+		return entry, entry.scopes, nil
+	}
 	arguments, err := argumentsOf(c.Params())
-	if err != nil || entry.target == nil {
+	if err != nil {
 		return entry, entry.scopes, err
 	}
 	called, needs := &calledTool{by: entry}, entry.scopes

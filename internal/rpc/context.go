@@ -68,13 +68,6 @@ func (h *handlerContext) child() *child {
 	return h.own.Load()
 }
 
-// end ends the context when the handler has returned.
-func (h *handlerContext) end() {
-	if !h.own.CompareAndSwap(nil, endedChild) {
-		h.own.Load().cancel(nil)
-	}
-}
-
 // Done implements context.Context.
 func (h *handlerContext) Done() <-chan struct{} { return h.child().Done() }
 

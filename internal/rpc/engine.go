@@ -68,7 +68,9 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	defer func() {
 		c.flushLogs(ctx)
 		c.Finish()
-		c.handlerContext.end()
+		if own := &c.handlerContext.own; !own.CompareAndSwap(nil, endedChild) { // ends the context
+			own.Load().cancel(nil)
+		}
 		if v := recover(); v != nil {
 			e.logger().ErrorContext(ctx, "panic in a call", "method", c.Method(), "panic", v, "stack",
 				string(debug.Stack()))

@@ -150,9 +150,10 @@ func (s *Server) respond(x *exchange, stream rpc.Stream, serve func(dst *[]byte)
 	} else {
 		s.calls.watch(&x.tracked, e.broken, nil)
 	}
+	buf := rpc.NewBuffer()
+	defer rpc.FreeBuffer(buf)
 	defer e.end()
 	defer a.end()
-	buf := rpc.NewBuffer()
 	var o outcome
 	e.exited = true // unless serve returns
 	defer func() {
@@ -164,9 +165,6 @@ func (s *Server) respond(x *exchange, stream rpc.Stream, serve func(dst *[]byte)
 		case !e.claim():
 			respondEmpty(e.w, http.StatusAccepted)
 		}
-		a.end()
-		e.end()
-		rpc.FreeBuffer(buf)
 	}()
 	o = serve(buf)
 	e.exited = false
