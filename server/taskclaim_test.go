@@ -28,12 +28,11 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 		return err
 	}
 	for name, c := range map[string]struct {
-		late    func(context.Context) error
-		options []server.Option
+		late   func(context.Context) error
+		option server.Option
 	}{
-		"a parked call asks":     {ask, []server.Option{server.Parked()}},
-		"a parked call detaches": {detach, []server.Option{server.Parked(), server.AsTask(server.TaskOptions{AtDetach: true})}},
-		"a call detaches":        {detach, []server.Option{server.AsTask(server.TaskOptions{AtDetach: true})}},
+		"a parked call asks": {ask, server.Parked()},
+		"a call detaches":    {detach, server.AsTask(server.TaskOptions{AtDetach: true})},
 	} {
 		for _, begun := range []bool{true, false} { // when the handler returns
 			t.Run(fmt.Sprintf("%s, begun %v", name, begun), func(t *testing.T) {
@@ -57,7 +56,7 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 						}()
 						time.Sleep(time.Second / 2)
 						return "done", nil
-					}, c.options...)
+					}, c.option)
 					w := connect(t, s)
 					for i := range 3 {
 						w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"job","arguments":{},%s}}`,
@@ -90,10 +89,10 @@ func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		handler func(context.Context, struct{}) (string, error)
-		options []server.Option
+		option  server.Option
 	}{
 		"a task": {func(ctx context.Context, _ struct{}) (string, error) { return value(ctx) },
-			[]server.Option{server.AsTask(server.TaskOptions{})}},
+			server.AsTask(server.TaskOptions{})},
 		"a detached call": {func(ctx context.Context, _ struct{}) (string, error) {
 			ctx, err := server.Detach(context.WithValue(ctx, tenantKey{}, fmt.Sprint(ctx.Value(tenantKey{}), "!")))
 			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -101,14 +100,7 @@ func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 			}
 			text, err := value(ctx)
 			return strings.TrimSuffix(text, "!"), err
-		}, []server.Option{server.AsTask(server.TaskOptions{AtDetach: true})}},
-		"a detached parked call": {func(ctx context.Context, _ struct{}) (string, error) {
-			ctx, err := server.Detach(ctx)
-			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-				return "", err
-			}
-			return value(ctx)
-		}, []server.Option{server.Parked(), server.AsTask(server.TaskOptions{AtDetach: true})}},
+		}, server.AsTask(server.TaskOptions{AtDetach: true})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{
@@ -122,7 +114,7 @@ func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 				},
 			}}
 			defer s.Shutdown(t.Context())
-			server.AddTool(s, mcp.Tool{Name: "job"}, c.handler, c.options...)
+			server.AddTool(s, mcp.Tool{Name: "job"}, c.handler, c.option)
 			w := connect(t, s)
 			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
 			id := member(t, w.Receive(), "taskId")
