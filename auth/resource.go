@@ -63,8 +63,8 @@ type ProtectedResource struct {
 	// challenge names scopes. Nil: Scopes.
 	AdvertisedScopes []string
 
-	// Name and Documentation, a URL, are shown to users who are asked for consent.
-	Name, Documentation string
+	// Name is shown to users who are asked for consent.
+	Name string
 
 	// OnReject, if set, is called with each request that is rejected, for example for an audit log. Info
 	// is nil unless the token is valid and a scope is missing. It must be safe for concurrent use and
@@ -148,14 +148,13 @@ const MetadataPath = "/.well-known/oauth-protected-resource"
 
 // metadata is the metadata document (RFC 9728, section 2).
 type metadata struct {
-	Resource      string   `json:"resource"`
-	Issuers       []string `json:"authorization_servers"`
-	Scopes        []string `json:"scopes_supported,omitempty"`
-	Methods       []string `json:"bearer_methods_supported"`
-	Name          string   `json:"resource_name,omitempty"`
-	Documentation string   `json:"resource_documentation,omitempty"`
-	Algorithms    []string `json:"dpop_signing_alg_values_supported,omitempty"`
-	DPoPRequired  bool     `json:"dpop_bound_access_tokens_required,omitempty"`
+	Resource     string   `json:"resource"`
+	Issuers      []string `json:"authorization_servers"`
+	Scopes       []string `json:"scopes_supported,omitempty"`
+	Methods      []string `json:"bearer_methods_supported"`
+	Name         string   `json:"resource_name,omitempty"`
+	Algorithms   []string `json:"dpop_signing_alg_values_supported,omitempty"`
+	DPoPRequired bool     `json:"dpop_bound_access_tokens_required,omitempty"`
 }
 
 // MetadataHandler returns a handler that serves the metadata of the resource to pages of
@@ -208,7 +207,7 @@ func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request
 	}
 	document, _ := json.Marshal(metadata{ // cannot fail: it has only strings
 		Resource: uri, Issuers: p.Issuers, Scopes: scopes, Methods: []string{"header"},
-		Name: p.Name, Documentation: p.Documentation, Algorithms: p.proofAlgorithms(), DPoPRequired: p.RequireDPoP,
+		Name: p.Name, Algorithms: p.proofAlgorithms(), DPoPRequired: p.RequireDPoP,
 	})
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -358,7 +358,7 @@ func TestMetadataIsServed(t *testing.T) {
 	p.URI, p.Issuers = "https://mcp.example.com/public/mcp",
 		[]string{"https://as.example.com", "https://as2.example.com/t"}
 	p.Scopes, p.AdvertisedScopes = []string{"mcp"}, []string{"mcp", "files:read"}
-	p.Name, p.Documentation = "Files", "https://example.com/docs"
+	p.Name = "Files"
 	p.DPoP, p.RequireDPoP = &proofs{}, true
 	must.Do(t, p.Check())
 	handler := p.MetadataHandler()
@@ -386,7 +386,7 @@ func TestMetadataIsServed(t *testing.T) {
 			"resource":              "https://mcp.example.com/public/mcp",
 			"authorization_servers": []any{"https://as.example.com", "https://as2.example.com/t"},
 			"scopes_supported":      []any{"mcp", "files:read"}, "bearer_methods_supported": []any{"header"},
-			"resource_name": "Files", "resource_documentation": "https://example.com/docs",
+			"resource_name":                     "Files",
 			"dpop_signing_alg_values_supported": []any{"ES256", "EdDSA"}, "dpop_bound_access_tokens_required": true,
 		}, got); diff != "" || w.Header().Get("Content-Type") != "application/json" ||
 			w.Header().Get("Access-Control-Allow-Origin") != "*" {

@@ -193,7 +193,7 @@ func (c *Client) session(server string) (*session, error) {
 func canonicalServer(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%w: the URL of the MCP server must have a host", ErrInsecureURL)
+		return "", fmt.Errorf("%w: the URL of the MCP server must have a host", errInsecureURL)
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	u.User, u.Fragment, u.RawFragment = nil, "", ""

@@ -230,7 +230,7 @@ func checkRedirectURI(redirectURI string) error {
 		return fmt.Errorf("redirect URI: %w", err)
 	}
 	if !httpurl.IsSecure(u) {
-		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", ErrInsecureURL)
+		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", errInsecureURL)
 	}
 	return nil
 }
@@ -250,18 +250,18 @@ const maxRedirect = 32 << 10
 // query. It rejects repeated parameters, which are ambiguous.
 func parseAuthorizationResponse(raw string) (*authorizationResponse, error) {
 	if len(raw) > maxRedirect {
-		return nil, fmt.Errorf("%w: the URL is too long: %d bytes, the limit is %d", ErrState, len(raw), maxRedirect)
+		return nil, fmt.Errorf("%w: the URL is too long: %d bytes, the limit is %d", errState, len(raw), maxRedirect)
 	}
 	values, err := url.ParseQuery(redirectQuery(raw))
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse the query", ErrState)
+		return nil, fmt.Errorf("%w: cannot parse the query", errState)
 	}
 	r := &authorizationResponse{}
 	for name, into := range map[string]*string{
 		"code": &r.code, "state": &r.state, "iss": &r.iss, "error": &r.error, "error_description": &r.description,
 	} {
 		if len(values[name]) > 1 {
-			return nil, fmt.Errorf("%w: the parameter %s is repeated", ErrState, name)
+			return nil, fmt.Errorf("%w: the parameter %s is repeated", errState, name)
 		}
 		*into = values.Get(name)
 	}
@@ -286,7 +286,7 @@ func (r *authorizationResponse) accept(
 	state string, server *serverMetadata, known *secrets.Memory,
 ) (code string, err error) {
 	if state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(state)) != 1 {
-		return "", fmt.Errorf("%w: the state differs", ErrState)
+		return "", fmt.Errorf("%w: the state differs", errState)
 	}
 	switch {
 	case r.hasIss && r.iss != server.Issuer:

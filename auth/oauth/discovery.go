@@ -106,7 +106,7 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 		return nil, fmt.Errorf("authorization server %.200q: %w", issuer, err)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return nil, fmt.Errorf("authorization server %.200q: %w: it must not have a query", issuer, ErrInsecureURL)
+		return nil, fmt.Errorf("authorization server %.200q: %w: it must not have a query", issuer, errInsecureURL)
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	candidates := []string{wellKnownServer + path, wellKnownOpenID + path}

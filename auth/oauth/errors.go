@@ -13,12 +13,12 @@ import (
 // Errors of an authorization. They are wrapped with details. A request that fails with
 // one of them also fails with call.ErrUnauthorized.
 var (
-	// ErrInsecureURL means that a URL is not https, or has a part that is not allowed.
+	// errInsecureURL means that a URL is not https, or has a part that is not allowed.
 	// Http is allowed on the loopback interface if the MCP server is there, too.
-	ErrInsecureURL = errors.New("insecure or invalid URL")
-	// ErrForbiddenAddress means that a URL that a server named leads to a private
+	errInsecureURL = errors.New("insecure or invalid URL")
+	// errForbiddenAddress means that a URL that a server named leads to a private
 	// network, to the loopback interface, or to another address that is not public.
-	ErrForbiddenAddress = errors.New("address is not public")
+	errForbiddenAddress = errors.New("address is not public")
 	// ErrDiscovery means that the metadata of the MCP server or of its authorization
 	// server is missing or unusable.
 	ErrDiscovery = errors.New("cannot discover the authorization server")
@@ -28,9 +28,9 @@ var (
 	// ErrIssuerMismatch means that metadata or a response names another issuer than the
 	// authorization server that was asked.
 	ErrIssuerMismatch = errors.New("unexpected issuer")
-	// ErrIssuerChanged means that a registration belongs to the authorization server that
+	// errIssuerChanged means that a registration belongs to the authorization server that
 	// the MCP server named first, and that the MCP server now names another one.
-	ErrIssuerChanged = errors.New("the MCP server has changed its authorization server")
+	errIssuerChanged = errors.New("the MCP server has changed its authorization server")
 	// ErrNoPKCE means that the metadata of the authorization server does not list the
 	// PKCE method S256. Client.AssumePKCE ignores that.
 	ErrNoPKCE = errors.New("the metadata of the authorization server does not list the PKCE method S256")
@@ -42,8 +42,8 @@ var (
 	ErrRegistration = errors.New("no usable client registration")
 	// ErrInteraction means that the authorization needs a user who is not available.
 	ErrInteraction = errors.New("authorization needs a user")
-	// ErrState means that an authorization response does not belong to the request.
-	ErrState = errors.New("the authorization response does not belong to this request")
+	// errState means that an authorization response does not belong to the request.
+	errState = errors.New("the authorization response does not belong to this request")
 	// ErrDeclined means that the program or its user declined the authorization.
 	ErrDeclined = errors.New("authorization declined")
 	// ErrInvalidResponse means that a response violates OAuth.
@@ -51,8 +51,8 @@ var (
 	// ErrInsufficientScope means that the server requires scopes that were already
 	// requested for the token, or does not name them.
 	ErrInsufficientScope = errors.New("insufficient scope")
-	// ErrTokenRejected means that the server rejected a token that was issued just now.
-	ErrTokenRejected = errors.New("the server rejected a new access token")
+	// errTokenRejected means that the server rejected a token that was issued just now.
+	errTokenRejected = errors.New("the server rejected a new access token")
 	// ErrTooManyAttempts means that too many authorizations were started in a short
 	// time. Try again later.
 	ErrTooManyAttempts = errors.New("too many authorizations in a short time")

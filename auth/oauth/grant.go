@@ -420,7 +420,7 @@ func (a *SourceAuthorizer) Authorize(req *http.Request, server string) error {
 		return nil
 	}
 	if u := req.URL; u.Scheme != "https" && !httpurl.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("%w: %s must be https", ErrInsecureURL, withoutQuery(u))
+		return fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
 	}
 	token, err := a.source.Token()
 	if err != nil {

@@ -155,7 +155,7 @@ func parseLoopback(uri string) (*url.URL, error) {
 		strings.HasPrefix(u.Path, startPath) {
 		return nil,
 			fmt.Errorf("redirect URI: %w: it must be like http://localhost:3118/callback, with a host of the "+
-				"loopback interface", ErrInsecureURL)
+				"loopback interface", errInsecureURL)
 	}
 	return u, nil
 }
@@ -210,7 +210,7 @@ func (f *loopbackFlow) RedirectURI() string { return f.uri }
 func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, error) {
 	u, err := url.Parse(page)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInsecureURL, err)
+		return "", fmt.Errorf("%w: %w", errInsecureURL, err)
 	}
 	f.mu.Lock()
 	f.page, f.state = page, u.Query().Get("state")
@@ -259,7 +259,7 @@ func (f *loopbackFlow) paste(ctx context.Context, page string) {
 			return
 		}
 	}
-	f.failed <- fmt.Errorf("%w: the pasted URL belongs to another login (%d attempts)", ErrState, maxPastes)
+	f.failed <- fmt.Errorf("%w: the pasted URL belongs to another login (%d attempts)", errState, maxPastes)
 }
 
 // ServeHTTP serves the start page and the redirect URI. Other programs and web pages can
@@ -442,21 +442,21 @@ func browserCommand(system, raw string) (name string, args []string, err error) 
 	u, err := checkURL(page)
 	if err == nil && fragment != "" {
 		if u, err = url.Parse(raw); err != nil {
-			err = fmt.Errorf("%w: cannot parse the fragment", ErrInsecureURL)
+			err = fmt.Errorf("%w: cannot parse the fragment", errInsecureURL)
 		}
 	}
 	if err != nil {
 		return "", nil, err
 	}
 	if !httpurl.IsSecure(u) {
-		return "", nil, fmt.Errorf("%w: %s must be https", ErrInsecureURL, withoutQuery(u))
+		return "", nil, fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
 	}
 	if strings.ContainsFunc(u.String(), func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7F }) {
-		return "", nil, fmt.Errorf("%w: it contains characters that are invalid in a URL", ErrInsecureURL)
+		return "", nil, fmt.Errorf("%w: it contains characters that are invalid in a URL", errInsecureURL)
 	}
 	address := escapeForShell(u)
 	if again, err := url.Parse(address); err != nil || again.Host != u.Host { // the host cannot be escaped
-		return "", nil, fmt.Errorf("%w: the host contains characters that are invalid in a URL", ErrInsecureURL)
+		return "", nil, fmt.Errorf("%w: the host contains characters that are invalid in a URL", errInsecureURL)
 	}
 	switch system {
 	case "darwin":

@@ -62,7 +62,7 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	changed := previous == nil || previous.server.Issuer != issuer
 	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge &&
 		covers(before.Requested, scopes) {
-		return nil, nil, fmt.Errorf("%w: %s", ErrTokenRejected, withoutQuery(s.peers.server))
+		return nil, nil, fmt.Errorf("%w: %s", errTokenRejected, withoutQuery(s.peers.server))
 	}
 	if d.server.guessed && s.owner.Grant == nil && s.owner.Interaction == nil {
 		return nil, nil, s.peers.noIssuer()

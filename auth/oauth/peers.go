@@ -130,7 +130,7 @@ func (p *peers) check(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	if u.Scheme == "http" && !(p.local && httpurl.IsLoopback(u.Hostname())) {
-		return nil, fmt.Errorf("%w: %s must be https", ErrInsecureURL, withoutQuery(u))
+		return nil, fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
 	}
 	return u, nil
 }
@@ -139,20 +139,20 @@ func (p *peers) check(raw string) (*url.URL, error) {
 // information nor a fragment.
 func checkURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
-		return nil, fmt.Errorf("%w: it is too long: %d bytes, the limit is %d", ErrInsecureURL, len(raw), maxURL)
+		return nil, fmt.Errorf("%w: it is too long: %d bytes, the limit is %d", errInsecureURL, len(raw), maxURL)
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL) // err repeats the URL
+		return nil, fmt.Errorf("%w: cannot parse it", errInsecureURL) // err repeats the URL
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("%w: the scheme must be https, got %.20q", ErrInsecureURL, u.Scheme)
+		return nil, fmt.Errorf("%w: the scheme must be https, got %.20q", errInsecureURL, u.Scheme)
 	case u.Hostname() == "" || u.Opaque != "":
-		return nil, fmt.Errorf("%w: it must have a host", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: it must have a host", errInsecureURL)
 	case u.User != nil:
-		return nil, fmt.Errorf("%w: it must not have user information", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: it must not have user information", errInsecureURL)
 	case strings.Contains(raw, "#"):
-		return nil, fmt.Errorf("%w: it must not have a fragment", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: it must not have a fragment", errInsecureURL)
 	}
 	return u, nil
 }
@@ -184,7 +184,7 @@ func (r *response) statusText() string {
 func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrInsecureURL, withoutQuery(u))
+		return nil, fmt.Errorf("%w: %s", errInsecureURL, withoutQuery(u))
 	}
 	if revision != "" && httpurl.SameOrigin(u, p.server) {
 		req.Header.Set("MCP-Protocol-Version", revision)
@@ -301,14 +301,14 @@ const dialTimeout = 10 * time.Second
 func (p dialPolicy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
-		return fmt.Errorf("%w: %s %.100q", ErrForbiddenAddress, network, address)
+		return fmt.Errorf("%w: %s %.100q", errForbiddenAddress, network, address)
 	}
 	return p.check(a.Addr())
 }
 
 func (p dialPolicy) check(a netip.Addr) error {
 	if !p.allows(a) {
-		return fmt.Errorf("%w: %s; to allow it, add its network to Client.Networks", ErrForbiddenAddress, a)
+		return fmt.Errorf("%w: %s; to allow it, add its network to Client.Networks", errForbiddenAddress, a)
 	}
 	return nil
 }
@@ -325,7 +325,7 @@ func (p dialPolicy) checkHost(host string) error {
 	}
 	// an address in another notation
 	if last := host[strings.LastIndexByte(host, '.')+1:]; last == "" || '0' <= last[0] && last[0] <= '9' {
-		return fmt.Errorf("%w: %.100q", ErrForbiddenAddress, host)
+		return fmt.Errorf("%w: %.100q", errForbiddenAddress, host)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redire
 func (s *session) finish(ctx context.Context, login *PendingLogin, redirect string) (*oauth2.Token, error) {
 	p := new(pending)
 	if err := json.Unmarshal(login.Secret, p); err != nil || p.Record == nil || p.Request == nil {
-		return nil, fmt.Errorf("%w: the pending login is damaged", ErrState)
+		return nil, fmt.Errorf("%w: the pending login is damaged", errState)
 	}
 	release, err := s.acquire(ctx)
 	if err != nil {

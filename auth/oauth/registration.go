@@ -24,8 +24,7 @@ type Registration struct {
 	Issuer string
 	// Server is the URL of an MCP server, for use if Issuer is not known. The
 	// registration then belongs to the first authorization server that the MCP server
-	// names. If it names another one later, the authorization fails with
-	// ErrIssuerChanged.
+	// names. If it names another one later, the authorization fails.
 	Server string
 
 	ClientID     string
@@ -95,7 +94,7 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 		default:
 			return nil,
 				fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server "+
-					"and set Registration.Issuer", ErrIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
+					"and set Registration.Issuer", errIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
 		}
 		if err := c.checkMethod(); err != nil {
 			return nil, err

@@ -61,7 +61,7 @@ const (
 func (c *Client) newSession(server string) (*session, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse it", errInsecureURL)
 	}
 	peers := c.newPeers(u)
 	if c.Issuer != "" {

@@ -206,8 +206,8 @@ func NewFileStore(path string, keys ...[]byte) (*FileStore, error) {
 	return &FileStore{path: absolute, keys: k, max: maxStoreFile, lock: make(chan struct{}, 1)}, nil
 }
 
-// ErrDamagedStore means that the file of a [FileStore] cannot be decrypted with its keys.
-var ErrDamagedStore = errors.New("token file is damaged, or encrypted with another key")
+// errDamagedStore means that the file of a [FileStore] cannot be decrypted with its keys.
+var errDamagedStore = errors.New("token file is damaged, or encrypted with another key")
 
 // Load implements [TokenStore].
 func (f *FileStore) Load(ctx context.Context, key string) ([]byte, error) {
@@ -298,15 +298,15 @@ func (f *FileStore) read() (map[string][]byte, error) {
 		return nil, err
 	}
 	if len(sealed) == 0 || len(sealed) > f.max {
-		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+		return nil, fmt.Errorf("%w: %s", errDamagedStore, f.path)
 	}
 	text, err := f.keys.Open(sealPurpose, string(sealed))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+		return nil, fmt.Errorf("%w: %s", errDamagedStore, f.path)
 	}
 	var values map[string][]byte
 	if err := json.Unmarshal(text, &values); err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrDamagedStore, f.path)
+		return nil, fmt.Errorf("%w: %s", errDamagedStore, f.path)
 	}
 	return values, nil
 }

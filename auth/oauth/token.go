@@ -123,7 +123,7 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, error
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse the token endpoint", ErrInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse the token endpoint", errInsecureURL)
 	}
 	req.Header.Set("Content-Type", contentForm)
 	if basic != "" {
