@@ -45,6 +45,10 @@ var (
 	// ErrNoCall is returned by the functions that need the context of a handler for any other
 	// context.
 	ErrNoCall = errors.New("context carries no call: pass the context that the handler received")
+	// ErrInputRequired is returned in 2026-07-28 by a question to the client whose answer is not there yet, and is the
+	// cause of the handler's context then. The handler must return; it runs again, from its beginning, when the answer
+	// is there. The client does not see the error.
+	ErrInputRequired = errors.New("the call waits for the client's input: return, and the handler runs again")
 	// ErrCancelled is the cause of a handler's context (context.Cause) when the client cancels
 	// the request.
 	ErrCancelled = errors.New("request cancelled by the client")

@@ -375,7 +375,7 @@ func (c *Client) fetch(ctx context.Context, req outbound.Request,
 		}
 		r.Meta, r.LogLevel, r.OnProgress, r.InputRequested = o.meta, o.logLevel,
 			c.dialer.progressContained(o.onProgress), &input
-		r.Timeout, r.MaxTimeout = o.timeout, c.dialer.Timeouts.Max
+		r.Timeout, r.MaxTimeout, r.Capabilities = o.timeout, c.dialer.Timeouts.Max, o.capabilities
 		return &r
 	}, true)
 	// If the credentials changed during the request, it is unknown which it was sent with.

@@ -62,10 +62,10 @@ func (c *Client) Revision() mcp.Revision {
 	return c.last.revision
 }
 
-// keepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a
-// session id, or one of HTTP+SSE. What callers do in it may affect each other. It is false before the
-// first request if Dialer.Discovery was used.
-func (c *Client) keepsSession() bool {
+// KeepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a session id,
+// or one of HTTP+SSE. What users do in it may affect each other. It is false before the first request if
+// Dialer.Discovery was used.
+func (c *Client) KeepsSession() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.sse || c.last.session

@@ -40,6 +40,14 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		Trace:         d.Trace,
 		DetectSilence: d.KeepAlive >= 0,
 	}
+	for name, values := range d.Header {
+		if options.Header == nil {
+			options.Header = make(http.Header)
+		}
+		if options.Header[name] = values; len(values) == 0 {
+			delete(options.Header, name)
+		}
+	}
 	if d.Auth != nil {
 		options.Auth = d.Auth
 	}
@@ -166,7 +174,6 @@ func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link
 	if err != nil {
 		return nil, err
 	}
-	era.OneStream = d.answerer() != nil
 	wire, err := httpclient.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()

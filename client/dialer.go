@@ -44,11 +44,14 @@ type Dialer struct {
 	// Tasks, if set, remembers the tasks that servers create for tool calls.
 	Tasks TaskStore
 
-	// Elicit, ElicitURL, Sample and Roots answer requests of a server. The context has the values of
-	// the context of the call that the server serves: of CallTool, GetPrompt or ReadResource. In a
-	// session over a byte stream or HTTP+SSE, requests do not name their call. If several calls of
-	// one caller are in flight, the context has the values of one of them. If they have several
-	// callers, the server receives an error; see [WithCaller]. The context ends with the call.
+	// Shared means that the Client sends requests of several people. A message of the server is then attributed to a
+	// call only if the protocol says so: in 2026-07-28, and on the event stream of the call over HTTP. Without Shared,
+	// a message that names no call is attributed to the newest one in flight.
+	Shared bool
+
+	// Elicit, ElicitURL, Sample and Roots answer requests of a server. The context has the values of the context of the
+	// call that the server serves, as far as it is attributed to one: of CallTool, GetPrompt or ReadResource. The
+	// context ends with the call.
 
 	// Elicit asks the user to fill in a form for a server. It must show which server asks and
 	// let the user decline. It may leave out fields that have a default. If it is nil, the
@@ -122,6 +125,10 @@ type Dialer struct {
 	// Auth adds credentials to requests over HTTP; see package auth/oauth. If it is nil, the
 	// only credentials are those in HTTPTarget.Header.
 	Auth Authorizer
+
+	// Header is sent with requests over HTTP in addition to HTTPTarget.Header. Its fields replace those of the same
+	// name there, and a name without values removes them. Names are in canonical form.
+	Header http.Header
 
 	// MaxMessage limits the size of messages from servers, in bytes. The default is 16 MiB. A larger
 	// message is skipped, and its call fails.

@@ -154,7 +154,8 @@ func (c *Client) CallExtension(ctx context.Context, method string, params any,
 	}
 	return c.request(ctx, func(*link) *outbound.Request {
 		return &outbound.Request{
-			Method: method, Params: raw, Name: jsonrpc.Unquote(name), Meta: o.meta, AnyResultType: true,
+			Method: method, Params: raw, Name: jsonrpc.Unquote(name), Meta: o.meta,
+			Capabilities: o.capabilities, AnyResultType: true,
 			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
 		}
 	}, false)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -159,9 +158,6 @@ func asking(n int) string {
 		strings.Join(questions, ",") + `}}`
 }
 
-// links has functions of package client that are not exported.
-var links = link.Get[link.Client[client.Client, client.CallOption]]()
-
 // drain returns the last error of a list or of a watch.
 func drain[E any](all iter.Seq2[E, error]) (err error) {
 	for _, err = range all {
@@ -184,8 +180,8 @@ func TestOptionsApplyToTheirRequests(t *testing.T) {
 		"WithProgress": func() error {
 			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithProgress(func(float64, float64, string) {})))
 		},
-		"UndecodedText":    func() error { _, err := c.ReadResource(ctx, "x://a", links.UndecodedText()); return err },
-		"WithoutReconnect": func() error { _, err := c.GetPrompt(ctx, "p", nil, links.WithoutReconnect()); return err },
+		"WithUndecodedText": func() error { _, err := c.ReadResource(ctx, "x://a", client.WithUndecodedText()); return err },
+		"WithoutReconnect":  func() error { _, err := c.GetPrompt(ctx, "p", nil, client.WithoutReconnect()); return err },
 	} {
 		if err := request(); err == nil || !strings.Contains(err.Error(), "the option "+name+" does not apply") {
 			t.Errorf("%s: %v", name, err)
@@ -215,7 +211,7 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 		},
 		"server/discover": func(ctx context.Context, c *client.Client) error { return c.Ping(ctx) },
 		"subscriptions/listen": func(ctx context.Context, c *client.Client) error {
-			return drain(c.Watch(ctx, client.WatchFilter{}, links.WithoutReconnect()))
+			return drain(c.Watch(ctx, client.WatchFilter{}, client.WithoutReconnect()))
 		},
 		"com.example/do": func(ctx context.Context, c *client.Client) error {
 			_, err := c.CallExtension(ctx, "com.example/do", nil)

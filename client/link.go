@@ -112,6 +112,7 @@ func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error
 	}
 	l := legacy.NewClient(answerer, d.Logger)
 	m.OnLog, l.OnLog = d.OnLog, d.OnLog
+	m.Shared, l.Shared = d.Shared, d.Shared
 	m.Sending, l.Sending = d.sending, d.sending
 	m.Notifications = d.notifications()
 	l.Notifications, m.ResultTypes = m.Notifications, d.resultTypes()

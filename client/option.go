@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	internal "github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -42,7 +42,9 @@ type callOptions struct {
 	noReconnect bool
 	keepSource  bool
 
-	undecodedText bool // see undecodedText
+	undecodedText bool // see WithUndecodedText
+	taskCreated   func()
+	capabilities  *mcp.ClientCapabilities
 }
 
 // WithProgress asks the server for progress notifications and calls f with each of them:
@@ -98,27 +100,46 @@ func WithSource() CallOption {
 		func(o *callOptions) { o.keepSource = true }}
 }
 
-// undecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
+// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
 // of texts and images without annotations, which takes time if they are long, and does not check the encoding of the
 // images. Then Content, Meta and ResultType are not set, and StructuredContent must not be modified because it is part
-// of Source.
-func undecodedText() CallOption {
-	return CallOption{"UndecodedText", toolRequest, func(o *callOptions) { o.keepSource, o.undecodedText = true, true }}
+// of Source. It is for programs that forward results.
+func WithUndecodedText() CallOption {
+	return CallOption{"WithUndecodedText", toolRequest,
+		func(o *callOptions) { o.keepSource, o.undecodedText = true, true }}
 }
 
-// withoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting again. The last error is
+// WithTask asks the server to run the call of a tool as a task if it can. Created is called when the server has created
+// the task, for which CallTool then waits.
+func WithTask(created func()) CallOption {
+	return CallOption{"WithTask", toolRequest, func(o *callOptions) { o.taskCreated = created }}
+}
+
+// WithCapabilities limits what one request declares of the client's capabilities for elicitation, sampling and roots,
+// in 2026-07-28: those that are not in c are left out. In a session, whose capabilities are declared once, it has no
+// effect.
+func WithCapabilities(c mcp.ClientCapabilities) CallOption {
+	return CallOption{"WithCapabilities", anyRequest, func(o *callOptions) { o.capabilities = &c }}
+}
+
+// WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting again. The last error is
 // then call.ErrConnectionLost, or the error with which the server ended the subscription.
-func withoutReconnect() CallOption {
+func WithoutReconnect() CallOption {
 	return CallOption{"WithoutReconnect", watchRequest, func(o *callOptions) { o.noReconnect = true }}
 }
 
-// The functions of package link for hosts and gateways.
-func init() {
-	internal.Set(internal.Client[Client, CallOption]{
-		KeepsSession:     (*Client).keepsSession,
-		UndecodedText:    undecodedText,
-		WithoutReconnect: withoutReconnect,
-	})
+// RejectedError is an error of a function of [Dialer] that answers requests of servers, for a request that the program
+// does not allow: the server receives Wire. In 2026-07-28, where it is asked in the result of a request, the request
+// fails with Err.
+type RejectedError = rpc.RejectedInputError
+
+// OnElicitationComplete calls f when the server has announced that the user has finished at the URL of an elicitation
+// (2025-11-25, client/elicitation, Completion Notifications). Ctx is the context of Dialer.ElicitURL. It replaces an
+// earlier f. F is called once at most, which may be after the call has ended, and must not block.
+func OnElicitationComplete(ctx context.Context, f func()) {
+	if completion := outbound.CompletionOf(ctx); completion != nil {
+		completion.Then(f)
+	}
 }
 
 // optionsOf applies the options of a request. The time-out is def if no option sets one.
@@ -148,14 +169,6 @@ func checkMeta(meta mcp.Meta) error {
 		}
 	}
 	return nil
-}
-
-// WithCaller returns a context for requests on behalf of a caller, such as one of the users of a
-// program that serves several. A request of the server is answered for a caller only if it belongs to a
-// call of that caller: if it may belong to calls of several callers, the server receives an error; see
-// [Dialer.Elicit]. Requests without a caller are those of the program.
-func WithCaller(ctx context.Context, key string) context.Context {
-	return rpc.WithCaller(ctx, rpc.Caller{Key: key, Returns: true})
 }
 
 // traced returns a connection that reports its messages to trace, or conn if trace is nil.

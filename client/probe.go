@@ -54,7 +54,6 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 	for _, o := range []*outbound.Requests{&m.Requests, &l.Requests} {
 		o.IDs, o.Started, o.StartBy = ids, started, startBy
 	}
-	l.OneStream = d.answerer() != nil
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l, began: began, startBy: startBy}
 	p.eras = &eraSwitch{modern: m, legacy: l}
 	p.eras.ready.Add(1)

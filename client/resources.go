@@ -160,7 +160,8 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
 		body, _ := schema.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings only
 		return &outbound.Request{
 			Method: mcp.MethodComplete, Params: body, Meta: o.meta,
-			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: c.dialer.progressContained(o.onProgress),
+			Capabilities: o.capabilities, OnProgress: c.dialer.progressContained(o.onProgress),
+			Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max,
 		}
 	}, true)
 	if err != nil {

@@ -382,7 +382,7 @@ func TestTextIsNotDecodedOnRequest(t *testing.T) {
 	}
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for name, decoded := range map[string]bool{"text": false, "image": false, "note": true} {
-			result, err := c.CallTool(t.Context(), name, nil, links.UndecodedText())
+			result, err := c.CallTool(t.Context(), name, nil, client.WithUndecodedText())
 			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError ||
 				(string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
 				t.Errorf("%s: %+v, %v", name, result, err)

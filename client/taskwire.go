@@ -32,7 +32,8 @@ func (t *Task) send(ctx context.Context, method string, params any,
 	}
 	raw, err = t.c.request(ctx, func(l *link) *outbound.Request {
 		r = l.revision
-		return &outbound.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta, Timeout: timeout,
+		return &outbound.Request{Method: method, Params: encoded, Name: t.id, Meta: t.o.meta,
+			Capabilities: t.o.capabilities, Timeout: timeout,
 			MaxTimeout: t.c.dialer.Timeouts.Max}
 	}, true)
 	return raw, r, err
@@ -307,6 +308,7 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 	defer func() { <-ended }()
 	defer cancel(nil)
 	_, err = l.call(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: t.o.meta,
+		Capabilities: t.o.capabilities,
 		OnNotification: func(m *jsonrpc.Message) {
 			switch m.Method {
 			case mcp.NotificationSubscriptionsAcknowledged:

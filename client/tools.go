@@ -50,11 +50,10 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any,
 	if err != nil {
 		return nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
-	created := rpc.CreatedTask(ctx)
-	raw, task, err := c.sendToolCall(ctx, name, arguments, o, created != nil)
+	raw, task, err := c.sendToolCall(ctx, name, arguments, o, o.taskCreated != nil)
 	if err == nil && task != nil {
-		if created != nil {
-			created()
+		if o.taskCreated != nil {
+			o.taskCreated()
 		}
 		if raw, err = task.awaitCall(ctx); err != nil {
 			err = withMethod(mcp.MethodCallTool, err)
@@ -99,7 +98,8 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 			on = l
 			req = &outbound.Request{
 				Method: mcp.MethodCallTool, Params: params, Name: name, Mirror: mirror, Meta: o.meta,
-				LogLevel: o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
+				Capabilities: o.capabilities,
+				LogLevel:     o.logLevel, AcceptTask: acceptTask && l.revision.Modern(),
 				Timeout: o.timeout, MaxTimeout: c.dialer.Timeouts.Max, OnProgress: progress.reporter(),
 				Forwarding: forwarding,
 			}

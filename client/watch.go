@@ -375,6 +375,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 	}
 	defer timer.Stop()
 	_, err = send(ctx, &outbound.Request{Method: mcp.MethodListen, Params: params, Meta: w.options.meta,
+		Capabilities: w.options.capabilities,
 		OnNotification: func(m *jsonrpc.Message) {
 			if m.Method != mcp.NotificationSubscriptionsAcknowledged {
 				if change, ok := changes.Of(m); ok {
@@ -434,7 +435,8 @@ func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionF
 	detach := era.Changes.Attach(w.sub)
 	uris := filter.ResourceSubscriptions
 	var rejected map[string]error
-	request := outbound.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta}
+	request := outbound.Request{Timeout: w.options.timeout, MaxTimeout: w.max, Meta: w.options.meta,
+		Capabilities: w.options.capabilities}
 	defer func() {
 		detach()
 		if era.Failed() == nil && len(uris) > 0 {

@@ -22,7 +22,6 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -110,7 +109,7 @@ func TestServersLearnThatTheClientCannotAnswer(t *testing.T) {
 		return "", err
 	})
 	config := httpConfig(t, "up", up)
-	config.PerCaller = new(false) // so that the session declares all capabilities
+	config.Sharing = host.SharingEveryone // so that the session declares all capabilities
 	s := &server.Server{Name: "gateway", Version: "1"}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20250618}},
 		s)
@@ -275,10 +274,13 @@ func leaveAtQuestion(t *testing.T, url string) {
 func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	config := questioning(t)
 	s := &server.Server{Name: "gateway"}
+	type localUser struct{}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: mcp.V20251125}},
-		s)
+		s, func(g *gateway.Gateway) {
+			g.LocalUser = func(ctx context.Context) bool { return ctx.Value(localUser{}) != nil }
+		})
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localUser{}, true)))
 	}))
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
@@ -331,33 +333,6 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	if got, err := client.CallTool[string](ctx, stranger, "up__ask", map[string]string{"Who": "stranger"}); err == nil {
 		t.Errorf("the call of another person has the result %q", got)
 	}
-}
-
-// Users who share a server are asked one after the other, and never for each other.
-func TestUsersWhoShareAServerTakeTurns(t *testing.T) {
-	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{questioning(t)},
-		Dialer: client.Dialer{Revision: mcp.V20251125}}, s)
-	url := protect(t, s)
-	var calls sync.WaitGroup
-	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, mcp.V20260728} {
-		who := fmt.Sprint("user ", i)
-		d := client.Dialer{Revision: r, Logger: quiet}
-		d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(form.Message, asksOf("up"))})
-		}
-		c := must.Get(d.Dial(t.Context(), as(fmt.Sprint("u", i), url)))(t)
-		t.Cleanup(func() { c.Close() })
-		for range 3 {
-			calls.Go(func() {
-				if got, err := client.CallTool[string](t.Context(), c, "up__ask",
-					map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
-					t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
-				}
-			})
-		}
-	}
-	calls.Wait()
 }
 
 // Input requests that a server of 2026-07-28 sends in one result arrive in one result, with the keys of the server.
@@ -459,7 +434,7 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 		Dialer:  client.Dialer{Revision: r},
 		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve,
 		Audit: gatewaytest.Audit(log.write),
-	}, s)
+	}, s, gatewaytest.OfLocalUser)
 	return serveHTTP(t, s)
 }
 

@@ -49,9 +49,9 @@ const patienceOfAudience = 20 * time.Second
 // 2026-07-28, which have no session. All are connected to one Host.
 const wantedAudiences = `
 server          clients         calls asks      progress log       lateLog lateRoots moved  update list
-HTTP+SSE        users           user  user      own      user      user    user      user   own    all
-HTTP+SSE        users/2026      user  user      own      user/none -       -         -      own    all
-HTTP+SSE        strangers       all   none      own      none      none    none      none   own    all
+HTTP+SSE        users           own   own       own      own       own     own       own    own    all
+HTTP+SSE        users/2026      user  user      own      user      -       -         -      own    all
+HTTP+SSE        strangers       own   own       own      own       own     own       own    own    all
 HTTP+SSE        strangers/2026  all   none      own      none      -       -         -      own    all
 sessions        users           own   own       own      own       own     own       own    own    all
 sessions        users/2026      user  own       own      own       -       -         -      own    all
@@ -87,30 +87,6 @@ apart           strangers       own   own       own      own       own     own  
 apart           strangers/2026  all   none      own      none      -       -         -      own    all
 `
 
-// pending has the cells of the table that are not right yet, with the audience of today. Remove them when they are.
-var pending = map[string]string{
-	// Each session of a stranger has a connection of its own. Programs of 2026-07-28 share one, and the server is guessed
-	// to ask for the only one whose call is in flight.
-	"HTTP+SSE strangers asks": "own", "HTTP+SSE strangers log": "own", "HTTP+SSE strangers lateLog": "own",
-	"HTTP+SSE strangers lateRoots": "own", "HTTP+SSE strangers moved": "own",
-	"HTTP+SSE strangers/2026 asks": "own", "HTTP+SSE strangers/2026 log": "own",
-	// Several sessions share the process of a user, and nothing that comes after a call reaches any of them.
-	"command users lateLog": "none", "command users lateRoots": "none", "command users moved": "none",
-	// What comes during a call is guessed to belong to the only stranger whose call is in flight.
-	"command strangers asks": "own", "command strangers/2026 asks": "own", "apart strangers/2026 asks": "own",
-	"command strangers log": "own", "command strangers/2026 log": "own", "apart strangers/2026 log": "own",
-	// It is guessed to belong to the newest call of the user whose calls alone are in flight.
-	"command/2026 users log": "user/none", "command/2026 users/2026 log": "user/none",
-	// The server receives the error of a request that belongs to no call, which does not name Sharing.
-	"command strangers lateRoots": "none", "shared users lateRoots": "none", "shared strangers lateRoots": "none",
-}
-
-// oneByOne has the clients whose calls wait for each other if the server asks. Remove it when they do not.
-var oneByOne = map[string]bool{
-	"HTTP+SSE strangers/2026": true, "command users": true, "command users/2026": true, "command strangers": true,
-	"command strangers/2026": true, "apart strangers/2026": true,
-}
-
 // audienceKind is the servers of a row of the table.
 type audienceKind struct {
 	name      string
@@ -131,9 +107,9 @@ var audienceKinds = []audienceKind{
 	{name: "credentials", revisions: []mcp.Revision{mcp.V20250618, mcp.V20251125}, protected: true},
 	{name: "credentials/26", revisions: []mcp.Revision{mcp.V20260728}, protected: true},
 	{name: "shared", revisions: []mcp.Revision{mcp.V20251125},
-		set: func(c *host.ServerConfig) { c.PerCaller = new(false) }},
+		set: func(c *host.ServerConfig) { c.Sharing = host.SharingEveryone }},
 	{name: "apart", revisions: []mcp.Revision{mcp.V20251125}, command: true,
-		set: func(c *host.ServerConfig) { c.PerCaller = new(true) }},
+		set: func(c *host.ServerConfig) { c.Sharing = host.SharingSession }},
 }
 
 func sessionRevisions() []mcp.Revision {
@@ -407,24 +383,15 @@ func (a *audienceTest) watch(ctx context.Context, name string, c *client.Client)
 	}
 }
 
-// wanted is a cell of the table.
-type wanted struct {
-	audience string
-	pending  bool // it is the audience of today
-}
-
 // wants returns the audience of each event of a group of clients, nil if the table has none.
-func (a *audienceTest) wants(group string) map[string]wanted {
+func (a *audienceTest) wants(group string) map[string]string {
 	rows := strings.Split(strings.TrimSpace(wantedAudiences), "\n")
 	columns := strings.Fields(rows[0])
 	for _, row := range rows[1:] {
 		if cells := strings.Fields(row); cells[0] == a.kind && cells[1] == group {
-			wants := make(map[string]wanted)
+			wants := make(map[string]string)
 			for i, column := range columns[2:] {
-				wants[column] = wanted{audience: cells[2+i]}
-				if today, ok := pending[a.kind+" "+group+" "+column]; ok {
-					wants[column] = wanted{today, true}
-				}
+				wants[column] = cells[2+i]
 			}
 			return wants
 		}

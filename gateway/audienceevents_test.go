@@ -32,10 +32,10 @@ func (a *audienceTest) run() {
 		}
 		for _, owner := range group.members {
 			a.after(owner, wants)
-			a.moves(owner, wants["moved"].audience)
+			a.moves(owner, wants["moved"])
 		}
-		a.updates(group, wants["update"].audience)
-		a.adds(group, wants["list"].audience)
+		a.updates(group, wants["update"])
+		a.adds(group, wants["list"])
 	}
 	a.total()
 }
@@ -53,7 +53,7 @@ func (a *audienceTest) total() {
 	for _, group := range audienceGroups {
 		for _, name := range group.members { // if a user has several clients, another one may have answered first
 			if got := a.count(heard{name, "asked for roots", ""}); got != a.gaveRoots[name] &&
-				a.wants(group.name)["asks"].audience != "user" {
+				a.wants(group.name)["asks"] != "user" {
 				a.Errorf("%s was asked for its roots %d times, and has given them %d times", name, got, a.gaveRoots[name])
 			}
 		}
@@ -70,59 +70,46 @@ func (a *audienceTest) total() {
 }
 
 // during lets the server send something in calls of all members of a group at the same time.
-func (a *audienceTest) during(group audienceGroup, event string, wants map[string]wanted) {
+func (a *audienceTest) during(group audienceGroup, event string, wants map[string]string) {
 	want, ok := wants[event]
 	if !ok {
 		want = wants["asks"]
 	}
-	if want.audience == "-" || event == "form" && a.up.revision < mcp.V20250618 {
+	if want == "-" || event == "form" && a.up.revision < mcp.V20250618 {
 		return
 	}
-	for _, members := range a.together(group) {
-		var calling sync.WaitGroup
-		for _, owner := range members {
-			calling.Go(func() {
-				what := provoked{event, owner, members[0], len(members)}
-				ctx, cancel := context.WithTimeout(a.Context(), a.patience())
-				defer cancel()
-				answer, err := client.CallTool[string](ctx, a.clients[owner], "up__provoke", what,
-					client.WithProgress(func(_, total float64, _ string) { // 2024-11-05 has no message
-						a.hears(owner, "progress of "+a.everyone[int(total)])
-					}))
-				a.checkAnswer(what, want, !ok, answer, err)
-			})
-		}
-		calling.Wait()
+	var calling sync.WaitGroup
+	for _, owner := range group.members {
+		calling.Go(func() {
+			what := provoked{event, owner, group.members[0], len(group.members)}
+			ctx, cancel := context.WithTimeout(a.Context(), a.patience())
+			defer cancel()
+			answer, err := client.CallTool[string](ctx, a.clients[owner], "up__provoke", what,
+				client.WithProgress(func(_, total float64, _ string) { // 2024-11-05 has no message
+					a.hears(owner, "progress of "+a.everyone[int(total)])
+				}))
+			a.checkAnswer(what, want, !ok, answer, err)
+		})
 	}
-}
-
-// together returns the members of a group whose calls are in flight at the same time.
-func (a *audienceTest) together(group audienceGroup) [][]string {
-	if !oneByOne[a.kind+" "+group.name] {
-		return [][]string{group.members}
-	}
-	if group.members[0] != userOf(group.members[0]) { // one of each user
-		return [][]string{{group.members[0], group.members[2]}, {group.members[1], group.members[3]}}
-	}
-	return [][]string{group.members[:1], group.members[1:]}
+	calling.Wait()
 }
 
 // checkAnswer checks the outcome of a call.
-func (a *audienceTest) checkAnswer(what provoked, want wanted, asks bool, answer string, err error) {
+func (a *audienceTest) checkAnswer(what provoked, want string, asks bool, answer string, err error) {
 	if err == nil && what.Event == "roots" {
 		a.givesRoots(answer, what.String())
 	}
 	switch reported := a.up.errorOf(what); {
-	case err == nil && asks && !a.fits(want.audience, what.Owner, []string{answer}):
-		a.Errorf("%s: %s has answered, not %s", what, answer, want.audience)
+	case err == nil && asks && !a.fits(want, what.Owner, []string{answer}):
+		a.Errorf("%s: %s has answered, not %s", what, answer, want)
 	case err == nil && !asks && answer != what.Owner:
 		a.Errorf("%s: %s has the result of %q", what.Event, what.Owner, answer)
-	case err != nil && !(asks && strings.Contains(want.audience, "none")):
+	case err != nil && !(asks && strings.Contains(want, "none")):
 		a.Errorf("%s: %v", what, err)
-	case err != nil && !want.pending && !strings.Contains(reported, "Sharing"):
+	case err != nil && !strings.Contains(reported, "Sharing"):
 		a.Errorf("%s: the server has received %q, which does not name Sharing: %v", what, reported, err)
 	}
-	a.check(what.Event, what.Owner, want.audience)
+	a.check(what.Event, what.Owner, want)
 }
 
 // givesRoots notes that a server has received the roots of a client.
@@ -178,34 +165,34 @@ func (a *audienceTest) fits(want, owner string, got []string) bool {
 }
 
 // after lets the server send something on the connection over which a client has called it.
-func (a *audienceTest) after(owner string, wants map[string]wanted) {
+func (a *audienceTest) after(owner string, wants map[string]string) {
 	l := a.up.linkOf(owner)
 	if l == nil {
 		a.Errorf("no call of %s has arrived", owner)
 		return
 	}
-	if want := wants["calls"].audience; want != "all" {
+	if want := wants["calls"]; want != "all" {
 		if got := l.owners(); !a.fits(want, owner, got) {
 			a.Errorf("%s shares a connection with %q, not %s", owner, got, want)
 		}
 	}
 	patience := a.patience()
-	if wants["lateLog"].audience == "none" {
+	if wants["lateLog"] == "none" {
 		patience = 0
 	}
-	if wants["lateLog"].audience == "-" || !l.canSend(patience) {
+	if wants["lateLog"] == "-" || !l.canSend(patience) {
 		return
 	}
 	l.notify(a.T, mcp.NotificationMessage, fmt.Sprintf(`{"level":"error","data":"lateLog of %s"}`, owner))
 	l.ask(a.T, mcp.MethodPing, "{}") // the message has been read
-	a.check("lateLog", owner, wants["lateLog"].audience)
+	a.check("lateLog", owner, wants["lateLog"])
 	answer := l.ask(a.T, mcp.MethodListRoots, "{}")
 	if m := rootOfAnswer.FindStringSubmatch(answer); m != nil {
 		a.givesRoots(m[1], "lateRoots of "+owner)
-	} else if !wants["lateRoots"].pending && !strings.Contains(answer, "Sharing") {
+	} else if !strings.Contains(answer, "Sharing") {
 		a.Errorf("a request for the roots of %s has the response %s, which does not name Sharing", owner, answer)
 	}
-	a.check("lateRoots", owner, wants["lateRoots"].audience)
+	a.check("lateRoots", owner, wants["lateRoots"])
 	question := fmt.Sprintf(`{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"late of %s"}}]}`,
 		owner)
 	must.CheckContains(a.T, l.ask(a.T, mcp.MethodCreateMessage, question), `"error"`)

@@ -144,7 +144,7 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	if listing {
 		maxAge = callerListAge
 	}
-	status, err := upstream.CallerStatus(g.host, ctx, s.status.Name, maxAge)
+	status, err := g.host.Client(s.status.Name).Status(g.withCaller(ctx), maxAge)
 	switch {
 	case err == nil:
 		if g.show(ctx, s.status.Name, status.Version, listing); listing {
@@ -288,7 +288,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 			", which has more tools, prompts or resources after a login. The user opens a web page for it.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 	}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
-		now, err := upstream.CallerStatus(g.host, ctx, name, 0)
+		now, err := g.host.Client(name).Status(g.withCaller(ctx), 0)
 		if err != nil {
 			return nil, g.toolError(ctx, name, err)
 		}

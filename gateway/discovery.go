@@ -208,7 +208,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 		return nil, err
 	}
 	visible := g.find(ctx, arguments.Query, arguments.Server)
-	found := foundTools{Version: upstream.ToolsVersion(g.host, ctx)}
+	found := foundTools{Version: g.host.ToolsVersion(g.withCaller(ctx))}
 	found.Total = len(visible)
 	if arguments.Query == "" && arguments.Server == "" {
 		found.Servers = g.foundServers(visible)
@@ -245,7 +245,7 @@ type visibleTool struct {
 func (g *Gateway) lookup(ctx context.Context) func(name string) (visibleTool, bool) {
 	who := server.PrincipalOf(ctx)
 	own, _ := g.catalogsOf(ctx)
-	catalogs, hides := append([]*server.Catalog{&g.server.Catalog}, own...), upstream.Hides(g.host, who)
+	catalogs, hides := append([]*server.Catalog{&g.server.Catalog}, own...), g.host.Hides(who)
 	return func(name string) (found visibleTool, ok bool) {
 		for _, c := range catalogs {
 			definition, origin := downstream.Tool(c, who, name)
@@ -265,7 +265,7 @@ func (g *Gateway) lookup(ctx context.Context) func(name string) (visibleTool, bo
 // find returns the tools that the caller can see and that match a query, the best first, of one server or of all.
 func (g *Gateway) find(ctx context.Context, query, serverName string) (visible []visibleTool) {
 	lookup := g.lookup(ctx) // first: the search uses the lists of the caller
-	for _, t := range g.host.Search(ctx, query, 0) {
+	for _, t := range g.host.Search(g.withCaller(ctx), query, 0) {
 		if serverName != "" && t.Server != serverName {
 			continue
 		}

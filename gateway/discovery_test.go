@@ -13,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -264,7 +263,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 	}{
 		{"weather__forecast", func() {
 			versions = append(versions,
-				link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]().ToolsVersion(h, t.Context()))
+				h.ToolsVersion(t.Context()))
 			for i := range 4 {
 				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)},
 					func(context.Context, struct{}) (string, error) { return "", nil })

@@ -155,7 +155,8 @@ func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMe
 		if err != nil {
 			return nil, err
 		}
-		result, err := g.host.Client(to).CallExtension(ctx, method, revision.WithoutMembers(params, "_meta"),
+		result, err := g.host.Client(to).CallExtension(g.withCaller(ctx), method,
+			revision.WithoutMembers(params, "_meta"),
 			extensionOptions(ctx, g.options().extension)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
@@ -169,7 +170,7 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 	return func(ctx context.Context, params json.RawMessage) {
 		to, err := g.ownerOf(method)
 		if err == nil {
-			limited, cancel := context.WithTimeout(ctx, notifyTimeout)
+			limited, cancel := context.WithTimeout(g.withCaller(ctx), notifyTimeout)
 			defer cancel()
 			err = g.host.Client(to).NotifyExtension(limited, method, revision.WithoutMembers(params, "_meta"))
 		}

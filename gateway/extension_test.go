@@ -107,7 +107,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 		up := newJobsServer()
 		s := &server.Server{Name: "gateway"}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
-			Dialer: client.Dialer{Revision: theirs}}, s)
+			Dialer: client.Dialer{Revision: theirs}}, s, gatewaytest.OfLocalUser)
 		url := serveHTTP(t, s)
 		for _, ours := range mcp.Revisions() {
 			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
@@ -358,7 +358,7 @@ func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 	config, finish := startOpener(t)
 	s := &server.Server{Name: "gateway"}
-	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s, gatewaytest.OfLocalUser)
 	type user struct {
 		*client.Client
 		asked    chan string // the elicitationId

@@ -25,19 +25,18 @@ import (
 // forward returns a handler that calls a tool of a server.
 func (g *Gateway) forward(serverName, tool string) link.ToolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		sending := ctx
+		options := callOptions(ctx, g.options().tool)
 		var isTask *atomic.Bool // nil unless the call can become a task
 		if rpc.From(ctx).AsTask().Detach != nil {
 			// If the call cannot become a task, it waits for the task of the server.
 			isTask = new(atomic.Bool)
-			sending = rpc.WithCreatedTask(ctx, func() {
+			options = append(slices.Clip(options), client.WithTask(func() {
 				_, err := server.Detach(ctx)
 				isTask.Store(err == nil)
-			})
+			}))
 		}
-		forwarding := &rpc.Forwarding{Context: sending}
-		result, err := g.host.Client(serverName).CallTool(forwarding, tool, arguments,
-			callOptions(ctx, g.options().tool)...)
+		forwarding := &rpc.Forwarding{Context: g.withCaller(ctx)}
+		result, err := g.host.Client(serverName).CallTool(forwarding, tool, arguments, options...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
 			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
@@ -155,7 +154,7 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	}) {
 		return nil, call.ErrResourceNotFound
 	}
-	result, err := g.host.Client(serverName).ReadResource(ctx, uri)
+	result, err := g.host.Client(serverName).ReadResource(g.withCaller(ctx), uri)
 	if err != nil {
 		return nil, g.protocolError(ctx, serverName, err)
 	}
@@ -274,7 +273,7 @@ func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *
 	e := &call.URLRequiredError{}
 	for _, one := range required.Elicitations {
 		e.URLs = append(e.URLs, call.RequiredURL{URL: one.URL,
-			Message: upstream.Attribute(g.host, serverName, one.Message), ID: one.ElicitationID})
+			Message: g.host.Attribute(serverName, one.Message), ID: one.ElicitationID})
 	}
 	return e
 }
@@ -290,7 +289,7 @@ func (g *Gateway) attributeURLs(serverName string, data json.RawMessage) json.Ra
 				mapped = append(mapped, ',')
 			}
 			mapped = append(mapped, mapMember(one, "message", func(message json.RawMessage) json.RawMessage {
-				return jsonrpc.AppendString(nil, upstream.Attribute(g.host, serverName, jsonrpc.Unquote(message)))
+				return jsonrpc.AppendString(nil, g.host.Attribute(serverName, jsonrpc.Unquote(message)))
 			})...)
 		}
 		return append(mapped, ']')

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/store"
 )
 
 // Gateway registers the tools, prompts and resources of a host's servers with one
@@ -44,6 +42,10 @@ type Gateway struct {
 	// Toolset, if set, selects what the gateway registers. Several gateways, each with a server
 	// of its own, can serve different toolsets of one host.
 	Toolset *Toolset
+
+	// LocalUser, if set, reports whether a request without authentication comes from the user of this machine: the
+	// server accepts no others. Servers that cannot tell for whom they ask may ask this user.
+	LocalUser func(ctx context.Context) bool
 
 	// Logger receives a warning for each tool, prompt, resource or template that the
 	// gateway cannot register, or registers under another name. Nil means
@@ -75,12 +77,6 @@ type Gateway struct {
 	prefixed map[string]bool // the servers with CallerAuth
 }
 
-// dialled has the functions of a client that only hosts and gateways need.
-var dialled = link.Get[link.Client[client.Client, client.CallOption]]()
-
-// upstream has the functions of a host that only gateways need.
-var upstream = link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]()
-
 // downstream has the functions of a server that only gateways need.
 var downstream = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
@@ -99,9 +95,15 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	if s.Catalogs != nil {
 		return nil, errors.New("gateway: Server.Catalogs must be nil")
 	}
-	storage := func() (store.Store, [][]byte) { return s.Store, s.Keys }
-	if err := upstream.Forward(h, storage); err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
+	switch {
+	case h.Callers: // for another gateway
+	case h.Started():
+		return nil, errors.New("gateway: the host must not be started before its first gateway is made")
+	default:
+		h.Callers = true
+		if h.Store == nil && s.Store != nil {
+			h.Store, h.Keys = s.Store, s.Keys
+		}
 	}
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(), prefixed: make(map[string]bool),
@@ -113,13 +115,13 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	downstream.Declare(&s.Catalog, mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource)
 	*downstream.Hooks(s) = link.Hooks{
 		Hide: g.hide, HideUpdate: g.hideUpdate, Uniform: true, Instructions: g.instructions,
-		RootsChanged: h.NotifyRootsChanged,
+		RootsChanged: func(ctx context.Context) { h.NotifyRootsChanged(g.withCaller(ctx)) },
 		Closed:       func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
 	}
 	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New
 		timeout := client.WithTimeout(g.timeout())
 		return requestOptions{
-			tool:      []client.CallOption{timeout, dialled.UndecodedText()},
+			tool:      []client.CallOption{timeout, client.WithUndecodedText()},
 			content:   []client.CallOption{timeout, client.WithSource()},
 			extension: []client.CallOption{timeout},
 		}

@@ -165,7 +165,7 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 		}))
 		t.Cleanup(up.Close)
 		h.Servers = append(h.Servers, host.ServerConfig{Name: name, Target: client.URL(up.URL),
-			PerCaller: []*bool{nil, new(false)}[i/2%2]})
+			Sharing: []host.Sharing{host.SharingAuto, host.SharingEveryone}[i/2%2]})
 	}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
 	gatewaytest.Run(t, h, s)

@@ -22,7 +22,7 @@ func TestEveryRevisionReachesEveryRevision(t *testing.T) {
 		s := &server.Server{Name: "gateway"}
 		h := &host.Host{Servers: []host.ServerConfig{matrixServer(t, theirs, bus)},
 			Dialer: client.Dialer{Revision: theirs}}
-		gatewaytest.Run(t, h, s)
+		gatewaytest.Run(t, h, s, gatewaytest.OfLocalUser)
 		gatewaytest.RunMatrix(t, serveHTTP(t, s), "up", theirs, bus)
 	}
 }

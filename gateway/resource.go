@@ -7,7 +7,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -57,8 +56,8 @@ func (v *view) forwardUpdates(serverName, prefix string) server.Option {
 		if v.ofCallers {
 			updated = func() { downstream.ResourceUpdated(v.server, who, uri) }
 		}
-		ctx = rpc.WithCaller(ctx, rpc.Caller{Owner: who, Permitted: true}) // see beforeSubscribe
-		err := v.host.Client(serverName).Subscribe(ctx, strings.TrimPrefix(uri, prefix), updated)
+		// see beforeSubscribe
+		err := v.host.Client(serverName).Follow(v.withCaller(ctx), strings.TrimPrefix(uri, prefix), updated)
 		if err != nil && !errors.Is(err, call.ErrClosed) && !errors.Is(err, host.ErrUnknown) {
 			v.logger().Warn("cannot forward updates of a resource", "uri", uri, "error", err)
 		}

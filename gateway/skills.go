@@ -191,7 +191,8 @@ func (g *Gateway) skillsOf(ctx context.Context, name string, params json.RawMess
 // askForSkills sends a request of the extension to a server.
 func (g *Gateway) askForSkills(ctx context.Context, name, method string, params json.RawMessage) (json.RawMessage,
 	error) {
-	result, err := g.host.Client(name).CallExtension(ctx, method, revision.WithoutMembers(params, "_meta"),
+	result, err := g.host.Client(name).CallExtension(g.withCaller(ctx), method,
+		revision.WithoutMembers(params, "_meta"),
 		extensionOptions(ctx, g.options().extension)...)
 	if err != nil {
 		return nil, g.extensionError(ctx, name, err)
@@ -240,7 +241,7 @@ func (g *Gateway) review(ctx context.Context, name string, s *skills.Skill) erro
 		err = g.host.Review(d)
 	}
 	if g.withheld.isNew(name, s.URI, err) {
-		upstream.Withheld(g.host, ctx, name, d.Kind, d.Name, err)
+		g.host.Withhold(ctx, d, err)
 	}
 	return err
 }
@@ -264,7 +265,7 @@ func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
 	reason := errors.New("no skill lists it")
 	found := strings.HasPrefix(canonical(file), skillScheme)
 	for _, uri := range entriesFor(file) {
-		s, err := skills.Get(ctx, g.host.Client(name), uri)
+		s, err := skills.Get(g.withCaller(ctx), g.host.Client(name), uri)
 		if err != nil {
 			if !errors.As(err, new(*jsonrpc.Error)) { // else there is no such skill
 				reason = err
@@ -306,6 +307,7 @@ func entriesFor(file string) (all []string) {
 
 // readSkill reads a resource of a server. A file of a skill is the one that an entry describes that Review accepts.
 func (g *Gateway) readSkill(ctx context.Context, name, uri string) (*mcp.ReadResourceResult, error) {
+	ctx = g.withCaller(ctx)
 	r := &reading{Client: g.host.Client(name), options: callOptions(ctx, g.options().content)}
 	s, err := g.reviewedSkill(ctx, name, uri, func(s *skills.Skill) bool {
 		return s.Files == nil || slices.ContainsFunc(s.Files, func(f skills.File) bool { return f.URI == uri })
@@ -369,7 +371,7 @@ func (w *withheldSkills) isNew(server, uri string, err error) bool {
 
 // hiddenFiles returns a function that reports whether the policy denies a resource of a server to the caller of ctx.
 func (g *Gateway) hiddenFiles(ctx context.Context, name string) func(uri string) bool {
-	hides := upstream.Hides(g.host, server.PrincipalOf(ctx))
+	hides := g.host.Hides(server.PrincipalOf(ctx))
 	return func(uri string) bool {
 		return hides != nil && hides(&host.Request{
 			Method: mcp.MethodReadResource, Server: name, Kind: host.KindResource, Name: uri,

@@ -20,7 +20,7 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.Option {
 		if !g.routes.Load().has(serverName, prefix, uri) { // see readUnlisted
 			return call.ErrResourceNotFound
 		}
-		err := upstream.PermitSubscription(g.host, ctx, serverName, strings.TrimPrefix(uri, prefix))
+		err := g.host.Client(serverName).MaySubscribe(g.withCaller(ctx), strings.TrimPrefix(uri, prefix))
 		switch {
 		case errors.Is(err, host.ErrUnknown): // the resource is about to be removed
 			return call.ErrResourceNotFound
@@ -68,7 +68,7 @@ func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	who := server.PrincipalOf(ctx)
 	for {
 		_, changed := g.registered.version("")
-		err := upstream.WatchCaller(g.host, ctx, serverName, func() {
+		err := g.host.Client(serverName).WatchLists(g.withCaller(ctx), func() {
 			g.callers.forget(who, serverName)
 			g.server.CatalogsChanged(who)
 		})
@@ -97,7 +97,7 @@ func (p *callers) forget(who principal.Principal, serverName string) {
 
 // outdate is the Outdated of link.Hooks: another replica has notified clients of a caller, or of any.
 func (g *Gateway) outdate(caller string) (shown bool) {
-	return upstream.OutdateCallers(g.host, func(who principal.Principal) bool {
+	return g.host.Outdate(func(who principal.Principal) bool {
 		return caller == "" || who.Key() == caller
 	})
 }
@@ -105,7 +105,7 @@ func (g *Gateway) outdate(caller string) (shown bool) {
 // hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are, and the tools
 // that a client searches for.
 func (g *Gateway) hide(caller principal.Principal, list string) func(origin any) bool {
-	hides, search := upstream.Hides(g.host, caller), list == mcp.MethodListTools && !g.discovery.lists()
+	hides, search := g.host.Hides(caller), list == mcp.MethodListTools && !g.discovery.lists()
 	if hides == nil && !search {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (g *Gateway) hide(caller principal.Principal, list string) func(origin any)
 
 // hideUpdate is the HideUpdate of link.Hooks.
 func (g *Gateway) hideUpdate(caller principal.Principal, uri string) bool {
-	hides := upstream.Hides(g.host, caller)
+	hides := g.host.Hides(caller)
 	if hides == nil {
 		return false
 	}
@@ -139,11 +139,11 @@ func (r *routes) server(uri string) (serverName, there string, ok bool) {
 
 // followPolicy notifies the clients when the policy has changed, until ctx ends.
 func (g *Gateway) followPolicy(ctx context.Context) {
-	changed := upstream.PolicyChanges(g.host)
+	changed := g.host.PolicyChanges()
 	for {
 		select {
 		case <-changed:
-			changed = upstream.PolicyChanges(g.host) // first, so that no change is missed
+			changed = g.host.PolicyChanges() // first, so that no change is missed
 			g.server.CatalogsChanged()
 			downstream.RecheckSubscriptions(g.server)
 		case <-ctx.Done():

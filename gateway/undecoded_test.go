@@ -12,7 +12,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -182,7 +181,7 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 			s := gatewayTo(t, textUpstream(`{`+result+`}`).at(from).start(t, "up"))
 			for _, to := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 				got, err := mcptest.Dial(t, s, mcptest.WithRevision(to)).CallTool(t.Context(), "up__t", nil,
-					link.Get[link.Client[client.Client, client.CallOption]]().UndecodedText())
+					client.WithUndecodedText())
 				if err != nil {
 					t.Errorf("%s from %s to %s: %v", result, from, to, err)
 					continue

@@ -142,7 +142,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 	err := v.catalog.RegisterPrompt(prompt, func(
 		ctx context.Context, arguments map[string]string,
 	) (*mcp.GetPromptResult, error) {
-		result, err := v.host.Client(serverName).GetPrompt(ctx, upstreamName, arguments,
+		result, err := v.host.Client(serverName).GetPrompt(v.withCaller(ctx), upstreamName, arguments,
 			callOptions(ctx, v.options().content)...)
 		if err != nil {
 			return nil, v.protocolError(ctx, serverName, err)
@@ -183,7 +183,7 @@ func (v *view) complete(serverName string, of mcp.CompleteReference) server.Opti
 		if len(arguments) > 0 {
 			params.Context = &mcp.CompleteContext{Arguments: arguments}
 		}
-		completion, err := v.host.Client(serverName).Complete(ctx, params)
+		completion, err := v.host.Client(serverName).Complete(v.withCaller(ctx), params)
 		if err != nil {
 			return nil, v.protocolError(ctx, serverName, err)
 		}

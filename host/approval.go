@@ -15,9 +15,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/plaintext"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -57,7 +57,7 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session 
 	sum := digest.Join([]byte(r.Server), []byte(r.Method), []byte(r.Name), definition, arguments, []byte(d.Version),
 		[]byte(r.Caller.Principal.Key()))
 	if r.ofServer() {
-		sum = inputsOf(ctx).distinguish(sum)
+		sum = pendingOf(ctx).distinguish(sum)
 	}
 	return &Approval{Request: r, reason: d.Reason, digest: sum, caller: describeCaller(ctx, r.Caller),
 		session: session}, nil
@@ -168,7 +168,7 @@ const (
 	notAsked   = "not asked" // the user cannot be asked
 )
 
-// approve asks for the approval of a request. It returns rpc.ErrInputRequired if the handler runs again
+// approve asks for the approval of a request. It returns call.ErrInputRequired if the handler runs again
 // with the answer.
 func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 	session *sessionApproval) (outcome string, err error) {
@@ -190,8 +190,8 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 		return err
 	})
 	switch {
-	case errors.Is(err, rpc.ErrInputRequired), errors.Is(context.Cause(ctx), rpc.ErrInputRequired):
-		return "", rpc.ErrInputRequired
+	case errors.Is(err, call.ErrInputRequired), errors.Is(context.Cause(ctx), call.ErrInputRequired):
+		return "", call.ErrInputRequired
 	case ctx.Err() != nil:
 		return unanswered, context.Cause(ctx)
 	case asking.Err() != nil, errors.Is(err, context.DeadlineExceeded): // also if the answer was yes
@@ -223,7 +223,7 @@ type sessionApproval struct {
 // approvalKey is what an approval for a session is about. Arguments are no part of it: the policy decides about each
 // call, and the rule must be the same.
 type approvalKey struct {
-	caller any    // as rpc.Caller.Key
+	caller audience
 	sum    string // of the tool, the principal and the decision
 }
 
@@ -236,12 +236,12 @@ type validApproval struct {
 // sessionApproval returns the approval for a session that a request could have, or nil if it can have none: that of a
 // caller who cannot be told from others, and a request that is no call of a tool that the server lists.
 func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision) *sessionApproval {
-	c := rpc.From(ctx)
+	c := callerFrom(ctx)
 	if c == nil || r.Kind != KindTool || r.Tool == nil {
 		return nil
 	}
-	caller := c.Caller()
-	if !caller.Returns {
+	caller := audience{c.principal(), c.Session}
+	if caller == everyone {
 		return nil
 	}
 	definition, err := json.Marshal(r.Tool)
@@ -250,8 +250,8 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 	}
 	sum := digest.Join([]byte(r.Method), []byte(r.Name), []byte(r.Caller.Principal.Key()), []byte(d.Version),
 		[]byte(d.Rule), []byte(d.Reason))
-	return &sessionApproval{key: approvalKey{caller.Key, sum}, definition: digest.Join(definition),
-		stateless: !caller.Session}
+	return &sessionApproval{key: approvalKey{caller, sum}, definition: digest.Join(definition),
+		stateless: c.Session == ""}
 }
 
 // AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
@@ -343,18 +343,24 @@ func (all *sessionApprovals) forget() {
 // describeCaller describes the caller of a request for the user who approves it. The name of the client is what the
 // client says. It is empty if the program itself is the caller.
 func describeCaller(ctx context.Context, caller *auth.Info) string {
-	c := rpc.From(ctx)
-	text := "a client without a login"
+	text, name, isCall := "a client without a login", "", false
+	if c := callerFrom(ctx); c != nil {
+		name, isCall = c.Client, true
+	} else if c := call.From(ctx); c != nil {
+		if isCall = true; c.Peer().Info != nil {
+			name = c.Peer().Info.Name
+		}
+	}
 	switch who := caller.Principal; {
-	case c == nil && who == principal.Anonymous:
+	case who == principal.Anonymous && !isCall:
 		return ""
 	case who == principal.Local:
 		text = "a program of this machine"
 	case who != principal.Anonymous:
 		text = plain(who.String())
 	}
-	if c != nil && c.Peer().Info != nil {
-		text += fmt.Sprintf(", which calls itself %.100q", plain(c.Peer().Info.Name))
+	if name != "" {
+		text += fmt.Sprintf(", which calls itself %.100q", plain(name))
 	}
 	return text
 }

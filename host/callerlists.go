@@ -20,21 +20,21 @@ import (
 
 const (
 	// maxCallerLists is the maximum number of callers of one server whose lists are kept.
-	maxCallerLists = maxCallers
+	maxCallerLists = maxConnections
 	// callerListTimeout limits the requests for the lists of a caller.
 	callerListTimeout = 10 * time.Second
 )
 
-// callerStatus returns the status of a server with the lists that it sends to the caller of ctx. For a server without
+// Status returns the status of the server with the lists that it sends to the caller of ctx. For a server without
 // [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
 // of the caller if they are not known, or older than maxAge; one request for a caller is in flight at a time, and
 // callers with the same lists share the version of the status. The lists of 256 callers of a server are kept.
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
-// previous ones, and if the caller needs a login, callerStatus returns the error: that of the authorizer, such as a
+// previous ones, and if the caller needs a login, Status returns the error: that of the authorizer, such as a
 // *call.URLRequiredError, ErrAnonymousCaller, or an error of [Client.CallTool].
-func (h *Host) callerStatus(ctx context.Context, server string, maxAge time.Duration) (ServerStatus, error) {
-	s, err := h.enter(server)
+func (c Client) Status(ctx context.Context, maxAge time.Duration) (ServerStatus, error) {
+	s, err := c.host.enter(c.server)
 	if err != nil {
 		return ServerStatus{}, err
 	}
@@ -453,8 +453,9 @@ func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, sub
 		return errNotConnected
 	}
 	// The authorizer may have a token that was issued for the last request of the caller.
-	ctx = auth.NewContext(ctx, &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)})
-	c, release, err := s.clientFor(ctx, s.current())
+	info := &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)}
+	ctx = WithCaller(auth.NewContext(ctx, info), &Caller{Auth: info})
+	_, c, release, err := s.connectionFor(ctx, s.current())
 	if err != nil {
 		return err
 	}
@@ -477,7 +478,7 @@ func (l *callerLists) latest(who principal.Principal) listKey {
 // keyOf returns the key of the caller of ctx.
 func (l *callerLists) keyOf(ctx context.Context) listKey {
 	caller := callerOf(ctx)
-	if auth.FromContext(ctx) == nil && call.From(ctx) == nil { // a subscription, which has no token
+	if caller.Scopes == nil && auth.FromContext(ctx) == nil && call.From(ctx) == nil { // a subscription has no token
 		return l.latest(caller.Principal)
 	}
 	return listKeyOf(caller)

@@ -8,25 +8,27 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/principal"
 )
 
 // maxListWatches is the maximum number of callers of one server whose lists are watched at a time. Each watch keeps
 // the client of its caller in use, and half of the clients of callers remain for requests.
-const maxListWatches = maxCallers / 2
+const maxListWatches = maxConnections / 2
 
 var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
 
-// watchCaller calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed,
-// until ctx ends or the Host is closed. callerStatus returns the new lists then. The watch uses a client of the
-// caller. watchCaller repeats it when it fails, for example because the caller needs a login. A Host watches the lists
-// of at most 128 callers of a server at a time; other calls of watchCaller wait. Changes that occur while changed runs
+// WatchLists calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed,
+// until ctx ends or the Host is closed. [Client.Status] returns the new lists then. The watch uses a client of the
+// caller. WatchLists repeats it when it fails, for example because the caller needs a login. A Host watches the lists
+// of at most 128 callers of a server at a time; other calls of WatchLists wait. Changes that occur while changed runs
 // are merged.
 //
-// If another server replaces the server, watchCaller continues with it; see [Host.SetServers]. watchCaller returns nil
+// If another server replaces the server, WatchLists continues with it; see [Host.SetServers]. WatchLists returns nil
 // when ctx ends. The errors are [ErrUnknown], also when the server is removed, ErrAnonymousCaller, and
 // call.ErrClosed.
-func (h *Host) watchCaller(ctx context.Context, server string, changed func()) error {
+func (c Client) WatchLists(ctx context.Context, changed func()) error {
+	h, server := c.host, c.server
 	who := callerOf(ctx).Principal
 	if who == principal.Anonymous {
 		return ErrAnonymousCaller
@@ -46,11 +48,11 @@ func (h *Host) watchCaller(ctx context.Context, server string, changed func()) e
 	}
 }
 
-// outdateCallers makes the Host request lists of servers with CallerAuth again when they are used the next time, for
+// Outdate makes the Host request lists of servers with CallerAuth again when they are used the next time, for
 // example because another process knows that they have changed: those of the callers for which the function of returns
 // true. It reports whether this Host may have returned previous lists to one of these callers. It is safe for
 // concurrent use; of must not block.
-func (h *Host) outdateCallers(of func(caller principal.Principal) bool) (found bool) {
+func (h *Host) Outdate(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
 		found = s.callerLists.outdate(of) || found
 	}
@@ -131,7 +133,7 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 	}
 	// The authorizer may have a token that was issued for the last request of the caller.
 	ctx = auth.NewContext(ctx, &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)})
-	c, release, err := s.clientFor(ctx, s.current())
+	_, c, release, err := s.connectionFor(ctx, s.current())
 	if err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 			}
 		}
 	}()
-	for _, err := range c.Watch(watching, filter, clients.WithoutReconnect()) {
+	for _, err := range c.Watch(watching, filter, client.WithoutReconnect()) {
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -102,7 +101,7 @@ func asUser(t *testing.T, name string, scopes ...string) context.Context {
 func TestListsOfACallerAreUpdated(t *testing.T) {
 	l := newListing(t, &Host{})
 	get := func(ctx context.Context, maxAge time.Duration) string {
-		status, err := l.host.callerStatus(ctx, "up", maxAge)
+		status, err := l.host.Client("up").Status(ctx, maxAge)
 		if err != nil {
 			return err.Error()
 		}
@@ -127,8 +126,8 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("other scopes", get(asUser(t, "ada", "write"), time.Hour), "ready 3 up__two")
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
-	if a, _ := l.host.callerStatus(ada, "up", time.Hour); true {
-		if b, _ := l.host.callerStatus(bob, "up", time.Hour); a.Version != b.Version ||
+	if a, _ := l.host.Client("up").Status(ada, time.Hour); true {
+		if b, _ := l.host.Client("up").Status(bob, time.Hour); a.Version != b.Version ||
 			len(l.host.find("up").callerLists.offers) != 1 {
 			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
 		}
@@ -136,7 +135,7 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	l.broken.Store(true)
 	want("broken", get(ada, 0), "ready 4 up__two incomplete")
 	l.broken.Store(false)
-	if _, err := l.host.callerStatus(t.Context(), "up", 0); !errors.Is(err, ErrAnonymousCaller) {
+	if _, err := l.host.Client("up").Status(t.Context(), 0); !errors.Is(err, ErrAnonymousCaller) {
 		t.Errorf("without a caller: %v", err)
 	}
 	if result, err := l.host.Call(ada, "up__two", nil); err != nil || result.IsError {
@@ -152,16 +151,16 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 	l := newListing(t, &Host{})
 	l.listed.Store(new(func() {
 		l.listed.Store(nil)
-		if !l.host.outdateCallers(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
+		if !l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
 			t.Error("the lists of the caller are not known")
 		}
 	}))
 	for i, want := range []int32{1, 2, 2} {
-		if _, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || l.requests.Load() != want {
+		if _, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); err != nil || l.requests.Load() != want {
 			t.Errorf("request %d: %d requests to the server, want %d; %v", i+1, l.requests.Load(), want, err)
 		}
 	}
-	if l.host.outdateCallers(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
+	if l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
 		t.Error("the lists of another caller are known")
 	}
 }
@@ -169,11 +168,11 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 func TestCallersWhoNeedALoginHaveNoLists(t *testing.T) {
 	l := newListing(t, &Host{})
 	l.login.Store(false)
-	if _, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
+	if _, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
 		t.Error(err)
 	}
 	l.login.Store(true)
-	if status, err := l.host.callerStatus(asUser(t, "ada"), "up", time.Hour); err != nil || len(status.Tools) != 1 {
+	if status, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); err != nil || len(status.Tools) != 1 {
 		t.Errorf("after the login: %v, %v", status.Tools, err)
 	}
 }
@@ -195,7 +194,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	}
 	rejects.Store(true)
 	l.host.ReviewAgain()
-	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 0 ||
+	if status, err := l.host.Client("up").Status(ada, time.Hour); err != nil || len(status.Tools) != 0 ||
 		!errors.As(status.Incomplete, new(*withheldError)) {
 		t.Errorf("%v, %v", status.Incomplete, err)
 	}
@@ -207,7 +206,7 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	config := l.host.Servers[0]
 	config.Tools = Selection{Rename: map[string]string{"one": "uno"}}
 	must.Do(t, l.host.SetServers([]ServerConfig{config}))
-	if status, err := l.host.callerStatus(ada, "up", time.Hour); err != nil || len(status.Tools) != 1 ||
+	if status, err := l.host.Client("up").Status(ada, time.Hour); err != nil || len(status.Tools) != 1 ||
 		status.Tools[0].Name != "up__uno" {
 		t.Errorf("%+v, %v", status.Tools, err)
 	}
@@ -295,21 +294,21 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 		return namesOf(l.host.Search(ctx, query, 0))
 	}
 	must.CheckEqual(t, find(ada, ""), "")
-	must.Get(l.host.callerStatus(ada, "up", time.Hour))(t)
+	must.Get(l.host.Client("up").Status(ada, time.Hour))(t)
 	l.tool.Store("two")
-	must.Get(l.host.callerStatus(bob, "up", time.Hour))(t)
+	must.Get(l.host.Client("up").Status(bob, time.Hour))(t)
 	for name, ctx := range map[string]context.Context{"one": ada, "two": bob} {
 		must.CheckEqual(t, find(ctx, "one or two")+" "+find(ctx, ""), "up__"+name+" up__"+name, name)
 	}
 	must.CheckEqual(t, find(t.Context(), ""), "")
-	versions := []string{l.host.toolsVersion(ada), l.host.toolsVersion(bob), l.host.toolsVersion(t.Context())}
-	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.toolsVersion(ada) {
+	versions := []string{l.host.ToolsVersion(ada), l.host.ToolsVersion(bob), l.host.ToolsVersion(t.Context())}
+	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.ToolsVersion(ada) {
 		t.Errorf("versions %q", versions)
 	}
-	must.Get(l.host.callerStatus(ada, "up", 0))(t)
-	if got := find(ada, "two"); got != "up__two" || l.host.toolsVersion(ada) != l.host.toolsVersion(bob) {
-		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.toolsVersion(ada),
-			l.host.toolsVersion(bob))
+	must.Get(l.host.Client("up").Status(ada, 0))(t)
+	if got := find(ada, "two"); got != "up__two" || l.host.ToolsVersion(ada) != l.host.ToolsVersion(bob) {
+		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.ToolsVersion(ada),
+			l.host.ToolsVersion(bob))
 	}
 }
 
@@ -321,7 +320,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	watch := func(name string) (changed chan struct{}, end func()) {
 		changed, ended := make(chan struct{}, 100), make(chan error, 1)
 		ctx, cancel := context.WithCancel(asUser(t, name))
-		go func() { ended <- l.host.watchCaller(ctx, "up", func() { changed <- struct{}{} }) }()
+		go func() { ended <- l.host.Client("up").WatchLists(ctx, func() { changed <- struct{}{} }) }()
 		return changed, func() {
 			cancel()
 			if err := <-ended; err != nil {
@@ -333,7 +332,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	hers, end := watch("ada")
 	defer end()
 	l.login.Store(true)
-	must.Get(l.host.callerStatus(asUser(t, "ada"), "up", 0))(t)
+	must.Get(l.host.Client("up").Status(asUser(t, "ada"), 0))(t)
 	for range maxListWatches - 1 {
 		s.listWatches <- struct{}{} // other callers
 	}
@@ -357,25 +356,25 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	await(hers)
 	his, endHis := watch("bob")
 	defer endHis()
-	must.Get(l.host.callerStatus(asUser(t, "bob"), "up", 0))(t)
+	must.Get(l.host.Client("up").Status(asUser(t, "bob"), 0))(t)
 	await(hers)
 	if len(his) > 0 {
 		t.Error("a caller beyond the limit is watched")
 	}
 	<-s.listWatches
 	await(his)
-	must.CheckIs(t, l.host.watchCaller(t.Context(), "up", nil), ErrAnonymousCaller)
-	must.CheckIs(t, l.host.watchCaller(asUser(t, "ada"), "absent", nil), ErrUnknown)
+	must.CheckIs(t, l.host.Client("up").WatchLists(t.Context(), nil), ErrAnonymousCaller)
+	must.CheckIs(t, l.host.Client("absent").WatchLists(asUser(t, "ada"), nil), ErrUnknown)
 }
 
 // A watch that cannot request the changed lists tries again, although the server reports no other change.
 func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T) {
 	l := newListing(t, &Host{})
 	ctx := asUser(t, "ada")
-	must.Get(l.host.callerStatus(ctx, "up", 0))(t)
+	must.Get(l.host.Client("up").Status(ctx, 0))(t)
 	changed, ended := make(chan struct{}, 1), make(chan error, 1)
 	watching, cancel := context.WithCancel(ctx)
-	go func() { ended <- l.host.watchCaller(watching, "up", func() { changed <- struct{}{} }) }()
+	go func() { ended <- l.host.Client("up").WatchLists(watching, func() { changed <- struct{}{} }) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -414,8 +413,8 @@ func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T)
 	await("the change is not reported", func() bool { return len(changed) > 0 })
 }
 
-// testCallers returns callers of a server, whose clients never connect, and a shared client.
-func testCallers(t *testing.T, max int) (*callers, *client.Client) {
+// testPool returns the connections of a server, whose clients never connect, and that of everyone.
+func testPool(t *testing.T, max int) (*pool, *client.Client) {
 	near, far := transport.Pipe()
 	s := &server.Server{Name: "s"}
 	done := make(chan struct{})
@@ -424,113 +423,130 @@ func testCallers(t *testing.T, max int) (*callers, *client.Client) {
 		_ = s.ServeConn(context.Background(), far)
 	}()
 	target := client.Conn(near)
-	shared := must.Get(client.Dial(t.Context(), target))(t)
+	own := must.Get(client.Dial(t.Context(), target))(t)
 	t.Cleanup(func() {
-		shared.Close()
+		own.Close()
 		<-done
 	})
-	a := &callers{of: &supervisor{host: new(Host)}, target: target, idle: callerIdle, max: max,
-		byKey: make(map[any]*callerClient)}
-	return a, shared
+	of := &supervisor{host: new(Host), config: ServerConfig{Target: target}}
+	return &pool{of: of, idle: connectionIdle, max: max, byKey: make(map[audience]*connection)}, own
 }
 
-func TestIdleClientsOfCallersAreClosed(t *testing.T) {
+func ofSession(id string) audience { return audience{session: id} }
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shared := testCallers(t, 10)
-		use := func(key string) *callerClient {
-			own := must.Get(a.acquire(t.Context(), rpc.Caller{Key: key, Returns: true}, shared))(t)
-			return own
+		a, own := testPool(t, 10)
+		use := func(id string) *connection {
+			return must.Get(a.acquire(t.Context(), ofSession(id), &Caller{Session: id}, own))(t)
 		}
-		isClosed := func(own *callerClient) bool {
+		isClosed := func(c *connection) bool {
 			synctest.Wait()
-			return errors.Is(own.client.Ping(t.Context()), call.ErrClosed)
+			return errors.Is(c.client.Ping(t.Context()), call.ErrClosed)
 		}
 		busy, idle, again := use("busy"), use("idle"), use("again")
 		a.release(idle)
 		a.release(again)
-		sleep(t.Context(), callerIdle*3/4, nil)
+		sleep(t.Context(), connectionIdle*3/4, nil)
 		must.CheckEqual(t, use("again"), again)
 		a.release(again)
-		sleep(t.Context(), callerIdle/2, nil)
-		if !isClosed(idle) || a.byKey["again"] != again || a.byKey["busy"] != busy || len(a.byKey) != 2 {
-			t.Errorf("clients left: %v", a.byKey)
+		sleep(t.Context(), connectionIdle/2, nil)
+		if !isClosed(idle) || a.byKey[ofSession("again")] != again || a.byKey[ofSession("busy")] != busy ||
+			len(a.byKey) != 2 {
+			t.Errorf("connections left: %v", a.byKey)
 		}
 		a.release(busy)
 		if err := a.close(); err != nil || !isClosed(again) || !isClosed(busy) {
 			t.Error(err)
 		}
-		if _, err := a.acquire(t.Context(), rpc.Caller{Key: "late"}, shared); !errors.Is(err, call.ErrClosed) {
+		if _, err := a.acquire(t.Context(), ofSession("late"), nil, own); !errors.Is(err, call.ErrClosed) {
 			t.Errorf("after close: %v", err)
 		}
 	})
 }
 
-func TestLeastRecentlyUsedClientOfACallerIsClosed(t *testing.T) {
+func TestLeastRecentlyUsedConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shared := testCallers(t, 3)
+		a, own := testPool(t, 3)
 		defer a.close()
-		acquire := func(key string) (*callerClient, error) {
-			return a.acquire(t.Context(), rpc.Caller{Key: key, Returns: true}, shared)
+		acquire := func(id string) (*connection, error) {
+			return a.acquire(t.Context(), ofSession(id), &Caller{Session: id}, own)
 		}
-		for _, key := range []string{"a", "b", "c", "a"} {
-			own := must.Get(acquire(key))(t)
-			a.release(own)
+		for _, id := range []string{"a", "b", "c", "a"} {
+			a.release(must.Get(acquire(id))(t))
 			sleep(t.Context(), 1, nil)
 		}
-		for _, key := range []string{"d", "e", "f"} {
-			must.Get(acquire(key))(t)
-			if key == "d" && (a.byKey["b"] != nil || a.byKey["a"] == nil) {
-				t.Errorf("clients left: %v", a.byKey)
+		for _, id := range []string{"d", "e", "f"} {
+			must.Get(acquire(id))(t)
+			if id == "d" && (a.byKey[ofSession("b")] != nil || a.byKey[ofSession("a")] == nil) {
+				t.Errorf("connections left: %v", a.byKey)
 			}
 		}
 		var overload *call.OverloadError
 		if _, err := acquire("g"); !errors.As(err, &overload) || len(a.byKey) != 3 {
-			t.Errorf("%v, %d clients", err, len(a.byKey))
+			t.Errorf("%v, %d connections", err, len(a.byKey))
 		}
 	})
 }
 
-func TestPrincipalWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
+func TestAUserWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, shared := testCallers(t, 3)
+		a, own := testPool(t, 3)
 		defer a.close()
 		ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 		bob := must.Get(principal.New("https://issuer.example", "bob", ""))(t)
-		for _, caller := range []rpc.Caller{{Key: "a", Owner: ada}, {Key: "1", Owner: bob}, {Key: "2", Owner: bob},
-			{Key: "3", Owner: bob}, {Key: "4", Owner: bob}} {
-			own := must.Get(a.acquire(t.Context(), caller, shared))(t)
-			a.release(own)
+		for _, key := range []audience{{ada, "a"}, {bob, "1"}, {bob, "2"}, {bob, "3"}, {bob, "4"}} {
+			a.release(must.Get(a.acquire(t.Context(), key, &Caller{}, own))(t))
 			sleep(t.Context(), 1, nil)
 		}
-		if a.byKey["a"] == nil || a.byKey["3"] == nil || a.byKey["4"] == nil {
-			t.Errorf("clients left: %v", a.byKey)
+		if a.byKey[audience{ada, "a"}] == nil || a.byKey[audience{bob, "3"}] == nil ||
+			a.byKey[audience{bob, "4"}] == nil {
+			t.Errorf("connections left: %v", a.byKey)
 		}
 	})
 }
 
-func TestSessionDeclaresOnlyWhatItsCallerCanAnswer(t *testing.T) {
-	all := func() *client.Dialer {
-		return &client.Dialer{
-			Elicit:    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
-			ElicitURL: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
-			Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-				return nil, nil
-			},
-			Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil }, SampleTools: true,
-		}
+// The connection of a session declares what its caller can answer; that of a user what some of its sessions may; that of
+// everyone nothing, unless the host asks callers.
+func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
+	answers := &Caller{
+		Elicit:    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
+		ElicitURL: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
+		Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return nil, nil
+		},
+		SampleTools: true, Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil },
 	}
-	for kinds := range rpc.AllInputKinds + 1 {
-		d := all()
-		limit(d, kinds)
-		var got rpc.InputKinds
-		for kind, declared := range map[rpc.InputKinds]bool{
-			rpc.FormInput: d.Elicit != nil, rpc.URLInput: d.ElicitURL != nil, rpc.SamplingInput: d.Sample != nil,
-			rpc.SamplingToolsInput: d.SampleTools, rpc.RootsInput: d.Roots != nil,
-		} {
-			if declared {
-				got |= kind
-			}
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+	for kinds := range inputKinds(allInputKinds + 1) {
+		caller := &Caller{}
+		if kinds&formInput != 0 {
+			caller.Elicit = answers.Elicit
 		}
-		must.CheckEqual(t, got, kinds)
+		if kinds&urlInput != 0 {
+			caller.ElicitURL = answers.ElicitURL
+		}
+		if kinds&samplingInput != 0 {
+			caller.Sample, caller.SampleTools = answers.Sample, kinds&samplingToolsInput != 0
+		} else if kinds&samplingToolsInput != 0 {
+			continue
+		}
+		if kinds&rootsInput != 0 {
+			caller.Roots = answers.Roots
+		}
+		for _, c := range []struct {
+			key     audience
+			callers bool
+			want    inputKinds
+		}{
+			{audience{ada, "1"}, false, kinds}, {audience{user: ada}, false, allInputKinds},
+			{everyone, false, 0}, {everyone, true, allInputKinds},
+		} {
+			s := &supervisor{host: &Host{Callers: c.callers}}
+			d := s.dialerFor(&connection{key: c.key}, caller)
+			got := kindsOf(d.Elicit != nil, d.ElicitURL != nil, d.Sample != nil, d.SampleTools, d.Roots != nil)
+			must.CheckEqual(t, got, c.want, c)
+			must.CheckEqual(t, d.Shared, c.key == everyone)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -64,7 +63,7 @@ func (c Client) ReadResource(ctx context.Context, uri string,
 	r := Request{Method: mcp.MethodReadResource, Server: server, Kind: KindResource, Name: uri}
 	return guard(ctx, h, s, r, nil, func(any) (*mcp.ReadResourceResult, error) {
 		return use(ctx, s, func(ctx context.Context, c *client.Client) (*mcp.ReadResourceResult, error) {
-			return c.ReadResource(ctx, uri, h.sourced(options)...)
+			return c.ReadResource(ctx, uri, s.declared(ctx, h.sourced(options))...)
 		})
 	})
 }
@@ -84,7 +83,7 @@ func (c Client) GetPrompt(ctx context.Context, prompt string, arguments any,
 			if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 				return nil, err
 			}
-			return c.GetPrompt(ctx, prompt, arguments, h.sourced(options)...)
+			return c.GetPrompt(ctx, prompt, arguments, s.declared(ctx, h.sourced(options))...)
 		})
 	})
 }
@@ -147,9 +146,9 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 			return unknown("server", server)
 		}
 		var changed <-chan struct{} // of the policy
-		if !rpc.CallerOf(ctx).Permitted {
+		if ctx.Value(followKey{}) == nil {
 			changed = h.policies.wait()
-			if err := h.permitSubscription(ctx, server, uri); err != nil {
+			if err := c.MaySubscribe(ctx, uri); err != nil {
 				return err
 			}
 		}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -128,8 +126,8 @@ func (s *supervisor) setExtensions() {
 		}
 		for _, method := range e.Notifications {
 			supported.Notifications[method] = func(ctx context.Context, params json.RawMessage) {
-				if s.host.forwards {
-					s.forwardNotification(ctx, e.ID, method, params)
+				if c := callerFrom(ctx); c != nil && c.Notify != nil {
+					c.Notify(ctx, e.ID, method, revision.WithForwardableMeta(params))
 				}
 			}
 		}
@@ -149,43 +147,4 @@ func withNotifications(all []client.Extension, wrap func(notificationFunc) notif
 		}
 	}
 	return all
-}
-
-// forwardNotification sends a notification of the server to the client of the call or session that it belongs to.
-func (s *supervisor) forwardNotification(ctx context.Context, id, method string, params json.RawMessage) {
-	params = revision.WithForwardableMeta(params)
-	if c := rpc.From(ctx); c != nil {
-		if _, declared := c.Extension(id); declared {
-			// The call does not depend on its notifications.
-			_ = c.Notify(c.Context(), method, params)
-		}
-		return
-	}
-	n := sessionOf(ctx)
-	if n == nil {
-		_, n, _ = s.commonOf(ctx).sessions.only()
-	}
-	if n == nil {
-		return
-	}
-	if to := n.declaring(id); to != nil {
-		to.Notify(jsonrpc.AppendNotification(nil, method, params))
-	}
-}
-
-// declaring returns the session if its client declares an extension, or nil.
-func (n *session) declaring(id string) rpc.SessionNotifier {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.peer == nil {
-		return nil
-	}
-	settings, ok := n.peer.Extensions[id]
-	if !ok {
-		settings = n.peer.Experimental[id]
-	}
-	if len(settings) == 0 || settings[0] != '{' {
-		return nil
-	}
-	return n.notifier
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
@@ -24,20 +23,6 @@ import (
 // guards reports whether requests must pass guard.
 func (h *Host) guards() bool {
 	return h.Policy != nil || h.Audit != nil || h.Review != nil || h.OnRequest != nil || h.OnResult != nil
-}
-
-// callerOf returns the caller whose request ctx belongs to.
-func callerOf(ctx context.Context) *auth.Info {
-	if info := auth.FromContext(ctx); info != nil {
-		return info
-	}
-	caller := new(auth.Info)
-	if c := call.From(ctx); c != nil {
-		caller.Principal = c.Principal()
-	} else {
-		caller.Principal = rpc.CallerOf(ctx).Owner // of a subscription
-	}
-	return caller
 }
 
 // argumentsOf returns the arguments of a tool or prompt as a JSON object.
@@ -245,7 +230,7 @@ func (p *passage) conclude(ctx context.Context, err error) error {
 
 // rejected returns the record of a request that is not sent.
 func (p *passage) rejected(err error) slog.Record {
-	if errors.Is(err, rpc.ErrInputRequired) {
+	if errors.Is(err, call.ErrInputRequired) {
 		return p.record("asked")
 	}
 	event := "done" // the server is down, or the caller has cancelled the request
@@ -393,8 +378,11 @@ func (h *Host) awaitName(ctx context.Context, name string) (possible []*supervis
 	return possible, err
 }
 
-// hider is a [Policy] that can tell which requests it denies whatever their arguments and the scopes of the caller are.
-type hider interface {
+// Hider is a [Policy] that can tell which requests it denies whatever their arguments and the scopes of the caller are.
+// Gateways hide tools, prompts and resources from the callers who cannot use them. Hides returns nil if nothing is
+// denied so. Both functions must be safe for concurrent use and must not block.
+type Hider interface {
+	Policy
 	Hides(caller principal.Principal) func(r *Request) bool
 }
 
@@ -432,11 +420,11 @@ func (p Rules) hides(r *Request) bool {
 	return p.Default == Deny
 }
 
-// hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or
+// Hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or
 // resource, whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if
 // the policy cannot tell. The function does not use Arguments and Caller of the request.
-func (h *Host) hides(caller principal.Principal) func(r *Request) bool {
-	policy, ok := h.Policy.(hider)
+func (h *Host) Hides(caller principal.Principal) func(r *Request) bool {
+	policy, ok := h.Policy.(Hider)
 	if !ok {
 		return nil
 	}
@@ -470,5 +458,5 @@ func (h *Host) PolicyChanged() {
 	h.policies.notify()
 }
 
-// policyChanges returns a channel that the next call of PolicyChanged closes.
-func (h *Host) policyChanges() <-chan struct{} { return h.policies.wait() }
+// PolicyChanges returns a channel that the next call of PolicyChanged closes.
+func (h *Host) PolicyChanges() <-chan struct{} { return h.policies.wait() }

@@ -24,11 +24,12 @@ type Host struct {
 	Servers []ServerConfig
 
 	// Dialer dials each server. The Host ignores its OnConnectionLost. Elicit, ElicitURL, Sample and Roots receive the
-	// requests that the policy allows, in a context with the values of the context of the call, read or prompt that the
-	// server serves; see client.Dialer.Elicit and [ServerConfig.PerCaller]. If one of them is nil, the server receives
-	// an error, except with a gateway, which sends the request to the client whose request the server serves. OnLog is
-	// nil in the same way.
+	// requests that the policy allows, also those for callers; see client.Dialer.Elicit for their contexts. If one of
+	// them is nil, the [Caller] is asked whose connection it is. OnLog is nil in the same way.
 	Dialer client.Dialer
+	// Callers means that callers answer what servers ask. The Host then declares elicitation, sampling and roots to
+	// servers before it knows a caller. A gateway sets it.
+	Callers bool
 	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set
 	// other functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
 	AdaptDialer func(server string, d *client.Dialer)
@@ -108,15 +109,18 @@ type Host struct {
 	versions atomic.Uint64 // the last version of a ServerStatus
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
+	// Store has the large results of tools, see [ServerConfig.MaxResult], encrypted with Keys if there are any, as in
+	// server.Server.Keys. Nil means memory. Programs with the same Store share them.
+	Store store.Store
+	Keys  [][]byte
+
 	once     sync.Once
-	setting  sync.Mutex                             // orders calls of SetServers; locked before mu
-	mu       sync.Mutex                             // excludes changes of roster and Close
-	roster   atomic.Pointer[roster]                 // nil before Start
-	results  *results                               // set by Start
-	forwards bool                                   // see setForwarding
-	storage  func() (kv store.Store, keys [][]byte) // of results; may be nil
-	policies broadcast                              // that the policy has changed
-	changed  broadcast                              // that the status of a server, or the servers, have changed
+	setting  sync.Mutex             // orders calls of SetServers; locked before mu
+	mu       sync.Mutex             // excludes changes of roster and Close
+	roster   atomic.Pointer[roster] // nil before Start
+	results  *results               // set by Start
+	policies broadcast              // that the policy has changed
+	changed  broadcast              // that the status of a server, or the servers, have changed
 	names    nameTable
 
 	cataloging sync.Mutex // orders the making of catalogs
@@ -157,29 +161,18 @@ type ServerConfig struct {
 	// Revision is the only revision to use with the server, in place of Dialer.Revision, unless it is empty.
 	Revision mcp.Revision
 
-	// PerCaller, if it is not nil, says whether each caller has a client of its own. A caller is a session of a client
-	// or, in 2026-07-28, an authenticated principal, if the Host is that of a gateway; otherwise what client.WithCaller
-	// sets. Other requests use the shared client, as do lists, watches and subscriptions.
+	// Sharing says which callers share a connection, and with it a session or a running program. A connection is
+	// dialled with its first request. It is closed when it was idle for 30 minutes, or when a server has more than 256
+	// of them: the least recently used one of the user who has the most. If none can be closed because all are in use,
+	// further requests fail with a *call.OverloadError. The lists, their watches and the subscriptions use the
+	// connection that the Host keeps for everyone, except with CallerAuth. Callers of 2026-07-28 without authentication
+	// cannot be told apart, because that revision has no sessions (2026-07-28, basic, Statelessness); see
+	// docs/program/sharing.md.
 	//
-	// A client of one caller keeps the state of the server's session apart from that of other callers, and nothing else
-	// can cause the requests of the server. It is dialled with the first request of the caller; a program is started
-	// for each. It is closed when it was idle for 30 minutes, or when a server has more than 256 of them: the least
-	// recently used one of the principal that has the most. If none can be closed because all are in use, requests of
-	// further callers fail with a *call.OverloadError. Callers of 2026-07-28 without authentication cannot be told
-	// apart, because that revision has no sessions and connections must not be used in their place (2026-07-28, basic,
-	// Statelessness), so they share one client; see docs/program/sharing.md.
-	//
-	// If callers share a client over byte streams or HTTP+SSE, the calls for which the server sends requests wait for
-	// those of other users: at most 64, and at most a minute. A request is rejected if requests of several users are in
-	// flight nevertheless. Requests and log messages for several calls of one user are for one whose client is
-	// connected, and the newest of these. A log message that the server sends after its call has ended belongs to no
-	// call, and reaches the user whose requests alone are in flight then. A request for roots without a call is for the
-	// session that has used the server, and is rejected if several of these sessions are connected.
-	//
-	// Nil means true for a server with sessions over HTTP, and false for others: in 2026-07-28 there are no sessions,
-	// and a program is not started twice unless asked for. With a gateway, a program of an older revision is started
-	// for each authenticated user, whose callers share it, because its requests do not say whose call they belong to.
-	PerCaller *bool
+	// What a server sends reaches the caller whose connection it is, as far as the protocol says that it belongs to one
+	// of its requests: that caller. Otherwise it is for the newest request in flight, and without one for the last
+	// caller. On a connection of everyone it is for nobody then.
+	Sharing Sharing
 
 	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
 	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
@@ -193,7 +186,7 @@ type ServerConfig struct {
 	// [Client.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
 	// if the result has anything but text, its JSON. Policy decides about each read as about the call, with the
 	// arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results of 64 MiB
-	// together; the oldest are removed. They are in memory or, with a gateway, in the Store of its server. The tools
+	// together; the oldest are removed. They are in [Host.Store]. The tools
 	// have no output schema, because a part of a result need not match it.
 	MaxResult int
 
@@ -243,17 +236,15 @@ func (h *Host) Start() error {
 	return err
 }
 
+// Started reports whether Start was called and has succeeded.
+func (h *Host) Started() bool { return h.roster.Load() != nil }
+
 func (h *Host) start() error {
 	if err := h.CheckServers(h.Servers); err != nil {
 		return err
 	}
-	var kv store.Store
-	var keys [][]byte
-	if h.storage != nil {
-		kv, keys = h.storage()
-	}
 	var err error
-	if h.results, err = newResults(kv, keys, h.logger()); err != nil {
+	if h.results, err = newResults(h.Store, h.Keys, h.logger()); err != nil {
 		return err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -306,7 +297,7 @@ func (h *Host) callTool(ctx context.Context, s *supervisor, tool string, argumen
 		return h.callLimited(ctx, s, r, arguments, append([]client.CallOption{client.WithSource()}, options...))
 	}
 	return guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
-		return s.callTool(ctx, tool, arguments, h.sourced(options))
+		return s.callTool(ctx, tool, arguments, s.declared(ctx, h.sourced(options)))
 	})
 }
 

@@ -7,18 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"strings"
-	"sync"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/digest"
-	"github.com/parley-mcp/parley/internal/link"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/outbound"
-	"github.com/parley-mcp/parley/internal/plaintext"
-	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -121,15 +113,15 @@ func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
-	case errors.Is(err, rpc.ErrInputRequired):
+	case errors.Is(err, call.ErrInputRequired):
 		return errRepeated
 	case errors.As(err, &limited):
-		err = &rpc.RejectedInputError{Wire: limited.wire, Err: err}
+		err = &client.RejectedError{Wire: limited.wire, Err: err}
 	case p.approval != "":
-		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(codeRejected, "user rejected the request %s",
+		err = &client.RejectedError{Wire: jsonrpc.Errorf(codeRejected, "user rejected the request %s",
 			p.request.Method), Err: err}
 	case errors.As(err, &denied):
-		err = &rpc.RejectedInputError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
+		err = &client.RejectedError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
 			"%s is denied: the client does not allow it", p.request.Method), Err: err}
 	}
 	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "request of the server denied",
@@ -181,126 +173,6 @@ type inputLimitError struct {
 
 func (e *inputLimitError) Error() string { return e.reason }
 
-// setHandlers makes the functions of the dialer answer the input requests of a server, or forwards them. No function
-// receives a request that the limits, the policy or the approver reject. It sets s.local and s.sendsLogs.
-func (s *supervisor) setHandlers() {
-	d := &s.dialer
-	forwards := func(set bool, kinds rpc.InputKinds) bool {
-		if set {
-			s.local |= kinds
-		}
-		return s.host.forwards && !set
-	}
-	if s.config.Roots != nil {
-		d.Roots = func(context.Context) ([]mcp.Root, error) { return s.config.Roots, nil }
-	}
-	if forwards(d.Elicit != nil, rpc.FormInput) {
-		d.Elicit = s.forwardElicit
-	}
-	if forwards(d.ElicitURL != nil, rpc.URLInput) {
-		d.ElicitURL = s.forwardElicitURL
-	}
-	if forwards(d.Sample != nil, rpc.SamplingInput|rpc.SamplingToolsInput) {
-		d.Sample, d.SampleTools = s.forwardSample, true
-	}
-	if forwards(d.Roots != nil, rpc.RootsInput) {
-		d.Roots = s.forwardRoots
-	}
-	if s.sendsLogs = forwards(d.OnLog != nil, 0); s.sendsLogs {
-		d.OnLog = s.forwardLog
-	}
-	if answer := d.Elicit; answer != nil {
-		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(ctx, form, answer)
-		}
-	}
-	if answer := d.ElicitURL; answer != nil {
-		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(ctx, request, answer)
-		}
-	}
-	if answer := d.Sample; answer != nil {
-		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return s.sample(ctx, params, answer)
-		}
-	}
-	if answer := d.Roots; answer != nil {
-		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(s.withOnlySession(ctx), answer) }
-	}
-}
-
-// attribute returns a message of a server for a user, with the name of the server (2026-07-28,
-// client/elicitation, Security Considerations):
-//
-//	The server "files" asks:
-//
-//	> Which directory?
-//
-// Each line of the message is quoted, so that a server cannot imitate an [Approval] or another server. Control
-// characters and invisible characters are shown by code point.
-//
-// The message is unchanged if the Host has one server, with an empty Prefix, and no Approve. Its clients then see
-// the server as if there were no Host.
-func (h *Host) attribute(server, message string) string {
-	if h.hidden() {
-		return message
-	}
-	var text strings.Builder
-	text.WriteString(`The server "` + plain(server) + `" asks:` + "\n")
-	empty := true
-	for _, line := range strings.FieldsFunc(message, isLineBreak) {
-		if line = strings.TrimSpace(visible(line)); line != "" {
-			text.WriteString("\n> " + line)
-			empty = false
-		}
-	}
-	if empty {
-		text.WriteString("\n>")
-	}
-	return text.String()
-}
-
-func isLineBreak(r rune) bool {
-	return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
-}
-
-// visible is plain for texts of people: it keeps the invisible characters that join letters and emoji.
-func visible(text string) string {
-	return plaintext.Replace(text, func(r rune) string {
-		switch r {
-		case '\t':
-			return " "
-		case '\u200c', '\u200d':
-			return string(r)
-		}
-		return plaintext.CodePoint(r)
-	})
-}
-
-// hidden reports whether the clients of the Host see its only server as if there were no Host. A user then
-// cannot take a request of the server for one of the Host or of another server.
-func (h *Host) hidden() bool {
-	all := h.all()
-	if h.Approve != nil || len(all) != 1 {
-		return false
-	}
-	all[0].mu.Lock()
-	defer all[0].mu.Unlock()
-	return all[0].naming.prefix == ""
-}
-
-// attributedMeta returns the members of _meta that are forwarded with a request of a server, and its name.
-func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
-	forwarded := revision.ForwardableMeta(meta)
-	if s.host.hidden() {
-		return forwarded
-	}
-	attributed := mcp.Meta{}
-	maps.Copy(attributed, forwarded)
-	attributed[link.MetaServer] = json.RawMessage(jsonrpc.AppendString(nil, s.name))
-	return attributed
-}
-
 // InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
 // number means no limit. A request beyond a limit is answered with an error.
 type InputLimits struct {
@@ -339,7 +211,7 @@ func (l *inputLimiter) init(limits InputLimits) {
 
 // allow counts a request of the server. It returns an *inputLimitError for a request beyond a limit.
 func (l *inputLimiter) allow(ctx context.Context, r *Request) error {
-	if made := inputsOf(ctx).count(); l.perCall >= 0 && made > l.perCall {
+	if made := pendingOf(ctx).count(); l.perCall >= 0 && made > l.perCall {
 		return &inputLimitError{
 			fmt.Sprintf("more than %d requests of the server in one call", l.perCall),
 			jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
@@ -347,88 +219,14 @@ func (l *inputLimiter) allow(ctx context.Context, r *Request) error {
 		}
 	}
 	of := call.Description{Method: r.Method, Principal: r.Caller.Principal}
-	if c := call.From(ctx); c != nil {
-		of.Source = c.Source()
+	if c := callerFrom(ctx); c != nil {
+		of.Source = c.Session
 	}
 	_, err := l.rate(ctx, call.New(of))
 	if overload := new(call.OverloadError); errors.As(err, &overload) {
-		return &inputLimitError{"too many requests of the server in a minute", rpc.Rejection(overload)}
+		wire, _ := errors.AsType[*jsonrpc.Error](&call.OverloadError{Limit: overload.Limit,
+			RetryAfter: overload.RetryAfter})
+		return &inputLimitError{"too many requests of the server in a minute", wire}
 	}
 	return err
-}
-
-type inputsKey struct{}
-
-// inputs are the requests of a server while it serves one request. A nil inputs keeps none.
-type inputs struct {
-	mu          sync.Mutex
-	made        int
-	same        map[string]int // how often an approval was requested, by its digest
-	completions []completion
-}
-
-// completion is the end of a URL elicitation.
-type completion struct {
-	*outbound.Completion
-	later func() // notifies the client after the request
-}
-
-func withInputs(ctx context.Context) context.Context {
-	return context.WithValue(ctx, inputsKey{}, new(inputs))
-}
-
-func inputsOf(ctx context.Context) *inputs {
-	i, _ := ctx.Value(inputsKey{}).(*inputs)
-	return i
-}
-
-// count counts a request of the server and returns the number of requests.
-func (i *inputs) count() int {
-	if i == nil {
-		return 0
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.made++
-	return i.made
-}
-
-// distinguish returns a digest that differs from those of earlier approvals, so that each of several equal requests
-// of the server has an approval of its own. If the call runs again, its requests have the same digests.
-func (i *inputs) distinguish(sum string) string {
-	if i == nil {
-		return sum
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.same == nil {
-		i.same = make(map[string]int)
-	}
-	i.same[sum]++
-	return digest.Join([]byte(sum), fmt.Append(nil, i.same[sum]))
-}
-
-// add adds the completion of a URL elicitation, and the function that notifies the client after the request.
-func (i *inputs) add(one *outbound.Completion, later func()) {
-	if i == nil {
-		return
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.completions = append(i.completions, completion{one, later})
-}
-
-// report reports the URL elicitations that have ended, before the result of the request. The client is notified of
-// others later, without the request, which is not kept in memory until then.
-func (i *inputs) report() {
-	if i == nil {
-		return
-	}
-	i.mu.Lock()
-	all := i.completions
-	i.mu.Unlock()
-	for _, one := range all {
-		one.Report()
-		one.Then(one.later)
-	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -19,9 +18,6 @@ import (
 const asChild = "PARLEY_HOST_TEST_CHILD"
 
 // The test binary is also a server to run as a child process.
-// linked has the functions of a Host for gateways.
-
-var linked = link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]()
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asChild) == "1" {

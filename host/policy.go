@@ -20,8 +20,7 @@ import (
 // a Policy made of data. Decide must be safe for concurrent use and must not block. An error or a panic denies
 // the request.
 //
-// A Policy can have the method Hides of Rules, too. With it, gateways hide tools, prompts and resources from the
-// callers who cannot use them.
+// A Policy can be a [Hider], too, as Rules is.
 type Policy interface {
 	Decide(ctx context.Context, r *Request) (Decision, error)
 }

@@ -309,7 +309,7 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 " +
 			"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 	} {
-		if got := linked.Attribute(new(host.Host), "a", message); got != "The server \"a\" asks:\n\n"+want {
+		if got := new(host.Host).Attribute("a", message); got != "The server \"a\" asks:\n\n"+want {
 			t.Errorf("%q: %q, want %q", message, got, want)
 		}
 	}
@@ -333,14 +333,14 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 		{"two servers", &host.Host{Servers: []host.ServerConfig{bare("a"), bare("b")}}, false},
 		{"with approvals", &host.Host{Servers: []host.ServerConfig{bare("a")}, Approve: approve}, false},
 	} {
-		if got := linked.Attribute(start(t, c.host), "a", "hello"); (got == "hello") != c.unchanged {
+		if got := start(t, c.host).Attribute("a", "hello"); (got == "hello") != c.unchanged {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
 	config := bare("a")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
 	must.Do(t, h.SetServers([]host.ServerConfig{config, bare("b")}))
-	if got := linked.Attribute(h, "a", "hello"); got == "hello" {
+	if got := h.Attribute("a", "hello"); got == "hello" {
 		t.Error("the message is unchanged although there is another server")
 	}
 }
@@ -384,12 +384,12 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 // A policy that cannot tell what it hides hides everything, since it would deny the requests.
 func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
-	if hides := linked.Hides(h, principal.Anonymous); hides == nil ||
+	if hides := h.Hides(principal.Anonymous); hides == nil ||
 		!hides(&host.Request{Server: "s", Kind: "tool", Name: "t"}) {
 		t.Error("the tool is not hidden")
 	}
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
-	if linked.Hides(open, principal.Anonymous) != nil {
+	if open.Hides(principal.Anonymous) != nil {
 		t.Error("a policy that denies nothing hides something")
 	}
 }

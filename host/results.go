@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/contain"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -36,15 +35,15 @@ const (
 
 // results stores large results of tools.
 type results struct {
-	kv store.Store // encrypts them if the host has keys
+	kv     store.Store // encrypts them if the host has keys
+	logger *slog.Logger
 }
 
 // newResults returns where a Host stores results: in a KV, which keys encrypt, or in memory.
 func newResults(kv store.Store, keys [][]byte, logger *slog.Logger) (*results, error) {
-	r := &results{kv: store.NewMemory()}
+	r := &results{store.NewMemory(), logger}
 	if kv != nil {
-		guard := &rpc.StoreGuard{Logger: logger}
-		r.kv = guard.Store(kv)
+		r.kv = kv
 	}
 	if len(keys) > 0 {
 		ring, err := seal.New(keys...)
@@ -72,7 +71,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 		return result, nil
 	}
 	whole := result
-	if whole.Content == nil { // see link.Client.UndecodedText
+	if whole.Content == nil { // see client.WithUndecodedText
 		whole = new(mcp.CallToolResult)
 		if _, _, err := contain.Decode(result.Source, whole); err != nil {
 			return nil, fmt.Errorf("%w: tools/call %s: %w", call.ErrInvalidResponse, tool, err)
@@ -191,8 +190,9 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", call.ErrResourceNotFound)
-	case err != nil:
-		return nil, fmt.Errorf("cannot read a stored result: %w", err)
+	case err != nil: // it may have addresses
+		r.logger.ErrorContext(ctx, "cannot read a stored result", "error", err)
+		return nil, errors.New("cannot read a stored result: try again later")
 	}
 	result := new(storedResult)
 	if err := schema.Decode(item.Value, result); err != nil || result.Contents == nil {

@@ -336,7 +336,7 @@ func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
 	})
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "flaky", Target: client.URL("http://flaky.example/mcp"),
-			PerCaller: new(false)}},
+			Sharing: host.SharingEveryone}},
 		Dialer: client.Dialer{Revision: r, HTTPClient: &http.Client{Transport: f},
 			Logger: slog.New(slog.DiscardHandler)},
 		Logger: slog.New(slog.DiscardHandler),

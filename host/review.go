@@ -186,16 +186,17 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 		if old := before[key]; old != nil && old.Error() == err.Error() {
 			continue
 		}
-		s.host.recordWithheld(ctx, s.name, key.kind, key.name, errors.Unwrap(err))
+		s.host.Withhold(ctx, Definition{Server: s.name, Kind: key.kind, Name: key.name}, errors.Unwrap(err))
 	}
 }
 
-// recordWithheld logs and records that a definition is withheld.
-func (h *Host) recordWithheld(ctx context.Context, server string, kind Kind, name string, reason error) {
-	h.logger().Warn("definition withheld", "server", server, "kind", kind, "name", name, "error", reason)
+// Withhold logs, and records in the audit log, that a definition is not used, and why. The Host does it for those that
+// Review does not accept. A gateway does it for skills.
+func (h *Host) Withhold(ctx context.Context, d Definition, reason error) {
+	h.logger().Warn("definition withheld", "server", d.Server, "kind", d.Kind, "name", d.Name, "error", reason)
 	if h.Audit != nil {
-		h.recordLater(ctx, newRecord("withheld", slog.String("server", server), slog.String("kind", string(kind)),
-			slog.String("name", bounded(name, maxAuditName)), slog.String("reason", reason.Error())))
+		h.recordLater(ctx, newRecord("withheld", slog.String("server", d.Server), slog.String("kind", string(d.Kind)),
+			slog.String("name", bounded(d.Name, maxAuditName)), slog.String("reason", reason.Error())))
 	}
 }
 

@@ -6,80 +6,64 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-// NotifyRootsChanged notifies the servers with sessions that the roots have changed (2025-11-25, client/roots, Root
-// List Changes). It returns at once, and sends the notifications in the background.
-//
-// In a handler or middleware of a server.Server, the roots are those of its client: NotifyRootsChanged
-// notifies the servers that receive them because of the gateway. A server whose client several sessions share is
-// notified while this session is the only one that is connected, because the notification does not say whose roots have
-// changed. Outside of a handler, the roots are those of Host.Dialer, and all servers that receive these are notified.
+// NotifyRootsChanged notifies servers that roots have changed (2025-11-25, client/roots, Root List Changes): those of
+// the caller of ctx on the connections that serve the caller, or, without a [Caller], those of Host.Dialer on all. It
+// returns at once, and sends the notifications in the background.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
 // 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func (h *Host) NotifyRootsChanged(ctx context.Context) {
-	c := rpc.From(ctx)
+	caller := callerFrom(ctx)
 	for _, s := range h.all() {
+		own, isLocal := s.usable(), s.local&rootsInput != 0
 		switch {
-		case c != nil:
-			if s.forwardsRoots() {
-				s.notifyRootsOf(ctx, c)
+		case caller != nil && !isLocal:
+			s.notifyRootsOf(caller, own)
+		case caller == nil && isLocal && s.config.Roots == nil:
+			if own != nil {
+				s.own.roots.notify(s, own)
 			}
-		case s.local&rpc.RootsInput != 0 && s.config.Roots == nil:
-			if shared := s.usable(); shared != nil {
-				s.roots.notify(s, shared)
-			}
-			s.callers.each(func(caller *callerClient) { caller.roots.notify(s, caller.client) })
+			s.pool.each(func(c *connection) { c.roots.notify(s, c.client) })
 		}
 	}
 }
 
-// forwardsRoots reports whether the server receives the roots of the clients of the program.
-func (s *supervisor) forwardsRoots() bool {
-	return s.host.forwards && s.local&rpc.RootsInput == 0
-}
-
-// notifyRootsOf notifies the server that the roots of the session of a call have changed.
-func (s *supervisor) notifyRootsOf(ctx context.Context, c *rpc.Call) {
-	shared, caller := s.usable(), c.Caller()
-	if shared == nil || !caller.Session {
+// notifyRootsOf notifies the server that the roots of a caller have changed, if it can ask for them.
+func (s *supervisor) notifyRootsOf(caller *Caller, own *client.Client) {
+	if own == nil {
 		return
 	}
-	if !s.perCaller(shared) {
-		all := &s.common
-		if user, ok := s.userOf(caller, shared); ok {
-			shared, all = nil, nil
-			s.callers.each(func(own *callerClient) {
-				if own.key == user.Key {
-					shared, all = own.client, &own.common
-				}
-			})
-		}
-		if all == nil { // the user has no client
-			return
-		}
-		all.sessions.add(ctx, caller)
-		if key, _, _ := all.sessions.only(); key == caller.Key {
-			all.roots.notify(s, shared)
-		}
-		return
+	key, err := s.audienceOf(caller, own)
+	switch {
+	case err != nil: // the caller has no connection
+	case key != everyone:
+		s.pool.each(func(c *connection) {
+			if c.key == key {
+				c.roots.notify(s, c.client)
+			}
+		})
+	case callerFrom(s.own.context(context.Background())) != nil:
+		s.own.roots.notify(s, own)
 	}
-	if s.config.CallerAuth != nil {
-		var err error
-		if caller, err = authenticated(ctx, caller); err != nil { // the caller has no client
-			return
-		}
-	}
-	s.callers.each(func(own *callerClient) {
-		if own.key == caller.Key {
-			own.roots.notify(s, own.client)
-		}
-	})
 }
 
-// usable returns the shared client of a server that is ready, or nil.
+// haveRoots notifies the server that there are other roots now, if it has requested them before there was a caller.
+func (c *connection) haveRoots(s *supervisor, caller *Caller, own *client.Client) {
+	if caller == nil || caller.Roots == nil || s.local&rootsInput != 0 {
+		return
+	}
+	c.mu.Lock()
+	rootless := c.rootless && !c.several
+	c.rootless = c.rootless && !rootless
+	c.mu.Unlock()
+	if rootless {
+		c.roots.notify(s, own)
+	}
+}
+
+// usable returns the client of everyone of a server that is ready, or nil.
 func (s *supervisor) usable() *client.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,25 +73,10 @@ func (s *supervisor) usable() *client.Client {
 	return s.client
 }
 
-// each calls f with each client that is dialled, with mu held.
-func (a *callers) each(f func(*callerClient)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, own := range a.byKey {
-		select {
-		case <-own.dialled:
-			if own.client != nil {
-				f(own)
-			}
-		default: // it requests the roots later
-		}
-	}
-}
-
 // rootsTimeout limits the time to send one notification.
 const rootsTimeout = 10 * time.Second
 
-// rootsNotifier sends the notifications for one client of a server, one at a time. Notifications that are due
+// rootsNotifier sends the notifications on one connection to a server, one at a time. Notifications that are due
 // meanwhile become one. It is safe for concurrent use.
 type rootsNotifier struct {
 	mu      sync.Mutex
@@ -150,30 +119,4 @@ func (h *Host) run(f func()) bool {
 	}
 	h.running.Go(f)
 	return true
-}
-
-// withOnlySession returns the context of a request for roots. If the request belongs to no call or session, it is for
-// the session that uses the client, if that is the only one.
-func (s *supervisor) withOnlySession(ctx context.Context) context.Context {
-	if !s.forwardsRoots() || rpc.From(ctx) != nil || sessionOf(ctx) != nil {
-		return ctx
-	}
-	all := s.commonOf(ctx)
-	_, only, count := all.sessions.only()
-	if only == nil {
-		all.rootless.Store(count == 0)
-		return ctx
-	}
-	return withSession(ctx, only)
-}
-
-// shares records that a session uses a client with others. If the server has requested the roots before there was a
-// session, it is notified that there are other roots now.
-func (all *common) shares(ctx context.Context, s *supervisor, caller rpc.Caller, c *client.Client) {
-	if !caller.Session || !s.forwardsRoots() && s.config.Extensions == nil {
-		return
-	}
-	if added := all.sessions.add(ctx, caller); added && all.rootless.Swap(false) {
-		all.roots.notify(s, c)
-	}
 }

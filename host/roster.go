@@ -142,7 +142,7 @@ func (h *Host) CheckServers(servers []ServerConfig) error {
 		case config.StartTimeout < 0:
 			return fmt.Errorf("host: server %q must not have a negative StartTimeout", config.Name)
 		}
-		if err := config.checkCallerAuth(); err != nil {
+		if err := config.checkSharing(); err != nil {
 			return fmt.Errorf("host: server %q: %w", config.Name, err)
 		}
 		seen[config.Name] = true

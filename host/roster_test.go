@@ -177,7 +177,7 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 }
 
 // newIdle returns a host with a lazy server that ends when it was idle for a minute. The tool sleep takes five minutes.
-func newIdle(t *testing.T, perCaller bool) *host.Host {
+func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 	s := &server.Server{Name: "idle", AllowedHosts: []string{"idle.example"}}
 	server.AddTool(s, mcp.Tool{Name: "done"}, func(context.Context, none) (string, error) { return "done", nil })
 	server.AddTool(s, mcp.Tool{Name: "sleep"}, func(context.Context, none) (string, error) {
@@ -188,7 +188,7 @@ func newIdle(t *testing.T, perCaller bool) *host.Host {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "idle", Target: client.URL("http://idle.example/mcp"), Lazy: true,
-			Idle: time.Minute, PerCaller: &perCaller}},
+			Idle: time.Minute, Sharing: sharing}},
 		Dialer: client.Dialer{Revision: mcp.V20251125, HTTPClient: &http.Client{Transport: &flaky{server: s}},
 			Logger: quiet},
 		Logger: quiet,
@@ -198,19 +198,19 @@ func newIdle(t *testing.T, perCaller bool) *host.Host {
 }
 
 func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
-	for _, perCaller := range []bool{false, true} {
+	for _, sharing := range []host.Sharing{host.SharingEveryone, host.SharingSession} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newIdle(t, perCaller)
+			h := newIdle(t, sharing)
 			defer h.Close()
 			want := func(after time.Duration, state host.State) {
 				t.Helper()
 				time.Sleep(after)
 				synctest.Wait()
-				must.CheckEqual(t, h.Status()[0].State, state, perCaller)
+				must.CheckEqual(t, h.Status()[0].State, state, sharing)
 			}
 			call := func(tool string) {
 				t.Helper()
-				if _, err := h.Client("idle").CallTool(client.WithCaller(t.Context(), "ada"), tool, nil,
+				if _, err := h.Client("idle").CallTool(inSession(t, "ada"), tool, nil,
 					client.WithTimeout(time.Hour)); err != nil {
 					t.Error(err)
 				}

@@ -45,10 +45,10 @@ func (h *Host) Search(ctx context.Context, query string, limit int) []Tool {
 	return found
 }
 
-// toolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of
+// ToolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of
 // ctx, in their order. A program that keeps a result of Search compares versions to find out whether a tool was added,
 // removed or changed. Hosts with the same tools have the same version.
-func (h *Host) toolsVersion(ctx context.Context) string {
+func (h *Host) ToolsVersion(ctx context.Context) string {
 	digest := sha256.New()
 	for _, c := range h.catalogs(ctx) {
 		digest.Write(c.digest[:])

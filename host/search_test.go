@@ -132,15 +132,15 @@ func TestSearchIsBoundedAndStable(t *testing.T) {
 // The index and the version follow the lists of the servers.
 func TestToolsVersionChangesWithTheTools(t *testing.T) {
 	h, same := office(), office()
-	before := h.toolsVersion(t.Context())
-	if before == "" || before != same.toolsVersion(t.Context()) || before != h.toolsVersion(t.Context()) {
-		t.Errorf("versions %q and %q of the same tools", before, same.toolsVersion(t.Context()))
+	before := h.ToolsVersion(t.Context())
+	if before == "" || before != same.ToolsVersion(t.Context()) || before != h.ToolsVersion(t.Context()) {
+		t.Errorf("versions %q and %q of the same tools", before, same.ToolsVersion(t.Context()))
 	}
 	versions := map[string]bool{before: true}
 	for _, tools := range [][]mcp.Tool{nil, {{Name: "read_text_file"}},
 		{{Name: "read_text_file", Description: "Fetch a document"}}} {
 		h.find("files").setTools(tools)
-		if v := h.toolsVersion(t.Context()); versions[v] {
+		if v := h.ToolsVersion(t.Context()); versions[v] {
 			t.Errorf("the version stays %q", v)
 		} else {
 			versions[v] = true

@@ -12,11 +12,9 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -57,12 +55,12 @@ func (s *sessionCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // start returns a host with the server at a URL.
-func (s *sessionCounter) start(t *testing.T, r mcp.Revision, perCaller *bool) *host.Host {
+func (s *sessionCounter) start(t *testing.T, r mcp.Revision, sharing host.Sharing) *host.Host {
 	t.Helper()
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(endpoint.Close)
 	h := &host.Host{
-		Servers: []host.ServerConfig{{Name: "s", Target: client.URL(endpoint.URL), PerCaller: perCaller}},
+		Servers: []host.ServerConfig{{Name: "s", Target: client.URL(endpoint.URL), Sharing: sharing}},
 		Dialer:  client.Dialer{Revision: r},
 	}
 	startReady(t, h)
@@ -81,7 +79,7 @@ func sessionOf(t *testing.T, h *host.Host, caller string) string {
 	t.Helper()
 	ctx := t.Context()
 	if caller != "" {
-		ctx = client.WithCaller(ctx, caller)
+		ctx = host.WithCaller(ctx, &host.Caller{Session: caller})
 	}
 	result, err := h.Client("s").CallTool(ctx, "session", nil)
 	if err != nil {
@@ -90,27 +88,33 @@ func sessionOf(t *testing.T, h *host.Host, caller string) string {
 	return result.Content[0].(*mcp.TextContent).Text
 }
 
+// inSession returns a context of a caller with a session.
+func inSession(t *testing.T, id string) context.Context {
+	return host.WithCaller(t.Context(), &host.Caller{Session: id})
+}
+
 func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 	for _, c := range []struct {
 		revision mcp.Revision
-		set      *bool
-		want     bool
+		set      host.Sharing
+		want     host.Sharing
 	}{
-		{mcp.V20251125, nil, true},
-		{mcp.V20250326, nil, true},
-		{mcp.V20251125, new(false), false},
-		{mcp.V20251125, new(true), true},
-		{mcp.V20260728, nil, false},
+		{mcp.V20251125, host.SharingAuto, host.SharingSession},
+		{mcp.V20250326, host.SharingAuto, host.SharingSession},
+		{mcp.V20251125, host.SharingEveryone, host.SharingEveryone},
+		{mcp.V20251125, host.SharingUser, host.SharingUser}, // they have not authenticated
+		{mcp.V20251125, host.SharingSession, host.SharingSession},
+		{mcp.V20260728, host.SharingAuto, host.SharingEveryone},
 	} {
 		s := newSessionCounter()
 		h := s.start(t, c.revision, c.set)
 		program, ada, bob := sessionOf(t, h, ""), sessionOf(t, h, "ada"), sessionOf(t, h, "bob")
 		must.CheckEqual(t, sessionOf(t, h, "ada"), ada, c)
 		distinct := program != ada && program != bob && ada != bob
-		if distinct != c.want || c.revision.Modern() != (program == "") {
+		if distinct != (c.want == host.SharingSession) || c.revision.Modern() != (program == "") {
 			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
 		}
-		must.CheckEqual(t, h.Status()[0].PerCaller, c.want, c)
+		must.CheckEqual(t, h.Status()[0].Sharing, c.want, c)
 		h.Close()
 		must.CheckEqual(t, s.begun.Load(), s.ended.Load(), c)
 	}
@@ -118,7 +122,7 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 
 func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 	s := newSessionCounter()
-	h := s.start(t, mcp.V20251125, nil)
+	h := s.start(t, mcp.V20251125, host.SharingAuto)
 	before := s.begun.Load()
 	var calls sync.WaitGroup
 	for i := range 60 {
@@ -141,14 +145,14 @@ func TestOneSessionBeginsForConcurrentCallsOfACaller(t *testing.T) {
 }
 
 func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
-	for perCaller, want := range map[*bool]int{nil: 1, new(true): 3} {
+	for sharing, want := range map[host.Sharing]int{host.SharingAuto: 1, host.SharingSession: 3} {
 		config := inProcess("s")
-		config.PerCaller = perCaller
+		config.Sharing = sharing
 		h := &host.Host{Servers: []host.ServerConfig{config}}
 		startReady(t, h)
 		pids := make(map[string]bool)
-		for _, ctx := range []context.Context{t.Context(), client.WithCaller(t.Context(), "ada"),
-			client.WithCaller(t.Context(), "bob"), client.WithCaller(t.Context(), "ada")} {
+		for _, ctx := range []context.Context{t.Context(), inSession(t, "ada"),
+			inSession(t, "bob"), inSession(t, "ada")} {
 			result := must.Get(h.Client("s").CallTool(ctx, "who", nil))(t)
 			pids[string(result.StructuredContent)] = true
 		}
@@ -160,32 +164,25 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 // Each user has a program whose questions could be for another one, unless the users are to share it.
 func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 	for _, c := range []struct {
-		revision  mcp.Revision
-		perCaller *bool
-		want      int // processes for two users and two callers who are not authenticated
+		revision mcp.Revision
+		sharing  host.Sharing
+		want     int // processes for two users and two callers who are not authenticated
 	}{
-		{mcp.V20251125, nil, 3}, {mcp.V20251125, new(false), 1},
-		{mcp.V20260728, nil, 1},
+		{mcp.V20251125, host.SharingAuto, 3}, {mcp.V20251125, host.SharingEveryone, 1},
+		{mcp.V20260728, host.SharingAuto, 1},
 	} {
 		config := inProcess("s")
-		config.PerCaller = c.perCaller
+		config.Sharing = c.sharing
 		h := &host.Host{Servers: []host.ServerConfig{config}, Dialer: client.Dialer{Revision: c.revision}}
-		must.Do(t, linked.Forward(h, nil))
 		startReady(t, h)
 		pids := make(map[string]string)
 		for _, name := range []string{"ada", "bob", "", "", "ada"} {
-			who := principal.Anonymous
+			caller := new(host.Caller)
 			if name != "" {
-				var err error
-				if who, err = principal.New("https://issuer.example", name, ""); err != nil {
-					t.Fatal(err)
-				}
+				who := must.Get(principal.New("https://issuer.example", name, ""))(t)
+				caller.Auth = &auth.Info{Principal: who}
 			}
-			served := &rpc.Call{Call: *call.New(call.Description{
-				Method: mcp.MethodCallTool, Revision: mcp.V20260728, Principal: who,
-				Peer: call.Peer{Info: new(mcp.Implementation), Capabilities: new(mcp.ClientCapabilities)},
-			})}
-			result := must.Get(h.Client("s").CallTool(rpc.NewContext(t.Context(), served), "who", nil))(t)
+			result := must.Get(h.Client("s").CallTool(host.WithCaller(t.Context(), caller), "who", nil))(t)
 			pid := string(result.StructuredContent)
 			if before, ok := pids[name]; ok && before != pid {
 				t.Errorf("%v: the process of %q changes", c, name)
@@ -261,8 +258,8 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 	auth := host.NewCallerAuth(noCredentials)
 	for want, config := range map[string]host.ServerConfig{
 		"requires a Target with a URL": {Name: "up", Target: client.Command("program"), CallerAuth: auth},
-		"not false": {Name: "up", Target: client.URL("https://mcp.example"), PerCaller: new(false),
-			CallerAuth: auth},
+		"not SharingEveryone": {Name: "up", Target: client.URL("https://mcp.example"),
+			Sharing: host.SharingEveryone, CallerAuth: auth},
 	} {
 		h := &host.Host{Servers: []host.ServerConfig{config}}
 		if err := h.Start(); err == nil || !strings.Contains(err.Error(), want) {
@@ -277,5 +274,5 @@ func TestSubscriptionsToServersWithCallerAuthNeedACaller(t *testing.T) {
 	must.Do(t, h.Start())
 	defer h.Close()
 	must.CheckIs(t, h.Client("up").Subscribe(t.Context(), "lib://one", func() {}), host.ErrAnonymousCaller)
-	must.CheckIs(t, linked.PermitSubscription(h, t.Context(), "up", "lib://one"), host.ErrAnonymousCaller)
+	must.CheckIs(t, h.Client("up").MaySubscribe(t.Context(), "lib://one"), host.ErrAnonymousCaller)
 }

@@ -107,8 +107,8 @@ type ServerStatus struct {
 	Config *ServerConfig
 	// Retry is the time of the next attempt to start a server that is down.
 	Retry time.Time
-	// PerCaller means that each caller has a client of its own.
-	PerCaller bool
+	// Sharing says who shares a connection to the server; it is not SharingAuto once the server was ready.
+	Sharing Sharing
 }
 
 // DownError reports that a server is down. Unwrap returns the reason.
@@ -286,7 +286,6 @@ const forever = time.Duration(math.MaxInt64)
 // accepts no connections. If the request of f was not sent then, use waits for the server and calls f again.
 func use[Result any](ctx context.Context, s *supervisor,
 	f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
-	ctx = s.withCaller(ctx)
 	var until time.Time // no repetitions after it
 	for {
 		result, lost, err := attempt(ctx, s, f)
@@ -309,13 +308,14 @@ func attempt[Result any](ctx context.Context, s *supervisor,
 	if err != nil {
 		return nil, false, err
 	}
-	c, release, err := s.clientFor(ctx, shared)
+	on, c, release, err := s.connectionFor(ctx, shared)
 	if err != nil {
 		return nil, false, err
 	}
 	defer release()
-	result, err = f(ctx, c)
-	inputsOf(ctx).report()
+	p := on.begin(ctx)
+	result, err = f(p, c)
+	on.end(p)
 	if err == nil {
 		if !s.answered.Load() {
 			s.answered.Store(true)

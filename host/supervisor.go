@@ -12,7 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // supervisor keeps the client of one server.
@@ -22,12 +22,11 @@ type supervisor struct {
 	host      *Host
 	reviewer  func(Definition) error
 	dialer    client.Dialer
-	local     rpc.InputKinds // the input requests that are not forwarded
-	sendsLogs bool           // clients receive the log messages
+	local     inputKinds // what the program answers, and not the caller
 	inputs    inputLimiter
-	callers   callers
+	own       connection // of everyone
+	pool      pool
 	approvals sessionApprovals
-	common                // of the shared client
 	answered  atomic.Bool // the server has answered a call since it became ready
 	logger    *slog.Logger
 
@@ -99,10 +98,14 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		s.dialer.Logger = s.dialer.Logger.With("server", config.Name)
 	}
 	s.inputs.init(config.InputLimits)
-	s.setHandlers()
+	if d := &s.dialer; config.Roots != nil {
+		d.Roots = func(context.Context) ([]mcp.Root, error) { return s.config.Roots, nil }
+	}
+	s.local = kindsOf(s.dialer.Elicit != nil, s.dialer.ElicitURL != nil, s.dialer.Sample != nil, s.dialer.SampleTools,
+		s.dialer.Roots != nil)
 	s.setExtensions()
 	s.dialer.OnConnectionLost = func(err error) { s.lost(nil, err) }
-	s.callers.init(s)
+	s.pool.init(s)
 	return s
 }
 
@@ -115,7 +118,7 @@ func (s *supervisor) run() {
 	defer func() {
 		s.stopWatching()
 		s.callerWatches.close()
-		callersErr := s.callers.close()
+		callersErr := s.pool.close()
 		if c := s.current(); c != nil {
 			s.closeErr = errors.Join(callersErr, c.Close())
 		}
@@ -192,7 +195,8 @@ func (s *supervisor) connect(ctx context.Context) error {
 	c := s.current()
 	if c == nil {
 		var err error
-		if c, err = dialAlone(starting, &s.dialer, s.config.Target); err != nil {
+		d := s.dialerFor(&s.own, nil)
+		if c, err = dialAlone(starting, &d, s.config.Target); err != nil {
 			return startFailure(starting, limit, err)
 		}
 	} else if err := c.Ping(starting); err != nil {
@@ -232,7 +236,7 @@ func (s *supervisor) ready(c *client.Client, listed lists) {
 		s.answered.Store(false)
 		*status = ServerStatus{
 			Name: s.name, State: Ready, Revision: c.Revision(), Server: c.Server(),
-			PerCaller: s.perCaller(c),
+			Sharing: s.sharing(c),
 		}
 		return true
 	})
@@ -412,7 +416,7 @@ func (s *supervisor) endIdle() {
 	}
 	s.logger.Info("server ended because it was idle", "idle", s.config.Idle)
 	s.stopWatching()
-	s.callers.endUnused()
+	s.pool.endUnused()
 	if err := unused.Close(); err != nil {
 		s.logger.Warn("server that was idle has ended with an error", "error", err)
 	}

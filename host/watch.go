@@ -94,7 +94,7 @@ func (w *watcher) watchLists(ctx context.Context) {
 		return
 	}
 	for first := true; ; first = false {
-		for change, err := range w.client.Watch(ctx, filter, clients.WithoutReconnect()) {
+		for change, err := range w.client.Watch(ctx, filter, client.WithoutReconnect()) {
 			if err != nil && w.unsupported(err) {
 				return
 			}
@@ -213,7 +213,7 @@ func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris 
 		case <-watching.Done():
 		}
 	}()
-	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, clients.WithoutReconnect()) {
+	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
 		switch {
 		case err != nil && change.URI != "": // the others are watched
 			continue
@@ -300,18 +300,25 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	}
 }
 
-// permitSubscription returns nil if the caller of ctx may subscribe to a resource of a server, and records the
-// decision. A gateway, in which one call of [Client.Subscribe] is for several callers, calls it for each. The errors
-// are [ErrUnknown], ErrAnonymousCaller for a server with CallerAuth, and a *[DeniedError].
-func (h *Host) permitSubscription(ctx context.Context, server, uri string) error {
-	s := h.find(server)
+// MaySubscribe returns nil if the caller of ctx may subscribe to a resource of the server, and records the decision, as
+// [Client.Subscribe] does. A program in which one call of [Client.Follow] is for several callers calls it for each. The
+// errors are [ErrUnknown], [ErrAnonymousCaller] for a server with CallerAuth, and a *[DeniedError].
+func (c Client) MaySubscribe(ctx context.Context, uri string) error {
+	s := c.host.find(c.server)
 	if s == nil {
-		return unknown("server", server)
+		return unknown("server", c.server)
 	}
 	if s.config.CallerAuth != nil && callerOf(ctx).Principal == principal.Anonymous {
-		return fmt.Errorf("server %q: %w", server, ErrAnonymousCaller)
+		return fmt.Errorf("server %q: %w", c.server, ErrAnonymousCaller)
 	}
-	return h.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: server, Kind: KindResource, Name: uri})
+	return c.host.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: c.server, Kind: KindResource, Name: uri})
+}
+
+type followKey struct{}
+
+// Follow is [Client.Subscribe] for a program that has called [Client.MaySubscribe]: the policy is not asked.
+func (c Client) Follow(ctx context.Context, uri string, updated func()) error {
+	return c.Subscribe(context.WithValue(ctx, followKey{}, true), uri, updated)
 }
 
 // subscriber is one call of Subscribe.

@@ -188,11 +188,11 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 // fails, and one new token is requested for each that expires.
 func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		for _, perCaller := range []bool{true, false} {
-			t.Run(fmt.Sprint(r, " ", perCaller), func(t *testing.T) {
+		for _, sharing := range []host.Sharing{host.SharingSession, host.SharingEveryone} {
+			t.Run(fmt.Sprint(r, " ", sharing), func(t *testing.T) {
 				f := newFixture(t)
 				u := f.expiring("expiring")
-				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), PerCaller: &perCaller}},
+				f.serve([]host.ServerConfig{{Name: u.name, Target: client.URL(u.url), Sharing: sharing}},
 					client.Dialer{Revision: r, Auth: u.login(t)})
 				f.dial(mcp.V20251125).await(u.name, "echo", "steps")
 				l := f.startLoad(40, []string{u.name})

@@ -35,6 +35,9 @@ func (f Audit) WithAttrs([]slog.Attr) slog.Handler { return f }
 
 func (f Audit) WithGroup(string) slog.Handler { return f }
 
+// OfLocalUser makes all callers the user of this machine, as those of a program at a terminal are.
+func OfLocalUser(g *gateway.Gateway) { g.LocalUser = func(context.Context) bool { return true } }
+
 // Run presents the servers of h as s until the test ends. It returns when all servers are ready and
 // s has what they list. It starts h and discards the log output of both. The functions can set fields of the gateway.
 func Run(t testing.TB, h *host.Host, s *server.Server, set ...func(*gateway.Gateway)) {

@@ -23,8 +23,8 @@ var busUsers = map[string]string{
 	"server/replicas.go":           "news for other replicas: an outbox repeats it, and a loss makes the receivers read",
 	"internal/rpc/storefailure.go": "passes calls on",
 
-	"client/watch.go":                             "no Bus: a client subscribes to resources",
-	"gateway/resource.go":                         "no Bus: a client subscribes to resources",
+	"client/watch.go": "no Bus: a client subscribes to resources",
+	"host/watch.go":   "no Bus: a client subscribes to resources",
 	"cmd/parley/internal/serve/endpoint/admin.go": "tries at the start whether Redis permits both",
 	"internal/gatewaytest/signals.go":             "test support",
 }

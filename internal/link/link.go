@@ -12,56 +12,11 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"time"
 
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
-	"github.com/parley-mcp/parley/store"
 )
-
-// Host has methods of a *host.Host.
-type Host[H, Status, Request any, Kind ~string] struct {
-	// Forward sends requests of servers to the client whose request a handler of the program serves. It must be
-	// called before Start, and returns an error otherwise. Start calls storage for where large results are stored,
-	// see host.ServerConfig.MaxResult, and the keys that encrypt them; a nil KV means memory.
-	Forward func(h *H, storage func() (kv store.Store, keys [][]byte)) error
-	// CallerStatus returns the status of a server with the lists that it sends to the caller of ctx, which are at most
-	// maxAge old.
-	CallerStatus func(h *H, ctx context.Context, server string, maxAge time.Duration) (Status, error)
-	// WatchCaller calls changed each time these lists have changed, until ctx ends.
-	WatchCaller func(h *H, ctx context.Context, server string, changed func()) error
-	// OutdateCallers makes the Host request the lists of some callers again.
-	OutdateCallers func(h *H, of func(caller principal.Principal) bool) (found bool)
-	// PermitSubscription returns nil if the caller of ctx may subscribe to a resource.
-	PermitSubscription func(h *H, ctx context.Context, server, uri string) error
-	// PolicyChanges returns a channel that the next call of Host.PolicyChanged closes.
-	PolicyChanges func(*H) <-chan struct{}
-	// Hides returns a function that reports whether the policy denies all requests of a caller for an entry, or nil if
-	// it denies none so.
-	Hides func(h *H, caller principal.Principal) func(*Request) bool
-	// ToolsVersion returns a digest of the tools that the caller of ctx can find.
-	ToolsVersion func(h *H, ctx context.Context) string
-	// Withheld logs, and records in the audit log, that a definition is withheld, because Review returned the reason.
-	Withheld func(h *H, ctx context.Context, server string, kind Kind, name string, reason error)
-	// Attribute returns a message of a server for a user, with the name of the server.
-	Attribute func(h *H, server, message string) string
-}
-
-// MetaServer is the member of _meta with the name of the server, in requests of servers that a Host forwards.
-const MetaServer = "com.github.parley-mcp/server"
-
-// Client has methods of a *client.Client, and options of its requests.
-type Client[C, Option any] struct {
-	// KeepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a session
-	// id, or one of HTTP+SSE. What callers do in it may affect each other. It is false before the first request if
-	// Dialer.Discovery was used.
-	KeepsSession func(*C) bool
-	// UndecodedText leaves the texts of the result of a tool undecoded; it is also client.WithSource.
-	UndecodedText func() Option
-	// WithoutReconnect ends a watch when the connection is lost.
-	WithoutReconnect func() Option
-}
 
 // Server has methods of a *server.Server and of its catalogs.
 type Server[S, Catalog, Option any] struct {

@@ -3,7 +3,6 @@ package outbound
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// A peer sends input requests and log messages while it handles requests of this side. The handlers
-// of these messages need the contexts of the requests: on a connection that several callers share,
-// a message must reach only the caller whose request it belongs to.
+// A peer sends input requests and log messages while it handles requests of this side. The handlers of these messages
+// need the contexts of the requests: on a connection that several people share, a message must reach only the one whose
+// request it belongs to.
 
 // CallReceiver is a Receiver that distinguishes the messages on the stream of a request.
 type CallReceiver interface {
@@ -23,99 +22,45 @@ type CallReceiver interface {
 	ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message)
 }
 
-// ErrAmbiguousOrigin is returned for a message of the peer that may belong to requests of several users.
-var ErrAmbiguousOrigin = errors.New("cannot tell which request the message belongs to: requests of several callers " +
-	"are in flight on this connection; " +
-	`use a connection for each caller, in a configuration with "sharing": "perCaller"`)
-
-// Origin is the requests of this side that a message of the peer may belong to, the likeliest first.
-// All have the same user; see Caller. It is empty if there are no requests in flight.
+// Origin is the requests of this side that a message of the peer may belong to, the likeliest first. It is empty if
+// there are none in flight, and if the connection is shared and the protocol does not say to which one it belongs.
 type Origin []*pending
 
-// OriginOf returns the origin of a message. Stream is the id of the request on whose stream the
-// message has arrived, or zero. Otherwise the message may belong to every request for which may
-// returns true and whose context has not ended; the error is ErrAmbiguousOrigin if they have several
-// users. Requests whose client is connected come first. Among them come first those that do not wait
-// for an answer, then those for whose target the peer has asked before, then the newest.
-func (o *Requests) OriginOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+// OriginOf returns the origin of a message. Stream is the id of the request on whose stream the message has arrived, or
+// zero. Then the message may belong to each request for which may returns true, unless the connection is Shared.
+func (o *Requests) OriginOf(stream jsonrpc.ID, may func(*Request) bool) Origin {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	origin, err := o.originOf(stream, may)
-	if err != nil {
-		return nil, err
+	p := o.pending[stream]
+	o.mu.Unlock()
+	switch {
+	case p != nil:
+		return Origin{p}
+	case !stream.IsZero(), o.Shared: // the request has ended
+		return nil
 	}
-	return origin, nil
+	return o.OriginWhere(may)
 }
 
-// QuestionOf is OriginOf for a request of the peer that a person or a model answers. The requests for whose targets the
-// peer may ask take turns from then on, see turns.
-func (o *Requests) QuestionOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
+// OriginWhere returns the requests in flight for which is returns true and whose context has not ended. Those whose
+// client is connected come first, and the newest of them.
+func (o *Requests) OriginWhere(is func(*Request) bool) (all Origin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	origin, err := o.originOf(stream, may)
-	for i, p := range origin {
-		if stream.IsZero() && (i == 0 || err != nil) {
-			o.turns.learn(p, true)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return origin, nil
-}
-
-// AddQuestions adds n to the number of questions for which the likeliest request waits for an answer.
-func (o *Requests) AddQuestions(origin Origin, n int) {
-	if len(origin) == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	origin[0].asked += n
-	o.turns.changed()
-}
-
-// originOf is OriginOf. With ErrAmbiguousOrigin, it returns all requests. The caller holds mu.
-func (o *Requests) originOf(stream jsonrpc.ID, may func(*Request) bool) (Origin, error) {
-	if p := o.pending[stream]; p != nil {
-		return Origin{p}, nil
-	}
-	if !stream.IsZero() { // the request has ended
-		return nil, nil
-	}
-	var all Origin
 	for _, p := range o.pending {
-		if may(p.req) && p.ctx.Err() == nil {
+		if is(p.req) && p.ctx.Err() == nil {
 			all = append(all, p)
 		}
 	}
-	if slices.ContainsFunc(all, func(p *pending) bool { return !p.hasUserOf(all[0]) }) {
-		return all, ErrAmbiguousOrigin
-	}
 	slices.SortFunc(all, func(a, b *pending) int {
-		return cmp.Or(
-			first(a.isConnected(), b.isConnected()), first(a.asked == 0, b.asked == 0),
-			first(o.turns.known[a.target()], o.turns.known[b.target()]), cmp.Compare(b.number, a.number),
-		)
+		if connected := a.isConnected(); connected != b.isConnected() {
+			if connected {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.number, a.number)
 	})
-	return all, nil
-}
-
-// first compares in the order true, false.
-func first(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
-// hasUserOf reports whether an answer to one request may be that to the other.
-func (p *pending) hasUserOf(other *pending) bool {
-	a, b := &p.caller, &other.caller
-	return a.Key == b.Key || a.User != nil && a.User == b.User
+	return all
 }
 
 // isConnected reports whether the client that has caused the request can be asked now. The program itself can.
@@ -130,16 +75,13 @@ func (p *pending) isAbandoned() bool {
 	return c != nil && c.IsAbandoned()
 }
 
-// displace ends the call that has caused the request.
-func (p *pending) displace() { rpc.From(p.ctx).Cancel(rpc.ErrDisplaced) }
-
 // IsAbandoned reports whether all clients that may be meant have left without an answer.
 func (o Origin) IsAbandoned() bool {
 	return len(o) > 0 && !slices.ContainsFunc(o, func(p *pending) bool { return !p.isAbandoned() })
 }
 
 // Displace ends the call that has caused the likeliest request. IsAbandoned must be true.
-func (o Origin) Displace() { o[0].displace() }
+func (o Origin) Displace() { rpc.From(o[0].ctx).Cancel(rpc.ErrDisplaced) }
 
 // Context returns a context that has the values of the likeliest request. It ends with ctx.
 func (o Origin) Context(ctx context.Context) context.Context {

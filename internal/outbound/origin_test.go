@@ -3,13 +3,10 @@ package outbound_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
@@ -38,29 +35,14 @@ func TestMessagesDoNotBelongToRequestsWhoseCallerHasLeft(t *testing.T) {
 		<-sending
 	}
 	leave()
-	origin, err := o.OriginOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
-	if err != nil {
-		t.Error(err)
-	} else if got := origin.Context(t.Context()).Value(key{}); len(origin) != 1 || got != "waits" {
+	origin := o.OriginOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
+	if got := origin.Context(t.Context()).Value(key{}); len(origin) != 1 || got != "waits" {
 		t.Errorf("the message belongs to %d requests, the first is the one that %v", len(origin), got)
 	}
 	stop()
 	close(release)
 	<-first
 	<-second
-}
-
-// peerOf is an Requests in a bubble whose requests wait until the test answers them.
-type peerOf struct {
-	*testing.T
-	outbound.Requests
-	wire *wire
-}
-
-func newPeer(t *testing.T) *peerOf {
-	p := &peerOf{T: t, wire: newWire(t)}
-	p.Wire = p.wire
-	return p
 }
 
 // clientStream is the stream of a call whose client may be connected.
@@ -71,271 +53,34 @@ type clientStream struct {
 
 func (s clientStream) Connected() bool { return s.connected }
 
-// call calls a tool for a caller, whose user may be nil, and waits until the request is sent or is in the queue.
-func (p *peerOf) call(caller string, user any, connected bool, tool string) <-chan outcome {
-	ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: connected}})
-	got := do(rpc.WithCaller(ctx, rpc.Caller{Key: caller, User: user}), &p.Requests,
-		&outbound.Request{Method: mcp.MethodCallTool, Name: tool})
-	synctest.Wait()
-	return got
-}
-
-// sent returns the number of requests that were sent, and answers the first n of them.
-func (p *peerOf) answer(n int) (sent int) {
-	synctest.Wait()
-	sent = len(p.wire.sent)
-	for range n {
-		m := <-p.wire.sent
-		p.Receive(result(p.T, m.ID, ""))
-	}
-	synctest.Wait()
-	return sent
-}
-
-// question returns the callers that a question may belong to, the likeliest first.
-func (p *peerOf) question() (origin outbound.Origin, callers string) {
-	origin, err := p.QuestionOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
-	if err != nil {
-		return nil, err.Error()
-	}
-	for i := range origin {
-		callers += rpc.CallerOf(origin[i:].Context(p.Context())).Key.(string) + " "
-	}
-	return origin, callers
-}
-
-func TestQuestionsOfOneUserReachTheLikeliestCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		p.call("asked", "ada", true, "a")
-		asked, _ := p.question()
-		p.AddQuestions(asked, 1)
-		p.call("old", "ada", true, "b")
-		p.call("new", "ada", true, "c")
-		p.call("left", "ada", false, "d")
-		if _, got := p.question(); got != "new old asked left " {
-			t.Errorf("the question is for %s", got)
-		}
-		p.AddQuestions(asked, -1) // the peer has asked for the tools a and c
-		if _, got := p.question(); got != "new asked old left " {
-			t.Errorf("the question is for %s", got)
-		}
-		p.answer(4)
-	})
-}
-
-// A question is never attributed to one of several users. Afterwards, their calls take turns, and so do the calls of
-// one user for which the peer asks.
-func TestCallsForWhichThePeerAsksTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		ada, bob := p.call("ada", nil, true, "ask"), p.call("bob", nil, true, "ask")
-		if _, got := p.question(); !strings.Contains(got, "several callers") ||
-			!strings.Contains(got, `"sharing": "perCaller"`) {
-			t.Errorf("the question is for %s", got)
-		}
-		p.answer(2)
-		<-ada
-		<-bob
-		ada, bob = p.call("ada", nil, true, "ask"), p.call("bob", nil, true, "ask")
-		more := p.call("ada", nil, true, "ask") // waits longer than bob's, so it comes later
-		eve := p.call("eve", nil, true, "other")
-		for _, caller := range []string{"ada ", "bob ", "ada ", "eve "} {
-			if _, got := p.question(); got != caller {
-				t.Errorf("the question is for %s, want %s", got, caller)
-			}
-			must.CheckEqual(t, p.answer(1), 1)
-		}
-		for _, done := range []<-chan outcome{ada, bob, more, eve} {
-			if got := <-done; got.err != nil {
-				t.Error(got.err)
-			}
-		}
-
-		one := p.call("one", "user", true, "ask")
-		two := p.call("two", "user", true, "ask")
-		p.call("three", "user", true, "fast")
-		must.CheckEqual(t, len(p.wire.sent), 2)
-		asked, _ := p.question()
-		p.AddQuestions(asked, 1)
-		synctest.Wait()
-		if _, got := p.question(); got != "two three one " {
-			t.Errorf("the second question is for %s", got)
-		}
-		p.call("left", "user", false, "ask")
-		must.CheckEqual(t, p.answer(3), 3)
-		<-one
-		<-two
-		if last := p.call("last", "user", true, "ask"); p.answer(2) != 2 {
-			t.Error("a call waits for one whose client has left")
-		} else {
-			<-last
-		}
-	})
-}
-
-// The first calls of a tool show whether the peer asks for it: callers that call it at the same time are asked one
-// after the other, and others wait once, for two seconds.
-func TestPeersAreExpectedToAskUntilTheyDoNot(t *testing.T) {
-	for _, user := range []any{"user", nil} {
+// A message that names no request belongs to the newest one whose client is connected, and to none on a connection that
+// several people share.
+func TestAMessageWithoutARequestBelongsToTheNewestOfOnePerson(t *testing.T) {
+	for shared, want := range map[bool]string{false: "[new old left]", true: "[]"} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPeer(t)
-			p.OneStream = true
-			p.call("a", user, true, "ask")
-			p.call("b", user, true, "ask")
-			p.call("a", user, true, "ask")
-			for _, caller := range []string{"a ", "b ", "a "} {
-				origin, got := p.question()
-				must.CheckEqual(t, got, caller)
-				p.AddQuestions(origin, 1)
-				if n := p.answer(1); n != 1 && user == nil {
-					t.Errorf("%d calls of several users are in flight", n)
-				}
+			o := &outbound.Requests{Wire: newWire(t), Shared: shared}
+			var outcomes []<-chan outcome
+			type key struct{}
+			for _, name := range []string{"old", "new", "left"} {
+				ctx := rpc.NewContext(context.WithValue(t.Context(), key{}, name),
+					&rpc.Call{Stream: clientStream{connected: name != "left"}})
+				outcomes = append(outcomes, do(ctx, o, &outbound.Request{Method: mcp.MethodCallTool, Name: name}))
+				synctest.Wait()
 			}
-			begun := time.Now()
-			for _, caller := range []string{"a", "b", "c"} {
-				p.call(caller, user, true, "slow")
+			names := []any{}
+			origin := o.OriginOf(jsonrpc.ID{}, func(*outbound.Request) bool { return true })
+			for i := range origin {
+				names = append(names, origin[i:].Context(t.Context()).Value(key{}))
 			}
-			for len(p.wire.sent) < 3 {
-				time.Sleep(100 * time.Millisecond)
+			must.CheckEqual(t, fmt.Sprint(names), want, shared)
+			exact := o.OriginOf(jsonrpc.IntID(1), func(*outbound.Request) bool { return false })
+			must.CheckEqual(t, exact.Context(t.Context()).Value(key{}), any("old"))
+			o.Fail(call.ErrClosed)
+			for _, ended := range outcomes {
+				<-ended
 			}
-			if waited := time.Since(begun); waited < 2*time.Second || waited > 3*time.Second {
-				t.Errorf("calls of a tool that does not ask wait for %v", waited)
-			}
-			p.answer(3)
-			p.call("a", user, true, "slow")
-			p.call("b", user, true, "slow")
-			must.CheckEqual(t, p.answer(2), 2)
 		})
 	}
-}
-
-// Many targets for which the peer does not ask do not keep it from asking for another one.
-func TestTurnsAreTakenAfterManyTargets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		p.OneStream = true
-		for i := range 2000 {
-			done := p.call("ada", nil, true, fmt.Sprint("fast ", i))
-			p.answer(1)
-			<-done
-		}
-		for _, sent := range []int{2, 1} { // the first question shows that the peer asks
-			p.call("ada", nil, true, "ask")
-			p.call("bob", nil, true, "ask")
-			p.question()
-			must.CheckEqual(t, p.answer(sent), sent)
-		}
-		p.answer(1)
-	})
-}
-
-// A request of the program itself may be asked about for as long as others.
-func TestCallersWaitBrieflyForARequestWithoutACaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		p.OneStream = true
-		do(p.Context(), &p.Requests, &outbound.Request{Method: mcp.MethodCallTool, Name: "slow"})
-		synctest.Wait()
-		p.call("ada", nil, true, "slow")
-		time.Sleep(3 * time.Second)
-		must.CheckEqual(t, p.answer(2), 2)
-	})
-}
-
-// The time-outs and the deadline of a call apply while it waits, and it is not sent after them.
-func TestDeadlinesHoldInTheQueueForTurns(t *testing.T) {
-	const limit = 100 * time.Millisecond
-	for name, req := range map[string]outbound.Request{
-		"time-out": {Timeout: limit}, "maximum": {MaxTimeout: limit}, "both": {Timeout: time.Hour, MaxTimeout: limit},
-		"context": {},
-	} {
-		for _, freed := range []time.Duration{0, limit, 10 * time.Second} { // when the turn comes; 0 for never
-			t.Run(fmt.Sprint(name, " ", freed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					p := newPeer(t)
-					p.NotifyCancelled = true
-					p.call("ada", nil, true, "ask")
-					p.question()
-					ctx := rpc.NewContext(p.Context(), &rpc.Call{Stream: clientStream{connected: true}})
-					if name == "context" {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, limit)
-						defer cancel()
-					}
-					begun := time.Now()
-					req.Method, req.Name = mcp.MethodCallTool, "ask"
-					got := do(rpc.WithCaller(ctx, rpc.Caller{Key: "bob"}), &p.Requests, &req)
-					if freed > 0 {
-						time.Sleep(freed)
-						p.answer(1) // ada's call ends
-					}
-					o := <-got
-					if freed != limit { // otherwise it may be sent just in time
-						must.CheckIs(t, o.err, call.ErrNotSent)
-						must.CheckEqual(t, len(p.wire.sent), max(0, 1-int(freed)))
-					}
-					must.CheckIs(t, o.err, context.DeadlineExceeded)
-					if took := time.Since(begun); freed != 10*time.Second && took > 2*limit {
-						t.Errorf("the call returns after %v", took)
-					}
-					p.answer(len(p.wire.sent))
-				})
-			})
-		}
-	}
-}
-
-func TestTheQueueForTurnsIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		p.call("ada", nil, true, "ask")
-		p.question()
-		bob := p.call("bob", nil, true, "ask")
-		for range 63 {
-			p.call("bob", nil, true, "ask")
-		}
-		overload := new(call.OverloadError)
-		if got := <-p.call("eve", nil, true, "ask"); !errors.As(got.err, &overload) {
-			t.Errorf("the call after 64 that wait: %v", got.err)
-		}
-		begun := time.Now()
-		if got := <-bob; !errors.As(got.err, &overload) || time.Since(begun) != time.Minute ||
-			!strings.Contains(got.err.Error(), `"sharing": "perCaller"`) {
-			t.Errorf("after %v: %v", time.Since(begun), got.err)
-		}
-		must.CheckEqual(t, p.answer(1), 1)
-	})
-}
-
-// silent is an input requester whose client does not answer.
-type silent struct{ rpc.InputRequester }
-
-func (silent) RequestInput(ctx context.Context, _ *rpc.Call, _ []rpc.InputRequest) ([]json.RawMessage, error) {
-	<-ctx.Done()
-	return nil, context.Cause(ctx)
-}
-
-func TestACallOfAnotherUserWaitsTenSecondsForOneWhoHasLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
-		served := &rpc.Call{Call: *call.New(call.Description{Method: mcp.MethodCallTool}), InputRequester: silent{}}
-		served.Bind(p.Context())
-		left := do(rpc.WithCaller(served.Context(), rpc.Caller{Key: "ada"}), &p.Requests,
-			&outbound.Request{Method: mcp.MethodCallTool, Name: "ask"})
-		synctest.Wait()
-		p.question()
-		go served.RequestInput(served.Context(), rpc.InputRequest{})
-		begun := time.Now()
-		next := p.call("bob", nil, true, "ask")
-		if got := <-left; !errors.Is(got.err, rpc.ErrDisplaced) || time.Since(begun) != 10*time.Second {
-			t.Errorf("after %v: %v", time.Since(begun), got.err)
-		}
-		p.answer(2)
-		if got := <-next; got.err != nil {
-			t.Error(got.err)
-		}
-	})
 }
 
 // answering returns a send function for a peer that answers with raw.

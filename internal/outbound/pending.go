@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -26,13 +25,10 @@ type pending struct {
 	id     jsonrpc.ID
 	req    *Request
 	ctx    context.Context // of the caller; see OriginOf
-	caller rpc.Caller
 	cancel context.CancelCauseFunc
 
 	// Guarded by Requests.mu.
-	number uint64    // increases with each request
-	begun  time.Time // zero in the queue, and without a caller if the peer does not ask on one stream
-	asked  int       // requests of the peer that wait for an answer of the caller
+	number uint64 // increases with each request
 
 	mu       sync.Mutex
 	queue    []Progress

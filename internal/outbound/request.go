@@ -40,6 +40,8 @@ type Request struct {
 	// Uncancellable stops Requests from notifying the peer that the request is cancelled. Initialize must not be
 	// cancelled, and a peer that does not know server/discover does not expect a cancellation.
 	Uncancellable bool
+	// Capabilities, if set, limits the capabilities for input requests that the request declares (2026-07-28).
+	Capabilities *mcp.ClientCapabilities
 	// AnyResultType accepts results of types that extensions define.
 	AnyResultType bool
 	// AcceptTask accepts a task as the result of tools/call: an mcp.CreateTaskResult or, in

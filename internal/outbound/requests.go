@@ -14,7 +14,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -28,9 +27,9 @@ type Requests struct {
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// OneStream means that the peer asks for all requests on one stream, which does not say for which of them. See
-	// turns.
-	OneStream bool
+	// Shared means that the requests are those of several people, so that no message is attributed to one of them
+	// unless the protocol does; see OriginOf.
+	Shared bool
 	// Started, if set, is closed when the peer sends its first byte. Until then time-outs do not begin before StartBy,
 	// because a package runner may have to download the program first. All requests share that time, so a peer that
 	// never sends anything delays the first one only.
@@ -46,7 +45,6 @@ type Requests struct {
 	ids       atomic.Int64
 	begun     uint64 // requests
 	pending   map[jsonrpc.ID]*pending
-	turns     turns
 	pauses    map[*TimeoutPause]struct{}
 	deadlines deadlineTimer
 	failed    error          // see Fail
@@ -73,9 +71,9 @@ func (o *Requests) exchange(ctx context.Context, req *Request) (Response, error)
 	caller := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := &pending{req: req, ctx: caller, caller: rpc.CallerOf(caller), cancel: cancel, wake: make(chan struct{}, 1)}
+	p := &pending{req: req, ctx: caller, cancel: cancel, wake: make(chan struct{}, 1)}
 	started := p.startTimeouts(o) // before the peer can report progress
-	if err := o.awaitTurn(ctx, p); err != nil {
+	if err := o.begin(p); err != nil {
 		return Response{}, err
 	}
 	defer o.end(p)
@@ -176,8 +174,10 @@ func (o *Requests) Notify(ctx context.Context, method string, params []byte) err
 	})
 }
 
-// begin makes p a request in flight. The caller holds mu.
+// begin makes p a request in flight.
 func (o *Requests) begin(p *pending) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.failed != nil {
 		return unsent(o.failed)
 	}
@@ -192,9 +192,6 @@ func (o *Requests) begin(p *pending) error {
 	o.pending[p.id] = p
 	o.begun++
 	p.number = o.begun
-	if o.OneStream || p.caller.Key != nil {
-		p.begun = time.Now()
-	}
 	for pause := range o.pauses {
 		pause.add(p)
 	}
@@ -213,7 +210,6 @@ func (o *Requests) restart(p *pending) {
 func (o *Requests) end(p *pending) {
 	o.mu.Lock()
 	delete(o.pending, p.id)
-	o.ended(p)
 	for pause := range o.pauses {
 		pause.remove(p)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -29,48 +30,47 @@ func (c *Call) InputKinds() InputKinds {
 	return c.DeclaredInput()
 }
 
-// DeclaredInput returns the kinds of input requests that the client of the call declares.
+// DeclaredInput returns the kinds of input requests that the client of the call declares and that its revision has.
 func (c *Call) DeclaredInput() (kinds InputKinds) {
-	declared := c.Peer().Capabilities
-	if c.Can(revision.FormElicitation) && declared.Elicitation.SupportsForm() {
+	kinds = DeclaredInput(c.Peer().Capabilities)
+	if !c.Can(revision.FormElicitation) {
+		kinds &^= FormInput
+	}
+	if !c.Can(revision.URLElicitation) {
+		kinds &^= URLInput
+	}
+	if !c.Can(revision.SamplingTools) {
+		kinds &^= SamplingToolsInput
+	}
+	return kinds
+}
+
+// DeclaredInput returns the kinds of input requests that a client with capabilities can answer.
+func DeclaredInput(of *mcp.ClientCapabilities) (kinds InputKinds) {
+	if of.Elicitation.SupportsForm() {
 		kinds |= FormInput
 	}
-	if c.Can(revision.URLElicitation) && declared.Elicitation.SupportsURL() {
+	if of.Elicitation.SupportsURL() {
 		kinds |= URLInput
 	}
-	if declared.Sampling != nil {
+	if of.Sampling != nil {
 		kinds |= SamplingInput
-		if declared.Sampling.Tools != nil && c.Can(revision.SamplingTools) {
+		if of.Sampling.Tools != nil {
 			kinds |= SamplingToolsInput
 		}
 	}
-	if declared.Roots != nil {
+	if of.Roots != nil {
 		kinds |= RootsInput
 	}
 	return kinds
 }
 
-// Caller is on whose behalf a client sends a request. The zero Caller is the program itself.
+// Caller is who sends a request: a session of a client, or a principal.
 type Caller struct {
-	// Key identifies the caller. It must be comparable.
-	Key any
-	// User, if not nil, identifies the person behind the caller. Where the protocol does not tell for which request a
-	// peer asks, callers with the same User can be asked for each other. It must be comparable.
-	User any
-	// Owner is the principal of a session. Callers with the same Owner share limits.
+	// Session identifies the session among all sessions of the server; empty if there is none.
+	Session string
+	// Owner is the principal.
 	Owner principal.Principal
-	// Returns means that later requests of the same caller have the same Key.
-	Returns bool
-	// Input are the kinds of input requests that the caller can answer, if Limited is set. Otherwise it can
-	// answer all that the client can.
-	Input   InputKinds
-	Limited bool
-	// Declared are the kinds that the caller can answer in any of its requests, if Limited is set.
-	Declared InputKinds
-	// Session means that the caller is a session, so that Declared never changes.
-	Session bool
-	// Permitted means that the policy has decided about the request, for the clients that are its cause.
-	Permitted bool
 }
 
 type callerKey struct{}
@@ -86,60 +86,14 @@ func CallerOf(ctx context.Context) Caller {
 	return caller
 }
 
-// session identifies a session of a client.
-type session struct {
-	principal principal.Principal
-	id        string // of a session that has one
-	notifier  any    // identifies other sessions, one for each connection
-}
-
-// Caller returns the caller of the call: its session or, in 2026-07-28, its principal. Calls of
-// 2026-07-28 without authentication have nothing in common, so each has a caller of its own.
+// Caller returns the caller of the call. That of a task is the caller of the request that has created it.
 func (c *Call) Caller() Caller {
-	if caller := c.AsTask().Caller; caller.Key != nil {
+	if caller := c.AsTask().Caller; caller != (Caller{}) {
 		return caller
 	}
-	who := c.Principal()
-	switch {
-	case c.SessionNotifier != nil && c.Source() != "":
-		return Caller{Key: session{principal: who, id: c.Source()}, Owner: who, Returns: true, Session: true}
-	case c.SessionNotifier != nil:
-		return Caller{Key: session{notifier: c.SessionNotifier}, Owner: who, Returns: true, Session: true}
-	case who == principal.Anonymous:
-		return Caller{Key: c}
+	caller := Caller{Owner: c.Principal()}
+	if c.SessionNotifier != nil {
+		caller.Session = c.SessionNotifier.SessionID()
 	}
-	return Caller{Key: who, Owner: who, Returns: true}
-}
-
-type localUserKey struct{}
-
-// WithLocalUser returns a context for requests that come from the user of this machine, although they are not
-// authenticated: the program accepts no others.
-func WithLocalUser(ctx context.Context) context.Context {
-	return context.WithValue(ctx, localUserKey{}, true)
-}
-
-// UserOf returns the user of a call whose handler has ctx, or nil if it is unknown; see Caller.
-func UserOf(ctx context.Context, c *Call) any {
-	switch who := c.Principal(); {
-	case who != principal.Anonymous:
-		return who
-	case ctx.Value(localUserKey{}) != nil:
-		return principal.Local
-	}
-	return nil
-}
-
-type createdTaskKey struct{}
-
-// WithCreatedTask returns a context for calls of tools that prefer to run as tasks. The client calls created
-// when the server has created a task for the call.
-func WithCreatedTask(ctx context.Context, created func()) context.Context {
-	return context.WithValue(ctx, createdTaskKey{}, created)
-}
-
-// CreatedTask returns the function that WithCreatedTask has set, or nil.
-func CreatedTask(ctx context.Context) func() {
-	created, _ := ctx.Value(createdTaskKey{}).(func())
-	return created
+	return caller
 }

@@ -17,6 +17,8 @@ import (
 
 // SessionNotifier sends messages that belong to no call, on the stream of the session.
 type SessionNotifier interface {
+	// SessionID identifies the session among all sessions of the server, of this replica and of others.
+	SessionID() string
 	// SetLevel changes the log level of the session.
 	SetLevel(ctx context.Context, level mcp.LoggingLevel) error
 	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest

@@ -21,10 +21,8 @@ import (
 
 // Errors of input requests.
 var (
-	// ErrInputRequired is returned for an input request whose response is not there yet, and is
-	// the cause of the handler's context then. The handler must return; it runs again, from its
-	// beginning, when the response is there. The client does not see the error.
-	ErrInputRequired = errors.New("the call waits for the client's input: return, and the handler runs again")
+	// ErrInputRequired is that of package call.
+	ErrInputRequired = call.ErrInputRequired
 	// ErrCannotAsk is returned if the call cannot send input requests: its method is not tools/call, prompts/get or
 	// resources/read, or its client takes no messages before the response.
 	ErrCannotAsk = errors.New("this call cannot send requests to its client")

@@ -190,8 +190,7 @@ func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
 		c.receiveLog(m, stream)
 	case m.Kind == jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
-			origin, _ := c.OriginOf(stream, c.isNotified)
-			handle(origin.Context(c.ctx), m.Raw)
+			handle(c.OriginOf(stream, c.isNotified).Context(c.ctx), m.Raw)
 		} else if change, ok := changes.Of(m); ok {
 			c.Changes.Publish(change)
 		}
@@ -216,17 +215,12 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 			false))
 	case c.serveTask(m, stream):
 	default:
-		origin, fault := c.originOf(m, stream)
-		if fault != nil {
-			c.reply(jsonrpc.AppendError(nil, id, fault, false))
-			return
-		}
 		ctx, err := c.begin(id)
 		if err != nil {
 			c.reply(jsonrpc.AppendError(nil, id, jsonrpc.Errorf(jsonrpc.CodeInvalidRequest, "%s", err), false))
 			return
 		}
-		question := c.inputRequestOf(m, origin)
+		question := c.inputRequestOf(m, c.originOf(m, stream))
 		ctx, question.cancel = context.WithCancelCause(ctx)
 		c.questions.add(question)
 		question.ofSession = m.Method == mcp.MethodListRoots && stream.IsZero()
@@ -240,7 +234,6 @@ func (c *Client) request(m *jsonrpc.Message, stream jsonrpc.ID) {
 }
 
 func (c *Client) inputRequestOf(m *jsonrpc.Message, origin outbound.Origin) *inputRequest {
-	c.AddQuestions(origin, 1)
 	return &inputRequest{id: m.ID, method: m.Method, params: m.Raw, origin: origin, pause: c.PauseTimeouts(),
 		elicitation: c.elicitationOf(m)}
 }

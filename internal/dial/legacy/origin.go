@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/outbound"
@@ -16,26 +15,15 @@ import (
 
 // originOf returns the requests of this client that a request of the server may belong to. Over Streamable HTTP it
 // arrives on the stream of its request (2025-11-25, basic/transports, Sending Messages to the Server), and that of a
-// task names the task. Otherwise nothing identifies it. The error is for the server.
-func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) (outbound.Origin, *jsonrpc.Error) {
+// task names the task. Otherwise nothing identifies it.
+func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) outbound.Origin {
 	if task := relatedTaskID(m.Raw); task != "" {
-		origin, err := c.OriginOf(jsonrpc.ID{},
-			func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
-		if err == nil && len(origin) > 0 {
-			return origin, nil
+		origin := c.OriginWhere(func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
+		if len(origin) > 0 {
+			return origin
 		}
 	}
-	find := c.QuestionOf
-	if m.Method == mcp.MethodListRoots { // clients answer at once
-		find = c.OriginOf
-	}
-	origin, err := find(stream, isForCaller)
-	if err != nil {
-		c.ignored.Log(c.ctx, c.logger, slog.LevelWarn, "request of the server rejected: use one client for each caller",
-			slog.String("method", m.Method), slog.Any("error", err))
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
-	}
-	return origin, nil
+	return c.OriginOf(stream, isForCaller)
 }
 
 // isForCaller reports whether a server requests input because of a request.
@@ -83,12 +71,10 @@ func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessa
 	}
 	for origin := q.origin; ; {
 		answer, err = c.answerer(origin.Context(ctx), q.method, q.params)
-		c.AddQuestions(origin, -1)
 		if len(origin) < 2 || !errors.Is(err, call.ErrCallDone) || !origin.Answered() || ctx.Err() != nil {
 			return revision.DowngradeAnswer(c.revision, q.method, answer), err
 		}
 		origin = origin[1:]
-		c.AddQuestions(origin, 1)
 	}
 }
 
@@ -98,7 +84,6 @@ func (c *Client) receiveLog(m *jsonrpc.Message, stream jsonrpc.ID) {
 		return
 	}
 	if params, ok := revision.LogOf(m); ok {
-		origin, _ := c.OriginOf(stream, isLogged)
-		c.OnLog(origin.Context(c.ctx), params)
+		c.OnLog(c.OriginOf(stream, isLogged).Context(c.ctx), params)
 	}
 }

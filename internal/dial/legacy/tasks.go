@@ -315,10 +315,7 @@ func (c *Client) beginTask(m *jsonrpc.Message, stream jsonrpc.ID, task []byte) e
 	if err != nil {
 		return err
 	}
-	origin, fault := c.originOf(m, stream)
-	if fault != nil {
-		return fault
-	}
+	origin := c.originOf(m, stream)
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	t, displaced, err := c.tasks.add(ttl, cancel, origin)
 	if err != nil {

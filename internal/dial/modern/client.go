@@ -58,8 +58,8 @@ func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, ans
 func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	var raw json.RawMessage
 	var err error
-	if caller := rpc.CallerOf(ctx); caller.Limited {
-		if req.ConnectionMeta, err = c.declared.meta(caller.Input); err != nil {
+	if req.Capabilities != nil {
+		if req.ConnectionMeta, err = c.declared.meta(rpc.DeclaredInput(req.Capabilities)); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +191,7 @@ func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
 	switch m.Kind {
 	case jsonrpc.Notification:
 		if handle := c.Notifications[m.Method]; handle != nil {
-			origin, _ := c.OriginOf(id, func(r *outbound.Request) bool {
+			origin := c.OriginOf(id, func(r *outbound.Request) bool {
 				return rpc.MayRequestInput(r.Method) || revision.LeavesToExtensions(r.Method, mcp.V20260728)
 			})
 			handle(origin.Context(context.Background()), m.Raw)
@@ -305,7 +305,7 @@ func (c *Client) receiveLog(stream jsonrpc.ID, m *jsonrpc.Message) {
 		return
 	}
 	if params, ok := revision.LogOf(m); ok {
-		origin, _ := c.OriginOf(stream, func(r *outbound.Request) bool { return r.Meta[mcp.MetaLogLevel] != nil })
+		origin := c.OriginOf(stream, func(r *outbound.Request) bool { return r.Meta[mcp.MetaLogLevel] != nil })
 		c.OnLog(origin.Context(context.Background()), params)
 	}
 }

@@ -91,6 +91,9 @@ type deferredNotifications struct {
 
 var _ rpc.SessionNotifier = (*Session)(nil)
 
+// SessionID implements rpc.SessionNotifier.
+func (s *Session) SessionID() string { return s.Source }
+
 // current returns the session in memory, and begins a use of it, which release ends. It returns nil if the session has
 // ended. A SessionNotifier often outlives its request: that of a task, of a host or of a deferred notification. After
 // the request, another object replaces a session that another replica has changed, and an unused one is evicted. So

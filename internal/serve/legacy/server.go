@@ -34,7 +34,7 @@ type Server struct {
 // restored from its State for each use, and its uses share the requests in flight.
 type Session struct {
 	State
-	// Source distinguishes anonymous callers, see call.Call. Set it before the first call.
+	// Source identifies the session, and distinguishes anonymous callers, see call.Call. Set it before the first call.
 	Source string
 
 	server        *Server

@@ -2,6 +2,7 @@ package streamserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -76,6 +77,7 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 		closing:      closing,
 		endAccepting: endAccepting,
 	}
+	c.session.Source = rand.Text()
 	defer c.stopAccepting()
 	defer c.session.Close()
 	// the requests of both share one set of ids

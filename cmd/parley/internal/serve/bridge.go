@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -98,9 +97,7 @@ func openHost(ctx context.Context, d *client.Dialer, target client.Target) (*hos
 	h := &host.Host{Dialer: *d, Logger: d.Logger,
 		Servers: []host.ServerConfig{{Name: "server", Target: target, NoPrefix: true}}}
 	// the gateway is made later
-	if err := link.Get[link.Host[host.Host, host.ServerStatus, host.Request, host.Kind]]().Forward(h, nil); err != nil {
-		return nil, err
-	}
+	h.Callers = true
 	if err := h.Start(); err != nil {
 		return nil, err
 	}
@@ -120,7 +117,7 @@ func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
 	if err != nil {
 		return err
 	}
-	g.Logger, g.Timeout = s.Logger, timeout
+	g.Logger, g.Timeout, g.LocalUser = s.Logger, timeout, endpoint.IsLocalUser
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -190,7 +190,9 @@ func (r *rules) Decide(ctx context.Context, request *host.Request) (host.Decisio
 	return r.current.Load().decide(ctx, request)
 }
 
-// Hides tells gateways what the policies deny; see host.Policy.
+var _ host.Hider = (*rules)(nil)
+
+// Hides implements host.Hider.
 func (r *rules) Hides(caller principal.Principal) func(*host.Request) bool {
 	set := r.current.Load()
 	hides := make(map[*scopedPolicy]func(*host.Request) bool)

@@ -231,7 +231,7 @@ func (r *upRun) gatewayOf(s *server.Server) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.Logger = r.logger
+	g.Logger, g.LocalUser = r.logger, endpoint.IsLocalUser
 	return g, r.discover.apply(g, r.upstreams.status)
 }
 

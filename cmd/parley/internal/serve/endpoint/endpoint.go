@@ -21,7 +21,6 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -201,6 +200,11 @@ func (f *Flags) ServeAlone(cmd *cobra.Command, s *server.Server,
 	return f.Serve(cmd.Context(), cmd, listener, s, new(Below))
 }
 
+type localUser struct{}
+
+// IsLocalUser reports whether a request comes from the user of this machine; see gateway.Gateway.LocalUser.
+func IsLocalUser(ctx context.Context) bool { return ctx.Value(localUser{}) != nil }
+
 // ofLocalUser returns a handler for an endpoint without authorization that only programs of this machine can connect
 // to. Their user can be asked for any of them. Requests that a proxy has forwarded may have another user.
 func ofLocalUser(next http.Handler) http.Handler {
@@ -211,7 +215,7 @@ func ofLocalUser(next http.Handler) http.Handler {
 				return
 			}
 		}
-		next.ServeHTTP(w, r.WithContext(rpc.WithLocalUser(r.Context())))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localUser{}, true)))
 	})
 }
 

@@ -22,8 +22,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -57,12 +55,12 @@ func TestForwardedRequestsAreNotOfTheLocalUser(t *testing.T) {
 		if header != "" {
 			r.Header.Set(header, "")
 		}
-		var user any
+		var user bool
 		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter,
 			r *http.Request) {
-			user = rpc.UserOf(r.Context(), new(rpc.Call))
+			user = IsLocalUser(r.Context())
 		})).ServeHTTP(nil, r)
-		if (user == principal.Local) != local {
+		if user != local {
 			t.Errorf("with the header %q: %v", header, user)
 		}
 	}
@@ -114,7 +112,10 @@ func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
 	p := NewStatus(io.Discard)
 	for _, want := range []bool{false, true} {
 		status := host.ServerStatus{State: host.Ready}
-		status.PerCaller = want
+		status.Sharing = host.SharingEveryone
+		if want {
+			status.Sharing = host.SharingSession
+		}
 		if text := p.summary(status); strings.Contains(text, "one client per caller") != want {
 			t.Errorf("%v: %s", want, text)
 		}

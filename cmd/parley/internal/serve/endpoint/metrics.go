@@ -361,7 +361,7 @@ func (p *Status) summary(s host.ServerStatus) string {
 	info := s.Server.Info
 	text := fmt.Sprintf("%-9s %s", terminal.Count(len(s.Tools), "tool"),
 		p.dim.Render(terminal.Line(fmt.Sprintf("MCP %s · %s %s", s.Revision, info.Name, info.Version))))
-	if s.PerCaller {
+	if s.Sharing == host.SharingSession || s.Sharing == host.SharingUser {
 		text += " " + p.dim.Render("· one client per caller")
 	}
 	if s.Incomplete != nil {

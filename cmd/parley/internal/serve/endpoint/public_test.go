@@ -17,7 +17,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
 	"github.com/parley-mcp/parley/server"
 )
@@ -229,10 +228,10 @@ func TestOnlyEndpointsOfThisMachineAreForItsUser(t *testing.T) {
 		"": true, "--allow-origin https://app.example.com": true, "--public-url http://localhost:9000/mcp": true,
 		"--allow-host mcp.example.com": false, "--public-url https://mcp.example.com": false,
 	} {
-		var user any
+		var user bool
 		notes := func(next call.Handler) call.Handler {
 			return func(ctx context.Context, c *call.Call) (any, error) {
-				user = rpc.UserOf(ctx, new(rpc.Call))
+				user = IsLocalUser(ctx)
 				return next(ctx, c)
 			}
 		}
@@ -240,7 +239,7 @@ func TestOnlyEndpointsOfThisMachineAreForItsUser(t *testing.T) {
 			strings.Fields(flags)...))(t)
 		s.request(t, "POST", s.url+Path, initialize)
 		warned := strings.Contains(s.output.String(), "without authorization")
-		if got := user != nil; got != want || warned == want {
+		if got := user; got != want || warned == want {
 			t.Errorf("%q: local user %v, want %v; warned %v", flags, got, want, warned)
 		}
 	}

@@ -85,7 +85,7 @@ type Server struct {
 	LoginSettings
 
 	Prefix         *string // see host.ServerConfig, also for the following
-	PerCaller      *bool
+	Sharing        host.Sharing
 	MaxResult      int
 	Tools, Prompts host.Selection
 
@@ -101,7 +101,7 @@ type Server struct {
 // Settings returns the configuration of the server for a host, without the target and the roots.
 func (s *Server) Settings() *host.ServerConfig {
 	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, StartTimeout: s.StartTimeout,
-		Trusted: s.Trusted, Revision: s.Revision, PerCaller: s.PerCaller, MaxResult: s.MaxResult,
+		Trusted: s.Trusted, Revision: s.Revision, Sharing: s.Sharing, MaxResult: s.MaxResult,
 		Tools: s.Tools, Prompts: s.Prompts, InputLimits: s.InputLimits, Extensions: s.Extensions}
 	if s.Prefix != nil {
 		c.Prefix, c.NoPrefix = *s.Prefix, *s.Prefix == ""

@@ -317,7 +317,7 @@ func TestInvalidCredentialsAreReported(t *testing.T) {
 			`"credentials": {"type": "enterprise", "issuer": "https://a"}}`: `must have issuer, serverClientId and ` +
 			`serverClientSecret`,
 		`{` + url +
-			`"sharing": "shared", "credentials": {"type": "callerLogin"}}`: `sharing is not "shared"`,
+			`"sharing": "everyone", "credentials": {"type": "callerLogin"}}`: `sharing is not "everyone"`,
 		`{` + url +
 			`"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`: `"10.0.0.1" must be a network`,
 		`{` + url +

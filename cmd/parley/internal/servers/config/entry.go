@@ -51,7 +51,7 @@ var serverFields = fields[entry]{
 	{"revision", func(e *entry) any { return &e.Revision }},
 	{"trusted", func(e *entry) any { return &e.Trusted }},
 	{"roots", func(e *entry) any { return list{&e.Roots} }},
-	{"sharing", func(e *entry) any { return sharing{&e.PerCaller} }},
+	{"sharing", func(e *entry) any { return sharing{&e.Sharing} }},
 	{"inputLimits", func(e *entry) any { return object[host.InputLimits]{&e.InputLimits, inputLimitFields} }},
 	{"extensions", func(e *entry) any { return extensions{&e.Extensions} }},
 	{"credentials", func(e *entry) any {
@@ -205,8 +205,8 @@ func (s *Server) check(kind string) error {
 		if s.URL == "" {
 			return errors.New("credentials require a url")
 		}
-		if s.PerCaller != nil && !*s.PerCaller {
-			return errors.New("credentials of callers require that sharing is not \"shared\"")
+		if s.Sharing == host.SharingEveryone {
+			return errors.New("credentials of callers require that sharing is not \"everyone\"")
 		}
 		if err := s.Credentials.check(); err != nil {
 			return err

@@ -140,23 +140,20 @@ func written(at any) any {
 	}
 }
 
-// sharing is the place of host.ServerConfig.PerCaller.
-type sharing struct{ to **bool }
+// sharing is the place of host.ServerConfig.Sharing.
+type sharing struct{ to *host.Sharing }
 
 func (s sharing) read(d *document, v *hujson.Value, what string) error {
-	i, err := d.oneOf(v, what, "automatic", "shared", "perCaller")
-	*s.to = []*bool{nil, new(false), new(true)}[i]
+	i, err := d.oneOf(v, what, "automatic", "everyone", "user", "session")
+	*s.to = host.Sharing(i)
 	return err
 }
 
 func (s sharing) written() any {
-	switch {
-	case *s.to == nil:
+	if *s.to == host.SharingAuto {
 		return nil
-	case **s.to:
-		return "perCaller"
 	}
-	return "shared"
+	return s.to.String()
 }
 
 // absent is the place of a hint that is false if the member is true.

@@ -154,7 +154,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 		{`{MEMBER}`, `"hooks": [{"server": "a"}]`, `"url" is missing`},
 		{`{MEMBER}`, `"hooks": [{"url": "a", "on": []}]`, `hooks[0].on must have`},
 		{server, `"maxResult": 0`, "maxResult must be"},
-		{server, `"sharing": "never"`, `sharing must be "automatic", "shared" or "perCaller"`},
+		{server, `"sharing": "never"`, `sharing must be "automatic", "everyone", "user" or "session"`},
 		{server, `"inputLimits": {"perCall": 0}`,
 			`inputLimits.perCall must be a whole number from 1 to 2147483647, or -1 for no limit`},
 		{server, `"inputLimits": {"maxTokens": 1.5}`, `inputLimits.maxTokens must be a whole number`},
@@ -233,7 +233,7 @@ func TestOwnFormIsRead(t *testing.T) {
 	}
 	want := &host.ServerConfig{
 		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, StartTimeout: 2 * time.Minute,
-		PerCaller: new(true), MaxResult: 100_000,
+		Sharing: host.SharingSession, MaxResult: 100_000,
 		NoPrefix: true, Tools: host.Selection{Only: []string{"find"}}, Prompts: host.Selection{Only: []string{}},
 		InputLimits: host.InputLimits{PerCall: 8, PerMinute: -1, MaxTokens: 4096},
 		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),

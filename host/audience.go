@@ -1,0 +1,144 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// Sharing says who shares a connection to a server: a session over HTTP, or a running program.
+type Sharing int
+
+const (
+	// SharingAuto decides by what the server is:
+	//
+	//   - a server that keeps sessions over HTTP: SharingSession
+	//   - a program of a revision before 2026-07-28: SharingUser, because nothing in its messages says for whom it asks
+	//   - a server with credentials of callers: SharingSession, also if it keeps none
+	//   - other servers: SharingEveryone
+	SharingAuto Sharing = iota
+	// SharingEveryone means one connection for all. A server of a revision before 2026-07-28 can then ask nobody:
+	// elicitation, sampling and roots are answered with an error, unless [Host.Dialer] answers them, and log messages
+	// reach nobody.
+	SharingEveryone
+	// SharingUser means a connection for each authenticated user. Others share that of everyone.
+	SharingUser
+	// SharingSession means a connection for each session of each user, and for each authenticated user without one.
+	// Others share that of everyone.
+	SharingSession
+)
+
+// String returns the value in lower case, such as "session".
+func (s Sharing) String() string {
+	switch s {
+	case SharingEveryone:
+		return "everyone"
+	case SharingUser:
+		return "user"
+	case SharingSession:
+		return "session"
+	}
+	return "automatic"
+}
+
+// audience is who shares a connection. The zero audience is everyone: the connection that the Host keeps for itself.
+type audience struct {
+	user    principal.Principal
+	session string
+}
+
+var everyone audience
+
+// sharing returns who shares the connections to the server. Own is the client of the host's own connection; it may be
+// nil if the server has credentials of callers.
+func (s *supervisor) sharing(own *client.Client) Sharing {
+	_, isCommand := s.config.Target.(*client.CommandTarget)
+	switch {
+	case s.config.CallerAuth != nil:
+		return SharingSession
+	case s.config.Sharing != SharingAuto:
+		return s.config.Sharing
+	case s.isHTTP() && own.KeepsSession():
+		return SharingSession
+	case isCommand && !own.Revision().Modern():
+		return SharingUser
+	}
+	return SharingEveryone
+}
+
+// audienceOf returns whose connection serves the requests of a caller. It is the only place that decides it.
+//
+//	            | with a session   | authenticated | the user of this machine | others
+//	everyone    | everyone         | everyone      | everyone                 | everyone
+//	user        | user             | user          | everyone                 | everyone
+//	session     | user and session | user          | user                     | everyone
+//	credentials | user and session | user          | user                     | ErrAnonymousCaller
+func (s *supervisor) audienceOf(c *Caller, own *client.Client) (audience, error) {
+	who := c.principal()
+	if s.config.CallerAuth != nil && who == principal.Anonymous {
+		return everyone, ErrAnonymousCaller
+	}
+	switch s.sharing(own) {
+	case SharingSession:
+		if c != nil {
+			return audience{who, c.Session}, nil
+		}
+	case SharingUser:
+		if who != principal.Local {
+			return audience{user: who}, nil
+		}
+	}
+	return everyone, nil
+}
+
+// checkSharing returns an error if the other settings of a server do not fit its Sharing or CallerAuth.
+func (config *ServerConfig) checkSharing() error {
+	_, isHTTP := config.Target.(*client.HTTPTarget)
+	switch {
+	case config.Sharing < SharingAuto || config.Sharing > SharingSession:
+		return fmt.Errorf("Sharing must be one of the constants, got %d", config.Sharing)
+	case config.CallerAuth == nil:
+		return nil
+	case !isHTTP:
+		return errors.New("CallerAuth requires a Target with a URL")
+	case config.Sharing == SharingEveryone:
+		return errors.New("CallerAuth requires that Sharing is not SharingEveryone: callers do not share credentials")
+	}
+	return nil
+}
+
+// CallerAuth authorizes the requests to a server on behalf of each caller with credentials of that caller; see
+// [ServerConfig.CallerAuth]. It is a pointer to a struct, so that [Host.SetServers] can tell whether it is the same
+// one.
+type CallerAuth struct {
+	authorizer func(caller principal.Principal) (client.Authorizer, error)
+}
+
+// NewCallerAuth returns a CallerAuth. Authorizer returns the authorizer of the requests on behalf of a caller, such as
+// the method Authorizer of an callers.Clients of auth/oauth, or what that method of a callers.Broker returns. It is
+// called for each connection that the Host dials for a caller, and may be called concurrently.
+func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Principal) (A, error)) *CallerAuth {
+	return &CallerAuth{func(caller principal.Principal) (client.Authorizer, error) {
+		a, err := authorizer(caller)
+		if err != nil {
+			return nil, err
+		}
+		return a, nil
+	}}
+}
+
+// authorize makes a client send the credentials of a caller instead of those of the host.
+func (config *ServerConfig) authorize(d *client.Dialer, caller principal.Principal) error {
+	if config.CallerAuth == nil {
+		return nil
+	}
+	authorizer, err := config.CallerAuth.authorizer(caller)
+	if err != nil {
+		return fmt.Errorf("cannot get the credentials of the caller: %w", err)
+	}
+	d.Auth, d.Header = authorizer, http.Header{"Authorization": nil}
+	return nil
+}
