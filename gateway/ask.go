@@ -35,7 +35,10 @@ func (g *Gateway) withCaller(ctx context.Context) context.Context {
 	if c.Peer().Info != nil {
 		caller.Client = c.Peer().Info.Name
 	}
-	session := clientSession{c.SessionNotifier, c.LogLevel, c.Peer().Capabilities}
+	session := ofCall
+	if c.SessionNotifier != nil {
+		session = newSession(c)
+	}
 	caller.Log, caller.Notify = session.log, session.notify
 	kinds := c.DeclaredInput()
 	if rpc.MayRequestInput(c.Method()) {
@@ -45,7 +48,7 @@ func (g *Gateway) withCaller(ctx context.Context) context.Context {
 		caller.Elicit = askForm
 	}
 	if kinds&rpc.URLInput != 0 {
-		caller.ElicitURL = session.askURL
+		caller.ElicitURL = session.url
 	}
 	if kinds&rpc.SamplingInput != 0 {
 		caller.Sample, caller.SampleTools = askSample, kinds&rpc.SamplingToolsInput != 0
@@ -125,6 +128,25 @@ type clientSession struct {
 	declared *mcp.ClientCapabilities
 }
 
+// sessionFunctions are the functions of a host.Caller that need the session.
+type sessionFunctions struct {
+	log    func(context.Context, mcp.LoggingMessageParams)
+	notify func(ctx context.Context, id, method string, params json.RawMessage)
+	url    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	roots  func(context.Context) ([]mcp.Root, error)
+}
+
+// ofCall has the functions for a call without a session, made once.
+var ofCall = clientSession{}.functions()
+
+func newSession(c *rpc.Call) sessionFunctions {
+	return clientSession{c.SessionNotifier, c.LogLevel, c.Peer().Capabilities}.functions()
+}
+
+func (s clientSession) functions() sessionFunctions {
+	return sessionFunctions{s.log, s.notify, s.askURL, s.roots}
+}
+
 // roots requests the roots of the client. A server may do it for its session while a call is in flight, and may do it
 // after the call.
 func (s clientSession) roots(ctx context.Context) ([]mcp.Root, error) {
@@ -199,11 +221,14 @@ func (s clientSession) notify(ctx context.Context, id, method string, params jso
 		}
 		return
 	}
+	if s.notifier == nil {
+		return
+	}
 	settings, ok := s.declared.Extensions[id]
 	if !ok {
 		settings = s.declared.Experimental[id]
 	}
-	if s.notifier != nil && len(settings) > 0 && settings[0] == '{' {
+	if len(settings) > 0 && settings[0] == '{' {
 		s.notifier.Notify(jsonrpc.AppendNotification(nil, method, params))
 	}
 }
