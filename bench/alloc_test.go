@@ -30,7 +30,7 @@ const (
 	maxStreamAllocs  = 6
 	maxClientAllocs  = 30 // our client and our server together, in memory
 	maxMoreAllocs    = 4  // our client and our server over HTTP, more than the baseline
-	maxForwardAllocs = 48 // a call through the gateway, without net/http on both sides
+	maxForwardAllocs = 50 // a call through the gateway, without net/http on both sides
 
 	maxLongForwardBytes = 32 << 10 // such a call, with a result of 200 KiB
 	maxListAllocs       = 24       // tools/list of 200 tools, one of them with VisibleTo
