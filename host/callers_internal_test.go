@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -548,5 +549,40 @@ func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
 			must.CheckEqual(t, got, c.want, c)
 			must.CheckEqual(t, d.Shared, c.key == everyone)
 		}
+	}
+}
+
+// A message that names no request is for the user of this machine while only requests of that user are in flight. On
+// the connection of a user it is for the newest request, and without one for the last caller.
+func TestAMessageWithoutARequestHasTheCallerOfItsConnection(t *testing.T) {
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+	of := func(name string) context.Context {
+		return WithCaller(t.Context(), &Caller{Client: name, Local: name == "local"})
+	}
+	for _, c := range []struct {
+		key  audience
+		want string // after each step
+	}{
+		{everyone, "nobody local nobody local nobody"},
+		{audience{user: ada}, "nobody local stranger local stranger"},
+	} {
+		on, got := &connection{key: c.key}, []string(nil)
+		check := func() {
+			name := "nobody"
+			if caller := callerFrom(on.context(t.Context())); caller != nil {
+				name = caller.Client
+			}
+			got = append(got, name)
+		}
+		check()
+		local := on.begin(of("local"))
+		check()
+		stranger := on.begin(of("stranger"))
+		check()
+		on.end(stranger)
+		check()
+		on.end(local)
+		check()
+		must.CheckEqual(t, strings.Join(got, " "), c.want)
 	}
 }

@@ -39,7 +39,7 @@ type connection struct {
 	mu       sync.Mutex
 	pending  []*pending // the requests in flight, from the oldest
 	last     *Caller
-	several  bool // of everyone: others than the user of this machine use it
+	several  bool // of everyone: others than the user of this machine have used it
 	rootless bool // of everyone: the server has requested roots before there was somebody to ask
 	second   int64
 	late     int // log messages without a request in second
@@ -48,6 +48,7 @@ type connection struct {
 // pending is a request in flight. It is the context of the request to the server.
 type pending struct {
 	context.Context
+	other bool // its caller is not the user of this machine
 
 	mu   sync.Mutex
 	made int            // requests of the server meanwhile
@@ -72,12 +73,12 @@ func pendingOf(ctx context.Context) *pending {
 
 // begin begins a request. End must follow.
 func (c *connection) begin(ctx context.Context) *pending {
-	p := &pending{Context: ctx}
 	caller := callerFrom(ctx)
+	p := &pending{Context: ctx, other: caller != nil && caller.principal() != principal.Local}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending = append(c.pending, p); caller != nil {
-		c.last, c.several = caller, c.several || caller.principal() != principal.Local
+		c.last, c.several = caller, c.several || p.other
 	}
 	return p
 }
@@ -99,7 +100,8 @@ func (c *connection) context(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch n := len(c.pending); {
-	case c.key == everyone && c.several:
+	case c.key == everyone && (n == 0 && c.several ||
+		slices.ContainsFunc(c.pending, func(p *pending) bool { return p.other })):
 		return ctx
 	case n > 0:
 		return withValues{ctx, c.pending[n-1]}
