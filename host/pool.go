@@ -49,6 +49,7 @@ type connection struct {
 type pending struct {
 	context.Context
 	other bool // its caller is not the user of this machine
+	asked int  // questions of the server that wait for an answer; guarded by connection.mu
 
 	mu   sync.Mutex
 	made int            // requests of the server meanwhile
@@ -94,23 +95,51 @@ func (c *connection) end(p *pending) {
 // context returns the context of a message of the server. If the protocol does not say to which request it belongs,
 // that is the newest one in flight, or the last caller, unless several people use the connection: then it is nobody's.
 func (c *connection) context(ctx context.Context) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.contextLocked(ctx)
+}
+
+func (c *connection) contextLocked(ctx context.Context) context.Context {
 	if pendingOf(ctx) != nil {
 		return ctx
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch n := len(c.pending); {
 	case c.key == everyone && (n == 0 && c.several ||
 		slices.ContainsFunc(c.pending, func(p *pending) bool { return p.other })):
 		return ctx
 	case n > 0:
-		return withValues{ctx, c.pending[n-1]}
+		newest := c.pending[n-1]
+		for _, p := range slices.Backward(c.pending) { // others may have to be answered one after the other
+			if p.asked == 0 {
+				newest = p
+				break
+			}
+		}
+		return withValues{ctx, newest}
 	case c.last == nil:
 		return ctx
 	case c.last.Auth != nil:
 		ctx = auth.NewContext(ctx, c.last.Auth)
 	}
 	return WithCaller(ctx, c.last)
+}
+
+// ask is context for a question of the server, until end is called.
+func (c *connection) ask(ctx context.Context) (_ context.Context, end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ctx = c.contextLocked(ctx)
+	p := pendingOf(ctx)
+	if p == nil {
+		return ctx, func() {}
+	}
+	p.asked++
+	return ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p.asked--
+	}
 }
 
 // withValues is a context with the values of another one.
@@ -178,7 +207,6 @@ func (s *supervisor) connectionFor(ctx context.Context, own *client.Client) (*co
 	case err != nil:
 		return nil, nil, nil, err
 	case key == everyone:
-		s.own.haveRoots(s, caller, own)
 		return &s.own, own, func() {}, nil
 	}
 	c, err := s.pool.acquire(ctx, key, caller, own)

@@ -84,17 +84,23 @@ func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	if answer := d.Elicit; answer != nil {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(c.context(ctx), form, answer)
+			ctx, end := c.ask(ctx)
+			defer end()
+			return s.elicit(ctx, form, answer)
 		}
 	}
 	if answer := d.ElicitURL; answer != nil {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			return s.elicit(c.context(ctx), request, answer)
+			ctx, end := c.ask(ctx)
+			defer end()
+			return s.elicit(ctx, request, answer)
 		}
 	}
 	if answer := d.Sample; answer != nil {
 		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return s.sample(c.context(ctx), params, answer)
+			ctx, end := c.ask(ctx)
+			defer end()
+			return s.sample(ctx, params, answer)
 		}
 	}
 	if answer := d.Roots; answer != nil {
