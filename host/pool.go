@@ -111,7 +111,7 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 	case n > 0:
 		newest := c.pending[n-1]
 		for _, p := range slices.Backward(c.pending) { // others may have to be answered one after the other
-			if p.asked == 0 {
+			if p.asked == 0 && p.Err() == nil {
 				newest = p
 				break
 			}

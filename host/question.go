@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -84,27 +85,45 @@ func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	if answer := d.Elicit; answer != nil {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			ctx, end := c.ask(ctx)
-			defer end()
-			return s.elicit(ctx, form, answer)
+			return asking(ctx, c, func(ctx context.Context) (*mcp.ElicitResult, error) {
+				return s.elicit(ctx, form, answer)
+			})
 		}
 	}
 	if answer := d.ElicitURL; answer != nil {
 		d.ElicitURL = func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			ctx, end := c.ask(ctx)
-			defer end()
-			return s.elicit(ctx, request, answer)
+			return asking(ctx, c, func(ctx context.Context) (*mcp.ElicitResult, error) {
+				return s.elicit(ctx, request, answer)
+			})
 		}
 	}
 	if answer := d.Sample; answer != nil {
 		d.Sample = func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			ctx, end := c.ask(ctx)
-			defer end()
-			return s.sample(ctx, params, answer)
+			return asking(ctx, c, func(ctx context.Context) (*mcp.CreateMessageResult, error) {
+				return s.sample(ctx, params, answer)
+			})
 		}
 	}
 	if answer := d.Roots; answer != nil {
 		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(c.context(ctx), answer) }
+	}
+}
+
+// asking asks a question on behalf of the request that it may belong to. If that has ended meanwhile, because the
+// answer to its own question went to another one, the question belongs to another one, too.
+func asking[Result any](ctx context.Context, c *connection,
+	ask func(context.Context) (*Result, error)) (*Result, error) {
+	const maxMoves = 16
+	for moves := 0; ; moves++ {
+		during, end := c.ask(ctx)
+		result, err := ask(during)
+		end()
+		if !errors.Is(err, call.ErrCallDone) || moves == maxMoves || pendingOf(ctx) != nil || pendingOf(during) == nil {
+			return result, err
+		}
+		if !sleep(ctx, time.Millisecond, nil) { // the request is about to end
+			return result, err
+		}
 	}
 }
 
