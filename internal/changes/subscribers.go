@@ -1,7 +1,6 @@
 package changes
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -147,63 +146,40 @@ func SubscribedSize(uris ...string) int {
 // SubscribedSizeOf returns the number of bytes that n URIs count, whose length is bytes together.
 func SubscribedSizeOf(n, bytes int) int { return bytes + n*uriOverhead }
 
-// SubscribedBytes counts the bytes of subscribed URIs by owner, in sessions and in subscriptions/listen. The zero
-// SubscribedBytes is ready for use; the nil SubscribedBytes does not count. It is safe for concurrent use.
+// SubscribedBytes counts the bytes of subscribed URIs by owner, in the sessions of connections and in
+// subscriptions/listen. Stored sessions do not count, because each has a limit of its own. The zero SubscribedBytes is
+// ready for use; the nil SubscribedBytes does not count. It is safe for concurrent use.
 type SubscribedBytes struct {
-	onFull func(context.Context, Owner)
-
 	mu     sync.Mutex
 	owners map[Owner]int
 }
 
-// OnFull sets a function that Add calls, without holding a lock, when an owner reaches the limit. It may subtract bytes
-// of subscriptions that have ended. OnFull must be called before the first Add.
-func (b *SubscribedBytes) OnFull(release func(context.Context, Owner)) {
-	if b != nil {
-		b.onFull = release
-	}
-}
-
 // Add adds n bytes to the count of an owner. It adds nothing and returns ErrTooManySubscribed if
 // the count would exceed MaxOwnerSubscribed.
-func (b *SubscribedBytes) Add(ctx context.Context, o Owner, n int) error {
-	if b == nil || n == 0 || b.tryAdd(o, n) {
+func (b *SubscribedBytes) Add(o Owner, n int) error {
+	if b == nil || n == 0 {
 		return nil
 	}
-	if b.onFull != nil {
-		if b.onFull(ctx, o); b.tryAdd(o, n) {
-			return nil
-		}
-	}
-	return ErrTooManySubscribed
-}
-
-func (b *SubscribedBytes) tryAdd(o Owner, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.owners[o]+n > MaxOwnerSubscribed {
-		return false
+		return ErrTooManySubscribed
 	}
-	b.add(o, n)
-	return true
+	if b.owners == nil {
+		b.owners = make(map[Owner]int)
+	}
+	b.owners[o] += n
+	return nil
 }
 
-// Force adds n bytes to the count of an owner, also above the limit; a negative n is subtracted.
-func (b *SubscribedBytes) Force(o Owner, n int) {
+// Remove subtracts n bytes that Add has added.
+func (b *SubscribedBytes) Remove(o Owner, n int) {
 	if b == nil || n == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.add(o, n)
-}
-
-// add is called with mu held.
-func (b *SubscribedBytes) add(o Owner, n int) {
-	if b.owners == nil {
-		b.owners = make(map[Owner]int)
-	}
-	if b.owners[o] += n; b.owners[o] == 0 {
+	if b.owners[o] -= n; b.owners[o] == 0 {
 		delete(b.owners, o)
 	}
 }

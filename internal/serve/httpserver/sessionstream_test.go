@@ -205,31 +205,6 @@ func TestReplayedStreamIsRemovedAfterAnError(t *testing.T) {
 	must.CheckEqual(t, len(s.Streams.sessions), 0)
 }
 
-// withoutBuckets is a store.KV that cannot read the buckets of subscriptions.
-type withoutBuckets struct{ store.KV }
-
-func (s withoutBuckets) Get(ctx context.Context, key string) (store.Item, error) {
-	if strings.Contains(key, "/subscribed/") {
-		return store.Item{}, errFlaky
-	}
-	return s.KV.Get(ctx, key)
-}
-
-// A stream that cannot deliver all subscribed updates does not begin.
-func TestStandaloneStreamNeedsTheSubscriptionsOfItsSession(t *testing.T) {
-	memory := store.NewMemory()
-	record := fmt.Sprintf(`{"revision":"2025-11-25","info":{},"capabilities":{},"ready":true,"index":{"seed":"s",`+
-		`"renewed":%d,"buckets":[[1,1,1,6]]}}`, time.Now().Unix())
-	state := must.Get(legacy.DecodeState([]byte(record)))(t)
-	s, live := storedSessionServer(t, withoutBuckets{memory}, memory, state)
-	w := newReader()
-	r := (&http.Request{Header: http.Header{}}).WithContext(t.Context())
-	s.getStream(w, r, &response{stream: eventStream{w: w}}, live.ID)
-	must.CheckEqual(t, w.begun(), http.StatusServiceUnavailable)
-	live.Release()
-	must.CheckEqual(t, len(s.Streams.standalone(live.Key())), 0)
-}
-
 // endingLog calls end after some readings that found no entry.
 type endingLog struct {
 	store.Log

@@ -42,7 +42,7 @@ func (s *Sessions) Refresh(ctx context.Context, key string) error {
 	item, err := s.store.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		s.end(ctx, ss.sessionRef, key)
+		s.end(ss.sessionRef, key)
 		return ErrNoSession
 	case err != nil:
 		return err
@@ -50,8 +50,8 @@ func (s *Sessions) Refresh(ctx context.Context, key string) error {
 	if ss, err = s.adopt(ss.sessionRef, key, ss, before, item, true); err != nil {
 		return err
 	}
-	defer ss.Release()
-	return ss.subscriptions.refresh(ctx)
+	ss.Release()
+	return nil
 }
 
 // Forget removes a session that has ended from memory if it is not in use.

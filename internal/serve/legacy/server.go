@@ -69,11 +69,10 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 	}
 	session := &Session{State: state, server: s, who: who, peer: peer, inflight: inflight, initialized: true}
 	session.Info, session.Capabilities, session.Subscribed = nil, nil, nil // see StoredSession.record
-	session.Index = bucketIndex{}
 	session.inputRequests.seedIDs()
 	session.level.set(state.LogLevel)
 	session.subscriptions.session = session
-	session.subscriptions.restore(state.Ready)
+	session.subscriptions.restore(&state)
 	return session, nil
 }
 

@@ -98,10 +98,7 @@ const storeTimeout = 5 * time.Second
 func NewSessions(server *Server, kv store.KV, limits SessionLimits) *Sessions {
 	limits = limits.withDefaults()
 	s := &Sessions{server: server, store: kv, limits: limits, live: make(map[sessionRef]*StoredSession),
-		byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total, bytes: server.Changes.Bytes()}}
-	s.quota.bytes.OnFull(func(ctx context.Context, owner changes.Owner) {
-		s.quota.removeExpiredOf(owner, s.expired(ctx))
-	})
+		byKey: make(map[string]*StoredSession), quota: quota{total: limits.Total}}
 	return s
 }
 
@@ -177,7 +174,6 @@ func (s *Sessions) displace(ctx context.Context, owner changes.Owner, key string
 		if ss != nil {
 			ss.Close()
 		}
-		s.forget(ctx, victim)
 		return true
 	}
 }
@@ -213,12 +209,11 @@ func (s *Sessions) isListening(ctx context.Context, key string) bool {
 	return err == nil && state.Stream != ""
 }
 
-// expired returns a function that reports whether the store no longer has a session. It deletes
-// the buckets of such a session.
+// expired returns a function that reports whether the store no longer has a session.
 func (s *Sessions) expired(ctx context.Context) func(key string) bool {
 	return func(key string) bool {
 		_, err := s.store.Get(ctx, key)
-		return errors.Is(err, store.ErrNotFound) && s.deleteBuckets(ctx, key) == nil
+		return errors.Is(err, store.ErrNotFound)
 	}
 }
 
@@ -253,14 +248,11 @@ func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) 
 	if err != nil {
 		return nil, err
 	}
-	if ss.isRenewed(renewed) {
-		err = ss.renewBuckets(ctx)
-	} else { // another replica may have read notifications/initialized
-		err = ss.Touch(ctx)
-	}
-	if err != nil {
-		ss.Release()
-		return nil, err
+	if !ss.isRenewed(renewed) { // another replica may have read notifications/initialized
+		if err := ss.Touch(ctx); err != nil {
+			ss.Release()
+			return nil, err
+		}
 	}
 	return ss, nil
 }
@@ -295,16 +287,10 @@ func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
 		s.unreadable.Log(ctx, s.server.Logger, slog.LevelError, "stored session ignored", slog.Any("error", err))
 		return nil, err
 	case errors.Is(err, ErrNoSession):
-		s.forget(ctx, key)
-		return nil, err
-	case err != nil:
+		s.quota.remove(key)
 		return nil, err
 	}
-	if err := ss.subscriptions.refresh(ctx); err != nil {
-		ss.Release()
-		return nil, err
-	}
-	return ss, nil
+	return ss, err
 }
 
 // adopt begins a use of the session with the given record, which was read when known was the
@@ -337,11 +323,10 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 	if err != nil {
 		return nil, err
 	}
-	changed := ss != nil // by another replica, while in use
-	if changed {
+	if ss != nil { // another replica has changed it while it is in use
 		ss.Ready = state.Ready
 		ss.level.set(state.LogLevel)
-		ss.subscriptions.restore(state.Ready)
+		ss.subscriptions.restore(&state)
 	} else {
 		ref.ID = strings.Clone(ref.ID) // it may be a part of a larger text
 		ss = &StoredSession{sessionRef: ref, key: key, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
@@ -351,10 +336,8 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 		ss.stored, ss.Source, ss.deferred.queued = ss, ref.ID, queued
 		s.live[ref], s.byKey[key] = ss, ss
 	}
-	ss.version, ss.record, ss.renewed = item.Version, item.Value, state.Index.Renewed
-	ss.subscriptions.behind.Store(changed) // after the record is set
+	ss.version, ss.record = item.Version, item.Value
 	ss.setNewest(state.Streams)
-	s.quota.setSubscribed(ss.subscriptions.owner(), key, state.subscribedSize(), state.Index.numbers())
 	return s.acquire(ss), nil
 }
 
@@ -372,19 +355,10 @@ func (s *Sessions) known(ref sessionRef) (ss *StoredSession, version uint64, ttl
 // Delete ends a session, and cancels its requests in flight in this process and at the other replicas.
 func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id string) error {
 	key := sessionKey(who, id)
-	switch item, err := s.store.Get(ctx, key); {
-	case err == nil: // another replica may have created buckets
-		if state, err := DecodeState(item.Value); err == nil {
-			s.quota.setSubscribed(changes.OwnerOf(who, state.Address), key, state.subscribedSize(),
-				state.Index.numbers())
-		}
-	case !errors.Is(err, store.ErrNotFound):
-		return err
-	}
 	if err := s.store.Delete(ctx, key); err != nil {
 		return err
 	}
-	s.end(ctx, sessionRef{who, id}, key)
+	s.end(sessionRef{who, id}, key)
 	if s.Replicas != nil {
 		s.Replicas.Ended(key)
 	}
@@ -392,7 +366,7 @@ func (s *Sessions) Delete(ctx context.Context, who principal.Principal, id strin
 }
 
 // end ends a session that the store no longer has: it cancels its requests in flight and ends its standalone stream.
-func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
+func (s *Sessions) end(ref sessionRef, key string) {
 	s.mu.Lock()
 	ss := s.live[ref]
 	if ss != nil {
@@ -406,7 +380,7 @@ func (s *Sessions) end(ctx context.Context, ref sessionRef, key string) {
 	if ss != nil {
 		ss.Close()
 	}
-	s.forget(ctx, key)
+	s.quota.remove(key)
 }
 
 // InUse returns the session with a key, or nil if this replica is not serving a request of it.

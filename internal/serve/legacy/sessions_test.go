@@ -360,12 +360,9 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	for _, nonsense := range []string{``, `null`, `{}`, `{"revision":"2099-01-01","info":{},"capabilities":{}}`,
 		`{"revision":"2025-11-25","info":{"name":7},"capabilities":{}}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":[]}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[64,1,1,` +
-			`1]]}}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[-1,1,1,` +
-			`1]]}}`,
-		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"index":{"buckets":[[1,1,1]]}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"subscribed":{}}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"subscribed":[7]}`,
+		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"streams":[]}`,
 	} {
 		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),
 			store.PutOptions{TTL: time.Minute}); err != nil {

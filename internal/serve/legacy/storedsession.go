@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -27,7 +29,6 @@ type StoredSession struct {
 	// Guarded by the mutex of sessions.
 	version   uint64 // of the state in memory
 	record    []byte // the state as stored; may be nil, and is while the session is not in use
-	renewed   int64  // see bucketIndex.Renewed; 0: the session has no buckets
 	refs      int
 	touchedAt int // the tick of the last use or renewal
 	cached    bool
@@ -72,7 +73,7 @@ func (ss *StoredSession) Touch(ctx context.Context) error {
 	ss.sessions.mu.Lock()
 	ss.touchedAt = max(ss.touchedAt, now)
 	ss.sessions.mu.Unlock()
-	return ss.renewBuckets(ctx)
+	return nil
 }
 
 // isRenewed records that the store has just renewed the session's life for a time, and reports whether that is enough.
@@ -162,7 +163,7 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	buckets, err := u.readBuckets(ctx)
+	item, err := ss.read(ctx, true)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -171,11 +172,18 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 	}
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
+	if ss.record != nil { // which may have changed meanwhile
+		item.Value = ss.record
+	}
+	state, err := DecodeState(item.Value)
+	if err != nil {
+		return nil, nil, "", err
+	}
 	if ss.streams != nil {
 		close(ss.streams)
 	}
 	ss.streams = make(chan struct{})
-	replaced, notifications, ss.number = ss.streams, ss.openQueue(buckets), number
+	replaced, notifications, ss.number = ss.streams, ss.openQueue(&state), number
 	ss.setNewest(number)
 	if ss.streams != nil && (ss.sessions.draining || ss.removed) {
 		close(ss.streams)
@@ -246,7 +254,7 @@ func (ss *StoredSession) tryUpdate(ctx context.Context, item store.Item, change 
 	if err != nil {
 		return fmt.Errorf("cannot write session: %w", err)
 	}
-	ss.setRecord(item.Version, store.Item{Value: record, Version: version}, state.Index.Renewed)
+	ss.setRecord(item.Version, store.Item{Value: record, Version: version}, &state)
 	return nil
 }
 
@@ -263,20 +271,23 @@ func (ss *StoredSession) ExpireSoon(ctx context.Context, ttl time.Duration) {
 	}
 	ss.sessions.mu.Lock()
 	ttl = min(ttl, ss.ttl())
-	renewed := ss.renewed
 	ss.sessions.mu.Unlock()
 	version, err := ss.sessions.store.Put(ctx, ss.key, item.Value, store.PutOptions{TTL: ttl, IfVersion: item.Version})
 	if err == nil {
-		ss.setRecord(item.Version, store.Item{Value: item.Value, Version: version}, renewed)
+		ss.setRecord(item.Version, store.Item{Value: item.Value, Version: version}, nil)
 	}
 }
 
-// setRecord keeps the record after a write.
-func (ss *StoredSession) setRecord(before uint64, now store.Item, renewed int64) {
+// setRecord keeps the record after a write. The state is nil if it is the same as before.
+func (ss *StoredSession) setRecord(before uint64, now store.Item, state *State) {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
-	if ss.version == before { // otherwise the next Open reads the newer record
-		ss.version, ss.record, ss.renewed = now.Version, now.Value, renewed
+	if ss.version != before { // the next Open reads the newer record
+		return
+	}
+	ss.version, ss.record = now.Version, now.Value
+	if state != nil {
+		ss.subscriptions.restore(state)
 	}
 }
 
@@ -286,12 +297,43 @@ type State struct {
 	Info, Capabilities []byte           // the client's description of itself, as JSON objects
 	Ready              bool             // the client has sent notifications/initialized
 	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
-	Subscribed         []string         // URIs of resources to which the client has subscribed, see maxInline
-	Index              bucketIndex      // describes the buckets with the other URIs
+	Subscribed         []string         // URIs of resources to which the client has subscribed
 	Streams            int              // standalone streams that were begun, if the server has replicas
 	// the newest of them: the id of its replica, a space and its name; empty if it has expired
 	Stream  string
 	Address string // network address of an anonymous client; empty if it has none
+}
+
+// maxRecord limits the record of a session, in bytes of JSON: each request reads it. Only subscriptions can make it
+// long, so Subscribe checks the limit.
+const maxRecord = 32 << 10
+
+var errRecordFull = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the session has too many subscriptions: it is stored "+
+	"in at most %d bytes; unsubscribe from other resources, or subscribe in another session", maxRecord)
+
+// subscribe adds a URI. The error is errUnchanged if the state has it.
+func (s *State) subscribe(uri string) error {
+	if slices.Contains(s.Subscribed, uri) {
+		return errUnchanged
+	}
+	s.Subscribed = append(s.Subscribed, uri)
+	if err := changes.CheckSubscription(uri, len(s.Subscribed), 0); err != nil {
+		return err
+	}
+	if len(s.Encode()) > maxRecord {
+		return errRecordFull
+	}
+	return nil
+}
+
+// unsubscribe removes a URI. The error is errUnchanged if the state does not have it.
+func (s *State) unsubscribe(uri string) error {
+	at := slices.Index(s.Subscribed, uri)
+	if at < 0 {
+		return errUnchanged
+	}
+	s.Subscribed = slices.Delete(s.Subscribed, at, at+1)
+	return nil
 }
 
 // Encode returns the state as JSON.
@@ -317,10 +359,14 @@ func (s *State) Encode() []byte {
 		b = jsonrpc.AppendString(append(b, `,"stream":`...), s.Stream)
 	}
 	if len(s.Subscribed) > 0 {
-		b = appendStrings(append(b, `,"subscribed":`...), s.Subscribed)
-	}
-	if len(s.Index.Buckets) > 0 {
-		b = s.Index.append(append(b, `,"index":`...))
+		b = append(b, `,"subscribed":[`...)
+		for i, uri := range s.Subscribed {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = jsonrpc.AppendString(b, uri)
+		}
+		b = append(b, ']')
 	}
 	return append(b, '}')
 }
@@ -349,22 +395,12 @@ func DecodeState(raw []byte) (s State, err error) {
 	stream, _ := jsonrpc.Get(raw, "stream")
 	s.Stream = jsonrpc.Unquote(stream)
 	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
-		if s.Subscribed, err = decodeStrings(subscribed); err != nil {
+		if jsonv2.Unmarshal(subscribed, &s.Subscribed) != nil {
 			return s, errBadState
-		}
-	}
-	if index, ok := jsonrpc.Get(raw, "index"); ok {
-		if s.Index, err = decodeBucketIndex(index); err != nil {
-			return s, err
 		}
 	}
 	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {
 		return s, errBadState
 	}
 	return s, nil
-}
-
-func decodeStrings(raw []byte) (all []string, err error) {
-	err = jsonv2.Unmarshal(raw, &all)
-	return all, err
 }

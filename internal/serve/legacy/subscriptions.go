@@ -2,11 +2,9 @@ package legacy
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -20,17 +18,13 @@ type subscriptions struct {
 	session *Session
 
 	mu     sync.Mutex
-	lock   chan struct{}       // a mutex for changes that may query the store; created on first use
-	uris   map[string]struct{} // of a session that is not stored
-	bytes  int                 // of uris
+	lock   chan struct{}       // serializes the changes and streams of a stored session; created on first use
+	uris   map[string]struct{} // of a stored session only while queue is open: otherwise its record has them
+	bytes  int                 // of uris, unless the session is stored
 	closed bool                // the session has ended
 	ready  bool                // the client has sent notifications/initialized
 	lists  mcp.SubscriptionFilter
 	queue  *changes.Subscription // the subscription of the open stream; nil: none is open
-
-	// Of a stored session:
-	buckets []bucket    // the URIs, including inline; nil unless queue is open
-	behind  atomic.Bool // buckets may differ from the store
 }
 
 var _ rpc.Subscriber = (*subscriptions)(nil)
@@ -43,9 +37,9 @@ func (s *subscriptions) owner() changes.Owner {
 // Subscribe implements rpc.Subscriber.
 func (s *subscriptions) Subscribe(ctx context.Context, uri string) error {
 	if s.session.stored == nil {
-		return s.add(ctx, uri)
+		return s.add(uri)
 	}
-	return s.changeStored(ctx, uri, s.session.stored.subscribe)
+	return s.updateStored(ctx, func(state *State) error { return state.subscribe(uri) })
 }
 
 // Unsubscribe implements rpc.Subscriber.
@@ -54,27 +48,24 @@ func (s *subscriptions) Unsubscribe(ctx context.Context, uri string) error {
 		s.remove(uri)
 		return nil
 	}
-	return s.changeStored(ctx, uri, s.session.stored.unsubscribe)
+	return s.updateStored(ctx, func(state *State) error { return state.unsubscribe(uri) })
 }
 
 // add adds a resource to a session that is not stored.
-func (s *subscriptions) add(ctx context.Context, uri string) error {
-	if err := s.serialize(ctx); err != nil {
-		return err
-	}
-	defer s.unlock()
-	if added, err := s.check(uri); added || err != nil {
-		return err
-	}
-	bytes, owner, size := s.session.server.Changes.Bytes(), s.owner(), changes.SubscribedSize(uri)
-	if err := bytes.Add(ctx, owner, size); err != nil { // it may query the store, so do not hold mu
-		return err
-	}
+func (s *subscriptions) add(uri string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, added := s.uris[uri]; added {
+		return nil
+	}
 	if s.closed {
-		bytes.Force(owner, -size)
 		return errSessionEnded
+	}
+	if err := changes.CheckSubscription(uri, len(s.uris)+1, s.bytes+len(uri)); err != nil {
+		return err
+	}
+	if err := s.session.server.Changes.Bytes().Add(s.owner(), changes.SubscribedSize(uri)); err != nil {
+		return err
 	}
 	if s.uris == nil {
 		s.uris = make(map[string]struct{})
@@ -87,16 +78,6 @@ func (s *subscriptions) add(ctx context.Context, uri string) error {
 	return nil
 }
 
-// check reports whether a resource is added already. The error means that it must not be added.
-func (s *subscriptions) check(uri string) (added bool, _ error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, added := s.uris[uri]; added {
-		return true, nil
-	}
-	return false, changes.CheckSubscription(uri, len(s.uris)+1, s.bytes+len(uri))
-}
-
 // remove removes a resource from a session that is not stored.
 func (s *subscriptions) remove(uri string) {
 	s.mu.Lock()
@@ -106,14 +87,13 @@ func (s *subscriptions) remove(uri string) {
 	}
 	delete(s.uris, uri)
 	s.bytes -= len(uri)
-	s.session.server.Changes.Bytes().Force(s.owner(), -changes.SubscribedSize(uri))
+	s.session.server.Changes.Bytes().Remove(s.owner(), changes.SubscribedSize(uri))
 	if s.queue != nil {
 		s.queue.Remove(uri)
 	}
 }
 
-// close ends the subscriptions of a session that is not stored. The URIs of a stored session
-// count until it is deleted or has expired.
+// close ends the subscriptions of a session that is not stored.
 func (s *subscriptions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +101,7 @@ func (s *subscriptions) close() {
 		return
 	}
 	if len(s.uris) > 0 { // otherwise the handshake, which sets the address, may be running
-		s.session.server.Changes.Bytes().Force(s.owner(), -changes.SubscribedSizeOf(len(s.uris), s.bytes))
+		s.session.server.Changes.Bytes().Remove(s.owner(), changes.SubscribedSizeOf(len(s.uris), s.bytes))
 	}
 	s.closed, s.uris, s.bytes = true, nil, 0
 }
@@ -143,111 +123,41 @@ func (s *subscriptions) serialize(ctx context.Context) error {
 
 func (s *subscriptions) unlock() { <-s.lock }
 
-// changeStored changes the URIs of a stored session, in the store and here.
-func (s *subscriptions) changeStored(ctx context.Context, uri string,
-	change func(context.Context, string) (*bucket, error)) error {
+// updateStored changes the URIs of a stored session in its record.
+func (s *subscriptions) updateStored(ctx context.Context, change func(*State) error) error {
 	if err := s.serialize(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
-	// A client that disconnects must not end the change between two writes.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-	defer cancel()
-	changed, err := change(ctx, uri)
-	if errors.Is(err, ErrNoSession) {
-		s.session.stored.sessions.forget(ctx, s.session.stored.key)
-	}
-	if err == nil && changed != nil {
-		s.replace(*changed)
-		if replicas := s.session.stored.sessions.Replicas; replicas != nil {
-			replicas.Changed(s.session.stored.key)
-		}
+	ss, changed := s.session.stored, false
+	err := ss.update(ctx, func(state *State) error {
+		err := change(state)
+		changed = err == nil
+		return err
+	})
+	if err == nil && changed && ss.sessions.Replicas != nil {
+		ss.sessions.Replicas.Changed(ss.key)
 	}
 	return err
 }
 
-// readBuckets returns the buckets of a stored session. The caller has called serialize.
-func (s *subscriptions) readBuckets(ctx context.Context) ([]bucket, error) {
-	s.mu.Lock()
-	have := s.buckets
-	s.mu.Unlock()
-	s.behind.Store(false) // first, because another replica may change the record meanwhile
-	all, behind, err := s.session.stored.readBuckets(ctx, have)
-	if behind || err != nil {
-		s.behind.Store(true)
-	}
-	return all, err
-}
-
-// refresh adopts the changes of other replicas.
-func (s *subscriptions) refresh(ctx context.Context) error {
-	if !s.behind.Load() {
-		return nil
-	}
-	if err := s.serialize(ctx); err != nil {
-		return err
-	}
-	defer s.unlock()
-	s.mu.Lock()
-	open := s.buckets != nil
-	s.mu.Unlock()
-	if !open { // the next stream reads the buckets
-		s.behind.Store(false)
-		return nil
-	}
-	all, err := s.readBuckets(ctx)
-	if err != nil {
-		return err
-	}
-	for _, b := range all {
-		s.replace(b)
-	}
-	return nil
-}
-
-// replace replaces a bucket of a stored session.
-func (s *subscriptions) replace(now bucket) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.buckets == nil {
-		return
-	}
-	gone := make(map[string]struct{})
-	if at := indexOf(s.buckets, now.number); at < 0 {
-		s.buckets = append(s.buckets, now)
-	} else {
-		for _, uri := range s.buckets[at].uris {
-			gone[uri] = struct{}{}
-		}
-		s.buckets[at] = now
-	}
-	if !s.ready || s.queue == nil {
-		return
-	}
-	for _, uri := range now.uris {
-		s.queue.Add(uri)
-		delete(gone, uri)
-	}
-	for uri := range gone {
-		s.queue.Remove(uri)
-	}
-}
-
-// list returns the URIs. The caller holds mu.
-func (s *subscriptions) list() []string {
-	all := slices.Collect(maps.Keys(s.uris))
-	for _, b := range s.buckets {
-		all = append(all, b.uris...)
-	}
-	return all
-}
-
 // restore adopts the record of a stored session.
-func (s *subscriptions) restore(ready bool) {
+func (s *subscriptions) restore(state *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ready = ready
+	s.ready = state.Ready
+	if s.queue != nil {
+		s.uris = setOf(state.Subscribed)
+	}
 	s.apply()
+}
+
+func setOf(uris []string) map[string]struct{} {
+	set := make(map[string]struct{}, len(uris))
+	for _, uri := range uris {
+		set[uri] = struct{}{}
+	}
+	return set
 }
 
 // activate starts the delivery of changes, including those of lists.
@@ -271,7 +181,7 @@ func (s *subscriptions) filter() mcp.SubscriptionFilter {
 		return mcp.SubscriptionFilter{}
 	}
 	filter := s.lists
-	filter.ResourceSubscriptions = s.list()
+	filter.ResourceSubscriptions = slices.Collect(maps.Keys(s.uris))
 	return filter
 }
 
@@ -286,13 +196,16 @@ func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 // pending notifications move to the new one.
 func (s *Session) Notifications() *NotificationQueue { return s.openQueue(nil) }
 
-// openQueue is Notifications. The buckets are those of a stored session.
-func (s *Session) openQueue(buckets []bucket) *NotificationQueue {
+// openQueue is Notifications. The state is that of a stored session, or nil.
+func (s *Session) openQueue(state *State) *NotificationQueue {
 	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.lists, u.buckets = lists, buckets
+	u.lists = lists
+	if state != nil {
+		u.uris = setOf(state.Subscribed)
+	}
 	var next *changes.Subscription
 	if s.server.Changes != nil {
 		next = s.server.Changes.Subscribe(s.who, u.filter())
@@ -337,7 +250,11 @@ func (s *subscriptions) isCurrent(open *changes.Subscription) bool {
 func (s *subscriptions) release(open *changes.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queue == open {
-		s.queue, s.buckets = nil, nil
+	if s.queue != open {
+		return
+	}
+	s.queue = nil
+	if s.session.stored != nil {
+		s.uris = nil
 	}
 }

@@ -45,10 +45,10 @@ func (s *Server) Listen(
 	}
 	owner, size := changes.OwnerOf(c.Principal(), c.Source()), changes.SubscribedSize(filter.ResourceSubscriptions...)+
 		changes.SubscribedSize(filter.TaskIDs...)
-	if err := announced.Bytes().Add(ctx, owner, size); err != nil {
+	if err := announced.Bytes().Add(owner, size); err != nil {
 		return nil, err
 	}
-	defer announced.Bytes().Force(owner, -size)
+	defer announced.Bytes().Remove(owner, size)
 	sub := announced.Subscribe(c.Principal(), filter) // before the acknowledgement, so that no change is missed
 	defer sub.Close()
 	acknowledged, err := json.Marshal(filter)
