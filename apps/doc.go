@@ -10,6 +10,6 @@
 //
 // A host that is written in Go declares [Extension], asks for the page of a tool with [PageOf], reads it with [Read],
 // and serves it with the header that [CSP.Policy] returns. It offers a tool to its model, and lets a page call it, if
-// [VisibleTo] says so. The frame, and the messages between the page and the host, are the host's own: see the
+// [mcp.Tool.VisibleTo] says so. The frame, and the messages between the page and the host, are the host's own: see the
 // specification, which is at modelcontextprotocol/ext-apps, specification/2026-01-26.
 package apps

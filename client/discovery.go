@@ -23,8 +23,8 @@ type ServerDetails struct {
 
 // Discovery is what a connection has learned about its server. A later Dial with
 // Dialer.Discovery sends nothing and returns at once; the first request then connects,
-// without a search for the revision, and returns the errors of connecting. Until
-// [Client.Discover] requests them again, the server's details are those of the Discovery.
+// without a search for the revision, and returns the errors of connecting. The server's details
+// are those of the Discovery until the client has to connect anew.
 //
 // A Discovery can be stored as JSON. Store it where others cannot change it, because it
 // selects the revision. It contains no secrets, unless the server declares some.

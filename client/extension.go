@@ -18,7 +18,7 @@ import (
 // Extension is an extension of the protocol that a client supports (2026-07-28,
 // basic/versioning, Extension Negotiation). The client declares it in each request, or in
 // the handshake of a session, there also as an experimental capability. Its methods are
-// called with [CallExtension].
+// called with [Client.CallExtension].
 type Extension struct {
 	// ID is the name of the extension, such as "com.example/jobs". It must satisfy
 	// mcp.CheckExtensionID.

@@ -17,7 +17,7 @@ import (
 )
 
 // Tools lists the server's tools. It requests the next page when the loop reaches it, and
-// ends after the first error. It takes fresh pages from the [Cache]; see [WithRefresh]. The
+// ends after the first error. It takes fresh pages from the cache; see [WithRefresh]. The
 // time-out for each page is Timeouts.Read.
 //
 // A list of more than 100,000 tools or 64 MiB, or one of many empty pages, ends with an

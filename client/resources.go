@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// ReadResource reads a resource. It takes a fresh result from the [Cache]; see
+// ReadResource reads a resource. It takes a fresh result from the cache; see
 // [WithRefresh]. The time-out is Timeouts.Read.
 //
 // An error that the server reports is a *jsonrpc.Error; if the resource does not exist, it

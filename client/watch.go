@@ -29,7 +29,7 @@ import (
 // When the server has begun to report changes, Watch returns one [Change] with Resync set
 // for each list and resource that the server reports on. List or read them then, and no
 // later change is missed. Watch reconnects by itself, and then does the same again. Before
-// Watch returns a change, it drops the results that the change affects from the [Cache].
+// Watch returns a change, it drops the results that the change affects from the cache.
 //
 // A resource that the server does not watch, for instance because the client may not, is returned once for each
 // connection, with Change.URI and an error. Such an error does not end the watch: the loop can go on with the others.

@@ -13,7 +13,7 @@
 //
 // Tools and prompts are registered under their names in the merged list of the host,
 // such as files__read_text_file for the tool read_text_file of the server files; see
-// [host.Merged]. Resources and resource templates keep their URIs, which may be any text,
+// [host.Tool]. Resources and resource templates keep their URIs, which may be any text,
 // unless two servers list the same URI, or have templates that may match the same URIs. Then
 // those of both have the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/
 // for pages (MCP Apps), and the gateway logs a warning. A template does not serve a URI that another server lists, and

@@ -36,8 +36,8 @@
 //	login, step-up, refresh of tokens           c s   s            c s          -
 //
 // A gateway presents our servers, published servers and those of gopeers/ to clients of both eras (gateway_test.go).
-// The client peers use the server peers through a gateway as they do without (gatewaypeers_test.go, which names the
-// differences).
+// The client peers use the server peers through a gateway as they do without, except for what
+// gateway_test.go names.
 //
 // The OpenID providers of issuers_test.go issue access tokens that parley up accepts, and ID tokens that it rejects:
 // zitadel.go, whose dependencies are in zitadel.mod, and issuers/npm/provider.mjs.

@@ -15,13 +15,14 @@
 //
 // # Files
 //
-//   - revision.go and method.go: revisions and methods.
-//   - lifecycle.go, capability.go and meta.go: negotiation and metadata.
-//   - tool.go, resource.go, prompt.go and completion.go: the features of servers.
-//   - elicitation.go, sampling.go and roots.go: the features of clients. input.go: how servers
-//     of 2026-07-28, which send no requests, ask for input.
-//   - subscription.go, progress.go, logging.go and task.go: notifications and tasks.
+//   - method.go: revisions and methods.
+//   - lifecycle.go: negotiation, capabilities and subscriptions. meta.go: metadata and progress.
+//   - tool.go, resource.go and prompt.go: the features of servers, completions and roots.
+//   - elicitation.go and sampling.go: the features of clients, and how servers of 2026-07-28, which
+//     send no requests, ask for input.
+//   - logging.go and task.go: log messages and tasks.
 //   - content.go: content blocks.
+//   - wire.go: how types are decoded.
 //
 // The parameters of a request or notification are a Params type, its result a Result type. The
 // names are those of the official schema without "Request" and "Notification": the parameters of

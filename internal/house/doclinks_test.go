@@ -1,0 +1,118 @@
+package house
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
+)
+
+var (
+	// unresolved is what looks like a doc link in plain text: package comment resolves it if it can.
+	unresolved = regexp.MustCompile(`\[\*?((?:[a-z]\w*\.)?[A-Z]\w*(?:\.[A-Z]\w*)?)\](?:\W|$)`)
+	// sourceFile is the name of a file of Go in a comment.
+	sourceFile = regexp.MustCompile(`(?:^|[\s(])([\w/-]+\.go)(?:[\s,;:)]|\.\s|\.?$)`)
+)
+
+// Each [Name] in a comment of a declaration is the name of a symbol, and each file that the comment of a package names
+// exists.
+func TestDocLinksResolve(t *testing.T) {
+	root := filepath.Join("..", "..")
+	sources := make(map[string][]*ast.File)
+	fset := token.NewFileSet()
+	for _, f := range project(t) {
+		if !strings.HasSuffix(f.path, "_test.go") && !strings.HasPrefix(f.path, "examples/") {
+			parsed := must.Get(parser.ParseFile(fset, filepath.Join(root, f.path), nil, parser.ParseComments))(t)
+			sources[parent(f.path)] = append(sources[parent(f.path)], parsed)
+		}
+	}
+	documented := make(map[string]*doc.Package)
+	for dir, files := range sources {
+		path := strings.TrimSuffix(module+"/"+dir, "/.")
+		documented[path] = must.Get(doc.NewFromFiles(fset, files, path, doc.AllDecls|doc.PreserveAST))(t)
+	}
+	for path, p := range documented {
+		checkDocLinks(t, p, documented)
+		dir := filepath.Join(root, strings.TrimPrefix(strings.TrimPrefix(path, module), "/"))
+		for _, name := range sourceFile.FindAllStringSubmatch(p.Doc, -1) {
+			if _, err := os.Stat(filepath.Join(dir, name[1])); err != nil {
+				t.Errorf("the comment of package %s names %s: %v", path, name[1], err)
+			}
+		}
+	}
+}
+
+// checkDocLinks checks the links of a package.
+func checkDocLinks(t *testing.T, p *doc.Package, all map[string]*doc.Package) {
+	parser := p.Parser()
+	check := func(where, text string) {
+		walkText(parser.Parse(text).Content, func(text comment.Text) {
+			switch text := text.(type) {
+			case comment.Plain:
+				for _, link := range unresolved.FindAllStringSubmatch(string(text), -1) {
+					t.Errorf("%s: %s links [%s], which is no symbol", p.ImportPath, where, link[1])
+				}
+			case *comment.DocLink:
+				if to := all[text.ImportPath]; to != nil && text.Name != "" && !to.Parser().LookupSym(text.Recv, text.Name) {
+					t.Errorf("%s: %s links [%s.%s %s], which is no symbol", p.ImportPath, where, text.ImportPath,
+						text.Recv, text.Name)
+				}
+			}
+		})
+	}
+	check("the package", p.Doc)
+	values := func(all []*doc.Value) {
+		for _, v := range all {
+			check(strings.Join(v.Names, ", "), v.Doc)
+		}
+	}
+	functions := func(all []*doc.Func) {
+		for _, f := range all {
+			check(f.Name, f.Doc)
+		}
+	}
+	values(p.Consts)
+	values(p.Vars)
+	functions(p.Funcs)
+	for _, typ := range p.Types {
+		check(typ.Name, typ.Doc)
+		values(typ.Consts)
+		values(typ.Vars)
+		functions(typ.Funcs)
+		functions(typ.Methods)
+		ast.Inspect(typ.Decl, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && len(f.Names) > 0 {
+				check(typ.Name+"."+f.Names[0].Name, f.Doc.Text())
+			}
+			return true
+		})
+	}
+}
+
+// walkText calls f for the texts of blocks.
+func walkText(blocks []comment.Block, f func(comment.Text)) {
+	for _, b := range blocks {
+		var text []comment.Text
+		switch b := b.(type) {
+		case *comment.Paragraph:
+			text = b.Text
+		case *comment.Heading:
+			text = b.Text
+		case *comment.List:
+			for _, item := range b.Items {
+				walkText(item.Content, f)
+			}
+		}
+		for _, t := range text {
+			f(t)
+		}
+	}
+}
