@@ -135,7 +135,7 @@ func (s *Server) build() error {
 	legacyEra := &legacy.Server{Engine: c.engine, Peers: peers, Logger: logger, Describe: s.describe,
 		Changes: &s.changes, MaxInflight: inflight}
 	c.http = httpserver.Server{
-		Modern: &modern.Peer{Server: modernEra},
+		Modern: modernEra,
 		Legacy: legacyEra,
 		Sessions: legacy.NewSessions(legacyEra, stored, legacy.SessionLimits{
 			Idle:       s.Limits.SessionIdle,

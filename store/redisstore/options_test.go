@@ -192,7 +192,7 @@ var callTable = []callCost{
 	{"`resources/subscribe`", "Publish, Put, Touch"},
 	{"`resources/unsubscribe`", "Publish, Put, Touch"},
 	{"`logging/setLevel`", "Put, Touch"},
-	{"`DELETE`", "Delete, Drop, Get, Publish, Touch"},
+	{"`DELETE`", "Delete, Drop, Publish, Touch"},
 
 	{"**Task**, 2026-07-28", ""},
 	{"creation", "2 Add, Put, Subscribe"},

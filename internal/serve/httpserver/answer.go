@@ -165,7 +165,7 @@ func (a *answerStream) respond(out []byte, o outcome) {
 	s, r, e := a.server, a.x.context.request, &a.x.stream
 	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
 	started := false
-	switch isJSON := o.json || missing || accepts(r.Header, "application/json"); {
+	switch isJSON := o.json || missing || a.x.accept.json; {
 	case isJSON || a.stream.Load() == nil:
 		if started = e.claim(); !started && isJSON {
 			a.respondJSON(out, o, missing)

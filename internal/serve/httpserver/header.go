@@ -107,26 +107,33 @@ func isUnencoded(codings []string) bool {
 	return true
 }
 
-// accepts reports whether the Accept header allows a media type, by name or by range.
-// Without the header, all media types are allowed.
-func accepts(h http.Header, mediaType string) bool {
+// accepted says which media types the Accept header of a request allows, by name or by range.
+type accepted struct{ json, events bool }
+
+// readAccept reads the Accept header. Without it, all media types are allowed.
+func readAccept(h http.Header) (a accepted) {
 	values := h["Accept"]
 	// the form in the specification, which most clients send
 	if len(values) == 0 || values[0] == httpcodec.AcceptBoth[0] {
-		return true
+		return accepted{true, true}
 	}
-	major, _, _ := strings.Cut(mediaType, "/")
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
 			kind, params, _ := strings.Cut(part, ";")
-			kind = strings.TrimSpace(kind)
-			if (strings.EqualFold(kind, mediaType) || kind == "*/*" || strings.EqualFold(kind, major+"/*")) &&
-				!isZeroQuality(params) {
-				return true
+			if isZeroQuality(params) {
+				continue
+			}
+			switch strings.ToLower(strings.TrimSpace(kind)) {
+			case "application/json", "application/*":
+				a.json = true
+			case "text/event-stream", "text/*":
+				a.events = true
+			case "*/*":
+				return accepted{true, true}
 			}
 		}
 	}
-	return false
+	return a
 }
 
 // isZeroQuality reports whether the parameters of a media range include a quality of 0,

@@ -18,6 +18,7 @@ import (
 type response struct {
 	stream  eventStream
 	tracked trackedRequest
+	accept  accepted // by the client
 }
 
 // exchange is the state of one POST request. It is one struct so that serving a request needs one allocation.
@@ -50,19 +51,17 @@ func (s *Server) open(r *http.Request, x *exchange) rpc.Stream {
 	switch {
 	case x.answer.live != nil:
 		x.stream.answer = &x.answer
-		if s.streams(x.stream.w, r) {
+		if s.streams(&x.response) {
 			return &x.answer
 		}
-	case s.streams(x.stream.w, r):
+	case s.streams(&x.response):
 		return &x.stream
 	}
 	return nil
 }
 
-// streams reports whether the client accepts an event stream and w can send one.
-func (s *Server) streams(w http.ResponseWriter, r *http.Request) bool {
-	return accepts(r.Header, "text/event-stream") && s.flushes(w)
-}
+// streams reports whether the client accepts an event stream and the ResponseWriter can send one.
+func (s *Server) streams(x *response) bool { return x.accept.events && s.flushes(x.stream.w) }
 
 // flushes reports whether w can send a part of a response, as http.ResponseController does. Otherwise events would
 // arrive with the end of the response, and questions and notifications never. It logs that once.

@@ -25,7 +25,7 @@ import (
 // Server is the HTTP handler of one endpoint, for all revisions. Its fields must be set
 // before it serves and not change afterwards. Its methods are safe for concurrent use.
 type Server struct {
-	Modern   *modern.Peer // without Inflight
+	Modern   *modern.Server // without Inflight
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
 	Streams  *Streams // of Sessions
@@ -61,17 +61,18 @@ type Server struct {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	admitted, ok := s.admit(w, r)
+	accept := readAccept(r.Header)
+	admitted, ok := s.admit(w, r, accept)
 	if !ok {
 		boundUnread(w, r)
 		return
 	}
 	r = admitted
 	if r.Method == http.MethodPost {
-		s.post(w, r)
+		s.post(w, r, accept)
 		return
 	}
-	x := &response{stream: eventStream{w: w}}
+	x := &response{stream: eventStream{w: w}, accept: accept}
 	defer s.calls.leave(&x.tracked)
 	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
 		return
@@ -92,7 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit checks the headers of a request, including its access token. It returns the request
 // to serve. If the request must not be served, admit answers it and reports false.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) (*http.Request, bool) {
 	no := s.Guard.check(r)
 	if no == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
 		no = originRejection(r.Header["Origin"][0])
@@ -114,15 +115,15 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (*http.Request, b
 	case http.MethodGet, http.MethodDelete:
 		return r, true
 	case http.MethodPost:
-		return r, checkPost(w, r)
+		return r, checkPost(w, r, accept)
 	}
 	rejectMethod(w, "POST, GET, DELETE")
 	return nil, false
 }
 
 // checkPost checks the headers of a POST request. If one is wrong, checkPost answers the request and reports false.
-func checkPost(w http.ResponseWriter, r *http.Request) bool {
-	if !accepts(r.Header, "application/json") && !accepts(r.Header, "text/event-stream") {
+func checkPost(w http.ResponseWriter, r *http.Request, accept accepted) bool {
+	if accept == (accepted{}) {
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{},
 			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the Accept header must allow application/json or text/event-stream"})
@@ -194,8 +195,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, x *response) (b
 }
 
 // post serves a POST request by the era and the kind of its message.
-func (s *Server) post(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{response: response{stream: eventStream{w: w}}}
+func (s *Server) post(w http.ResponseWriter, r *http.Request, accept accepted) {
+	x := &exchange{response: response{stream: eventStream{w: w}, accept: accept}}
 	defer s.calls.leave(&x.tracked)
 	body, ok := s.receive(w, r, &x.response)
 	if !ok {

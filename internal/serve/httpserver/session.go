@@ -292,7 +292,7 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 // Some clients of the pair send the version header, with any legacy revision.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response, id string) {
 	switch {
-	case !accepts(r.Header, "text/event-stream"):
+	case !x.accept.events:
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{
 			Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream",
 		})

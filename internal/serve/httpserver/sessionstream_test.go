@@ -285,8 +285,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		s, live := sessionServer(t, log)
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
-		r.Header.Set("Accept", "text/event-stream")
-		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}},
+		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}, accept: accepted{events: true}},
 			context: detachedContext{t.Context(), r}}
 		conn, a := &x.stream, &x.answer
 		a.server, a.live, a.x, x.stream.answer = s, live, x, a

@@ -15,14 +15,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves one request of a stream and appends its response to dst.
 func serve(ctx context.Context, s *Server, dst []byte, m *jsonrpc.Message, who principal.Principal) []byte {
-	p := &Peer{s, new(rpc.Inflight)}
-	c, err := p.NewCall(rpc.Sender{Who: who}, m, classify(m))
+	connection := *s
+	connection.Inflight = new(rpc.Inflight)
+	c, err := connection.NewCall(rpc.Sender{Who: who}, m, classify(m))
 	if err == nil {
-		err = p.Begin(ctx, c, nil)
+		err = connection.Begin(ctx, c, nil)
 	}
 	if err != nil {
 		return jsonrpc.AppendError(dst, m.ID, err, false)
 	}
-	p.AppendReply(&dst, c)
+	connection.AppendReply(&dst, c)
 	return dst
 }

@@ -31,6 +31,9 @@ type Server struct {
 	// never is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
+	// Inflight has the requests of a connection, whose ids are unique there: each connection has its own copy of the
+	// Server. It is nil for HTTP, where each request stands alone.
+	Inflight *rpc.Inflight
 }
 
 func (s *Server) now() time.Time {
@@ -40,14 +43,7 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Peer is the client of a connection, or any client of HTTP, where each request stands alone.
-type Peer struct {
-	*Server
-	// Inflight has the requests of a connection, whose ids are unique there. It is nil for HTTP.
-	Inflight *rpc.Inflight
-}
-
-var _ rpc.Protocol = (*Peer)(nil)
+var _ rpc.Protocol = (*Server)(nil)
 
 // NewCall implements rpc.Protocol. It validates the metadata of a request (2026-07-28, basic, _meta; basic/versioning).
 //
@@ -55,7 +51,7 @@ var _ rpc.Protocol = (*Peer)(nil)
 // the request declares an unsupported version, _meta is incomplete, header and _meta declare different versions, other
 // headers differ from the body. The version comes before _meta, which a later revision may define in another way: its
 // client needs the list of supported versions. The engine rejects an unknown method, so that middleware sees the call.
-func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
+func (s *Server) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class) (*rpc.Call, *jsonrpc.Error) {
 	fault := class.Fault
 	switch {
 	case fault == nil:
@@ -67,7 +63,7 @@ func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class
 	both := new(served)
 	c := &both.call
 	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
-	if err := p.metadata(c, &d, m, &class.Metadata); err != nil {
+	if err := s.metadata(c, &d, m, &class.Metadata); err != nil {
 		return nil, err
 	}
 	if fault != nil {
@@ -81,7 +77,7 @@ func (p *Peer) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Class
 	}
 	c.Call = *call.New(d)
 	if rpc.MayRequestInput(m.Method) {
-		both.replay.server, both.replay.call = p.Server, c
+		both.replay.server, both.replay.call = s, c
 		c.InputRequester = &both.replay
 	}
 	return c, nil
@@ -152,42 +148,42 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 
 // Begin implements rpc.Protocol. Over HTTP it restores the previous round of the request, which may read from the
 // store. On a connection, AppendReply does that, because Begin must not wait.
-func (p *Peer) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
+func (s *Server) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
 	c.Stream = stream
-	if p.Inflight == nil {
+	if s.Inflight == nil {
 		c.Bind(ctx)
 		return restore(ctx, c)
 	}
-	return p.Inflight.Accept(ctx, p.Engine, c)
+	return s.Inflight.Accept(ctx, s.Engine, c)
 }
 
 // AppendReply implements rpc.Protocol.
-func (p *Peer) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
-	if p.Inflight != nil {
+func (s *Server) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
+	if s.Inflight != nil {
 		if reported = restore(c.Context(), c); reported != nil {
-			if p.Inflight.End(c.ID()) {
+			if s.Inflight.End(c.ID()) {
 				*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
 			}
 			return reported
 		}
 	}
-	return p.Engine.AppendReply(dst, c)
+	return s.Engine.AppendReply(dst, c)
 }
 
 // InOrder implements rpc.Protocol: no message of this era depends on another.
-func (p *Peer) InOrder(*jsonrpc.Message) bool { return false }
+func (s *Server) InOrder(*jsonrpc.Message) bool { return false }
 
 // ServeNotification implements rpc.Protocol. Like a request, a notification must declare the client's capabilities in
 // _meta.
-func (p *Peer) ServeNotification(ctx context.Context, from rpc.Sender, m *jsonrpc.Message, class revision.Class) {
-	if class.Fault != nil || !p.Engine.AcceptsNotification(m.Method, class.Revision) {
+func (s *Server) ServeNotification(ctx context.Context, from rpc.Sender, m *jsonrpc.Message, class revision.Class) {
+	if class.Fault != nil || !s.Engine.AcceptsNotification(m.Method, class.Revision) {
 		return
 	}
 	c := new(rpc.Call)
 	d := call.Description{Revision: class.Revision, Principal: from.Who, Source: from.Source}
-	if p.metadata(c, &d, m, &class.Metadata) != nil {
+	if s.metadata(c, &d, m, &class.Metadata) != nil {
 		return
 	}
 	c.Call = *call.New(d)
-	p.Engine.ServeNotification(ctx, c)
+	s.Engine.ServeNotification(ctx, c)
 }

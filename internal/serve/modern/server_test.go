@@ -60,10 +60,9 @@ func classify(m *jsonrpc.Message) revision.Class {
 
 func open(t *testing.T, s *Server, m *jsonrpc.Message, who principal.Principal) (*rpc.Call, *jsonrpc.Error) {
 	t.Helper()
-	p := &Peer{Server: s}
-	c, err := p.NewCall(rpc.Sender{Who: who}, m, classify(m))
+	c, err := s.NewCall(rpc.Sender{Who: who}, m, classify(m))
 	if err == nil {
-		err = p.Begin(t.Context(), c, nil)
+		err = s.Begin(t.Context(), c, nil)
 	}
 	return c, err
 }

@@ -81,7 +81,8 @@ func (s *Server) Serve(ctx, drain context.Context, conn transport.Conn, who prin
 	defer c.stopAccepting()
 	defer c.session.Close()
 	// the requests of both share one set of ids
-	c.modern, c.from = modern.Peer{Server: s.Modern, Inflight: c.session.Inflight()}, rpc.Sender{Who: who}
+	c.modern, c.from = *s.Modern, rpc.Sender{Who: who}
+	c.modern.Inflight = c.session.Inflight()
 	c.session.Inflight().Closing = closing.Done()
 	c.session.Inflight().Max = 0 // slots and queueSlots are the limits
 	defer context.AfterFunc(drain, func() {
@@ -171,7 +172,7 @@ type connection struct {
 	*Server
 	conn    batcher
 	session *legacy.Session         // for the legacy messages of this connection
-	modern  modern.Peer             // for the modern ones
+	modern  modern.Server           // for the modern ones
 	from    rpc.Sender              // of all messages
 	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
 	ignored loglimit.Limiter        // of log lines for ignored messages
