@@ -45,8 +45,8 @@ const patienceOfAudience = 20 * time.Second
 //	update     a change of a resource that one client watches
 //	list       a tool that is added; of servers with credentials of callers, for one user
 //
-// The clients are two sessions of each of two users, two sessions without authentication, and the same with programs of
-// 2026-07-28, which have no session. All are connected to one Host.
+// The clients are two sessions of each of two users, each of another revision, two sessions without authentication, and
+// the same with programs of 2026-07-28, which have no session. All are connected to one Host.
 const wantedAudiences = `
 server          clients         calls asks      progress log       lateLog lateRoots moved  update list
 HTTP+SSE        users           own   own       own      own       own     own       own    own    all
@@ -118,16 +118,17 @@ func sessionRevisions() []mcp.Revision {
 
 // audienceGroup is clients that the table does not distinguish.
 type audienceGroup struct {
-	name     string
-	revision mcp.Revision
-	members  []string // the user and a number
+	name      string
+	members   []string // the user and a number
+	revisions []mcp.Revision
 }
 
 var audienceGroups = []audienceGroup{
-	{"users", mcp.V20251125, []string{"ada-1", "ada-2", "bob-1", "bob-2"}},
-	{"users/2026", mcp.V20260728, []string{"ada-3", "ada-4", "bob-3", "bob-4"}},
-	{"strangers", mcp.V20251125, []string{"stranger-1", "stranger-2"}},
-	{"strangers/2026", mcp.V20260728, []string{"stranger-3", "stranger-4"}},
+	{"users", []string{"ada-1", "ada-2", "bob-1", "bob-2"},
+		[]mcp.Revision{mcp.V20251125, mcp.V20250618, mcp.V20250326, mcp.V20241105}},
+	{"users/2026", []string{"ada-3", "ada-4", "bob-3", "bob-4"}, slices.Repeat([]mcp.Revision{mcp.V20260728}, 4)},
+	{"strangers", []string{"stranger-1", "stranger-2"}, []mcp.Revision{mcp.V20251125, mcp.V20241105}},
+	{"strangers/2026", []string{"stranger-3", "stranger-4"}, slices.Repeat([]mcp.Revision{mcp.V20260728}, 2)},
 }
 
 // userOf returns the user of a client. Nobody knows which strangers are the same person.
@@ -231,12 +232,12 @@ func (a *audienceTest) start(h *host.Host) {
 	}
 	ofUsers, ofStrangers := serveHTTP(a.T, users), serveHTTP(a.T, strangers)
 	for _, group := range audienceGroups {
-		for _, name := range group.members {
+		for i, name := range group.members {
 			target := client.Target(client.URL(ofStrangers))
 			if user := userOf(name); user != name {
 				target = as(user, ofUsers)
 			}
-			a.clients[name] = a.dial(name, group.revision, target)
+			a.clients[name] = a.dial(name, group.revisions[i], target)
 		}
 	}
 	for _, name := range a.everyone {
@@ -345,7 +346,7 @@ func (a *audienceTest) dial(name string, r mcp.Revision, target client.Target) *
 	defer cancel()
 	c := must.Get(d.Dial(ctx, target))(a.T)
 	a.Cleanup(func() { c.Close() })
-	must.Do(a.T, c.SetLogLevel(ctx, mcp.LevelDebug))
+	must.Do(a.T, c.SetLogLevel(ctx, mcp.LevelError))
 	watching, stop := context.WithCancel(context.Background())
 	var watch sync.WaitGroup
 	watch.Go(func() { a.watch(watching, name, c) })

@@ -78,10 +78,16 @@ func (a *audienceTest) during(group audienceGroup, event string, wants map[strin
 	if want == "-" || event == "form" && a.up.revision < mcp.V20250618 {
 		return
 	}
+	members := group.members
+	if event == "form" { // such clients can be asked
+		members = slices.DeleteFunc(slices.Clone(members), func(name string) bool {
+			return group.revisions[slices.Index(group.members, name)] < mcp.V20250618
+		})
+	}
 	var calling sync.WaitGroup
-	for _, owner := range group.members {
+	for _, owner := range members {
 		calling.Go(func() {
-			what := provoked{event, owner, group.members[0], len(group.members)}
+			what := provoked{event, owner, members[0], len(members)}
 			ctx, cancel := context.WithTimeout(a.Context(), a.patience())
 			defer cancel()
 			answer, err := client.CallTool[string](ctx, a.clients[owner], "up__provoke", what,
@@ -183,9 +189,12 @@ func (a *audienceTest) after(owner string, wants map[string]string) {
 	if wants["lateLog"] == "-" || !l.canSend(patience) {
 		return
 	}
-	l.notify(a.T, mcp.NotificationMessage, fmt.Sprintf(`{"level":"error","data":"lateLog of %s"}`, owner))
+	for level, event := range map[string]string{"debug": "unwanted", "error": "lateLog"} { // see dial
+		l.notify(a.T, mcp.NotificationMessage, fmt.Sprintf(`{"level":%q,"data":"%s of %s"}`, level, event, owner))
+	}
 	l.ask(a.T, mcp.MethodPing, "{}") // the message has been read
 	a.check("lateLog", owner, wants["lateLog"])
+	a.check("unwanted", owner, "none")
 	answer := l.ask(a.T, mcp.MethodListRoots, "{}")
 	if m := rootOfAnswer.FindStringSubmatch(answer); m != nil {
 		a.givesRoots(m[1], "lateRoots of "+owner)
@@ -280,7 +289,7 @@ func (a *audienceTest) adds(group audienceGroup, want string) {
 		limit := time.Now().Add(a.patience())
 		for round := 0; missing() != nil && time.Now().Before(limit); round++ {
 			// The gateway may watch the list later than the client.
-			server.AddTool(a.up, mcp.Tool{Name: fmt.Sprintf("added_%s_%s_%d", owner, group.revision, round)},
+			server.AddTool(a.up, mcp.Tool{Name: fmt.Sprintf("added_%s_%d", owner, round)},
 				func(context.Context, none) (string, error) { return "", nil }, visible)
 			for _, name := range a.everyone {
 				if concerns(name) {

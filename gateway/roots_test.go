@@ -102,50 +102,6 @@ func (u *rootsServer) answer(t *testing.T) string {
 	}
 }
 
-// A client of each revision with sessions notifies a server of each of them through the gateway, and the server
-// receives the changed roots outside of a call.
-func TestChangesOfRootsReachTheServer(t *testing.T) {
-	for _, theirs := range sessionRevisions() {
-		received := make(chan string, 10)
-		up := &server.Server{Name: "up", Middleware: wiretest.OnRootsChanged(func(ctx context.Context) {
-			session := rpc.From(ctx).SessionNotifier
-			go func() { // the handler of a notification must not wait for the client
-				raw, err := session.RequestInput(t.Context(), rpc.InputRequest{Method: mcp.MethodListRoots})
-				if err != nil {
-					raw = []byte(err.Error())
-				}
-				received <- string(raw)
-			}()
-		})}
-		server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (string, error) { return "", nil })
-		s := &server.Server{Name: "gateway"}
-		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{httpConfig(t, "up", up)},
-			Dialer: client.Dialer{Revision: theirs}}, s)
-		url := serveHTTP(t, s)
-		for _, ours := range sessionRevisions() {
-			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
-				for _, name := range []string{"ada", "bob"} {
-					root := "file:///" + name
-					d := client.Dialer{Revision: ours, Roots: func(context.Context) ([]mcp.Root,
-						error) {
-						return []mcp.Root{{URI: root}}, nil
-					}}
-					c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
-					t.Cleanup(func() { c.Close() })
-					must.Get(c.CallTool(t.Context(), "up__t", nil))(t)
-					must.Do(t, c.NotifyRootsChanged(t.Context()))
-					select {
-					case got := <-received:
-						must.CheckContains(t, got, root)
-					case <-time.After(20 * time.Second):
-						t.Fatal("the server received nothing")
-					}
-				}
-			})
-		}
-	}
-}
-
 // A server that all programs of a user share receives the roots of the one that has used it last.
 func TestSharedServerReceivesTheRootsOfTheLastProgram(t *testing.T) {
 	u, config := startRootsServer(t)
