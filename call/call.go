@@ -40,6 +40,9 @@ type Handler func(ctx context.Context, c *Call) (result any, err error)
 // The context that next receives must be derived from the one that the middleware received, and
 // the call must be the same.
 //
+// Middleware of a server can ask the client with the functions of package server, as a handler can, if the method
+// allows questions: it returns server.ErrInputRequired, and runs again with the answer.
+//
 // To refuse a call, return an error without calling next: a *jsonrpc.Error is sent unchanged. To let the model read the
 // reason, return a *mcp.CallToolResult with IsError.
 type Middleware func(next Handler) Handler

@@ -102,8 +102,12 @@ func WithSource() CallOption {
 
 // WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
 // of texts and images without annotations, which takes time if they are long, and does not check the encoding of the
-// images. Then Content, Meta and ResultType are not set, and StructuredContent must not be modified because it is part
-// of Source. It is for programs that forward results.
+// images. Then Content and ResultType are not set, Meta has the entries that mcp.IsForwardable accepts, and
+// StructuredContent must not be modified because it is part of Source.
+//
+// It is for the handlers of tools that forward calls. A server sends the Source of a result without Content, with the
+// entries of Meta, also to clients of other revisions. A handler that returns such a result must not use it any more,
+// because the memory of Source is used again.
 func WithUndecodedText() CallOption {
 	return CallOption{"WithUndecodedText", toolRequest,
 		func(o *callOptions) { o.keepSource, o.undecodedText = true, true }}

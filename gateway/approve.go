@@ -12,7 +12,6 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/digest"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -42,12 +41,12 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 		timeout = time.Until(deadline)
 	}
 	sum := a.Digest()
-	// The key is not that of another request, so that an answer to its question does not count.
-	key := "approve/" + digest.Join([]byte(rpc.From(ctx).Key()), []byte(sum))
-	asked, err := timeOf(ctx, "ask/"+sum)
+	asked, err := firstIn(ctx, "ask/"+sum)
 	if err != nil {
 		return false, err
 	}
+	// The key is not that of another request, so that an answer to its question does not count.
+	key := "approve/" + digest.Join([]byte(asked.Call), []byte(sum))
 	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Keyed(key))
 	switch {
 	case errors.Is(err, server.ErrDeclined), errors.Is(err, server.ErrDismissed):
@@ -65,11 +64,11 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	default:
 		return false, nil
 	}
-	answered, err := timeOf(ctx, "answer/"+sum)
+	answered, err := firstIn(ctx, "answer/"+sum)
 	if err != nil {
 		return false, err
 	}
-	if answered.Sub(asked) > timeout {
+	if answered.Time.Sub(asked.Time) > timeout {
 		return false, fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
 	}
 	err = useOnce(ctx, key)
@@ -78,20 +77,25 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 
 const forever = time.Duration(math.MaxInt64)
 
-// timeOf returns the time of its first call with the key, in all rounds of the request.
-func timeOf(ctx context.Context, key string) (time.Time, error) {
-	first, err := server.Once(ctx, key, func(context.Context, string) (int64, error) {
-		return time.Now().UnixMilli(), nil
+// moment is the first time at which a handler did something, in all rounds of the request.
+type moment struct {
+	Time time.Time
+	Call string // identifies the request
+}
+
+// firstIn returns the moment of its first call with the key, in all rounds of the request.
+func firstIn(ctx context.Context, key string) (moment, error) {
+	return server.Once(ctx, key, func(_ context.Context, idempotencyKey string) (moment, error) {
+		return moment{time.Now(), idempotencyKey}, nil
 	})
-	return time.UnixMilli(first), err
 }
 
 // useOnce returns an error if an approval was used before. In 2026-07-28 the request to the server is repeated in the
 // next round if the server requests input. The approval is then used once in each round that follows the first use.
 func useOnce(ctx context.Context, key string) error {
 	own, use := rand.Text(), key
-	if n := rpc.From(ctx).Repeats(key); n > 0 {
-		use = fmt.Sprintf("%s/%d", key, n)
+	if round := roundAfter(ctx, key); round != "" {
+		use = key + "/" + round
 	}
 	user, err := server.Once(ctx, use, func(context.Context, string) (string, error) { return own, nil })
 	if err == nil && user != own {
@@ -99,6 +103,18 @@ func useOnce(ctx context.Context, key string) error {
 			"requestState, to ask for another approval")
 	}
 	return err
+}
+
+// roundAfter identifies the round of a request of 2026-07-28 if the client has answered the question with the key in
+// an earlier one. It returns "" otherwise.
+func roundAfter(ctx context.Context, key string) string {
+	params := call.From(ctx).Params()
+	state, _ := params.Get("requestState")
+	answers, _ := params.Get("inputResponses")
+	if _, now := jsonrpc.Get(answers, key); state == nil || now {
+		return ""
+	}
+	return digest.Join(state)
 }
 
 // The field of the form for an approval, and its values. Other values decline.

@@ -16,7 +16,6 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
@@ -299,8 +298,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	ownEntries(p.Server, "ada")
 	x.up[p.url] = p
 	unwatched := make(chan struct{}, 100)
-	link.Get[link.Server[server.Server, server.Catalog, server.Option]]().
-		Hooks(p.Server).Listening = func(ctx context.Context) {
+	p.Server.WhileListening = func(ctx context.Context) {
 		<-ctx.Done()
 		unwatched <- struct{}{}
 	}

@@ -17,9 +17,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -61,7 +59,8 @@ type callerServer struct {
 // callerView is a catalog for some callers. It does not change.
 type callerView struct {
 	catalog *server.Catalog
-	bytes   int // size of the definitions of the tools that need not be listed; see Gateway.ListBudget
+	tools   *sync.Map // see view.visible; nil for a tool to log in
+	bytes   int       // size of the definitions of the tools that need not be listed; see Gateway.ListBudget
 }
 
 // viewKey identifies lists. Names that other servers claim, too, are left out, which does not change the version.
@@ -75,10 +74,19 @@ type shownKey struct {
 	scopes, server string
 }
 
-// catalogsOf is server.Server.Catalogs. Lists and calls wait here for the lists of servers, which others of the same
-// gateway do not need.
+// catalogsOf is server.Server.Catalogs.
 func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
-	c := rpc.From(ctx)
+	views, err := g.callerViews(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.withinBudget(call.From(ctx), views), nil
+}
+
+// callerViews returns what the caller of ctx has of servers with CallerAuth. Lists and calls wait here for the lists of
+// servers, which others of the same gateway do not need.
+func (g *Gateway) callerViews(ctx context.Context) ([]*callerView, error) {
+	c := call.From(ctx)
 	g.startLazy(ctx, c)
 	if err := g.notListed(c); err != nil {
 		return nil, err
@@ -93,12 +101,12 @@ func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
 		}
 	}
 	waiting.Wait()
-	return g.withinBudget(c, slices.Concat(views...)), nil
+	return slices.Concat(views...), nil
 }
 
 // withinBudget returns the catalogs of views. A list of tools has the tools for discovery instead if the definitions of
 // all tools are larger than ListBudget.
-func (g *Gateway) withinBudget(c *rpc.Call, views []*callerView) (catalogs []*server.Catalog) {
+func (g *Gateway) withinBudget(c *call.Call, views []*callerView) (catalogs []*server.Catalog) {
 	listing := c != nil && c.Method() == mcp.MethodListTools
 	search := g.ListBudget != 0
 	if listing {
@@ -124,7 +132,7 @@ func isList(method string) bool {
 }
 
 // isNeeded reports whether a request may be about an entry of a server.
-func (g *Gateway) isNeeded(c *rpc.Call, s *callerServer) bool {
+func (g *Gateway) isNeeded(c *call.Call, s *callerServer) bool {
 	if c == nil {
 		return true
 	}
@@ -168,7 +176,7 @@ func (g *Gateway) show(ctx context.Context, serverName string, version uint64, l
 	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
 	if info := auth.FromContext(ctx); info != nil {
 		key.scopes = strings.Join(slices.Sorted(slices.Values(info.Scopes)), " ")
-	} else if rpc.From(ctx) == nil {
+	} else if call.From(ctx) == nil {
 		return // a subscription has no token
 	}
 	p := &g.callers
@@ -228,7 +236,7 @@ func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *ca
 	v.ofCallers, v.withoutLogin = true, withoutLogin
 	v.set(&status)
 	v.apply([]string{status.Name})
-	return &callerView{v.catalog, sizeOf(v.tools.byServer[status.Name]).Bytes}
+	return &callerView{v.catalog, &v.visible, sizeOf(v.tools.byServer[status.Name]).Bytes}
 }
 
 // setCallerServer updates or adds a server with CallerAuth, or removes a server that has none.
@@ -304,9 +312,9 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 }
 
 // afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in meanwhile.
-func (g *Gateway) afterLogin(call link.ToolHandler) link.ToolHandler {
+func (g *Gateway) afterLogin(forward toolHandler) toolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		result, err := call(ctx, arguments)
+		result, err := forward(ctx, arguments)
 		if err == nil {
 			g.server.CatalogsChanged(server.PrincipalOf(ctx))
 		}

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -134,17 +134,13 @@ func (g *Gateway) registerDiscovery() {
 			InputSchema: json.RawMessage(describeSchema),
 			Annotations: readOnly,
 		}, g.describe),
-		callTool: downstream.RegisterToolCaller(c, mcp.Tool{
+		callTool: c.RegisterTool(mcp.Tool{
 			Name:  callTool,
 			Title: "Call a tool",
 			Description: "Call a tool that " + searchTools + " has found. The arguments must match the schema that " +
 				describeTool + " returns.",
 			InputSchema: json.RawMessage(callSchema),
-		}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
-			name, _ := jsonrpc.Get(arguments, "name")
-			inner, _ := jsonrpc.Get(arguments, "arguments")
-			return jsonrpc.Unquote(name), inner, nil
-		}),
+		}, g.call, server.Parked(), server.AsTask(asTask)),
 	} {
 		if err != nil {
 			g.logger().Warn("tool for discovery not registered", "tool", name, "error", err)
@@ -202,7 +198,7 @@ type foundServer struct {
 
 // search serves search_tools.
 func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
-	g.startLazy(ctx, rpc.From(ctx))
+	g.startLazy(ctx, call.From(ctx))
 	arguments := searchArguments{Limit: defaultFound}
 	if err := schema.Decode(raw, &arguments); err != nil {
 		return nil, err
@@ -234,29 +230,29 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 	return textOf(found)
 }
 
-// visibleTool is a tool that the caller can see.
+// visibleTool is a tool that callers can see.
 type visibleTool struct {
 	server     string
-	definition *mcp.Tool // at the gateway
+	request    *host.Request // what the policy hides
+	definition mcp.Tool      // at the gateway
 }
 
-// lookup returns a function that finds the tools that the caller of ctx can see, with the names of their servers. It
-// requests the lists of the caller.
+// lookup returns a function that finds the tools of servers that the caller of ctx can see. It requests the lists of
+// the caller.
 func (g *Gateway) lookup(ctx context.Context) func(name string) (visibleTool, bool) {
-	who := server.PrincipalOf(ctx)
-	own, _ := g.catalogsOf(ctx)
-	catalogs, hides := append([]*server.Catalog{&g.server.Catalog}, own...), g.host.Hides(who)
+	tools, hides := []*sync.Map{&g.shared.visible}, g.host.Hides(server.PrincipalOf(ctx))
+	views, _ := g.callerViews(ctx)
+	for _, v := range views {
+		if v.tools != nil {
+			tools = append(tools, v.tools)
+		}
+	}
 	return func(name string) (found visibleTool, ok bool) {
-		for _, c := range catalogs {
-			definition, origin := downstream.Tool(c, who, name)
-			if definition == nil {
-				continue
+		for _, of := range tools {
+			if t, ok := of.Load(name); ok {
+				found := *t.(*visibleTool)
+				return found, hides == nil || !hides(found.request)
 			}
-			r, forwarded := origin.(*host.Request)
-			if !forwarded {
-				return visibleTool{definition: definition}, true
-			}
-			return visibleTool{r.Server, definition}, hides == nil || !hides(r)
 		}
 		return visibleTool{}, false
 	}
@@ -308,6 +304,13 @@ func (g *Gateway) describe(ctx context.Context, raw json.RawMessage) (*mcp.CallT
 		return nil, g.unknownTool(ctx, jsonrpc.Unquote(name))
 	}
 	return textOf(found.definition)
+}
+
+// call serves call_tool.
+func (g *Gateway) call(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
+	name, _ := jsonrpc.Get(raw, "name")
+	arguments, _ := jsonrpc.Get(raw, "arguments")
+	return g.server.CallTool(ctx, jsonrpc.Unquote(name), arguments)
 }
 
 // unknownTool returns the error for a name, with the names of similar tools.

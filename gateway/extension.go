@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -55,7 +54,7 @@ func (g *Gateway) registerExtensions(order []string) error {
 	x.owners.Store(&owners)
 	for id, e := range x.registered {
 		if !reflect.DeepEqual(wanted[id], e) {
-			downstream.RemoveExtension(&g.server.Catalog, id)
+			g.server.RemoveExtension(id)
 			delete(x.registered, id)
 		}
 	}
@@ -156,7 +155,7 @@ func (g *Gateway) forwardRequest(method string) func(context.Context, json.RawMe
 			return nil, err
 		}
 		result, err := g.host.Client(to).CallExtension(g.withCaller(ctx), method,
-			revision.WithoutMembers(params, "_meta"),
+			jsonrpc.Without(params, "_meta"),
 			extensionOptions(ctx, g.options().extension)...)
 		if err != nil {
 			return nil, g.extensionError(ctx, to, err)
@@ -172,7 +171,7 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 		if err == nil {
 			limited, cancel := context.WithTimeout(g.withCaller(ctx), notifyTimeout)
 			defer cancel()
-			err = g.host.Client(to).NotifyExtension(limited, method, revision.WithoutMembers(params, "_meta"))
+			err = g.host.Client(to).NotifyExtension(limited, method, jsonrpc.Without(params, "_meta"))
 		}
 		if err != nil {
 			g.logger().InfoContext(ctx, "notification not forwarded", slog.String("method", method),
@@ -197,7 +196,7 @@ func (g *Gateway) extensionError(ctx context.Context, serverName string, err err
 // forwardedResult returns a result without what belongs to the connection between the gateway and the server.
 func forwardedResult(result json.RawMessage) json.RawMessage {
 	if kind, _ := jsonrpc.Get(result, "resultType"); jsonrpc.Unquote(kind) == mcp.ResultTypeComplete {
-		result = revision.WithoutMembers(result, "resultType")
+		result = jsonrpc.Without(result, "resultType")
 	}
-	return revision.WithForwardableMeta(result)
+	return mcp.WithForwardableMeta(result)
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/link"
-	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
 
+// toolHandler is the handler of a tool; see server.Catalog.RegisterTool.
+type toolHandler = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
+
 // forward returns a handler that calls a tool of a server.
-func (g *Gateway) forward(serverName, tool string) link.ToolHandler {
+func (g *Gateway) forward(serverName, tool string) toolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		options := callOptions(ctx, g.options().tool)
 		var isTask *atomic.Bool // nil unless the call can become a task
-		if rpc.From(ctx).AsTask().Detach != nil {
+		if server.CanDetach(ctx) {
 			// If the call cannot become a task, it waits for the task of the server.
 			isTask = new(atomic.Bool)
 			options = append(slices.Clip(options), client.WithTask(func() {
@@ -35,25 +35,18 @@ func (g *Gateway) forward(serverName, tool string) link.ToolHandler {
 				isTask.Store(err == nil)
 			}))
 		}
-		forwarding := &rpc.Forwarding{Context: g.withCaller(ctx)}
-		result, err := g.host.Client(serverName).CallTool(forwarding, tool, arguments, options...)
+		result, err := g.host.Client(serverName).CallTool(g.withCaller(ctx), tool, arguments, options...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
 			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
 		case err != nil:
 			return nil, g.toolError(ctx, serverName, err)
 		}
-		toGateway := func(uri string) string { return g.routes.Load().uri(serverName, uri) }
-		if result.Source == nil || hasURIs(result.Content) { // the host has no Source for a result that it has cut
+		if result.Content != nil || result.Source == nil { // otherwise the server sends the Source
 			strip(&result.ResultBase)
 			g.routes.Load().rewrite(serverName, result.Content...)
-			result.Meta = rewriteUI(result.Meta, toGateway)
-			return result, nil
 		}
-		meta, _ := jsonrpc.Get(result.Source, "_meta")
-		result.Meta, result.ResultType = rewriteUI(forwardableMembers(meta), toGateway), ""
-		forwarding.Result = result
-		rpc.From(ctx).Forwarded = forwarding
+		result.Meta = rewriteUI(result.Meta, func(uri string) string { return g.routes.Load().uri(serverName, uri) })
 		return result, nil
 	}
 }
@@ -67,7 +60,7 @@ type requestOptions struct{ tool, content, extension []client.CallOption }
 // client wants it.
 func callOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
 	options = extensionOptions(ctx, options)
-	if level := rpc.From(ctx).LogLevel; level != "" {
+	if level := server.LogLevel(ctx); level != "" {
 		options = append(options, client.WithLogLevel(level))
 	}
 	return options
@@ -75,11 +68,11 @@ func callOptions(ctx context.Context, options []client.CallOption) []client.Call
 
 // extensionOptions is callOptions without the log level, which a request of an extension cannot have.
 func extensionOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
-	c := rpc.From(ctx)
+	c := call.From(ctx)
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
 	}
-	if !c.ProgressToken.IsZero() || c.AsTask().Detach != nil { // the status of a task has the progress, too
+	if c.Meta(mcp.MetaProgressToken) != nil || server.CanDetach(ctx) { // the status of a task has the progress, too
 		options = append(options, client.WithProgress(func(done, total float64, message string) {
 			// Progress that cannot be sent does not affect the call.
 			_ = server.Progress(ctx, done, total, message)
@@ -89,16 +82,11 @@ func extensionOptions(ctx context.Context, options []client.CallOption) []client
 }
 
 // requestMeta returns the entries of a request's _meta that the gateway forwards.
-func requestMeta(c *rpc.Call) mcp.Meta {
+func requestMeta(c *call.Call) mcp.Meta {
 	raw, _ := c.Params().Get("_meta")
-	return forwardableMembers(raw)
-}
-
-// forwardableMembers returns the entries of _meta, a JSON object, that the gateway forwards.
-func forwardableMembers(raw []byte) mcp.Meta {
 	var meta mcp.Meta
 	for key, value := range jsonrpc.All(raw) {
-		if !revision.IsForwardable(key, value) {
+		if !mcp.IsForwardable(key, value) {
 			continue
 		}
 		if meta == nil {
@@ -114,10 +102,10 @@ func forwardableMembers(raw []byte) mcp.Meta {
 func strip(result *mcp.ResultBase) {
 	result.ResultType = ""
 	removed := []string{"resultType"}
-	if result.Meta = revision.ForwardableMeta(result.Meta); result.Meta == nil {
+	if result.Meta = result.Meta.Forwardable(); result.Meta == nil {
 		removed = append(removed, "_meta")
 	}
-	result.Source = revision.WithoutMembers(result.Source, removed...)
+	result.Source = jsonrpc.Without(result.Source, removed...)
 }
 
 func (g *Gateway) timeout() time.Duration {
@@ -215,8 +203,8 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 // canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as
 // text.
 func canOpenURLs(ctx context.Context) bool {
-	c := rpc.From(ctx)
-	return c != nil && c.CheckElicitURL() == nil
+	c := call.From(ctx)
+	return c != nil && c.Revision() >= mcp.V20251125 && c.Peer().Capabilities.Elicitation.SupportsURL()
 }
 
 // isForCaller reports whether an error is about the arguments, or has a code of the
@@ -264,7 +252,7 @@ func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *
 	if err := schema.Decode(reported.Data, &required); err != nil {
 		return fmt.Errorf("server %q requires URLs, but its error is invalid: %v", serverName, err)
 	}
-	c := rpc.From(ctx)
+	c := call.From(ctx)
 	if c == nil || c.Revision() == mcp.V20251125 {
 		attributed := *reported
 		attributed.Data = g.attributeURLs(serverName, reported.Data)

@@ -10,12 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/glob"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -77,15 +76,12 @@ type Gateway struct {
 	prefixed map[string]bool // the servers with CallerAuth
 }
 
-// downstream has the functions of a server that only gateways need.
-var downstream = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
-
 const defaultTimeout = 10 * time.Minute
 
 // New returns a Gateway from h to s. It registers what all callers have with s, and sets s.Catalogs to what a caller
-// has of servers with CallerAuth; the program may register other entries with s. From now on s declares the
-// capabilities for tools, resources and prompts, even while it has none. New registers the extensions of the servers;
-// Run updates them.
+// has of servers with CallerAuth; the program may register other entries with s. It also sets the other functions of s,
+// such as s.InstructionsFor. From now on s declares the capabilities for tools, resources and prompts, even while it
+// has none. New registers the extensions of the servers; Run updates them.
 //
 // New returns an error if s.Catalogs is set, for example by another Gateway,
 // or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
@@ -111,12 +107,14 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	g.shared = g.newView(&s.Catalog)
 	g.routes.Store(new(routes))
 	g.skills.Store(new([]skillServer))
-	s.Catalogs = g.catalogsOf
-	downstream.Declare(&s.Catalog, mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource)
-	*downstream.Hooks(s) = link.Hooks{
-		Hide: g.hide, HideUpdate: g.hideUpdate, Uniform: true, Instructions: g.instructions,
-		RootsChanged: func(ctx context.Context) { h.NotifyRootsChanged(g.withCaller(ctx)) },
-		Closed:       func() bool { return h.Policy != nil }, Listening: g.watchCaller, Outdated: g.outdate,
+	s.Catalogs, s.CatalogsOutdated, s.WhileListening = g.catalogsOf, h.Outdate, g.watchCaller
+	s.InstructionsFor = g.instructions
+	s.RootsChanged = func(ctx context.Context) { h.NotifyRootsChanged(g.withCaller(ctx)) }
+	s.BeforeSubscribe = func(context.Context, string) error {
+		if h.Policy != nil { // it decides about what servers list
+			return call.ErrResourceNotFound
+		}
+		return nil
 	}
 	g.options = sync.OnceValue(func() requestOptions { // Timeout may be set after New
 		timeout := client.WithTimeout(g.timeout())

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // maxInstructions is the maximum length of the instructions of all servers, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions is the Instructions of link.Hooks.
-func (g *Gateway) instructions() string {
+// instructions is server.Server.InstructionsFor.
+func (g *Gateway) instructions(principal.Principal) string {
 	text, leftOut := instructionsOf(g.server.Instructions, g.Toolset, g.host.Status())
 	if leftOut != nil {
 		g.tooLong.Log(context.Background(), g.logger(), slog.LevelWarn,

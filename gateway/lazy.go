@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -72,7 +72,7 @@ const startTime = 5 * time.Second
 // startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for
 // requests for what no server has that has started. A subscription waits for all servers that are starting, because
 // clients subscribe again when the gateway has been restarted, and a policy cannot decide about an unknown resource.
-func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
+func (g *Gateway) startLazy(ctx context.Context, c *call.Call) {
 	if c != nil && g.host.Policy != nil && (c.Method() == mcp.MethodSubscribe || c.Method() == mcp.MethodListen) {
 		now := time.Now()
 		g.firstUnknown.CompareAndSwap(nil, &now)
@@ -92,7 +92,7 @@ func (g *Gateway) startLazy(ctx context.Context, c *rpc.Call) {
 
 // notListed returns an error for a request for a tool or prompt that no server lists, if it has the prefix of a server
 // whose lists are not known.
-func (g *Gateway) notListed(c *rpc.Call) error {
+func (g *Gateway) notListed(c *call.Call) error {
 	if c == nil || c.Method() != mcp.MethodCallTool && c.Method() != mcp.MethodGetPrompt {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (g *Gateway) notListed(c *rpc.Call) error {
 }
 
 // needed returns the servers whose lists a request may need, and until when it waits for them.
-func (g *Gateway) needed(c *rpc.Call, all map[string]unlisted) (needed []string, until time.Time) {
+func (g *Gateway) needed(c *call.Call, all map[string]unlisted) (needed []string, until time.Time) {
 	name := ""
 	switch c.Method() {
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListResourceTemplates,

@@ -54,7 +54,7 @@ func (v *view) forwardUpdates(serverName, prefix string) server.Option {
 		who := server.PrincipalOf(ctx)
 		updated := func() { v.server.ResourceUpdated(uri) }
 		if v.ofCallers {
-			updated = func() { downstream.ResourceUpdated(v.server, who, uri) }
+			updated = func() { v.server.ResourceUpdated(uri, who) }
 		}
 		// see beforeSubscribe
 		err := v.host.Client(serverName).Follow(v.withCaller(ctx), strings.TrimPrefix(uri, prefix), updated)

@@ -118,18 +118,6 @@ func (r *routes) rewrite(server string, blocks ...mcp.Content) {
 	}
 }
 
-// hasURIs reports whether rewrite may change a block, or the client may have removed icons of
-// one.
-func hasURIs(blocks []mcp.Content) bool {
-	for _, block := range blocks {
-		switch block.(type) {
-		case *mcp.ResourceLink, *mcp.EmbeddedResource:
-			return true
-		}
-	}
-	return false
-}
-
 // uriPrefix and pagePrefix begin the URIs that have the name of their server as prefix. The URI of a page begins with
 // ui:// at the gateway, too: clients accept no other one (MCP Apps 2026-01-26, Content Requirements).
 const (

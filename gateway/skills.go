@@ -18,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/internal/resourceuri"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -79,7 +78,7 @@ func (g *Gateway) updateSkills(status host.ServerStatus) {
 	if was == is && (len(*before) > 0) == (len(now) > 0) {
 		return
 	}
-	downstream.RemoveExtension(&g.server.Catalog, mcp.ExtensionSkills)
+	g.server.RemoveExtension(mcp.ExtensionSkills)
 	if len(now) == 0 {
 		return
 	}
@@ -192,7 +191,7 @@ func (g *Gateway) skillsOf(ctx context.Context, name string, params json.RawMess
 func (g *Gateway) askForSkills(ctx context.Context, name, method string, params json.RawMessage) (json.RawMessage,
 	error) {
 	result, err := g.host.Client(name).CallExtension(g.withCaller(ctx), method,
-		revision.WithoutMembers(params, "_meta"),
+		jsonrpc.Without(params, "_meta"),
 		extensionOptions(ctx, g.options().extension)...)
 	if err != nil {
 		return nil, g.extensionError(ctx, name, err)
@@ -475,7 +474,7 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 			continue // it was added later
 		}
 		r.URI = strings.TrimSuffix(uri, there) + r.URI // with the prefix of the directory
-		r.Meta = revision.ForwardableMeta(r.Meta)
+		r.Meta = r.Meta.Forwardable()
 		kept = append(kept, r)
 	}
 	page.Resources = kept

@@ -31,7 +31,7 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.Option {
 	})
 }
 
-// watchCaller is the Listening of link.Hooks: it watches the lists that servers with CallerAuth have for the caller of
+// watchCaller is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller of
 // ctx.
 func (g *Gateway) watchCaller(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -95,33 +95,34 @@ func (p *callers) forget(who principal.Principal, serverName string) {
 	}
 }
 
-// outdate is the Outdated of link.Hooks: another replica has notified clients of a caller, or of any.
-func (g *Gateway) outdate(caller string) (shown bool) {
-	return g.host.Outdate(func(who principal.Principal) bool {
-		return caller == "" || who.Key() == caller
-	})
+// listed leaves an entry out of lists whose requests the policy denies to the caller whatever the arguments are.
+func (v *view) listed(request *host.Request) []server.Option {
+	isTool := request.Kind == host.KindTool && !v.ofCallers
+	if v.host.Policy == nil && !(isTool && v.ListBudget != 0) {
+		return nil // the list is the same for all
+	}
+	return []server.Option{server.Listed(func(caller principal.Principal, _ string) bool {
+		if isTool && !v.discovery.lists() { // clients search for it
+			return false
+		}
+		hides := v.host.Hides(caller)
+		return hides == nil || !hides(request)
+	})}
 }
 
-// hide is the Hide of link.Hooks: it hides what the policy denies to a caller whatever the arguments are, and the tools
-// that a client searches for.
-func (g *Gateway) hide(caller principal.Principal, list string) func(origin any) bool {
-	hides, search := g.host.Hides(caller), list == mcp.MethodListTools && !g.discovery.lists()
-	if hides == nil && !search {
+// updatesFor notifies the callers to whom the policy does not deny the subscription. The URIs at the gateway have the
+// prefix.
+func (v *view) updatesFor(serverName, prefix string) []server.Option {
+	if v.host.Policy == nil {
 		return nil
 	}
-	return func(origin any) bool { return search || hides(origin.(*host.Request)) }
-}
-
-// hideUpdate is the HideUpdate of link.Hooks.
-func (g *Gateway) hideUpdate(caller principal.Principal, uri string) bool {
-	hides := g.host.Hides(caller)
-	if hides == nil {
-		return false
-	}
-	serverName, there, ok := g.routes.Load().server(uri)
-	return ok && hides(&host.Request{
-		Method: mcp.MethodSubscribe, Server: serverName, Kind: host.KindResource, Name: there,
-	})
+	return []server.Option{server.UpdatesFor(func(caller principal.Principal, uri string) bool {
+		hides := v.host.Hides(caller)
+		return hides == nil || !v.routes.Load().has(serverName, prefix, uri) || !hides(&host.Request{
+			Method: mcp.MethodSubscribe, Server: serverName, Kind: host.KindResource,
+			Name: strings.TrimPrefix(uri, prefix),
+		})
+	})}
 }
 
 // server returns the server that a URI at the gateway belongs to, and the URI there.
@@ -145,7 +146,6 @@ func (g *Gateway) followPolicy(ctx context.Context) {
 		case <-changed:
 			changed = g.host.PolicyChanges() // first, so that no change is missed
 			g.server.CatalogsChanged()
-			downstream.RecheckSubscriptions(g.server)
 		case <-ctx.Done():
 			return
 		}

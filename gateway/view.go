@@ -6,9 +6,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
@@ -28,6 +28,7 @@ type view struct {
 	capabilities map[string]mcp.ServerCapabilities // by server
 	schemas      map[string]*schema.Budget         // of the tools, by server
 
+	visible   sync.Map // the registered tools by name, *visibleTool
 	tools     registrations[host.Tool]
 	prompts   registrations[host.Prompt]
 	resources registrations[mcp.Resource]
@@ -41,7 +42,10 @@ func (g *Gateway) newView(catalog *server.Catalog) *view {
 	}
 	v.tools = registrations[host.Tool]{
 		kind: "tool", key: func(t *host.Tool) string { return t.Name },
-		register: v.registerTool, unregister: catalog.RemoveTool,
+		register: v.registerTool, unregister: func(name string) bool {
+			v.visible.Delete(name)
+			return catalog.RemoveTool(name)
+		},
 	}
 	v.prompts = registrations[host.Prompt]{
 		kind: "prompt", key: func(p *host.Prompt) string { return p.Name },
@@ -101,7 +105,7 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 	}
 	tool.Name = name
 	tool.Execution = nil
-	tool.Meta = rewriteUI(revision.ForwardableMeta(tool.Meta), v.uriOf(serverName))
+	tool.Meta = rewriteUI(tool.Meta.Forwardable(), v.uriOf(serverName))
 	input, output := schema.WithoutBooleans(tool.InputSchema), schema.WithoutBooleans(tool.OutputSchema)
 	if !bytes.Equal(input, tool.InputSchema) || !bytes.Equal(output, tool.OutputSchema) {
 		logger.Warn("changed subschemas of a tool that are true or false to objects: " +
@@ -111,22 +115,25 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 	if v.schemas[serverName] == nil {
 		v.schemas[serverName] = new(schema.Budget)
 	}
-	options := []server.Option{server.Parked(), downstream.Within(v.schemas[serverName]),
-		downstream.Origin(&host.Request{
-			Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
-			Tool: &t.Definition,
-		})}
+	request := &host.Request{
+		Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
+		Tool: &t.Definition,
+	}
+	options := append(v.listed(request), server.Parked(), server.Forwarded(v.schemas[serverName]))
+	found := &visibleTool{server: serverName, request: request, definition: tool}
 	if v.runsTasks(serverName, &t.Definition) {
 		options = append(options, server.AsTask(asTask))
+		found.definition.Execution = &mcp.ToolExecution{TaskSupport: asTask.Support}
 	}
 	handler := v.forward(serverName, t.Definition.Name)
 	if v.withoutLogin {
 		handler = v.afterLogin(handler)
 	}
-	if err := downstream.ForwardTool(v.catalog, logger, tool, handler, options...); err != nil {
+	if err := v.catalog.RegisterTool(tool, handler, options...); err != nil {
 		logger.Warn("tool not registered", "error", err)
 		return ""
 	}
+	v.visible.Store(name, found)
 	return name
 }
 
@@ -137,7 +144,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 	upstreamName := p.Definition.Name
 	prompt := p.Definition
 	prompt.Name = name
-	prompt.Meta = revision.ForwardableMeta(prompt.Meta)
+	prompt.Meta = prompt.Meta.Forwardable()
 	prompt.Arguments = usable(logger, prompt.Arguments)
 	err := v.catalog.RegisterPrompt(prompt, func(
 		ctx context.Context, arguments map[string]string,
@@ -152,9 +159,9 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 			v.routes.Load().rewrite(serverName, m.Content)
 		}
 		return result, nil
-	}, downstream.Origin(&host.Request{
+	}, append(v.listed(&host.Request{
 		Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName,
-	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))
+	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))...)
 	if err != nil {
 		logger.Warn("prompt not registered", "error", err)
 		return ""
@@ -176,7 +183,7 @@ func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument 
 
 // complete forwards completion requests for the arguments of a prompt or template of a server.
 func (v *view) complete(serverName string, of mcp.CompleteReference) server.Option {
-	return downstream.Completes(func(
+	return server.CompleteAll(func(
 		ctx context.Context, argument, value string, arguments map[string]string,
 	) (*mcp.Completion, error) {
 		params := mcp.CompleteParams{Ref: of, Argument: mcp.CompleteArgument{Name: argument, Value: value}}
@@ -198,7 +205,7 @@ func (v *view) registerResource(serverName, want string, r *mcp.Resource) string
 		resource := *r
 		resource.URI = uri
 		resource.Name = cmp.Or(r.Name, r.URI)
-		resource.Meta = revision.ForwardableMeta(r.Meta)
+		resource.Meta = r.Meta.Forwardable()
 		return v.catalog.RegisterResource(resource, v.read(serverName, prefix), options...)
 	})
 }
@@ -212,7 +219,7 @@ func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate
 		template := *t
 		template.URITemplate = uri
 		template.Name = cmp.Or(t.Name, t.URITemplate)
-		template.Meta = revision.ForwardableMeta(t.Meta)
+		template.Meta = t.Meta.Forwardable()
 		upstream := mcp.CompleteReference{Type: mcp.RefResource, URI: t.URITemplate}
 		options = append(options, v.complete(serverName, upstream))
 		return v.catalog.RegisterTemplate(template, v.readUnlisted(serverName, prefix), options...)
@@ -228,10 +235,11 @@ func (v *view) registerURI(
 	logger := v.logger().With("server", serverName, "resource", uri)
 	prefix := prefixOf(serverName, uri)
 	try := func(prefix string) error {
-		return register(prefix+uri, prefix, v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix),
-			downstream.Origin(&host.Request{
-				Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
-			}))
+		options := slices.Concat(v.updatesFor(serverName, prefix), v.listed(&host.Request{
+			Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
+		}))
+		return register(prefix+uri, prefix, append(options, v.forwardUpdates(serverName, prefix),
+			v.beforeSubscribe(serverName, prefix))...)
 	}
 	if want == uri {
 		err := try("")

@@ -127,7 +127,7 @@ func (s *supervisor) setExtensions() {
 		for _, method := range e.Notifications {
 			supported.Notifications[method] = func(ctx context.Context, params json.RawMessage) {
 				if c := callerFrom(ctx); c != nil && c.Notify != nil {
-					c.Notify(ctx, e.ID, method, revision.WithForwardableMeta(params))
+					c.Notify(ctx, e.ID, method, mcp.WithForwardableMeta(params))
 				}
 			}
 		}

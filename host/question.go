@@ -13,7 +13,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/forms"
 	"github.com/parley-mcp/parley/internal/plaintext"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -331,7 +330,7 @@ func (h *Host) hidden() bool {
 
 // attributedMeta returns the members of _meta that are forwarded with a request of a server, and its name.
 func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
-	forwarded := revision.ForwardableMeta(meta)
+	forwarded := meta.Forwardable()
 	if s.host.hidden() {
 		return forwarded
 	}

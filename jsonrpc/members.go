@@ -1,6 +1,7 @@
 package jsonrpc
 
 import (
+	"encoding/json"
 	"iter"
 	"math"
 	"slices"
@@ -143,6 +144,25 @@ func Get(obj []byte, name string) ([]byte, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Without returns an object without some of its members, or the object itself if it has none of them. It does not
+// modify the object, which must have passed [Parse] or [Check], as for [All].
+func Without(obj json.RawMessage, names ...string) json.RawMessage {
+	if !slices.ContainsFunc(names, func(name string) bool { _, ok := Get(obj, name); return ok }) {
+		return obj
+	}
+	kept := append(make(json.RawMessage, 0, len(obj)), '{')
+	for name, value := range All(obj) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(AppendString(kept, name), ':'), value...)
+	}
+	return append(kept, '}')
 }
 
 func present(value []byte) ([]byte, bool) {

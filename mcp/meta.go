@@ -332,3 +332,56 @@ func (i *Icon) isSafe() bool {
 	u, err := url.Parse(i.Src)
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil
 }
+
+// IsForwardable reports whether a gateway may forward an entry of _meta to the other side: [CheckMeta] accepts it, so
+// it does not belong to the connection on which it arrived.
+func IsForwardable(key string, value json.RawMessage) bool {
+	// Most entries are those of the protocol: reject them without the cost of an error.
+	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && CheckMeta(key, value) == nil
+}
+
+// Forwardable returns the entries of m that [IsForwardable] accepts, or nil if there are none.
+func (m Meta) Forwardable() Meta {
+	var kept Meta
+	for key, value := range m {
+		if !IsForwardable(key, value) {
+			continue
+		}
+		if kept == nil {
+			kept = make(Meta, len(m))
+		}
+		kept[key] = value
+	}
+	return kept
+}
+
+// WithForwardableMeta returns an object, such as the params of a notification or a definition, with those entries of
+// its _meta that [IsForwardable] accepts, and without _meta if there are none. It does not modify the object, which
+// must be valid JSON.
+func WithForwardableMeta(object json.RawMessage) json.RawMessage {
+	meta, ok := jsonrpc.Get(object, "_meta")
+	if !ok {
+		return object
+	}
+	var rejected []string
+	accepted := false
+	for key, value := range jsonrpc.All(meta) {
+		if IsForwardable(key, value) {
+			accepted = true
+		} else {
+			rejected = append(rejected, key)
+		}
+	}
+	rest := jsonrpc.Without(object, "_meta")
+	switch {
+	case !accepted:
+		return rest
+	case rejected == nil:
+		return object
+	}
+	out := append([]byte(`{"_meta":`), jsonrpc.Without(meta, rejected...)...)
+	if len(rest) > len("{}") {
+		out = append(out, ',')
+	}
+	return append(out, rest[1:]...)
+}

@@ -239,8 +239,7 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 // Roots asks the client for the directories that it works in. All have file:// URIs; the error for
 // others is [ErrBadAnswer]. It returns the errors of [Ask].
 //
-// When the roots change, the client of a session sends [mcp.NotificationRootsListChanged]. [Server.Middleware] sees it,
-// at each replica that has served the session lately, but cannot ask for the roots: the next handler can.
+// When the roots change, the client of a session notifies the server; see [Server.RootsChanged].
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
 // 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.

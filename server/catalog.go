@@ -8,6 +8,8 @@ import (
 	"weak"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -124,11 +126,37 @@ func (c *Catalog) changed(kind changes.Kind, of *offer) {
 	}
 }
 
-// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have
-// changed. The resource need not be in a list. The clients of all replicas are notified. It does not
-// block and is safe for concurrent use. (2026-07-28, server/resources, Subscriptions.)
-func (c *Catalog) ResourceUpdated(uri string) {
+// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have changed: those of some
+// callers, who have it in catalogs of their own; without callers, all clients. The resource need not be in a list. The
+// clients of all replicas are notified. It does not block and is safe for concurrent use. (2026-07-28,
+// server/resources, Subscriptions.)
+func (c *Catalog) ResourceUpdated(uri string, callers ...principal.Principal) {
 	for _, s := range c.servedBy() {
-		s.publish(c, announcement{Kind: changes.ResourceUpdated, URI: uri}, s.notifiedOf(c, uri))
+		if len(callers) == 0 {
+			s.publish(c, announcement{Kind: changes.ResourceUpdated, URI: uri}, c.readersOf(uri))
+		}
+		for _, caller := range callers {
+			s.publishTo(caller, changes.Change{Kind: changes.ResourceUpdated, URI: uri})
+		}
+	}
+}
+
+// Declare declares the capabilities for methods even while c has nothing that needs them, so that clients that connect
+// now learn of what is added later: mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource,
+// mcp.MethodComplete, and mcp.MethodGetTask for tasks. It ignores other methods.
+func (c *Catalog) Declare(methods ...string) {
+	for _, method := range methods {
+		switch method {
+		case mcp.MethodCallTool:
+			c.tools.offer()
+		case mcp.MethodGetPrompt:
+			c.prompts.offer()
+		case mcp.MethodReadResource:
+			c.resources.offer()
+		case mcp.MethodComplete:
+			c.completes.Store(true)
+		case mcp.MethodGetTask:
+			c.runsTasks.Store(true)
+		}
 	}
 }

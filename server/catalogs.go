@@ -18,6 +18,10 @@ import (
 // CatalogsChanged notifies the clients of some callers that [Server.Catalogs] may return other catalogs for them;
 // without callers, those of all callers. The clients at all replicas are notified. A change
 // in a catalog, such as a tool that is added, needs no call. It does not block and is safe for concurrent use.
+//
+// Without callers, CatalogsChanged also calls the functions of [BeforeSubscribe] again for the clients of this replica,
+// because they may have another result now. A subscription of 2026-07-28 with a resource that is rejected ends, and the
+// client can subscribe again to the others. Subscriptions of sessions continue; see [UpdatesFor] for those.
 func (s *Server) CatalogsChanged(callers ...principal.Principal) {
 	for _, kind := range []changes.Kind{changes.ToolsChanged, changes.PromptsChanged, changes.ResourcesChanged} {
 		if len(callers) == 0 {
@@ -28,6 +32,9 @@ func (s *Server) CatalogsChanged(callers ...principal.Principal) {
 		}
 	}
 	s.followers.changed()
+	if len(callers) == 0 {
+		s.rechecks.begin()
+	}
 }
 
 // others returns the catalogs that the caller of ctx has besides s.Catalog, in the order of precedence, and records

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -55,6 +54,19 @@ func CompleteFrom(argument string, values ...string) Option {
 	})
 }
 
+// CompleteAll completes all arguments of a prompt, or all variables of a template, that have no [Complete] of their
+// own, as Complete does. The function receives the name of the argument.
+//
+// CompleteAll panics if complete is nil.
+func CompleteAll(
+	complete func(ctx context.Context, argument, value string, arguments map[string]string) (*mcp.Completion, error),
+) Option {
+	if complete == nil {
+		panic("server: CompleteAll: the function must not be nil")
+	}
+	return completing(anyArgument, complete)
+}
+
 // completer completes an argument.
 type completer func(ctx context.Context, argument, value string, arguments map[string]string) (*mcp.Completion, error)
 
@@ -83,9 +95,6 @@ func completing(argument string, complete completer) Option {
 		return nil
 	}
 }
-
-// completeAll is the option that completes all arguments.
-func completeAll(complete link.Completer) Option { return completing(anyArgument, completer(complete)) }
 
 // check returns an error if there is no parameter for a completer.
 func (c completers) check(parameter func(name string) *parameter) error {

@@ -117,10 +117,6 @@ func (s *Server) build() error {
 		s.tools.offer()
 		s.prompts.offer()
 		s.resources.offer()
-		if !s.hooks.Uniform {
-			s.completes.Store(true)
-			s.runsTasks.Store(true)
-		}
 	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger
@@ -164,7 +160,7 @@ func (s *Server) build() error {
 	}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	c.draining, c.drain = context.WithCancel(context.Background())
-	if s.runsTasks.Load() {
+	if s.runsTasks.Load() || s.Catalogs != nil { // of another replica, too
 		s.tasks.runner.Start()
 	}
 	if shared {

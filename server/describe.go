@@ -45,9 +45,9 @@ func (s *Server) capabilities() mcp.ServerCapabilities {
 	return c
 }
 
-func (s *Server) currentInstructions() string {
-	if s.hooks.Instructions != nil {
-		return s.hooks.Instructions()
+func (s *Server) instructionsFor(who principal.Principal) string {
+	if s.InstructionsFor != nil {
+		return s.InstructionsFor(who)
 	}
 	return s.Instructions
 }
@@ -66,10 +66,10 @@ func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 	return mcp.InitializeResult{
 		Capabilities: capabilities,
 		ServerInfo:   s.implementation(),
-		Instructions: s.currentInstructions(),
+		Instructions: s.instructionsFor(who),
 	}
 }
 
-func (s *Server) discover(context.Context, *rpc.Call) (any, error) {
-	return modern.Discover(s.capabilities(), s.currentInstructions(), s.ListCache.hints(false)), nil
+func (s *Server) discover(_ context.Context, c *rpc.Call) (any, error) {
+	return modern.Discover(s.capabilities(), s.instructionsFor(c.Principal()), s.ListCache.hints(false)), nil
 }

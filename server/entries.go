@@ -30,8 +30,8 @@ type offer struct {
 	// name is that in requests, in lists and for VisibleTo: a name, a URI or a URI template.
 	name    string
 	sees    []func(who principal.Principal, name string) bool // see VisibleTo
+	listed  []func(who principal.Principal, name string) bool // see Listed
 	scopes  []string                                          // see RequireScopes
-	origin  any                                               // for Hide of link.Hooks; nil: not hidden
 	logger  func() *slog.Logger
 	encoded atomic.Pointer[encoding]
 }
@@ -52,24 +52,34 @@ func (o *offer) restricted() bool { return len(o.sees) > 0 }
 
 func (o *offer) visibleTo(who principal.Principal) bool {
 	for _, sees := range o.sees {
-		if !o.ask(sees, who) {
+		if !o.ask("VisibleTo", sees, who, o.name) {
 			return false
 		}
 	}
 	return true
 }
 
-// ask calls a function of VisibleTo. A panic hides the entry: an error would reveal that it
-// exists.
-func (o *offer) ask(sees func(principal.Principal, string) bool, who principal.Principal) (yes bool) {
+// listedFor reports whether lists for a caller have the entry, if it is visible to the caller.
+func (o *offer) listedFor(who principal.Principal) bool {
+	for _, listed := range o.listed {
+		if !o.ask("Listed", listed, who, o.name) {
+			return false
+		}
+	}
+	return true
+}
+
+// ask calls the function of an option. A panic counts as false: an error would reveal that the entry exists.
+func (o *offer) ask(option string, f func(principal.Principal, string) bool, who principal.Principal,
+	name string) (yes bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			o.logger().Error("panic in the function of VisibleTo: the entry is hidden",
+			o.logger().Error("panic in the function of "+option+": the entry is hidden",
 				"name", o.name, "panic", v, "stack", string(debug.Stack()))
 			yes = false
 		}
 	}()
-	return sees(who, o.name)
+	return f(who, name)
 }
 
 // audience returns a function that reports who receives changes; nil means every subscriber.
@@ -167,7 +177,7 @@ func (c *entries[E]) find(name string, who principal.Principal) (e E, ok bool) {
 // snapshot is the listed entries at one time. It is immutable.
 type snapshot[E entry] struct {
 	entries    []E  // in the order of their names, which is the same on every replica
-	restricted bool // callers see different entries
+	restricted bool // lists for callers have different entries
 	pages      pages
 }
 
@@ -183,7 +193,7 @@ func (c *entries[E]) snapshot() *snapshot[E] {
 	s := &snapshot[E]{entries: make([]E, 0, len(c.byName))}
 	for _, e := range c.byName {
 		s.entries = append(s.entries, e)
-		s.restricted = s.restricted || e.restricted()
+		s.restricted = s.restricted || e.restricted() || len(e.common().listed) > 0
 	}
 	slices.SortFunc(s.entries, func(a, b E) int { return strings.Compare(a.common().name, b.common().name) })
 	c.listed.Store(s)

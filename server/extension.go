@@ -66,6 +66,10 @@ func (c *Catalog) RegisterExtension(e Extension) error {
 	return nil
 }
 
+// RemoveExtension removes an extension, and reports whether c had it. Requests in flight continue. Safe while the
+// server serves.
+func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(id) }
+
 // extensions are the extensions of a server. The maps are replaced when they change.
 type extensions struct {
 	mu       sync.RWMutex

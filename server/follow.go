@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// maxFollowed bounds the resources that are followed at a time, and the callers of Listening of link.Hooks.
+// maxFollowed bounds the resources that are followed at a time, and the callers of Server.WhileListening.
 const maxFollowed = 10_000
 
 // WhileSubscribed calls follow in a new goroutine when the first client subscribes to the
@@ -47,7 +47,7 @@ type followers struct {
 	cancel context.CancelFunc // nil while no goroutine runs
 	done   sync.WaitGroup
 
-	lists resourceOffer // in place of a resource: the lists of a caller; see Listening of link.Hooks
+	lists resourceOffer // in place of a resource: the lists of a caller; see Server.WhileListening
 }
 
 // start lets the functions of s run. It is called before the first subscription.
@@ -55,8 +55,8 @@ func (f *followers) start(s *Server) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.server = s
-	if s.hooks.Listening != nil {
-		f.lists.follow = func(ctx context.Context, _ string) { s.hooks.Listening(ctx) }
+	if s.WhileListening != nil {
+		f.lists.follow = func(ctx context.Context, _ string) { s.WhileListening(ctx) }
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 	return wanted
 }
 
-// addCallers adds the callers of Listening of link.Hooks.
+// addCallers adds the callers of Server.WhileListening.
 func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 	isAnonymous := func(who principal.Principal) bool { return who == principal.Anonymous }
 	callers := slices.DeleteFunc(s.changes.ListSubscribers(), isAnonymous)

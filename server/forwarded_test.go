@@ -3,12 +3,10 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -21,14 +19,14 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 	for _, atDetach := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server.Server{}
-			err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
+			err := s.RegisterTool(mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
 				if _, err := server.Detach(ctx); err != nil && atDetach {
 					t.Log(err) // the client does not support tasks
 				}
-				result := &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: []byte(`{"resultType":"complete",` + members + `}`)}}
-				rpc.From(ctx).Forwarded = &rpc.Forwarding{Result: result}
-				return result, nil
-			}, server.AsTask(server.TaskOptions{AtDetach: atDetach}))
+				return &mcp.CallToolResult{ResultBase: mcp.ResultBase{
+					Source: []byte(`{"resultType":"complete",` + members + `}`),
+				}}, nil
+			}, server.Forwarded(nil), server.AsTask(server.TaskOptions{AtDetach: atDetach}))
 			must.Do(t, err)
 			w := connect(t, s)
 			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 
 	"github.com/parley-mcp/parley/internal/contain"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -15,53 +13,45 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// forwardTool adds a tool of another server, as [Catalog.RegisterTool] does, but does not reject
-// its schemas. Clients receive a schema that cannot be compiled unchanged; the server logs a
-// warning and does not validate with it. The type of the input schema becomes "object", as the
-// protocol requires, and an output schema that is not a JSON object is left out. The other server
-// decides about null for an argument that the schema does not require. Link.Server.Within sets the budget
-// for the memory of the schemas. Safe while the server serves.
-func (c *Catalog) forwardTool(
-	logger *slog.Logger, tool mcp.Tool, handler link.ToolHandler, options ...Option,
-) error {
-	if handler == nil {
-		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
-	}
-	logger = logger.With("tool", tool.Name)
-	if object := withObjectType(tool.InputSchema); string(object) != string(tool.InputSchema) {
-		if tool.InputSchema != nil {
-			logger.Warn("changed the type of a tool's input schema to object")
+// Forwarded marks a tool of [Catalog.RegisterTool] that another server defines, as in a gateway. RegisterTool does not
+// reject its schemas then: clients receive a schema that cannot be compiled unchanged, and the server logs a warning
+// and does not validate with it. The type of the input schema becomes "object", as the protocol requires, and an output
+// schema that is not a JSON object is left out. The handler receives null for an argument that the schema does not
+// require, because the other server decides about it. Headers that mirror parameters need no [NotSecret].
+//
+// The memory of the compiled schemas counts towards a budget until the tool is removed, because a small schema can need
+// much of it. A schema that exceeds the budget is not used for validation. Nil means one budget for all forwarded tools
+// of the catalog.
+func Forwarded(schemas *schema.Budget) Option {
+	return ofTool("Forwarded", func(e *toolEntry) { e.forwarded, e.budget = true, schemas })
+}
+
+// compileForwarded prepares the definition of a forwarded tool, and compiles its schemas as far as possible.
+func (c *Catalog) compileForwarded(e *toolEntry) error {
+	if object := withObjectType(e.tool.InputSchema); string(object) != string(e.tool.InputSchema) {
+		if e.tool.InputSchema != nil {
+			e.changes = append(e.changes, "changed the type of a tool's input schema to object")
 		}
-		tool.InputSchema = object
+		e.tool.InputSchema = object
 	}
-	if tool.OutputSchema != nil && !isObject(tool.OutputSchema) {
-		logger.Warn("left out the output schema of a tool, because it is not a JSON object")
-		tool.OutputSchema = nil
+	if e.tool.OutputSchema != nil && !isObject(e.tool.OutputSchema) {
+		e.changes = append(e.changes, "left out the output schema of a tool, because it is not a JSON object")
+		e.tool.OutputSchema = nil
 	}
-	e := &toolEntry{tool: tool, handle: handler, forwarded: true}
-	given := new(toolEntry)
-	if err := apply(given, options); err != nil {
-		return fmt.Errorf("tool %q: %w", tool.Name, err)
-	}
-	e.budget = cmp.Or(given.budget, &c.budget)
+	e.budget = cmp.Or(e.budget, &c.budget)
 	var err error
-	if e.input, err = e.budget.Compile(tool.InputSchema); err != nil {
-		logger.Warn("the arguments of a tool are not validated", "error", err)
+	if e.input, err = e.budget.Compile(e.tool.InputSchema); err != nil {
+		e.changes = append(e.changes, "the arguments of a tool are not validated: "+err.Error())
 		if e.input, err = schema.Compile(anyObject); err != nil {
-			return fmt.Errorf("tool %q: input schema: %w", tool.Name, err)
+			return fmt.Errorf("input schema: %w", err)
 		}
 	}
-	if tool.OutputSchema != nil {
-		if e.output, err = e.budget.Compile(tool.OutputSchema); err != nil {
-			logger.Warn("the results of a tool are not validated", "error", err)
+	if e.tool.OutputSchema != nil {
+		if e.output, err = e.budget.Compile(e.tool.OutputSchema); err != nil {
+			e.changes = append(e.changes, "the results of a tool are not validated: "+err.Error())
 			e.output = nil
 		}
 	}
-	if err := c.addUntyped(e, options); err != nil {
-		e.release()
-		return err
-	}
-	e.logUnchecked(logger)
 	return nil
 }
 
@@ -73,16 +63,21 @@ func (e *toolEntry) release() {
 	}
 }
 
-// forwarded returns the result of a forwarded call. It decodes the Source if the result needs
-// another form in revision r, or when middleware looks at it.
-func (s *Server) forwarded(r mcp.Revision, f *rpc.Forwarding) (any, error) {
-	if revision.Downgrade(r, f.Result) != f.Result {
-		return decodeForwarded(f.Result)
+// isUndecoded reports whether a result has only its Source; see client.WithUndecodedText.
+func isUndecoded(result *mcp.CallToolResult) bool {
+	return result.Content == nil && result.Source != nil
+}
+
+// forwarded returns the outcome of a call with an undecoded result. It decodes the Source if the result needs another
+// form in the revision of the call, or when middleware looks at it.
+func (s *Server) forwarded(c *rpc.Call, result *mcp.CallToolResult) (any, error) {
+	if revision.Downgrade(c.Revision(), result) != result {
+		return decodeForwarded(result)
 	}
 	return &rpc.Encoded{
-		Append: func(dst []byte) []byte { return f.Append(dst, r, s.core.engine.Identity) },
+		Append: func(dst []byte) []byte { return c.AppendForwarded(dst, result, s.core.engine.Identity) },
 		Result: func() any {
-			decoded, _ := decodeForwarded(f.Result) // it is an object with a list of blocks
+			decoded, _ := decodeForwarded(result) // it is an object with a list of blocks
 			return decoded
 		},
 		Fresh: true,

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/schema"
 	"github.com/parley-mcp/parley/server"
 )
@@ -29,7 +30,7 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	if err := s.RegisterTool(tool, handler); err == nil {
 		t.Error("RegisterTool accepts an invalid schema")
 	}
-	must.Do(t, linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler))
+	must.Do(t, s.RegisterTool(tool, handler, server.Forwarded(nil)))
 	c := mcptest.Dial(t, s)
 	for listed, err := range c.Tools(t.Context()) {
 		if err != nil || string(listed.InputSchema) != string(invalid) ||
@@ -38,11 +39,11 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 		}
 	}
 	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
-		if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, handler); err == nil {
+		if err := s.RegisterTool(tool, handler, server.Forwarded(nil)); err == nil {
 			t.Errorf("ForwardTool accepts %s", name)
 		}
 	}
-	if err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), mcp.Tool{Name: "u"}, nil); err == nil {
+	if err := s.RegisterTool(mcp.Tool{Name: "u"}, nil, server.Forwarded(nil)); err == nil {
 		t.Error("ForwardTool accepts a nil handler")
 	}
 }
@@ -84,7 +85,7 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 	s := &server.Server{}
 	var text atomic.Value
-	linked.Hooks(s).Instructions = func() string { return text.Load().(string) }
+	s.InstructionsFor = func(principal.Principal) string { return text.Load().(string) }
 	for _, want := range []string{"before", "after", ""} {
 		text.Store(want)
 		for _, revision := range mcp.Revisions() {
@@ -99,9 +100,9 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 func TestForwardedToolsDecideAboutNull(t *testing.T) {
 	s := &server.Server{Name: "s"}
 	tool := mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string"},"after":{"type":"string"}},"additionalProperties":false}`)}
-	err := linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler), tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
-	})
+	}, server.Forwarded(nil))
 	must.Do(t, err)
 	c := mcptest.Dial(t, s)
 	for arguments, want := range map[string]bool{
@@ -135,13 +136,14 @@ func TestSchemasOfForwardedToolsTakeBoundedMemory(t *testing.T) {
 		return new(mcp.CallToolResult), nil
 	}
 	for name, options := range map[string][]server.Option{
-		"of a catalog": nil, "of a server": {linked.Within(new(schema.Budget))},
+		"of a catalog": {server.Forwarded(nil)}, "of a server": {server.Forwarded(new(schema.Budget))},
 	} {
-		s := new(server.Server)
+		s := &server.Server{Logger: logger}
+		must.Do(t, s.Check())
 		register := func(n int) (unvalidated bool) {
 			log.Reset()
-			must.Do(t, linked.ForwardTool(&s.Catalog, logger,
-				mcp.Tool{Name: fmt.Sprint("t", n), InputSchema: hostileSchema(n)}, handler, options...))
+			must.Do(t, s.RegisterTool(mcp.Tool{Name: fmt.Sprint("t", n), InputSchema: hostileSchema(n)}, handler,
+				options...))
 			return strings.Contains(log.String(), "all schemas of one peer")
 		}
 		n := 0
@@ -157,7 +159,7 @@ func TestSchemasOfForwardedToolsTakeBoundedMemory(t *testing.T) {
 			t.Errorf("%s: the budget is larger after a removal", name)
 		}
 		// Another server has its own budget.
-		options = []server.Option{linked.Within(new(schema.Budget))}
+		options = []server.Option{server.Forwarded(new(schema.Budget))}
 		if register(n + 2) {
 			t.Errorf("%s: servers share a budget", name)
 		}
@@ -173,12 +175,11 @@ func TestArraysAndObjectsInStringsAreReadByEveryKindOfTool(t *testing.T) {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(string(arguments))}}, nil
 	}
 	must.Do(t, s.RegisterTool(mcp.Tool{Name: "untyped", InputSchema: input}, echo))
-	must.Do(t, linked.ForwardTool(&s.Catalog, slog.New(slog.DiscardHandler),
-		mcp.Tool{Name: "forwarded", InputSchema: input}, echo))
-	must.Do(t, linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "caller", InputSchema: input},
-		func(arguments json.RawMessage) (string, json.RawMessage, error) {
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "forwarded", InputSchema: input}, echo, server.Forwarded(nil)))
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "caller", InputSchema: input},
+		func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			own, _ := jsonrpc.Get(arguments, "arguments")
-			return "untyped", own, nil
+			return s.CallTool(ctx, "untyped", own)
 		}))
 	server.AddTool(s, mcp.Tool{Name: "typed"}, func(_ context.Context, in struct {
 		Tags []string `json:"tags"`

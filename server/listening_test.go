@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -22,9 +23,9 @@ import (
 func TestListeningRunsForCallersWithAStream(t *testing.T) {
 	d := newDiary()
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	linked.Declare(&s.Catalog, mcp.MethodCallTool)
+	s.Declare(mcp.MethodCallTool)
 	giveTo(s, person(t, "ada"))
-	linked.Hooks(s).Listening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
+	s.WhileListening = func(ctx context.Context) { d.follow(ctx, server.PrincipalOf(ctx).Subject()) }
 	listen := request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`)
 	ada, again := connectLineAs(t, s, person(t, "ada")), connectLineAs(t, s, person(t, "ada"))
 	ada.Send(listen)
@@ -53,7 +54,7 @@ func TestListeningLeavesPlacesForResources(t *testing.T) {
 	d := newDiary()
 	s := quiet()
 	giveTo(s, person(t, "ada"))
-	linked.Hooks(s).Listening = func(ctx context.Context) { <-ctx.Done() }
+	s.WhileListening = func(ctx context.Context) { <-ctx.Done() }
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text", server.WhileSubscribed(d.follow))
 	must.Do(t, s.Check())
 	for i := range 10_000 {
@@ -69,13 +70,13 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := store.NewMemory()
 		ada := person(t, "ada")
-		outdated := make(chan string)
+		outdated := make(chan bool)
 		var replicas []*server.Server
 		for range 2 {
 			s := &server.Server{Store: shared, Logger: slog.New(slog.DiscardHandler)}
-			linked.Declare(&s.Catalog, mcp.MethodCallTool)
-			linked.Hooks(s).Outdated = func(caller string) bool {
-				outdated <- caller
+			s.Declare(mcp.MethodCallTool)
+			s.CatalogsOutdated = func(concerns func(principal.Principal) bool) bool {
+				outdated <- concerns(ada) && !concerns(person(t, "bob"))
 				return true
 			}
 			must.Do(t, s.Check())
@@ -86,17 +87,17 @@ func TestOtherReplicasLearnThatTheCatalogsOfACallerHaveChanged(t *testing.T) {
 		client := connectLineAs(t, replicas[0], ada)
 		client.Send(request(1, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		client.Receive()
-		linked.ResourceUpdated(replicas[0], ada, "note://a") // which does not concern lists
+		replicas[0].ResourceUpdated("note://a", ada) // which does not concern lists
 		replicas[0].CatalogsChanged(ada)
 		client.Receive()
 		for range 3 { // tools, prompts and resources, at the other replica only
-			must.CheckEqual(t, <-outdated, ada.Key())
+			must.CheckEqual(t, <-outdated, true)
 		}
 		client.Receive() // again, because the other replica had the previous lists
 		synctest.Wait()
 		select {
 		case <-outdated:
-			t.Error("Outdated was called four times")
+			t.Error("CatalogsOutdated was called four times")
 		default:
 		}
 	})

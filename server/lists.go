@@ -115,10 +115,9 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 	}
 	own := k.of(&s.Catalog).snapshot()
 	rest, files := own.after(after), k.filesOf(ctx, &s.Catalog, who, after, size+1)
-	m := merge[E]{who: who, hidden: s.hiddenFrom(who, c.Method())}
+	m := merge[E]{who: who}
 	key := pageKey{c.Revision(), len(rest)}
-	personal := own.restricted || m.hidden != nil || len(others) > 0 || files.restricted ||
-		s.Catalogs != nil && !s.hooks.Uniform
+	personal := own.restricted || len(others) > 0 || files.restricted
 	kept := !personal && len(files.lists) == 0
 	if page := own.pages.get(key); kept && page != nil {
 		return page, nil
@@ -151,7 +150,7 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 func encodePage[E entry](
 	s *Server, c *rpc.Call, k *kind[E], found []E, last string, personal bool,
 ) (*rpc.Encoded, error) {
-	info, hints := mcp.PageInfo{}, s.ListCache.hints(personal)
+	info, hints := mcp.PageInfo{}, s.ListCache.hints(personal || s.Catalogs != nil)
 	if last != "" {
 		var owner *principal.Principal
 		if personal {
@@ -186,10 +185,9 @@ func (k *kind[E]) filesOf(ctx context.Context, c *Catalog, who principal.Princip
 // merge merges the parts of a list for a caller: each has the entries of one place after the cursor. Of entries with
 // one name it has that of the first part in which the caller sees it.
 type merge[E entry] struct {
-	who    principal.Principal
-	hidden func(origin any) bool // see hiddenFrom; may be nil
-	parts  [][]E
-	until  string // the last name for which the parts have all entries; "" if there is none
+	who   principal.Principal
+	parts [][]E
+	until string // the last name for which the parts have all entries; "" if there is none
 }
 
 // add adds the entries of a catalog.
@@ -201,7 +199,7 @@ func (m *merge[E]) add(rest []E, files files[E]) {
 }
 
 // next returns the first n entries, and the name after which the next page begins, or "" for the last page. It calls
-// the functions of VisibleTo without holding a lock.
+// the functions of VisibleTo and Listed without holding a lock.
 func (m *merge[E]) next(n int) (found []E, last string) {
 	most := 0
 	for i := range m.parts {
@@ -214,7 +212,7 @@ func (m *merge[E]) next(n int) (found []E, last string) {
 		switch name := e.common().name; {
 		case m.until != "" && name > m.until:
 			return found, m.until
-		case name == last || !m.shows(e):
+		case name == last || !e.visibleTo(m.who) || !e.common().listedFor(m.who):
 		case len(found) == n:
 			return found, last
 		default:
@@ -234,11 +232,6 @@ func (m *merge[E]) first() *[]E {
 		}
 	}
 	return first
-}
-
-func (m *merge[E]) shows(e E) bool {
-	origin := e.common().origin
-	return e.visibleTo(m.who) && (m.hidden == nil || origin == nil || !m.hidden(origin))
 }
 
 // encode returns the encodings of entries. Those of registered entries are made once for each revision.

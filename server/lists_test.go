@@ -86,15 +86,13 @@ func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 	return page, next
 }
 
-// hide hides entries with an origin from every caller.
-func hide(s *server.Server, hidden string) {
-	linked.Hooks(s).Hide = func(principal.Principal, string) func(origin any) bool {
-		return func(origin any) bool { return origin == hidden }
-	}
+// listed leaves entries out of the lists of every caller, or does not.
+func listed(yes bool) server.Option {
+	return server.Listed(func(principal.Principal, string) bool { return yes })
 }
 
 // Each list has what its caller has, in the order of names, on pages of any size: of the server, restricted by
-// VisibleTo, of Catalogs, merged of both, and without what is hidden. It is public only if it is the same for all.
+// VisibleTo, of Catalogs, merged of both, and without what is not Listed. It is public only if it is the same for all.
 func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 	ada, bob := person(t, "ada"), person(t, "bob")
 	only := func(caller principal.Principal) server.Option {
@@ -123,8 +121,7 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 				once.Do(func() { addEntries(s, "a c") })
 				return nil, nil
 			}
-			linked.Hooks(s).Uniform = true
-		}, "a b c", "a b c", false, true},
+		}, "a b c", "a b c", true, false},
 		"merged": {func(s *server.Server) {
 			addEntries(s, "x b f")
 			first, second := new(server.Catalog), new(server.Catalog)
@@ -140,18 +137,16 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 			addEntries(hers, "c d", only(bob))
 			giveTo(s, ada, hers)
 		}, "a both", "a both", true, false},
-		"hidden": {func(s *server.Server) {
-			addEntries(s, "a c", linked.Origin("listed"))
-			addEntries(s, "b", linked.Origin("hidden"))
-			hide(s, "hidden")
+		"not listed": {func(s *server.Server) {
+			addEntries(s, "a c", listed(true))
+			addEntries(s, "b", listed(false))
 		}, "a c", "a c", true, false},
-		"merged and hidden": {func(s *server.Server) {
+		"merged and not listed": {func(s *server.Server) {
 			addEntries(s, "a c")
 			hers := new(server.Catalog)
 			addEntries(hers, "b d")
-			addEntries(hers, "e", linked.Origin("hidden"))
+			addEntries(hers, "e", listed(false))
 			giveTo(s, ada, hers)
-			hide(s, "hidden")
 		}, "a b c d", "a c", true, false},
 	} {
 		for _, middleware := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
@@ -271,7 +266,7 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 // Rule J18: an invalid cursor is an error that gives the reason.
 func TestInvalidCursorsAreRejected(t *testing.T) {
 	s := withTools(t, 1, "a", "b")
-	linked.Declare(&s.Catalog, mcp.MethodGetPrompt)
+	s.Declare(mcp.MethodGetPrompt)
 	l := connectLine(t, s)
 	_, next := names(t, l, "")
 	for cursor, reason := range map[string]string{
@@ -337,7 +332,7 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	must.CheckEqual(t, capabilities(), "")
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
-	linked.Declare(&s.Catalog, mcp.MethodCallTool)
+	s.Declare(mcp.MethodCallTool)
 	if got := capabilities(); got == "" {
 		t.Error("tools that are offered are not declared")
 	}

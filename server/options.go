@@ -18,10 +18,10 @@ import (
 // Option is an option of a tool, prompt, resource, template or directory. An option that does not apply is an error:
 // the functions that return errors return it, and the others panic.
 //
-//   - all: [VisibleTo], [RequireScopes];
-//   - tools: [AsTask], [Parked], [NotSecret];
-//   - prompts, templates and directories: [Complete], [CompleteFrom];
-//   - resources, templates and directories: [Cached], [WhileSubscribed], [BeforeSubscribe].
+//   - all: [VisibleTo], [Listed], [RequireScopes];
+//   - tools: [AsTask], [Parked], [NotSecret], [Forwarded];
+//   - prompts, templates and directories: [Complete], [CompleteAll], [CompleteFrom];
+//   - resources, templates and directories: [Cached], [WhileSubscribed], [BeforeSubscribe], [UpdatesFor].
 type Option func(entry) error
 
 // apply sets the options of an entry.
@@ -89,6 +89,19 @@ func VisibleTo(visible func(caller principal.Principal, name string) bool) Optio
 	return ofAll(func(o *offer) { o.sees = append(o.sees, visible) })
 }
 
+// Listed leaves an entry out of lists for the callers for whom listed returns false. They can still use it, unlike one
+// that [VisibleTo] hides: it is for what they find in another way, or what they would be denied. The arguments, and the
+// rules for the function and the list, are those of VisibleTo. Clients are not notified when the result of the function
+// changes: call [Server.CatalogsChanged].
+//
+// Listed panics if listed is nil.
+func Listed(listed func(caller principal.Principal, name string) bool) Option {
+	if listed == nil {
+		panic("server: Listed: the function must not be nil")
+	}
+	return ofAll(func(o *offer) { o.listed = append(o.listed, listed) })
+}
+
 // CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The
 // zero CachePolicy means that they do not cache it.
 type CachePolicy struct {
@@ -127,6 +140,8 @@ type resourceOffer struct {
 	cache  CachePolicy
 	follow func(ctx context.Context, uri string)       // see WhileSubscribed; nil: none
 	admit  func(ctx context.Context, uri string) error // see BeforeSubscribe; nil: every client may subscribe
+	// notifies reports who is notified of updates; see UpdatesFor. nil: every subscriber.
+	notifies func(who principal.Principal, uri string) bool
 }
 
 func (o *resourceOffer) ofResource() *resourceOffer { return o }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -21,7 +20,6 @@ import (
 const patience = time.Minute
 
 // linked has the functions of a Server for gateways.
-var linked = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
 // line is the client of a server that a test writes line by line.
 type line struct{ *wiretest.Peer }

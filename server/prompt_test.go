@@ -86,7 +86,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 
 func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
-	linked.Declare(&s.Catalog, mcp.MethodGetPrompt)
+	s.Declare(mcp.MethodGetPrompt)
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Prompts == nil {
 		t.Error("prompts are offered and not declared")

@@ -307,8 +307,8 @@ func (r *replicas) receiveAnnouncement(_ context.Context, data []byte) {
 
 // resyncAll notifies the clients of this replica that anything may have changed.
 func (s *Server) resyncAll() {
-	if s.hooks.Outdated != nil {
-		s.hooks.Outdated("")
+	if s.CatalogsOutdated != nil {
+		s.CatalogsOutdated(func(principal.Principal) bool { return true })
 	}
 	s.changes.ResyncAll()
 }
@@ -322,14 +322,14 @@ func (s *Server) apply(c announcement) {
 		return
 	}
 	if c.Caller != "" {
-		if s.hooks.Outdated != nil && c.URI == "" && !c.Again && s.hooks.Outdated(c.Caller) {
+		is := func(who principal.Principal) bool { return who.Key() == c.Caller }
+		if s.CatalogsOutdated != nil && c.URI == "" && !c.Again && s.CatalogsOutdated(is) {
 			// A client that was notified before may have got the previous lists of this replica.
 			again := c
 			again.Again = true
 			s.replicas.announce(again)
 		}
-		s.changes.PublishTo(func(who principal.Principal) bool { return who.Key() == c.Caller },
-			changes.Change{Kind: c.Kind, URI: c.URI})
+		s.changes.PublishTo(is, changes.Change{Kind: c.Kind, URI: c.URI})
 		return
 	}
 	var e entry
@@ -344,7 +344,7 @@ func (s *Server) apply(c announcement) {
 			e, known = s.templates.get(c.Name)
 		}
 	case changes.ResourceUpdated:
-		s.changes.PublishTo(s.notifiedOf(&s.Catalog, c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
+		s.changes.PublishTo(s.readersOf(c.URI), changes.Change{Kind: c.Kind, URI: c.URI})
 		return
 	default:
 		if c.All {

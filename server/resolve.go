@@ -32,7 +32,10 @@ type method struct {
 }
 
 func newFeatures(s *Server) *features {
-	tools, resources, prompts, tasks := s.tools.offered, s.offersResources, s.prompts.offered, s.runsTasks.Load
+	tools, resources, prompts := s.tools.offered, s.offersResources, s.prompts.offered
+	// Without a list, the server does not know what its other catalogs have.
+	tasks := func() bool { return s.Catalogs != nil || s.runsTasks.Load() }
+	completes := func() bool { return s.Catalogs != nil || s.completes.Load() }
 	f := &features{s, map[string]*method{
 		mcp.MethodDiscover:              {serve: s.discover},
 		mcp.MethodSetLevel:              {serve: s.setLevel},
@@ -46,17 +49,17 @@ func newFeatures(s *Server) *features {
 		mcp.MethodListen:                {resolve: s.resolveListen, serve: s.listen},
 		mcp.MethodListPrompts:           {offered: prompts, serve: s.listPrompts},
 		mcp.MethodGetPrompt:             {offered: prompts, resolve: s.resolvePrompt, serve: s.getPrompt},
-		mcp.MethodComplete:              {offered: s.completes.Load, resolve: s.resolveCompletion, serve: s.complete},
+		mcp.MethodComplete:              {offered: completes, resolve: s.resolveCompletion, serve: s.complete},
 		mcp.MethodGetTask:               {offered: tasks, resolve: declaresTasks, serve: s.getTask},
 		mcp.MethodUpdateTask:            {offered: tasks, resolve: declaresTasks, serve: s.updateTask},
 		mcp.MethodCancelTask:            {offered: tasks, resolve: declaresTasks, serve: s.cancelTask},
 		mcp.MethodTaskResult:            {offered: tasks, resolve: declaresTasks, serve: s.taskResult},
 		mcp.MethodListTasks:             {offered: tasks, resolve: declaresTasks, serve: s.listTasks},
 	}}
-	if s.hooks.RootsChanged != nil || len(s.Middleware) > 0 { // otherwise nothing notices it
+	if s.RootsChanged != nil || len(s.Middleware) > 0 { // otherwise nothing notices it
 		changed := func(ctx context.Context, _ *rpc.Call) (any, error) {
-			if s.hooks.RootsChanged != nil {
-				s.hooks.RootsChanged(ctx)
+			if s.RootsChanged != nil {
+				s.RootsChanged(ctx)
 			}
 			return &mcp.EmptyResult{}, nil
 		}
@@ -135,13 +138,23 @@ func Notify(ctx context.Context, method string, params json.RawMessage) error {
 	if c == nil {
 		return call.ErrNoCall
 	}
-	if params != nil {
-		params = jsonscan.AppendUTF8(nil, params)
-		if err := jsonrpc.Check(params, jsonrpc.Limits{}); err != nil || params[0] != '{' {
-			return fmt.Errorf("notification %.128s: the params must be a JSON object, not %.20q", method, params)
-		}
+	params, err := objectOrNil(method, params)
+	if err != nil {
+		return err
 	}
 	return c.Notify(ctx, method, params)
+}
+
+// objectOrNil returns the params of a message to a client in UTF-8, or an error if they are no JSON object.
+func objectOrNil(method string, params json.RawMessage) (json.RawMessage, error) {
+	if params == nil {
+		return nil, nil
+	}
+	params = jsonscan.AppendUTF8(nil, params)
+	if err := jsonrpc.Check(params, jsonrpc.Limits{}); err != nil || params[0] != '{' {
+		return nil, fmt.Errorf("%.128s: the params must be a JSON object, not %.20q", method, params)
+	}
+	return params, nil
 }
 
 // PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without

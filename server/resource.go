@@ -366,10 +366,10 @@ func (c *Catalog) serving(uri string, who []principal.Principal) *resourceOffer 
 	return serving
 }
 
-// readersOf returns a function that reports who receives updates of a resource: the callers
-// that can see a resource or template that serves it. It returns nil, for every caller, if no
-// entry serves the URI, because a resource need not be listed. A URI that is too long for the
-// templates has no other readers than those of the templates that were found.
+// readersOf returns a function that reports who receives updates of a resource: the callers that can see a resource or
+// template that serves it, unless UpdatesFor excludes them. It returns nil for every caller. A resource need not be
+// listed: if no entry serves the URI, every subscriber is notified. A URI that is too long for the templates has no
+// other readers than those of the templates that were found.
 func (c *Catalog) readersOf(uri string) func(principal.Principal) bool {
 	var serving []*resourceOffer
 	if e, ok := c.resources.get(uri); ok {
@@ -379,12 +379,22 @@ func (c *Catalog) readersOf(uri string) func(principal.Principal) bool {
 		serving = append(serving, &e.resourceOffer)
 		return true
 	})
-	if complete && len(serving) == 0 || slices.ContainsFunc(serving,
-		func(o *resourceOffer) bool { return !o.restricted() }) {
+	everyone := complete && len(serving) == 0 || slices.ContainsFunc(serving,
+		func(o *resourceOffer) bool { return !o.restricted() })
+	if everyone && !slices.ContainsFunc(serving, func(o *resourceOffer) bool { return o.notifies != nil }) {
 		return nil
 	}
 	return func(who principal.Principal) bool {
-		return slices.ContainsFunc(serving, func(o *resourceOffer) bool { return o.visibleTo(who) })
+		sees := everyone
+		for _, o := range serving {
+			if !o.visibleTo(who) {
+				continue
+			}
+			if sees = true; o.notifies != nil && !o.ask("UpdatesFor", o.notifies, who, uri) {
+				return false
+			}
+		}
+		return sees
 	}
 }
 

@@ -148,7 +148,7 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 
 func TestRemovedResourceIsNotFound(t *testing.T) {
 	s := quiet()
-	linked.Declare(&s.Catalog, mcp.MethodReadResource)
+	s.Declare(mcp.MethodReadResource)
 	c := mcptest.Dial(t, s)
 	if c.Server().Capabilities.Resources == nil {
 		t.Error("resources are offered and not declared")
@@ -168,7 +168,7 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 
 func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 	s := quiet()
-	linked.Declare(&s.Catalog, mcp.MethodReadResource)
+	s.Declare(mcp.MethodReadResource)
 	c := mcptest.Dial(t, s)
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -384,7 +384,7 @@ func newCaching(s *server.Server) *server.Server {
 	for _, name := range []string{"a", "b"} {
 		server.AddTool(s, mcp.Tool{Name: name}, func(context.Context, struct{}) (string, error) { return "", nil })
 	}
-	linked.Declare(&s.Catalog, mcp.MethodGetPrompt)
+	s.Declare(mcp.MethodGetPrompt)
 	server.AddStatic(s, mcp.Resource{URI: "x://plain", Name: "plain"}, "")
 	server.AddStatic(s, mcp.Resource{URI: "x://kept", Name: "kept"}, "",
 		server.Cached(server.CachePolicy{TTL: 1500 * time.Microsecond, Public: true}))

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpurl"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -40,6 +40,9 @@ type Server struct {
 	Info mcp.Implementation
 	// Instructions tell a model how to use the server.
 	Instructions string
+	// InstructionsFor, if set, returns the instructions for a caller, in place of Instructions. A client receives them
+	// when it connects or requests server/discover, and keeps them. It must be safe for concurrent use.
+	InstructionsFor func(caller principal.Principal) string
 
 	// Store is what the replicas of a server share, for example a redisstore.Store. Nil means that
 	// there is one replica; its state is in the memory of this process.
@@ -100,14 +103,36 @@ type Server struct {
 	// several entries with one name or URI, the caller has the first, and those of Catalog come first of all. It is
 	// called for each list, and for a name or URI that Catalog does not have, so it should be fast. An error fails the
 	// request. A nil *Catalog is left out. Callers may share catalogs; with Catalogs, clients cache lists privately.
-	// Extensions are those of Catalog alone. With Catalogs, the server declares the capabilities for tools, prompts,
-	// resources, completions and tasks.
+	// Extensions are those of Catalog alone. With Catalogs, the server declares the capabilities for tools, prompts
+	// and resources. Those for completions and tasks it declares once it has seen a catalog that needs them: call
+	// [Catalog.Declare] to declare them from the beginning.
 	//
 	// The context is that of a handler: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
 	// stored task it has the principal only, so choose catalogs by the principal. Clients are notified of changes in
 	// the catalogs that their callers have; when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must
 	// be safe for concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
+	// CatalogsOutdated, if set, is called when another replica that shares Store has called [Server.CatalogsChanged],
+	// so that Catalogs does not return what it keeps for the callers for whom concerns returns true. It is also called
+	// if messages of other replicas may be lost. It reports whether this replica may have listed former catalogs to one
+	// of them: then the clients of these callers are notified again, because one may have listed here after the
+	// notification and before this call. It must be safe for concurrent use and must not block.
+	CatalogsOutdated func(concerns func(caller principal.Principal) bool) (shown bool)
+	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes
+	// to changes of lists; a session does so when its client opens the stream for notifications. It can watch lists
+	// that change elsewhere, and call [Server.CatalogsChanged]. It must return when its context ends: when the last
+	// client of the caller has unsubscribed, or the server shuts down. [PrincipalOf] returns the caller. A server calls
+	// it for at most 10,000 callers at a time, and logs a warning if more have subscribed. A panic is logged.
+	WhileListening func(ctx context.Context)
+
+	// BeforeSubscribe, if set, decides about subscriptions to a URI that the server does not have for the caller, as
+	// the option [BeforeSubscribe] does for a resource. Nil accepts them: the client is notified once the server has
+	// the resource. It must be safe for concurrent use.
+	BeforeSubscribe func(ctx context.Context, uri string) error
+	// RootsChanged, if set, is called when the client of a session notifies the server that its roots have changed, at
+	// each replica that has served the session lately. [SessionOf] can ask for them. It must be safe for concurrent
+	// use.
+	RootsChanged func(ctx context.Context)
 
 	// AllowedOrigins are the origins of web pages that may use the server, in the form
 	// "https://app.example.com", in addition to its own origin. Pages of these origins may
@@ -119,7 +144,6 @@ type Server struct {
 	// value, except on the loopback interface, where it means the names of that interface.
 	AllowedHosts []string
 
-	hooks     link.Hooks
 	rechecks  rechecks
 	changes   changes.Broadcaster
 	followers followers

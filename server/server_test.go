@@ -125,8 +125,9 @@ func hosts(all ...string) (wrong []func(*server.Server)) {
 var anyValue = map[string]string{
 	"Name": "text", "Version": "text", "Instructions": "text",
 	"Store": "nil is the memory", "Logger": "nil is the default", "Middleware": "functions",
-	"Catalog":        "what the server offers",
-	"Catalogs":       "a function",
+	"Catalog":  "what the server offers",
+	"Catalogs": "a function", "CatalogsOutdated": "a function", "InstructionsFor": "a function",
+	"WhileListening": "a function", "BeforeSubscribe": "a function", "RootsChanged": "a function",
 	"KeepAlive":      "a negative value disables pings",
 	"ListCache":      "a negative time means stale",
 	"LocalScopes":    "a scope that no tool requires has no effect",
@@ -259,8 +260,8 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 			!strings.Contains(string(raw), `"com.example/jobs":{}`) {
 			t.Errorf("%s, %v", raw, err)
 		}
-		if !linked.RemoveExtension(&s.Catalog, "com.example/jobs") ||
-			linked.RemoveExtension(&s.Catalog, "com.example/jobs") {
+		if !s.RemoveExtension("com.example/jobs") ||
+			s.RemoveExtension("com.example/jobs") {
 			t.Error("the extension is not removed once")
 		}
 		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") ||
@@ -337,7 +338,7 @@ func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
 		if !isOwn() {
 			t.Error("the server serves tasks/get instead of the extension")
 		}
-		linked.RemoveExtension(&s.Catalog, mcp.ExtensionTasks)
+		s.RemoveExtension(mcp.ExtensionTasks)
 	}
 }
 

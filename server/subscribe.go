@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
@@ -21,7 +22,8 @@ import (
 // its subscription omits the resource (2026-07-28, basic/patterns/subscriptions, Acknowledgment). Check must be
 // safe for concurrent use.
 //
-// A subscription that was accepted stays until the client ends it.
+// A subscription that was accepted stays until the client ends it. For another decision later, see
+// [Server.CatalogsChanged] and [UpdatesFor]. Of a URI that the server does not have, [Server.BeforeSubscribe] decides.
 //
 // BeforeSubscribe panics if check is nil.
 func BeforeSubscribe(check func(ctx context.Context, uri string) error) Option {
@@ -186,11 +188,49 @@ func (s *Server) admitSubscription(ctx context.Context, uri string, offer *resou
 }
 
 func (s *Server) checkSubscription(ctx context.Context, uri string, offer *resourceOffer) error {
-	switch {
-	case offer == nil && s.hooks.Closed != nil && s.hooks.Closed():
-		return call.ErrResourceNotFound
-	case offer == nil || offer.admit == nil:
+	admit := s.BeforeSubscribe
+	if offer != nil {
+		admit = offer.admit
+	}
+	if admit == nil {
 		return nil
 	}
-	return offer.admit(ctx, uri)
+	return admit(ctx, uri)
+}
+
+// UpdatesFor notifies only those callers of updates of a resource for whom f returns true, so that a caller who may no
+// longer subscribe is not notified either. It receives the URI that clients have subscribed to. It is called for each
+// update and each caller with a subscription, must be safe for concurrent use, and must not block.
+//
+// UpdatesFor panics if f is nil.
+func UpdatesFor(f func(caller principal.Principal, uri string) bool) Option {
+	if f == nil {
+		panic("server: UpdatesFor: the function must not be nil")
+	}
+	return ofResource("UpdatesFor", func(o *resourceOffer) { o.notifies = f })
+}
+
+// rechecks announces that subscriptions are to be decided about again.
+type rechecks struct {
+	mu   sync.Mutex
+	next chan struct{} // closed by begin; nil if nothing waits for it
+}
+
+func (r *rechecks) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next != nil {
+		close(r.next)
+		r.next = nil
+	}
+}
+
+// wait returns a channel that the next call of begin closes.
+func (r *rechecks) wait() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = make(chan struct{})
+	}
+	return r.next
 }

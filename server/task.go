@@ -128,6 +128,12 @@ func Detach(ctx context.Context) (context.Context, error) {
 	return ctx, detach(ctx)
 }
 
+// CanDetach reports whether [Detach] can make the call a task, or has done so.
+func CanDetach(ctx context.Context) bool {
+	c := rpc.From(ctx)
+	return c != nil && c.AsTask().Detach != nil
+}
+
 // taskFeature is the part of a server that runs tasks.
 type taskFeature struct {
 	asking sync.Map // the questions of tasks/result requests, a set of taskQuestion
@@ -203,9 +209,6 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 		return nil, nil, false
 	}
 	arguments, err = argumentsOf(params)
-	if err == nil {
-		entry, arguments, err = s.targetOf(ctx, entry, arguments)
-	}
 	return entry, arguments, err == nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -72,7 +71,7 @@ func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Co
 	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}
-	return c.addTool(&toolEntry{
+	e := &toolEntry{
 		tool:   tool,
 		input:  input,
 		output: output,
@@ -87,12 +86,20 @@ func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Co
 			}
 			return encode(out)
 		},
-	}, options)
+	}
+	if err := apply(e, options); err != nil {
+		return err
+	}
+	if e.forwarded {
+		return errors.New("Forwarded must be an option of RegisterTool")
+	}
+	return c.addTool(e)
 }
 
 // RegisterTool adds a tool with raw JSON schemas and an untyped handler. A nil input schema accepts any object. It
-// returns an error where [AddTool] panics, and if a schema is invalid. A server that serves the tool logs the keywords
-// of its schemas that it cannot check. RegisterTool copies tool. Safe while the server serves.
+// returns an error where [AddTool] panics, and if a schema is invalid unless the tool is [Forwarded]. A server that
+// serves the tool logs the keywords of its schemas that it cannot check. RegisterTool copies tool. Safe while the
+// server serves.
 //
 // The handler receives a JSON object that has passed the input schema, without optional members whose null the schema
 // rejects, with arrays and objects in place of strings that contain their JSON (see [schema.Schema.Unquote]), and may
@@ -102,30 +109,31 @@ func (c *Catalog) RegisterTool(
 	tool mcp.Tool, handler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error),
 	options ...Option,
 ) error {
-	if handler == nil {
-		return fmt.Errorf("tool %q: %w", tool.Name, errNoHandler)
-	}
-	if tool.InputSchema == nil {
-		tool.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`) // some models reject it without them
-	}
-	input, err := schema.Compile(tool.InputSchema)
-	if err != nil {
-		return fmt.Errorf("tool %q: input schema: %w", tool.Name, err)
-	}
-	var output *schema.Schema
-	if tool.OutputSchema != nil {
-		if output, err = schema.Compile(tool.OutputSchema); err != nil {
-			return fmt.Errorf("tool %q: output schema: %w", tool.Name, err)
+	e := &toolEntry{tool: tool}
+	if err := c.registerTool(e, handler, options); err != nil {
+		if e.forwarded {
+			e.release()
 		}
+		return fmt.Errorf("tool %q: %w", tool.Name, err)
 	}
-	return c.addUntyped(&toolEntry{tool: tool, input: input, output: output, handle: handler}, options)
+	for _, s := range c.servedBy() {
+		e.logUnchecked(s.logger())
+	}
+	return nil
 }
 
-// addUntyped adds a tool with compiled schemas whose handler does not validate the arguments.
-func (c *Catalog) addUntyped(e *toolEntry, options []Option) error {
-	input, handler := e.input, e.handle
+func (c *Catalog) registerTool(e *toolEntry, handler toolHandler, options []Option) error {
+	if handler == nil {
+		return errNoHandler
+	}
+	if err := apply(e, options); err != nil {
+		return err
+	}
+	if err := c.compile(e); err != nil {
+		return err
+	}
 	e.handle = func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		valid, unquoted, err := conform(input, arguments, e.forwarded)
+		valid, unquoted, err := conform(e.input, arguments, e.forwarded)
 		if err != nil {
 			return nil, invalidArguments(err)
 		}
@@ -134,11 +142,24 @@ func (c *Catalog) addUntyped(e *toolEntry, options []Option) error {
 		}
 		return handler(ctx, valid)
 	}
-	if err := c.addTool(e, options); err != nil {
-		return fmt.Errorf("tool %q: %w", e.tool.Name, err)
+	return c.addTool(e)
+}
+
+// compile compiles the schemas of a tool.
+func (c *Catalog) compile(e *toolEntry) (err error) {
+	if e.forwarded {
+		return c.compileForwarded(e)
 	}
-	for _, s := range c.servedBy() {
-		e.logUnchecked(s.logger())
+	if e.tool.InputSchema == nil {
+		e.tool.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`) // some models reject it without them
+	}
+	if e.input, err = schema.Compile(e.tool.InputSchema); err != nil {
+		return fmt.Errorf("input schema: %w", err)
+	}
+	if e.tool.OutputSchema != nil {
+		if e.output, err = schema.Compile(e.tool.OutputSchema); err != nil {
+			return fmt.Errorf("output schema: %w", err)
+		}
 	}
 	return nil
 }
@@ -184,7 +205,7 @@ func removeNulls(
 		case rejected == nil:
 			return nil, err
 		case pass <= exactPasses:
-			object = revision.WithoutMembers(object, rejected...)
+			object = jsonrpc.Without(object, rejected...)
 		case pass == exactPasses+1:
 			object = withoutOptionalNulls(s, object)
 		default:
@@ -233,9 +254,12 @@ func withoutOptionalNulls(s *schema.Schema, object json.RawMessage) json.RawMess
 	return append(kept, '}')
 }
 
-// logUnchecked logs, once, the keywords of the schemas that are ignored in validation.
+// logUnchecked logs, once, the keywords of the schemas that are ignored in validation, and changes of a definition.
 func (e *toolEntry) logUnchecked(to *slog.Logger) {
 	e.warned.Do(func() {
+		for _, change := range e.changes {
+			to.Warn(change, "tool", e.name)
+		}
 		for which, compiled := range map[string]*schema.Schema{"input": e.input, "output": e.output} {
 			if compiled == nil {
 				continue

@@ -422,7 +422,7 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 			for j := range 30 {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
-				linked.Declare(&s.Catalog, mcp.MethodCallTool)
+				s.Declare(mcp.MethodCallTool)
 				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
 					t.Errorf("%q, %v", text, err)
 				}

@@ -105,9 +105,9 @@ func (h *toolRun) result(arguments json.RawMessage) toolOutcome {
 		}
 	}
 	run := h.claim.end()
-	if err == nil && h.call.IsForwarded(result) {
+	if err == nil && isUndecoded(result) {
 		if run == nil {
-			forwarded, err := s.forwarded(h.call.Revision(), h.call.Forwarded)
+			forwarded, err := s.forwarded(h.call, result)
 			return toolOutcome{forwarded, err}
 		}
 		result, err = decodeForwarded(result)

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/jsonscan"
-	"github.com/parley-mcp/parley/internal/link"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -28,25 +28,21 @@ type toolEntry struct {
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
-	handle toolHandler    // validates the arguments; nil if target is set
-	// target, if set, returns the tool that serves a call. See registerToolCaller.
-	target link.ToolTarget
+	handle toolHandler    // validates the arguments
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string       // headers that NotSecret names
-	forwarded bool           // another server defines the tool
+	forwarded bool           // another server defines the tool; see Forwarded
 	budget    *schema.Budget // of the schemas of a forwarded tool
+	changes   []string       // what was changed in the definition of a forwarded tool, for the log
 	task      *TaskOptions   // nil: the tool does not run as a task
 	parked    bool           // see Parked
 	warned    sync.Once      // see logUnchecked
 }
 
-// addTool adds a tool with compiled schemas.
-func (c *Catalog) addTool(e *toolEntry, options []Option) error {
+// addTool adds a tool with compiled schemas and options.
+func (c *Catalog) addTool(e *toolEntry) error {
 	e.name, e.logger = e.tool.Name, c.logger
-	if err := apply(e, options); err != nil {
-		return err
-	}
 	if e.task != nil {
 		if err := e.task.check(); err != nil {
 			return err
@@ -95,15 +91,7 @@ func checkToolName(name string) error {
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
-// calledTool is the entry of a call of a tool that calls others.
-type calledTool struct {
-	by        *toolEntry // the tool that the client has named
-	tool      *toolEntry
-	arguments json.RawMessage // of tool
-	err       error           // for the model, in place of tool
-}
-
-// resolveTool returns the tool that the client has named, a *toolEntry, or a *calledTool.
+// resolveTool returns the *toolEntry that the client has named.
 func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, error) {
 	if err := checkNames(c.Params(), callToolMembers...); err != nil {
 		return nil, nil, err
@@ -119,29 +107,12 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 	if !ok {
 		return nil, nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown tool: %.128q", name)
 	}
-	if entry.target == nil { // callTool reads the arguments
-		return entry, entry.scopes, nil
-	}
-	arguments, err := argumentsOf(c.Params())
-	if err != nil {
-		return entry, entry.scopes, err
-	}
-	called, needs := &calledTool{by: entry}, entry.scopes
-	called.tool, called.arguments, called.err = s.targetOf(ctx, entry, arguments)
-	if called.err == nil {
-		needs = challenge.Union(needs, called.tool.scopes)
-	}
-	return called, needs, nil
+	return entry, entry.scopes, nil
 }
 
 // callTool serves tools/call.
 func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
-	entry, ok := c.Target.Entry.(*toolEntry)
-	called := new(calledTool)
-	if !ok {
-		called = c.Target.Entry.(*calledTool)
-		entry = called.by
-	}
+	entry := c.Target.Entry.(*toolEntry)
 	arguments, err := argumentsOf(c.Params())
 	if err == nil {
 		err = c.CheckMirror(entry.mirrored, arguments)
@@ -149,13 +120,7 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if called.err != nil {
-		return errorResult(called.err.Error()), nil
-	}
 	c.Ran = true
-	if called.tool != nil {
-		entry, arguments = called.tool, called.arguments
-	}
 	if s.runsTasks.Load() {
 		if result, err, done := s.callTask(ctx, c, entry, arguments); done {
 			return result, err
@@ -169,10 +134,43 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case c.IsForwarded(result):
-		return s.forwarded(c.Revision(), c.Forwarded)
+	case isUndecoded(result):
+		return s.forwarded(c, result)
 	}
 	return result, nil
+}
+
+// CallTool calls another tool of the server from the handler of a tool, as part of the same call: the other tool can
+// report progress and ask the client. Arguments must be a JSON object; nil means an empty one. The tool may be in any
+// catalog of the caller, and need not be [Listed]. Its arguments and its result are validated, and errors of its
+// handler and arguments that do not fit are results with IsError. Middleware, limits, [AsTask] and [Parked] are those
+// of the tool that the client has called. A tool must not call itself, directly or through others.
+//
+// The error is an *auth.ScopeError if the caller lacks scopes of [RequireScopes], a *jsonrpc.Error that the handler
+// returned, call.ErrNoCall outside of a handler, or about a name that the caller does not have.
+func (s *Server) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	c := rpc.From(ctx)
+	if c == nil {
+		return nil, call.ErrNoCall
+	}
+	if arguments == nil {
+		arguments = json.RawMessage("{}")
+	}
+	entry, ok, err := findFor(ctx, s, &toolKind, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, fmt.Errorf("unknown tool: %.128q", name)
+	case name == c.Name():
+		return nil, fmt.Errorf("tool %q cannot call itself", name)
+	case !isObject(arguments):
+		return nil, fmt.Errorf("the arguments of tool %q must be an object", name)
+	}
+	if err := auth.Require(ctx, entry.scopes...); err != nil {
+		return nil, err
+	}
+	return s.undecodedResult(ctx, c, entry, arguments)
 }
 
 // argumentsOf returns the arguments of a call, an object.
@@ -191,14 +189,14 @@ func argumentsOf(params *jsonrpc.Members) (json.RawMessage, error) {
 func (s *Server) result(ctx context.Context, c *rpc.Call, entry *toolEntry,
 	arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	result, err := s.undecodedResult(ctx, c, entry, arguments)
-	if err == nil && c.IsForwarded(result) {
+	if err == nil && isUndecoded(result) {
 		return decodeForwarded(result)
 	}
 	return result, err
 }
 
-// undecodedResult is as result, but does not decode the result of c.Forwarded. A panic of the handler becomes an error
-// without details, and so does runtime.Goexit.
+// undecodedResult is as result, but does not decode the result of another server; see isUndecoded. A panic of the
+// handler becomes an error without details, and so does runtime.Goexit.
 func (s *Server) undecodedResult(
 	ctx context.Context, c *rpc.Call, entry *toolEntry, arguments json.RawMessage,
 ) (result *mcp.CallToolResult, err error) {

@@ -183,7 +183,7 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 	var asked atomic.Int32
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
-	linked.Declare(&s.Catalog, mcp.MethodCallTool)
+	s.Declare(mcp.MethodCallTool)
 	bob := person(t, "bob")
 	l := connectLineAs(t, s, bob)
 	for id := range 5 {

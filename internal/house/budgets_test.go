@@ -18,7 +18,6 @@ import (
 // schema.Budget of the peer.
 var compiled = map[string]string{
 	"server/tool.go":                           "schemas of the program",
-	"server/link.go":                           "schemas of the program",
 	"server/forwardtool.go":                    "the schema of any object",
 	"server/elicit.go":                         "one form, while the client is asked",
 	"internal/forms/forms.go":                  "one form, which a user answers",

@@ -57,7 +57,6 @@ var packages = map[string]placement{
 	"internal/revision":           {floor: 1},
 	"internal/seal":               {floor: 1},
 	"internal/lease":              {floor: 1},
-	"internal/link":               {floor: 1},
 	"auth/jwt":                    {floor: 1},
 	"auth/introspection":          {floor: 1},
 	"transport":                   {floor: 1},

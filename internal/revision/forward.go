@@ -1,19 +1,17 @@
 package revision
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// DecodeExceptText decodes a result of tools/call whose content consists of texts and images without
-// annotations, which all revisions can read. It sets StructuredContent and IsError, which refer to
-// raw, and Source to raw. It returns false for other results, and for those that the decoder of
-// package mcp might reject. Raw must be a JSON object that has been checked.
+// DecodeExceptText decodes a result of tools/call whose content consists of texts and images without annotations, which
+// all revisions can read. It sets StructuredContent and IsError, and the entries of Meta that may be forwarded, which
+// refer to raw, and Source to raw. It returns false for other results, and for those that the decoder of package mcp
+// might reject. Raw must be a JSON object that has been checked.
 func DecodeExceptText(raw []byte) (result *mcp.CallToolResult, ok bool) {
 	result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}
 	hasContent := false
@@ -36,6 +34,14 @@ func DecodeExceptText(raw []byte) (result *mcp.CallToolResult, ok bool) {
 		case "_meta":
 			if value[0] != '{' {
 				return nil, false
+			}
+			for key, entry := range jsonrpc.All(value) {
+				if mcp.IsForwardable(key, entry) {
+					if result.Meta == nil {
+						result.Meta = make(mcp.Meta)
+					}
+					result.Meta[key] = entry
+				}
 			}
 		}
 	}
@@ -147,51 +153,4 @@ func appendIn(memory, dst, text []byte) []byte {
 	begin := at - len(dst)
 	copy(memory[begin:], dst)
 	return memory[begin : at+len(text)]
-}
-
-// WithForwardableMeta returns an object with those entries of its _meta that [IsForwardable] accepts, and without
-// _meta if there are none. It does not modify the object, which must be valid JSON.
-func WithForwardableMeta(object json.RawMessage) json.RawMessage {
-	meta, ok := jsonrpc.Get(object, "_meta")
-	if !ok {
-		return object
-	}
-	var rejected []string
-	accepted := false
-	for key, value := range jsonrpc.All(meta) {
-		if IsForwardable(key, value) {
-			accepted = true
-		} else {
-			rejected = append(rejected, key)
-		}
-	}
-	switch {
-	case !accepted:
-		return WithoutMembers(object, "_meta")
-	case rejected == nil:
-		return object
-	}
-	return withMember(object, "_meta", WithoutMembers(meta, rejected...))
-}
-
-// ForwardableMeta returns the entries of _meta that a gateway may send to the other side: valid keys that
-// are not reserved by the protocol.
-func ForwardableMeta(meta mcp.Meta) mcp.Meta {
-	var kept mcp.Meta
-	for key, value := range meta {
-		if !IsForwardable(key, value) {
-			continue
-		}
-		if kept == nil {
-			kept = make(mcp.Meta, len(meta))
-		}
-		kept[key] = value
-	}
-	return kept
-}
-
-// IsForwardable reports whether mcp.CheckMeta accepts an entry of _meta. Most entries are those of the
-// protocol, which it rejects without the cost of an error.
-func IsForwardable(key string, value json.RawMessage) bool {
-	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && mcp.CheckMeta(key, value) == nil
 }

@@ -2,30 +2,10 @@ package revision
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// WithoutMembers returns an object without some of its members, or the object itself if it has none of them. It does
-// not modify the object, which must be valid JSON.
-func WithoutMembers(object json.RawMessage, names ...string) json.RawMessage {
-	if !slices.ContainsFunc(names, func(name string) bool { _, ok := jsonrpc.Get(object, name); return ok }) {
-		return object
-	}
-	kept := append(make(json.RawMessage, 0, len(object)), '{')
-	for name, value := range jsonrpc.All(object) {
-		if slices.Contains(names, name) {
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
-	}
-	return append(kept, '}')
-}
 
 // WithResultType returns the JSON of a result with its resultType, which is "complete" if the result has none.
 func WithResultType(result json.RawMessage) json.RawMessage {

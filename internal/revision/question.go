@@ -93,7 +93,7 @@ func withoutContext(declared *mcp.ClientCapabilities, params json.RawMessage) js
 		declared.Sampling != nil && declared.Sampling.Context != nil {
 		return params
 	}
-	return WithoutMembers(params, "includeContext")
+	return jsonrpc.Without(params, "includeContext")
 }
 
 func downgradeForm(params json.RawMessage) (json.RawMessage, error) {

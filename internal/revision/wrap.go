@@ -48,7 +48,7 @@ func wrapSchema(schema json.RawMessage) json.RawMessage {
 		}
 	}
 	out = append(out, `"type":"object","properties":{"`+wrapper+`":`...)
-	out = append(out, WithoutMembers(schema, rootKeywords...)...)
+	out = append(out, jsonrpc.Without(schema, rootKeywords...)...)
 	return append(out, `},"required":["`+wrapper+`"]}`...)
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
@@ -41,9 +42,6 @@ type Call struct {
 	// ExitResult is the result if the handler calls runtime.Goexit; nil means an internal error.
 	// The handler of tools/call sets it when a tool exits.
 	ExitResult *mcp.CallToolResult
-	// Forwarded has the result of the tool if that is not encoded but forwarded. The handler of a forwarded tool sets
-	// it.
-	Forwarded *Forwarding
 	// Target serves the call. The engine sets it, except for methods that belong to an era; see EraTarget.
 	Target Target
 	// Overload is the limit that has rejected the call, if one has. The engine sets it.
@@ -55,6 +53,7 @@ type Call struct {
 	handlerContext handlerContext
 	inflight       *Inflight // the call is in flight there; nil if it was not accepted
 	handed         *Handed   // the result that middleware received, if the handler returned an Encoded
+	forwarding     atomic.Pointer[Forwarding]
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed
@@ -80,11 +79,6 @@ func (c *Call) Connected() bool {
 		return s.Connected()
 	}
 	return c.Stream != nil
-}
-
-// IsForwarded reports whether the result of a tool is that of Forwarded.
-func (c *Call) IsForwarded(result *mcp.CallToolResult) bool {
-	return c.Forwarded != nil && c.Forwarded.Result == result
 }
 
 // Can reports whether the revision of the call has a feature. Features of a server ask the call

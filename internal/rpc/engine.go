@@ -81,6 +81,9 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 		}
 	}()
 	result, err = e.wrapped(ctx, &c.Call)
+	if errors.Is(err, ErrInputRequired) && c.InputRequester != nil { // middleware has asked a question
+		result, err = c.InputRequester.Finish(ctx, nil, err)
+	}
 	returned = true
 	if err != nil {
 		return nil, e.errorResponse(ctx, c, err)

@@ -9,30 +9,21 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Forwarding is a call of a tool that a handler forwards to another server. It is the context of the
-// request to that server, so that the client can read the response into a buffer from the pool.
+// Forwarding is a request to another server whose response may become the result of a call, so that the client can read
+// the response into a buffer from the pool.
 type Forwarding struct {
-	context.Context
-	// Result is the result of the tool, if its Source is sent instead of its other fields, except that only the members
-	// of _meta in Meta are sent. Content need not be set; see link.Client.UndecodedText. The handler sets it.
-	Result *mcp.CallToolResult
-
 	buffer *[]byte // the response that Received has taken, or empty; nil before Reserve
 }
 
-type forwardingKey struct{}
-
-// Value implements context.Context.
-func (f *Forwarding) Value(key any) any {
-	if _, ok := key.(forwardingKey); ok {
-		return f
-	}
-	return f.Context.Value(key)
-}
-
-// ForwardingOf returns the Forwarding that ctx is derived from, or nil.
+// ForwardingOf returns a new Forwarding of the call that ctx carries, or nil if it carries none. Only the last one of a
+// call can return its buffer to the pool.
 func ForwardingOf(ctx context.Context) *Forwarding {
-	f, _ := ctx.Value(forwardingKey{}).(*Forwarding)
+	c := From(ctx)
+	if c == nil {
+		return nil
+	}
+	f := new(Forwarding)
+	c.forwarding.Store(f)
 	return f
 }
 
@@ -58,19 +49,20 @@ func (f *Forwarding) Reserve(size int64) []byte {
 // other message, such as those of a batch.
 func (f *Forwarding) Received(response []byte) { *f.buffer = response }
 
-// Append appends Result for a peer of revision r; see revision.AppendForwarded. If the result is in a buffer
-// from the pool, the returned slice may be in that buffer. In that case the pool takes the memory of dst in return, and
-// otherwise that of the result. Result must not be used any more.
-func (f *Forwarding) Append(dst []byte, r mcp.Revision, identity []byte) []byte {
-	if f.buffer == nil || jsonscan.Offset(*f.buffer, f.Result.Source) < 0 {
-		return revision.AppendForwarded(dst, r, f.Result, identity, nil)
+// AppendForwarded appends an undecoded result for the client of the call; see revision.AppendForwarded. If the result
+// is in a buffer from the pool, the returned slice may be in that buffer. In that case the pool takes the memory of dst
+// in return, and otherwise that of the result, which loses its Source.
+func (c *Call) AppendForwarded(dst []byte, result *mcp.CallToolResult, identity []byte) []byte {
+	f := c.forwarding.Swap(nil)
+	if f == nil || f.buffer == nil || jsonscan.Offset(*f.buffer, result.Source) < 0 {
+		return revision.AppendForwarded(dst, c.Revision(), result, identity, nil)
 	}
-	appended := revision.AppendForwarded(dst, r, f.Result, identity, *f.buffer)
+	appended := revision.AppendForwarded(dst, c.Revision(), result, identity, *f.buffer)
 	if jsonscan.Offset(*f.buffer, appended) >= 0 {
 		*f.buffer = dst
 	}
 	FreeBuffer(f.buffer)
-	f.Result, f.buffer = nil, nil
+	result.Source = nil
 	return appended
 }
 

@@ -285,18 +285,27 @@ const (
 // longMembers are long enough to be sent without a copy.
 var longMembers = forwardedText + `,"x":"` + strings.Repeat("x", 16<<10) + `"`
 
-// received returns a Forwarding with a response, the response, and the memory that it was read into.
-func received(t *testing.T, result string) (f *rpc.Forwarding, memory []byte) {
+// forwarded is a call with an undecoded result, and the memory that the response was read into.
+type forwarded struct {
+	*rpc.Call
+	forwarding *rpc.Forwarding
+	result     *mcp.CallToolResult
+	memory     []byte
+}
+
+func (f *forwarded) append(dst []byte) []byte { return f.AppendForwarded(dst, f.result, nil) }
+
+func received(t *testing.T, result string) *forwarded {
 	t.Helper()
-	f = &rpc.Forwarding{Context: t.Context()}
+	c := &rpc.Call{Call: *call.New(call.Description{Revision: mcp.V20251125})}
+	f := rpc.ForwardingOf(rpc.NewContext(t.Context(), c))
 	response := forwardedHead + result + "}"
 	reserved := f.Reserve(int64(len(response)))
-	memory = append(reserved, response...)
+	memory := append(reserved, response...)
 	f.Received(memory)
 	from := len(reserved) + len(forwardedHead)
-	f.Result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: memory[from : from+len(result) : from+
-		len(result)]}}
-	return f, memory
+	source := memory[from : from+len(result) : from+len(result)]
+	return &forwarded{c, f, &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: source}}, memory}
 }
 
 func TestForwardedResultIsSentFromTheMemoryOfTheResponse(t *testing.T) {
@@ -305,11 +314,11 @@ func TestForwardedResultIsSentFromTheMemoryOfTheResponse(t *testing.T) {
 		"{" + longMembers + "}", `{"resultType":"complete",` + longMembers + "}", "{" + longMembers + `,"_meta":{}}`,
 		"{ \n" + longMembers + "\r\n}",
 	} {
-		f, memory := received(t, result)
-		got := f.Append([]byte("head"), mcp.V20251125, nil)
+		f := received(t, result)
+		got := f.append([]byte("head"))
 		must.CheckEqual(t, strings.ReplaceAll(string(got), " ", ""), want, result, got)
-		if jsonscan.Offset(memory, got) < 0 {
-			t.Errorf("%s is copied", result)
+		if jsonscan.Offset(f.memory, got) < 0 || f.result.Source != nil {
+			t.Errorf("%s is copied, or its memory can still be used", result)
 		}
 	}
 }
@@ -321,9 +330,8 @@ func TestForwardedResultIsCopiedIfItHasNoSpaceInItsMemory(t *testing.T) {
 		{long, `{` + longMembers + `}`, long + `{` + longMembers + `}`},
 		{"head", `{"content":[]}`, `head{"content":[]}`}, // a copy costs less than the part of the buffer that is lost
 	} {
-		f, memory := received(t, test.result)
-		if got := f.Append([]byte(test.head), mcp.V20251125, nil); string(got) != test.want ||
-			jsonscan.Offset(memory, got) >= 0 {
+		f := received(t, test.result)
+		if got := f.append([]byte(test.head)); string(got) != test.want || jsonscan.Offset(f.memory, got) >= 0 {
 			t.Errorf("%s is sent as %s, want a copy %s", test.result, got, test.want)
 		}
 	}
@@ -331,14 +339,14 @@ func TestForwardedResultIsCopiedIfItHasNoSpaceInItsMemory(t *testing.T) {
 
 // A request that is repeated has several responses. The results of earlier ones may still be in use.
 func TestOnlyTheFirstResponseIsReadIntoABuffer(t *testing.T) {
-	f, memory := received(t, "{}")
-	if reserved := f.Reserve(10); reserved != nil {
+	f := received(t, "{}")
+	if reserved := f.forwarding.Reserve(10); reserved != nil {
 		t.Fatalf("the second response gets %d bytes of a buffer", cap(reserved))
 	}
-	f.Result.Source = []byte("{" + forwardedText + "}") // of the second response
-	want := string(memory)
-	must.CheckEqual(t, string(f.Append(nil, mcp.V20251125, nil)), "{"+forwardedText+"}")
-	must.CheckEqual(t, string(memory), want)
+	f.result.Source = []byte("{" + forwardedText + "}") // of the second response
+	want := string(f.memory)
+	must.CheckEqual(t, string(f.append(nil)), "{"+forwardedText+"}")
+	must.CheckEqual(t, string(f.memory), want)
 }
 
 func TestResponsesHaveMemoryOfTheirOwnUnlessTheyAreForwarded(t *testing.T) {

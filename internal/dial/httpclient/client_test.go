@@ -484,12 +484,13 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	c.SetRevision(mcp.V20250326)
 	k := &keeper{Receiver: c.received.Receiver}
 	c.received.Receiver = k
-	f := &rpc.Forwarding{Context: t.Context()}
+	forwarded := &rpc.Call{Call: *call.New(call.Description{Revision: mcp.V20250326})}
+	f := rpc.ForwardingOf(rpc.NewContext(t.Context(), forwarded))
 	raw, err := c.call(t.Context(),
 		&outbound.Request{Method: mcp.MethodCallTool, Params: []byte(`{"name":"t"}`), Forwarding: f})
 	must.Do(t, err)
-	f.Result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}
-	f.Append(bytes.Repeat([]byte("h"), 200), mcp.V20250326, nil)
+	forwarded.AppendForwarded(bytes.Repeat([]byte("h"), 200),
+		&mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}, nil)
 	if len(k.kept) != 1 || string(k.kept[0]) != params {
 		t.Errorf("the parameters of the notification are %q, want %s", k.kept, params)
 	}

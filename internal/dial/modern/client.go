@@ -116,7 +116,7 @@ func (c *Client) once(ctx context.Context, req *outbound.Request) (json.RawMessa
 	}
 	if req.Method == mcp.MethodGetTask && jsonrpc.Unquote(kind) == mcp.ResultTypeTask {
 		// The text of the tasks extension requires "complete" here, and two of its examples have "task".
-		return revision.WithoutMembers(resp.Result, "resultType"), nil
+		return jsonrpc.Without(resp.Result, "resultType"), nil
 	}
 	if slices.Contains(c.ResultTypes, jsonrpc.Unquote(kind)) {
 		return resp.Result, nil

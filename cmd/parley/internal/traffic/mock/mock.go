@@ -22,15 +22,10 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/yamldoc"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/link"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
-
-// linked has the functions of a server that programs do not need.
-var linked = link.Get[link.Server[server.Server, server.Catalog, server.Option]]()
 
 // Mock is a server whose responses come from a YAML file or a recording. It is safe for concurrent use.
 type Mock struct {
@@ -118,7 +113,7 @@ func (m *Mock) addTool(tool mcp.Tool, s *script, options ...server.Option) error
 		}
 		return result, err
 	}
-	return linked.ForwardTool(&m.server.Catalog, m.logger, tool, handler, options...)
+	return m.server.RegisterTool(tool, handler, append(options, server.Forwarded(nil))...)
 }
 
 func (m *Mock) addResource(r mcp.Resource, s *script) error {
@@ -199,9 +194,8 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 		params := c.Params().Raw()
 		if s := m.unlisted[subjectOf(c.Method(), params)]; s == nil {
 			result, err = next(ctx, c)
-		} else if result, err = m.play(ctx, s, matchedBy(c.Method(), params),
-			params); rpc.From(ctx).InputRequester != nil {
-			result, err = rpc.From(ctx).InputRequester.Finish(ctx, result, err) // as the server does for its handlers
+		} else {
+			result, err = m.play(ctx, s, matchedBy(c.Method(), params), params)
 		}
 		return result, m.unknown(c, err)
 	}
@@ -308,7 +302,8 @@ func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string
 	case s.Progress != nil:
 		ignoreEnded(server.Progress(ctx, *s.Progress, s.Total, expandText(s.Message, values)))
 	case s.Log != nil:
-		ignoreEnded(rpc.From(ctx).Log(ctx, cmp.Or(s.Level, mcp.LevelInfo), s.Logger, expand(s.Log, values)))
+		ignoreEnded(server.Log(ctx, mcp.LoggingMessageParams{Level: cmp.Or(s.Level, mcp.LevelInfo), Logger: s.Logger,
+			Data: expand(s.Log, values)}))
 	case s.url != "":
 		return answered(server.ElicitURL(ctx, s.url, *s.Elicit, nil, options...), recorded)
 	case s.Elicit != nil:

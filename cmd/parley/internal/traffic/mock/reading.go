@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -362,7 +361,7 @@ func (r *reading) task(c *recordedCall, m *message) {
 // cleaned returns a result without what the server adds itself: its type and the members of _meta that belong to the
 // protocol.
 func cleaned(result json.RawMessage) json.RawMessage {
-	return revision.WithForwardableMeta(revision.WithoutMembers(result, "resultType"))
+	return mcp.WithForwardableMeta(jsonrpc.Without(result, "resultType"))
 }
 
 // scripts returns the responses to the recorded requests by subject: for equal arguments in the order of the recording,

@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -33,14 +32,14 @@ func fromRecording(h recording.Header, entries []recording.Entry, logger *slog.L
 		return cmp.Or(s, &script{subject: method + " " + name})
 	}
 	for _, c := range r.calls {
-		linked.Declare(&m.server.Catalog, c.method)
+		m.server.Declare(c.method)
 	}
 	for method, declared := range map[string]bool{
 		mcp.MethodCallTool: r.capabilities.Tools != nil, mcp.MethodGetPrompt: r.capabilities.Prompts != nil,
 		mcp.MethodReadResource: r.capabilities.Resources != nil, mcp.MethodComplete: r.capabilities.Completions != nil,
 	} {
 		if declared {
-			linked.Declare(&m.server.Catalog, method)
+			m.server.Declare(method)
 		}
 	}
 	for _, tool := range r.tools.entries {
@@ -53,7 +52,7 @@ func fromRecording(h recording.Header, entries []recording.Entry, logger *slog.L
 			options = append(options, server.AsTask(server.TaskOptions{Support: support, PollInterval: pollInterval}))
 		}
 		tool.Execution = nil // AsTask sets it
-		tool.Source = revision.WithoutMembers(tool.Source, "execution")
+		tool.Source = jsonrpc.Without(tool.Source, "execution")
 		m.warn(m.addTool(tool, take(mcp.MethodCallTool, tool.Name), options...))
 	}
 	for _, prompt := range r.prompts.entries {
@@ -103,7 +102,7 @@ func (l *list[T]) read(result json.RawMessage, member, name string, source func(
 		l.index = make(map[string]int)
 	}
 	for _, raw := range raws {
-		raw := revision.WithForwardableMeta(json.RawMessage(raw))
+		raw := mcp.WithForwardableMeta(json.RawMessage(raw))
 		var entry T
 		id, _ := jsonrpc.Get(raw, name)
 		if err := jsonv2.Unmarshal(raw, &entry); err != nil || len(id) == 0 {

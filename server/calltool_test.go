@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -19,16 +18,21 @@ import (
 )
 
 // addCaller adds the tool "do", which calls the tool of its argument name.
-func addCaller(t *testing.T, s *server.Server) {
+func addCaller(t *testing.T, s *server.Server, options ...server.Option) {
 	t.Helper()
-	err := linked.RegisterToolCaller(&s.Catalog, mcp.Tool{
-		Name:        "do",
+	addCallerNamed(t, s, "do", options...)
+}
+
+func addCallerNamed(t *testing.T, s *server.Server, name string, options ...server.Option) {
+	t.Helper()
+	err := s.RegisterTool(mcp.Tool{
+		Name:        name,
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"},"arguments":{}},"required":["name"]}`),
-	}, func(arguments json.RawMessage) (string, json.RawMessage, error) {
+	}, func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		name, _ := jsonrpc.Get(arguments, "name")
 		inner, _ := jsonrpc.Get(arguments, "arguments")
-		return jsonrpc.Unquote(name), inner, nil
-	})
+		return s.CallTool(ctx, jsonrpc.Unquote(name), inner)
+	}, options...)
 	must.Do(t, err)
 }
 
@@ -42,11 +46,10 @@ func toolNames(t *testing.T, c *client.Client) string {
 	return strings.Join(names, " ")
 }
 
-func TestHiddenToolsCanBeCalled(t *testing.T) {
+func TestToolsThatAreNotListedCanBeCalled(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
 		s := &server.Server{}
-		hide(s, "hidden")
-		server.AddTool(s, mcp.Tool{Name: "greet"}, greet, linked.Origin("hidden"))
+		server.AddTool(s, mcp.Tool{Name: "greet"}, greet, listed(false))
 		server.AddTool(s, mcp.Tool{Name: "listed"}, greet)
 		addCaller(t, s)
 		return s
@@ -91,7 +94,7 @@ func TestACalledToolServesTheCall(t *testing.T) {
 		`{"name":"greet","arguments":[]}`:              `the arguments of tool "greet" must be an object`,
 		`{"nam":"greet"}`:                              "invalid arguments: ",
 		`{"name":"hidden","arguments":{"name":"Ada"}}`: `unknown tool: "hidden"`,
-		`{"name":"do","arguments":{"name":"greet"}}`:   "call it directly",
+		`{"name":"do","arguments":{"name":"greet"}}`:   "cannot call itself",
 		`{"name":"unfit"}`:                             "does not fit its output schema",
 	} {
 		got := do(arguments)
@@ -108,27 +111,10 @@ func TestACalledToolServesTheCall(t *testing.T) {
 	}
 }
 
-func TestToolsAreFoundForTheirCaller(t *testing.T) {
+func TestACalledToolRunsInTheTaskOfItsCaller(t *testing.T) {
 	s := &server.Server{}
-	ada := person(t, "ada")
-	server.AddTool(s, mcp.Tool{Name: "hidden", Description: "found"}, greet,
-		server.VisibleTo(func(who principal.Principal, _ string) bool { return who == ada }))
-	server.AddTool(s, mcp.Tool{Name: "find"}, func(ctx context.Context, _ struct{}) (string, error) {
-		tool, _ := linked.Tool(&s.Catalog, server.PrincipalOf(ctx), "hidden")
-		return fmt.Sprint(tool != nil && tool.Description == "found"), nil
-	})
-	for who, want := range map[principal.Principal]string{ada: "true", principal.Local: "false"} {
-		if got := connectLineAs(t, s, who).callTool(`"name":"find"`); got.text != want {
-			t.Errorf("%v: %+v, want %s", who, got, want)
-		}
-	}
-}
-
-// A call of a tool through another one runs as a task, as the called tool does.
-func TestACalledToolRunsAsATask(t *testing.T) {
-	s := &server.Server{}
-	server.AddTool(s, mcp.Tool{Name: "greet"}, greet, server.AsTask(server.TaskOptions{}))
-	addCaller(t, s)
+	server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
+	addCaller(t, s, server.AsTask(server.TaskOptions{}))
 	c := mcptest.Dial(t, s)
 	task, err := c.StartTool(t.Context(), "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
 	must.Do(t, err)
@@ -140,20 +126,20 @@ func TestACalledToolRunsAsATask(t *testing.T) {
 func TestACalledToolAsksTheClient(t *testing.T) {
 	mcptest.Everywhere(t, func() *server.Server {
 		s := &server.Server{}
-		for name, options := range map[string][]server.Option{"replayed": nil, "parked": {server.Parked()}} {
-			server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, _ struct{}) (string, error) {
-				in, err := server.Elicit[greeting](ctx, "Who?")
-				if errors.Is(err, errors.ErrUnsupported) {
-					return "Ada", nil
-				}
-				return in.Name, err
-			}, options...)
+		server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+			in, err := server.Elicit[greeting](ctx, "Who?")
+			if errors.Is(err, errors.ErrUnsupported) {
+				return "Ada", nil
+			}
+			return in.Name, err
+		})
+		for name, options := range map[string][]server.Option{"do": nil, "parked": {server.Parked()}} {
+			addCallerNamed(t, s, name, options...)
 		}
-		addCaller(t, s)
 		return s
 	}, func(t *testing.T, c *client.Client) {
-		for _, name := range []string{"replayed", "parked"} {
-			if got, err := client.CallTool[string](t.Context(), c, "do", map[string]any{"name": name}); err != nil ||
+		for _, name := range []string{"do", "parked"} {
+			if got, err := client.CallTool[string](t.Context(), c, name, map[string]any{"name": "ask"}); err != nil ||
 				got != "Ada" {
 				t.Errorf("%s: %q, %v", name, got, err)
 			}
@@ -163,18 +149,4 @@ func TestACalledToolAsksTheClient(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"name":"Ada"}`)}, nil
 		}
 	})
-}
-
-func TestToolCallersAreChecked(t *testing.T) {
-	target := func(json.RawMessage) (string, json.RawMessage, error) { return "", nil, auth.Require(t.Context(), "a") }
-	var s server.Server
-	for want, err := range map[string]error{
-		"target must not be nil": linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil),
-		"input schema":           linked.RegisterToolCaller(&s.Catalog, mcp.Tool{Name: "a", InputSchema: json.RawMessage(`{`)}, target),
-		"1 to 128":               linked.RegisterToolCaller(&s.Catalog, mcp.Tool{InputSchema: json.RawMessage(`{"type":"object"}`)}, target),
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
 }

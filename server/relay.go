@@ -1,0 +1,230 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// A gateway relays the messages of other servers to its client: their questions and log messages unchanged, and also
+// after the call has ended, if the client has a session.
+
+// InputCapabilities returns what the client of a call can be asked: its capabilities for elicitation, sampling and
+// roots, without those that the revision of the call does not have. They are empty if the call accepts no questions
+// (see [ErrCannotAsk]), and if ctx is not the context of a handler. For a method that allows no questions they are
+// those that the client declares, which it can be asked in other calls. The values must not be modified.
+func InputCapabilities(ctx context.Context) mcp.ClientCapabilities {
+	c := rpc.From(ctx)
+	if c == nil {
+		return mcp.ClientCapabilities{}
+	}
+	kinds := c.DeclaredInput()
+	if rpc.MayRequestInput(c.Method()) {
+		kinds = c.InputKinds()
+	}
+	declared := c.Peer().Capabilities
+	var can mcp.ClientCapabilities
+	switch kinds & (rpc.FormInput | rpc.URLInput) {
+	case rpc.FormInput | rpc.URLInput:
+		can.Elicitation = declared.Elicitation
+	case rpc.FormInput:
+		can.Elicitation = formsOnly
+	case rpc.URLInput:
+		can.Elicitation = urlsOnly
+	}
+	switch kinds & (rpc.SamplingInput | rpc.SamplingToolsInput) {
+	case rpc.SamplingInput | rpc.SamplingToolsInput:
+		can.Sampling = declared.Sampling
+	case rpc.SamplingInput:
+		can.Sampling = plainSampling
+	}
+	if kinds&rpc.RootsInput != 0 {
+		can.Roots = declared.Roots
+	}
+	return can
+}
+
+var (
+	formsOnly     = &mcp.ElicitationCapability{Form: &mcp.Supported{}}
+	urlsOnly      = &mcp.ElicitationCapability{URL: &mcp.Supported{}}
+	plainSampling = &mcp.SamplingCapability{}
+)
+
+// RequestInput sends a question of another server to the client whose call is served, and returns the answer. Method is
+// mcp.MethodElicit, mcp.MethodCreateMessage or mcp.MethodListRoots, and params are the params of the request, a JSON
+// object or nil. The question reaches the client in the way of its revision, as one of [Ask] does, without members
+// that the revision does not have. RequestInput does not check the answer: use [ElicitForm] and [Sample] for questions
+// of your own.
+//
+// If an *mcp.InputRequiredResult of a server has several questions, and functions of a client.Dialer or a host.Caller
+// call RequestInput with their contexts, the client receives these questions together.
+//
+// The errors are those of Ask, except for those about an answer: call.ErrCallDone also if the call ends meanwhile,
+// because ctx may outlive it. Safe for concurrent use.
+func RequestInput(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	c := rpc.From(ctx)
+	if c == nil {
+		return nil, call.ErrNoCall
+	}
+	params, err := inputParams(InputCapabilities(ctx), method, params)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.Context(), func() { cancel(call.ErrCallDone) })()
+	answer, err := c.ForwardInput(ctx, rpc.InputRequest{Method: method, Params: params})
+	if err != nil && c.Context().Err() != nil && !errors.As(err, new(*call.AnswerError)) &&
+		!errors.Is(err, call.ErrInputRequired) {
+		err = call.ErrCallDone // and not the error of what the end of the context has interrupted
+	}
+	return answer, err
+}
+
+// inputParams returns the params of a question, or an error if a client with some capabilities cannot answer it.
+func inputParams(can mcp.ClientCapabilities, method string, params json.RawMessage) (json.RawMessage, error) {
+	params, err := objectOrNil(method, params)
+	if err != nil {
+		return nil, err
+	}
+	has := func(member string) bool { _, ok := jsonrpc.Get(params, member); return ok }
+	var required mcp.ClientCapabilities
+	switch mode, _ := jsonrpc.Get(params, "mode"); method {
+	case mcp.MethodElicit:
+		if isURL := jsonrpc.Unquote(mode) == mcp.ElicitModeURL; isURL && !can.Elicitation.SupportsURL() {
+			required.Elicitation = urlsOnly
+		} else if !isURL && !can.Elicitation.SupportsForm() {
+			required.Elicitation = formsOnly
+		}
+	case mcp.MethodCreateMessage:
+		if withTools := has("tools") || has("toolChoice"); can.Sampling == nil {
+			required.Sampling = plainSampling
+		} else if withTools && can.Sampling.Tools == nil {
+			required.Sampling = &mcp.SamplingCapability{Tools: &mcp.Supported{}}
+		}
+	case mcp.MethodListRoots:
+		if can.Roots == nil {
+			required.Roots = &mcp.RootsCapability{}
+		}
+	default:
+		return nil, fmt.Errorf("cannot ask the client: %.128q must be %s, %s or %s", method, mcp.MethodElicit,
+			mcp.MethodCreateMessage, mcp.MethodListRoots)
+	}
+	if required.Elicitation == nil && required.Sampling == nil && required.Roots == nil {
+		return params, nil
+	}
+	return nil, &call.CapabilityError{Required: required}
+}
+
+// Log sends a log message of another server to the client of a call, if the client wants messages of its level. The
+// data may be any JSON value. [Logger] is for messages of the program. It returns call.ErrCallDone after the call has
+// ended, and call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use. (2026-07-28,
+// server/utilities/logging.)
+func Log(ctx context.Context, message mcp.LoggingMessageParams) error {
+	c := rpc.From(ctx)
+	if c == nil {
+		return call.ErrNoCall
+	}
+	if err := checkLog(message); err != nil {
+		return err
+	}
+	return c.Log(ctx, message.Level, message.Logger, message.Data)
+}
+
+// checkLog returns an error if a message cannot be sent.
+func checkLog(message mcp.LoggingMessageParams) error {
+	if !message.Level.Known() {
+		return fmt.Errorf("log message: level must be one of %q", mcp.LoggingLevels())
+	}
+	if err := jsonrpc.Check(message.Data, jsonrpc.Limits{}); err != nil {
+		return fmt.Errorf("log message: data must be a JSON value: %w", err)
+	}
+	return nil
+}
+
+// LogLevel returns the least severe level of the log messages that the client of a call wants, or "" if it wants none
+// and if ctx is not the context of a handler.
+func LogLevel(ctx context.Context) mcp.LoggingLevel {
+	if c := rpc.From(ctx); c != nil {
+		return c.LogLevel
+	}
+	return ""
+}
+
+// Session is the session of a client of a revision until 2025-11-25. It can be kept after the call and sends messages
+// that belong to no call, on the stream that the client has opened for them. A nil *Session sends nothing. A Session is
+// safe for concurrent use.
+type Session struct {
+	id       string
+	notifier rpc.SessionNotifier // nil for a task whose session may have ended
+	level    mcp.LoggingLevel
+	declared *mcp.ClientCapabilities
+}
+
+// SessionOf returns the session that a call belongs to, for a task that of the request that has created it. It returns
+// nil for a call of 2026-07-28, which has no sessions, and if ctx is not the context of a handler.
+func SessionOf(ctx context.Context) *Session {
+	c := rpc.From(ctx)
+	if c == nil {
+		return nil
+	}
+	id := c.Caller().Session
+	if id == "" {
+		return nil
+	}
+	return &Session{id, c.SessionNotifier, c.LogLevel, c.Peer().Capabilities}
+}
+
+// ID identifies the session among all sessions of the server and of its replicas. It is empty for a nil *Session. It is
+// secret, so do not log it.
+func (s *Session) ID() string {
+	if s == nil {
+		return ""
+	}
+	return s.id
+}
+
+// Log sends a log message, if its level was wanted at the time of the call of [SessionOf]; see [Log].
+func (s *Session) Log(message mcp.LoggingMessageParams) error {
+	if s == nil || s.notifier == nil || !s.level.Enables(message.Level) {
+		return nil
+	}
+	if err := checkLog(message); err != nil {
+		return err
+	}
+	s.notifier.Notify(rpc.AppendLog(nil, message.Level, message.Logger, message.Data))
+	return nil
+}
+
+// Notify sends a notification; see [Notify]. Without a stream it waits for the next one. If too many wait, the oldest
+// are dropped.
+func (s *Session) Notify(method string, params json.RawMessage) error {
+	if s == nil || s.notifier == nil {
+		return nil
+	}
+	params, err := objectOrNil(method, params)
+	if err != nil {
+		return err
+	}
+	s.notifier.Notify(jsonrpc.AppendNotification(nil, method, params))
+	return nil
+}
+
+// RequestInput asks the client as the function [RequestInput] does, but belongs to no call: a server may request the
+// roots whenever the session is open. It returns ErrCannotAsk if the client has no stream for it.
+func (s *Session) RequestInput(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if s == nil || s.notifier == nil || !s.notifier.Listens() {
+		return nil, ErrCannotAsk
+	}
+	params, err := inputParams(*s.declared, method, params)
+	if err != nil {
+		return nil, err
+	}
+	return s.notifier.RequestInput(ctx, rpc.InputRequest{Method: method, Params: params})
+}
