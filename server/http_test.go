@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -142,6 +143,28 @@ func TestTheModernEraHasOnlyPOST(t *testing.T) {
 }
 
 // Rule T14.
+// An error of the call itself has status 200, even if it has the code of a request that is rejected before it runs.
+func TestTheStatusSaysWhetherTheCallWasRejected(t *testing.T) {
+	e := newEndpoint(t, func(s *server.Server) {
+		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct{}) (string, error) {
+			return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "of the handler")
+		})
+	})
+	for members, want := range map[string]int{
+		`"name":"echo","arguments":{"text":"x"}`: http.StatusOK,
+		`"name":"unknown"`:                       http.StatusOK,
+		`"name":"echo","requestState":"x"`:       http.StatusBadRequest,
+		`"name":"echo","inputResponses":[]`:      http.StatusBadRequest,
+	} {
+		a := e.modern("1", mcp.MethodCallTool, members)
+		must.CheckEqual(t, a.status, want, members, a)
+		must.CheckContains(t, a.header.Get("Content-Type"), "application/json")
+	}
+	a := e.modern("1", mcp.MethodGetPrompt, `"name":"p"`)
+	must.CheckEqual(t, a.status, http.StatusOK, a)
+	must.CheckContains(t, a.body, "of the handler")
+}
+
 func TestAVersionThatNoSessionHasIsRejectedWithThoseThatExist(t *testing.T) {
 	e := newEndpoint(t)
 	const want = `unsupported protocol version \"1.0\" in the MCP-Protocol-Version header: sessions have one of ` +

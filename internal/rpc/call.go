@@ -46,6 +46,8 @@ type Call struct {
 	Target Target
 	// Overload is the limit that has rejected the call, if one has. The engine sets it.
 	Overload *call.OverloadError
+	// Served means that Engine.Serve has begun. A call that is not served was rejected by the rules of its era.
+	Served bool
 	// Ran means that code of the program has begun to serve the call, so that an error is not a fault of the request,
 	// whatever its code. The targets of calls that may have effects set it.
 	Ran bool
@@ -164,10 +166,15 @@ func (c *Call) ended() error {
 	return nil
 }
 
-// Finish ends the call: nothing more can be sent for it. It waits for a message that is being
-// written, so that the response comes last.
+// Finish ends the call: nothing more can be sent for it. It reports the log messages that were dropped, and waits for a
+// message that is being written, so that the response comes last.
 func (c *Call) Finish() {
 	c.mu.Lock()
+	if c.logs != nil && c.logs.dropped > 0 {
+		c.mu.Unlock()
+		_ = c.reportDropped(c.Context(), true)
+		c.mu.Lock()
+	}
 	c.done = true
 	writing := c.writing
 	c.mu.Unlock()

@@ -63,10 +63,9 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	if c.handlerContext.call == nil {
 		c.Bind(ctx)
 	}
-	ctx, c.Store = &c.handlerContext, e.Store
+	ctx, c.Store, c.Served = &c.handlerContext, e.Store, true
 	returned := false
 	defer func() {
-		c.flushLogs(ctx)
 		c.Finish()
 		if own := &c.handlerContext.own; !own.CompareAndSwap(nil, endedChild) { // ends the context
 			own.Load().cancel(nil)
@@ -194,7 +193,7 @@ func (e *Engine) appendResult(dst []byte, c *Call, result any) (reply []byte, er
 	}
 	dst = append(c.ID().Append(append(dst, `{"jsonrpc":"2.0","id":`...)), `,"result":`...)
 	encoded, ok := result.(*Encoded)
-	if !ok {
+	if !ok && c.handed != nil {
 		encoded, ok = c.handed.Unchanged(result)
 	}
 	if ok {

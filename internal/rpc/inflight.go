@@ -119,9 +119,11 @@ func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	id = CanonicalID(id)
 	f.mu.Lock()
 	r := f.requests[id]
-	f.deactivate(r)
 	if r.longLived {
 		f.longLived--
+		if r.Canceler != nil {
+			f.active--
+		}
 	}
 	delete(f.requests, id)
 	f.mu.Unlock()
@@ -130,14 +132,6 @@ func (f *Inflight) End(id jsonrpc.ID) (respond bool) {
 	}
 	r.Cancel(nil)
 	return true
-}
-
-// deactivate makes place for another long-lived request. It is called with mu held, before the
-// request ends or is cancelled.
-func (f *Inflight) deactivate(r accepted) {
-	if r.longLived && r.Canceler != nil {
-		f.active--
-	}
 }
 
 // Cancel ends the context of the request with this id, if it is in flight, and reports whether it
@@ -159,7 +153,9 @@ func (f *Inflight) Cancel(id jsonrpc.ID, cause error) (found bool) {
 func (f *Inflight) cancelled(id jsonrpc.ID) Canceler {
 	r := f.requests[id]
 	if r.Canceler != nil {
-		f.deactivate(r)
+		if r.longLived {
+			f.active-- // another one may begin before this one ends
+		}
 		f.requests[id] = accepted{nil, r.longLived}
 	}
 	return r.Canceler

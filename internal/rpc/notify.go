@@ -72,16 +72,6 @@ func (c *Call) Log(ctx context.Context, level mcp.LoggingLevel, logger string, d
 	})
 }
 
-// flushLogs reports the dropped messages at the end of the call.
-func (c *Call) flushLogs(ctx context.Context) {
-	c.mu.Lock()
-	dropped := c.logs != nil && c.logs.dropped > 0
-	c.mu.Unlock()
-	if dropped {
-		_ = c.reportDropped(ctx, true)
-	}
-}
-
 // reportDropped sends the number of dropped messages, within the limit unless it is the last message of the call.
 func (c *Call) reportDropped(ctx context.Context, last bool) error {
 	return c.send(ctx, func(dst []byte) []byte {

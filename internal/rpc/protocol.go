@@ -8,13 +8,38 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Protocol is a client by the rules of one era: its messages become calls, and the outcomes of calls become messages.
-// The packages internal/serve/modern and internal/serve/legacy implement it. A class is what [revision.Classify]
-// returns for the message.
+// Protocol is the seam between the transports and the eras. A transport turns bytes into messages, and sends what a
+// Protocol appends. A Protocol turns the messages of one client into calls, and the outcomes of calls into messages.
+// There are two:
+//
+//   - modern.Server (internal/serve/modern) is that of 2026-07-28. Each request describes its client in _meta, so the
+//     only state is the ids in flight on a connection.
+//   - legacy.Session (internal/serve/legacy) is that of the revisions before. A handshake describes the client for all
+//     messages after it.
+//
+// A transport chooses by the era that [revision.Classify] returns for a message. It calls the methods for a request in
+// this order:
+//
+//	Server.serve (httpserver)       turn.receive (streamserver)
+//	                                InOrder, before anything else
+//	NewCall                         NewCall
+//	Begin                           Begin, in the order in which the messages arrive
+//	AppendReply, at once            AppendReply: at once if InOrder is true, otherwise in any goroutine, when the
+//	                                request has its turn
+//
+// An error of NewCall or Begin is the response, and ends this order. After Begin has returned nil, the transport must
+// call AppendReply, or [Inflight.End] if it gives up before that. Batches and the HTTP+SSE pair call the methods of a
+// Session in the same order, but check the scopes of all calls between NewCall and Begin ([Engine.Authorize]).
+//
+// ServeNotification is called for a notification, after the transport has passed it to Session.ReceiveNotification,
+// which reads those of the protocol: cancellations, for example. Responses go to Session.ReceiveResponse: the server
+// sends no requests in 2026-07-28.
 type Protocol interface {
-	// NewCall returns the call of a request. The error is the response.
+	// NewCall returns the call of a request. It reads what describes the client, and does not wait. The error is the
+	// response.
 	NewCall(from Sender, m *jsonrpc.Message, class revision.Class) (*Call, *jsonrpc.Error)
-	// Begin puts a call of NewCall in flight; see [Inflight.Accept]. The handler sends its notifications on stream. The
+	// Begin puts a call of NewCall in flight; see [Inflight.Accept]. It does not wait. Ctx is the parent of the
+	// handler's context. The handler sends its notifications on stream, which is nil if the client receives none. The
 	// error is the response.
 	Begin(ctx context.Context, c *Call, stream Stream) *jsonrpc.Error
 	// AppendReply serves a call in flight and appends the response to *dst; see [Engine.AppendReply].

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -157,31 +156,6 @@ func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) err
 
 // maxRetryHint is the limit of the reconnection delay that the server sends, well below logTTL.
 const maxRetryHint = 2 * time.Minute
-
-// respond sends the response as JSON, or as an event if the event stream has begun or the client accepts only an event
-// stream. If a handler requires scopes that the token does not grant, the response is JSON, and a challenge. It sends
-// nothing if the client has disconnected and cannot resume the stream.
-func (a *answerStream) respond(out []byte, o outcome) {
-	s, r, e := a.server, a.x.context.request, &a.x.stream
-	missing := s.Auth != nil && challenge.MissingScopes(r.Context()) != nil
-	started := false
-	switch isJSON := o.json || missing || a.x.accept.json; {
-	case isJSON || a.stream.Load() == nil:
-		if started = e.claim(); !started && isJSON {
-			a.respondJSON(out, o, missing)
-			return
-		}
-	default:
-		started = true
-	}
-	if !started {
-		a.respondOnly(out)
-	} else if s := a.ensureStream(); s != nil {
-		_ = s.send(context.Background(), out, entryFinal) // waits for a slow reader
-	} else {
-		_ = e.Write(e.ctx, out)
-	}
-}
 
 // respondJSON sends the response as JSON. The caller has claimed the stream.
 func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {

@@ -184,12 +184,14 @@ func TestMetadataRequestsAreRecognizedByTheirPath(t *testing.T) {
 	}
 }
 
-// track registers a request whose body has been read.
+// track registers a request whose body has been read. Its stream may be nil.
 func track(t *tracker, stream *eventStream, every time.Duration) *trackedRequest {
 	f := new(trackedRequest)
 	t.begin(f, new(eventStream), every)
 	_ = t.enter(f)
-	t.watch(f, nil, stream)
+	if stream != nil {
+		t.watch(f, stream, true)
+	}
 	return f
 }
 
@@ -293,7 +295,7 @@ func TestTrackerCancelsLateRequests(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		t.Cleanup(func() { cancel(nil) })
 		f := track(&tr, nil, time.Second)
-		tr.watch(f, cancelFunc(cancel), nil)
+		tr.watch(f, &eventStream{broken: cancelFunc(cancel)}, false)
 		return ctx, f
 	}
 	early, _ := begin()

@@ -24,14 +24,6 @@ type owner struct {
 	address string // empty unless who is anonymous
 }
 
-// ownerOf returns the owner of a request.
-func ownerOf(from rpc.Sender) owner {
-	if from.Who != principal.Anonymous {
-		return owner{who: from.Who}
-	}
-	return owner{from.Who, from.Source}
-}
-
 // limiter is an in-flight limit: it counts requests by owner. The zero limiter is ready
 // for use. It is safe for concurrent use.
 type limiter struct {

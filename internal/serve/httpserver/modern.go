@@ -7,6 +7,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // modernStatus returns the HTTP status of a response that reports an error with this code. The transport's page names
@@ -39,13 +40,16 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		rejectInvalid(w, jsonrpc.ID{},
 			"the message must be a request or a notification: revision 2026-07-28 has no responses from clients")
 	case jsonrpc.Request:
-		owner := ownerOf(from)
-		count, limit, above := s.limiterFor(m.Method, owner)
-		if !count.acquire(owner, limit) {
+		by := owner{who: from.Who}
+		if from.Who == principal.Anonymous {
+			by.address = from.Source
+		}
+		count, limit, above := s.limiterFor(m.Method, by)
+		if !count.acquire(by, limit) {
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, above)
 			return
 		}
-		defer count.release(owner)
+		defer count.release(by)
 		s.serve(r.Context(), r, x, s.Modern, from, class)
 	}
 }

@@ -117,7 +117,7 @@ func (s *Server) openPair(w http.ResponseWriter, r *http.Request, e *response) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	e.stream.ctx, e.stream.broken = ctx, cancelFunc(cancel)
-	s.calls.watch(&e.tracked, cancelFunc(cancel), nil)
+	s.calls.watch(&e.tracked, &e.stream, false)
 	x := &pair{
 		id:        base64.RawURLEncoding.EncodeToString(random[:]),
 		address:   addressOf(r),

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -29,8 +30,9 @@ type exchange struct {
 	answer  answerStream
 }
 
-// detachedContext has the values of the context of a request and the lifetime of the server.
-// It avoids the allocations of package context.
+// detachedContext is the context of the handlers of a session's request. A disconnect is not a cancellation
+// (2025-11-25, basic/transports, Sending Messages to the Server, 6), so it has the values of the request's context,
+// but ends when the server shuts down. It avoids the allocations of package context.
 type detachedContext struct {
 	context.Context // cancelled when the server shuts down
 	request         *http.Request
@@ -87,7 +89,7 @@ func (s *Server) flushes(w http.ResponseWriter) bool {
 // context. Without a session, the client cancels the request by closing its connection.
 func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.Protocol, from rpc.Sender,
 	class revision.Class) {
-	stream := s.open(r, x)
+	stream, reply := s.open(r, x), rpc.NewBuffer()
 	c, fault := p.NewCall(from, &x.message, class)
 	if fault == nil {
 		fault = p.Begin(ctx, c, stream)
@@ -101,13 +103,17 @@ func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.
 			c.Expired = expiry.expired()
 		}
 	}
-	s.respond(x, stream, func(dst *[]byte) outcome {
-		if fault != nil {
-			*dst = jsonrpc.AppendError(*dst, x.message.ID, fault, false)
-			return outcomeOf(class.Era, c, fault, true)
-		}
-		return outcomeOf(class.Era, c, p.AppendReply(dst, c), false)
-	})
+	s.calls.watch(&x.tracked, &x.stream, stream != nil)
+	x.stream.exited = true
+	var o outcome
+	defer s.respond(x, stream, reply, &o) // also if a handler calls runtime.Goexit
+	if fault != nil {
+		*reply = jsonrpc.AppendError(*reply, x.message.ID, fault, false)
+	} else {
+		fault = p.AppendReply(reply, c)
+	}
+	o = outcomeOf(class.Era, c, fault)
+	x.stream.exited = false
 }
 
 // outcome is how a response is sent.
@@ -117,9 +123,10 @@ type outcome struct {
 	overload *call.OverloadError // the limit that has rejected the request, or nil
 }
 
-// outcomeOf returns the outcome of a call whose response reports an error, or nil. Rejected means that the call was not
-// served; it may be nil then.
-func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error, rejected bool) (o outcome) {
+// outcomeOf returns the outcome of a call whose response reports an error, or nil. C may be nil if the error is that of
+// NewCall.
+func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcome) {
+	rejected := c == nil || !c.Served
 	if c != nil {
 		o.overload = c.Overload
 	}
@@ -140,33 +147,37 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error, rejected 
 	return o
 }
 
-// respond calls serve, which serves a request and appends its response, and sends that. It is empty if the client has
+// respond sends the reply to a request as JSON, or as an event if the event stream has begun or the client accepts only
+// an event stream. If a handler requires scopes that the token does not grant, the response is JSON, and a challenge.
+// It sends nothing if the client has disconnected and cannot resume the stream. The reply is empty if the client has
 // cancelled the request. The stream is what open has returned.
-func (s *Server) respond(x *exchange, stream rpc.Stream, serve func(dst *[]byte) outcome) {
-	a, e := &x.answer, &x.stream
-	if stream != nil {
-		s.calls.watch(&x.tracked, e.broken, e)
-	} else {
-		s.calls.watch(&x.tracked, e.broken, nil)
-	}
-	buf := rpc.NewBuffer()
-	defer rpc.FreeBuffer(buf)
+func (s *Server) respond(x *exchange, stream rpc.Stream, reply *[]byte, o *outcome) {
+	a, e, out := &x.answer, &x.stream, *reply
+	defer rpc.FreeBuffer(reply)
 	defer e.end()
 	defer a.end()
-	var o outcome
-	e.exited = true // unless serve returns
-	defer func() {
-		switch {
-		case len(*buf) > 0:
-			a.respond(*buf, o)
-		case stream != nil: // it ends without a response
-			e.open()
-		case !e.claim():
+	missing := s.Auth != nil && challenge.MissingScopes(x.context.request.Context()) != nil
+	isJSON := o.json || missing || x.accept.json
+	switch {
+	case len(out) == 0 && stream != nil:
+		e.open() // it ends without a response
+	case len(out) == 0:
+		if !e.claim() {
 			respondEmpty(e.w, http.StatusAccepted)
 		}
-	}()
-	o = serve(buf)
-	e.exited = false
+	case (isJSON || a.stream.Load() == nil) && !e.claim():
+		if isJSON {
+			a.respondJSON(out, *o, missing)
+		} else {
+			a.respondOnly(out)
+		}
+	default:
+		if logged := a.ensureStream(); logged != nil {
+			_ = logged.send(context.Background(), out, entryFinal) // waits for a slow reader
+		} else {
+			_ = e.Write(e.ctx, out)
+		}
+	}
 }
 
 // knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.

@@ -96,17 +96,9 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 		}
 		respondEmpty(w, http.StatusAccepted)
 	case jsonrpc.Request:
-		x.answer.live = live
-		s.serve(s.detach(x), r, x, live.Session, rpc.Sender{}, class)
+		x.answer.live, x.context.Context = live, s.calls.lifetime()
+		s.serve(&x.context, r, x, live.Session, rpc.Sender{}, class)
 	}
-}
-
-// detach returns a context for the handlers of a session's request. A disconnect is not a cancellation (2025-11-25,
-// basic/transports, Sending Messages to the Server, 6), so it has the values of the request's context, but ends when
-// the server does.
-func (s *Server) detach(x *exchange) context.Context {
-	x.context.Context = s.calls.lifetime()
-	return &x.context
 }
 
 // forward passes responses and cancellations of requests that are not in flight here, and changes of roots, on to the
@@ -228,22 +220,23 @@ func (s *Server) postBatch(w http.ResponseWriter, r *http.Request, x *exchange, 
 		s.rejectOverload(w, r, http.StatusTooManyRequests, jsonrpc.ID{}, rpc.ErrTooManyInFlight)
 		return
 	}
-	x.answer.live, x.answer.batch = live, batch
-	stream := s.open(r, x)
-	ctx := withoutChallenge(s.detach(x))
-	s.respond(x, stream, func(dst *[]byte) outcome {
-		_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
-		*dst = batch.AppendReply(ctx, *dst)
-		return outcome{} // each request of the batch has its own error
-	})
+	x.answer.live, x.answer.batch, x.context.Context = live, batch, s.calls.lifetime()
+	stream, reply := s.open(r, x), rpc.NewBuffer()
+	s.calls.watch(&x.tracked, &x.stream, stream != nil)
+	x.stream.exited = true
+	defer s.respond(x, stream, reply, new(outcome)) // each request of the batch has its own error
+	ctx := withoutChallenge(&x.context)
+	_ = s.forward(ctx, live, batch.Accept(ctx, stream)...) // the client must not send the requests again
+	*reply = batch.AppendReply(ctx, *reply)
+	x.stream.exited = false
 }
 
 // initialize serves the handshake of a new session.
 func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange) {
 	m, who := &x.message, principalOf(r)
 	session := s.Legacy.NewSession(who)
-	var out []byte
-	session.Serve(r.Context(), &out, m, nil)
+	reply := rpc.NewBuffer()
+	session.Serve(r.Context(), reply, m, nil)
 	if session.Initialized() {
 		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
 		if err != nil {
@@ -252,9 +245,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 		}
 		w.Header()[httpcodec.HeaderSession] = []string{id}
 	}
-	s.open(r, x)
-	defer x.stream.end()
-	x.answer.respond(out, outcome{})
+	s.respond(x, s.open(r, x), reply, new(outcome))
 }
 
 // use returns the session of a request and extends its lifetime. If it fails, use

@@ -287,15 +287,14 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
 		x := &exchange{response: response{stream: eventStream{w: w, ctx: t.Context()}, accept: accepted{events: true}},
 			context: detachedContext{t.Context(), r}}
-		conn, a := &x.stream, &x.answer
+		a := &x.answer
 		a.server, a.live, a.x, x.stream.answer = s, live, x, a
 		if deleted {
 			must.Do(t, s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID))
 			s.Streams.endSession(live.Key())
 		}
-		a.respond([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), outcome{})
-		a.end()
-		conn.end()
+		reply := []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		s.respond(x, a, &reply, new(outcome))
 
 		events := httpcodec.NewEventReader(w.Body, 1<<20)
 		ev := must.Get(events.Next())(t)

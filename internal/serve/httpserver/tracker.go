@@ -111,16 +111,17 @@ func (t *tracker) enter(f *trackedRequest) error {
 	return nil
 }
 
-// watch sets what cancelAll calls and the stream that the tracker keeps alive.
-// Both may be nil. If cancelAll was called before, watch cancels the request.
-func (t *tracker) watch(f *trackedRequest, cancel rpc.Canceler, stream *eventStream) {
+// watch makes cancelAll cancel what the response e breaks, if anything. Streams means that the response can become an
+// event stream, which the tracker keeps alive. If cancelAll was called before, watch cancels the request.
+func (t *tracker) watch(f *trackedRequest, e *eventStream, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancelled && cancel != nil {
-		cancel.Cancel(errShutdown)
+	f.cancel = e.broken
+	if t.cancelled && f.cancel != nil {
+		f.cancel.Cancel(errShutdown)
 	}
-	f.cancel, f.stream = cancel, stream
-	if stream != nil {
+	if streams {
+		f.stream = e
 		t.arm(f)
 	}
 }

@@ -258,17 +258,19 @@ func (r *replay) Finish(ctx context.Context, result any, err error) (any, error)
 			err = r.require(ctx, required)
 		}
 	}
-	required, failure := r.result(ctx)
-	switch {
-	case failure != nil:
-		if overload, ok := errors.AsType[*call.OverloadError](failure); ok {
-			return nil, overload
-		}
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", failure)
-	case required != nil:
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.required == nil {
+		return result, err
+	}
+	required, err := r.inputRequired(ctx)
+	if err == nil {
 		return required, nil
 	}
-	return result, err
+	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
+		return nil, overload
+	}
+	return nil, jsonrpc.Errorf(jsonrpc.CodeInternalError, "%s", err)
 }
 
 // require asks for the URL elicitations that a handler requires. It asks again if the user
@@ -305,13 +307,8 @@ func (r *replay) earlyAnswer(key string) (json.RawMessage, bool) {
 	return json.RawMessage(raw), ok && raw[0] == '{'
 }
 
-// result returns the result that ends a round with input requests, or nil if the round has none.
-func (r *replay) result(ctx context.Context) (*mcp.InputRequiredResult, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.required == nil {
-		return nil, nil
-	}
+// inputRequired returns the result that ends a round with input requests. It is called with mu held.
+func (r *replay) inputRequired(ctx context.Context) (*mcp.InputRequiredResult, error) {
 	next := r.state
 	next.Principal, next.Request, next.Key = r.call.Principal().Key(), requestDigest(r.call), r.call.Key()
 	next.Round++

@@ -146,28 +146,27 @@ func Discover(capabilities mcp.ServerCapabilities, instructions string, hints mc
 	}
 }
 
-// Begin implements rpc.Protocol. Over HTTP it restores the previous round of the request, which may read from the
-// store. On a connection, AppendReply does that, because Begin must not wait.
+// Begin implements rpc.Protocol.
 func (s *Server) Begin(ctx context.Context, c *rpc.Call, stream rpc.Stream) *jsonrpc.Error {
 	c.Stream = stream
 	if s.Inflight == nil {
 		c.Bind(ctx)
-		return restore(ctx, c)
+		return nil
 	}
 	return s.Inflight.Accept(ctx, s.Engine, c)
 }
 
-// AppendReply implements rpc.Protocol.
+// AppendReply implements rpc.Protocol. It restores the previous round of the request first, which may read from the
+// store.
 func (s *Server) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
-	if s.Inflight != nil {
-		if reported = restore(c.Context(), c); reported != nil {
-			if s.Inflight.End(c.ID()) {
-				*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
-			}
-			return reported
-		}
+	reported = restore(c.Context(), c)
+	if reported == nil {
+		return s.Engine.AppendReply(dst, c)
 	}
-	return s.Engine.AppendReply(dst, c)
+	if s.Inflight == nil || s.Inflight.End(c.ID()) {
+		*dst = jsonrpc.AppendError(*dst, c.ID(), reported, false)
+	}
+	return reported
 }
 
 // InOrder implements rpc.Protocol: no message of this era depends on another.
