@@ -93,8 +93,9 @@ func WithRefresh() CallOption {
 	return CallOption{"WithRefresh", readRequest | listRequest, func(o *callOptions) { o.refresh = true }}
 }
 
-// WithSource sets the Source of results and of listed definitions, so that a program can forward
-// them unchanged.
+// WithSource sets the Source of results and of listed definitions, so that a program can forward them unchanged. A
+// server sends a result that its handler got from a client without what belongs to the connection of that client: the
+// resultType, and entries of _meta that mcp.IsForwardable rejects.
 func WithSource() CallOption {
 	return CallOption{"WithSource", toolRequest | readRequest | promptRequest | listRequest,
 		func(o *callOptions) { o.keepSource = true }}

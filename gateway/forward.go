@@ -43,7 +43,6 @@ func (g *Gateway) forward(serverName, tool string) toolHandler {
 			return nil, g.toolError(ctx, serverName, err)
 		}
 		if result.Content != nil || result.Source == nil { // otherwise the server sends the Source
-			strip(&result.ResultBase)
 			g.routes.Load().rewrite(serverName, result.Content...)
 		}
 		result.Meta = rewriteUI(result.Meta, func(uri string) string { return g.routes.Load().uri(serverName, uri) })
@@ -95,17 +94,6 @@ func requestMeta(c *call.Call) mcp.Meta {
 		meta[key] = value
 	}
 	return meta
-}
-
-// strip removes from a result what belongs to the connection between the gateway and
-// the server.
-func strip(result *mcp.ResultBase) {
-	result.ResultType = ""
-	removed := []string{"resultType"}
-	if result.Meta = result.Meta.Forwardable(); result.Meta == nil {
-		removed = append(removed, "_meta")
-	}
-	result.Source = jsonrpc.Without(result.Source, removed...)
 }
 
 func (g *Gateway) timeout() time.Duration {

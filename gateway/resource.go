@@ -19,7 +19,6 @@ func (g *Gateway) read(serverName, prefix string) func(context.Context, string) 
 		if err != nil {
 			return nil, g.protocolError(ctx, serverName, err)
 		}
-		strip(&result.ResultBase)
 		result.CacheHints = mcp.CacheHints{}
 		for i := range result.Contents {
 			contents := &result.Contents[i]

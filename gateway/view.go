@@ -154,7 +154,6 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 		if err != nil {
 			return nil, v.protocolError(ctx, serverName, err)
 		}
-		strip(&result.ResultBase)
 		for _, m := range result.Messages {
 			v.routes.Load().rewrite(serverName, m.Content)
 		}

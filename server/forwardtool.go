@@ -16,8 +16,9 @@ import (
 // Forwarded marks a tool of [Catalog.RegisterTool] that another server defines, as in a gateway. RegisterTool does not
 // reject its schemas then: clients receive a schema that cannot be compiled unchanged, and the server logs a warning
 // and does not validate with it. The type of the input schema becomes "object", as the protocol requires, and an output
-// schema that is not a JSON object is left out. The handler receives null for an argument that the schema does not
-// require, because the other server decides about it. Headers that mirror parameters need no [NotSecret].
+// schema that is not a JSON object is left out, as are Execution and the entries of Meta that are not forwardable. The
+// handler receives null for an argument that the schema does not require, because the other server decides about it.
+// Headers that mirror parameters need no [NotSecret].
 //
 // The memory of the compiled schemas counts towards a budget until the tool is removed, because a small schema can need
 // much of it. A schema that exceeds the budget is not used for validation. Nil means one budget for all forwarded tools
@@ -28,6 +29,7 @@ func Forwarded(schemas *schema.Budget) Option {
 
 // compileForwarded prepares the definition of a forwarded tool, and compiles its schemas as far as possible.
 func (c *Catalog) compileForwarded(e *toolEntry) error {
+	e.tool.Meta, e.tool.Execution = e.tool.Meta.Forwardable(), nil // AsTask sets Execution
 	if object := withObjectType(e.tool.InputSchema); string(object) != string(e.tool.InputSchema) {
 		if e.tool.InputSchema != nil {
 			e.changes = append(e.changes, "changed the type of a tool's input schema to object")

@@ -121,6 +121,20 @@ func (c *Catalog) checkMeta(meta mcp.Meta) error {
 	return nil
 }
 
+// isRelayed reports whether a result is that of another server, which a client has decoded.
+func isRelayed(b *mcp.ResultBase) bool { return b.Source != nil || b.ResultType != "" }
+
+// relayed returns the base of a result of another server without what belongs to the connection to that server.
+func relayed(b mcp.ResultBase) mcp.ResultBase {
+	b.ResultType = ""
+	removed := []string{"resultType"}
+	if b.Meta = b.Meta.Forwardable(); b.Meta == nil {
+		removed = append(removed, "_meta")
+	}
+	b.Source = jsonrpc.Without(b.Source, removed...)
+	return b
+}
+
 // official reports whether the server supports an official extension.
 func (x *extensions) official() bool {
 	for id := range x.declared() {

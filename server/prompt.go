@@ -227,6 +227,11 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 	if err == nil && result == nil {
 		err = errors.New("the handler returned no prompt")
 	}
+	if err == nil && isRelayed(&result.ResultBase) {
+		copied := *result
+		copied.ResultBase = relayed(result.ResultBase)
+		result = &copied
+	}
 	if err == nil {
 		err = s.checkMeta(result.Meta)
 	}

@@ -318,6 +318,11 @@ func (s *Server) readResource(ctx context.Context, c *rpc.Call) (any, error) {
 		// server/resources, Error Handling).
 		return nil, resourceNotFound(uri)
 	}
+	if isRelayed(&result.ResultBase) {
+		copied := *result
+		copied.ResultBase = relayed(result.ResultBase)
+		result = &copied
+	}
 	if err := s.checkMeta(result.Meta); err != nil {
 		return nil, fmt.Errorf("resource %.256q: %w", uri, err)
 	}

@@ -233,6 +233,11 @@ func (s *Server) undecodedResult(
 			err)
 		return errorResult("the tool failed: its result does not fit its output schema"), nil
 	}
+	if isRelayed(&result.ResultBase) && !isUndecoded(result) {
+		copied := *result
+		copied.ResultBase = relayed(result.ResultBase)
+		result = &copied
+	}
 	if err := s.checkMeta(result.Meta); err != nil {
 		return nil, fmt.Errorf("tool %q: invalid result: %w", entry.tool.Name, err)
 	}

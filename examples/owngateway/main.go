@@ -1,9 +1,9 @@
 // Command owngateway is a gateway of its own: it presents the servers of each user as one server, with the public API
 // of Parley and without its package gateway. It is a module of its own, like a program in another repository.
 //
-// A file has the users: the digests of their API keys, and the programs that run for each of them. A user has tools
-// only of these programs, each of which runs for this user alone. A policy decides which tools may be called, and which
-// only after the user has agreed.
+// A file has the users: the programs that run for each of them. A user has tools only of these programs, each of which
+// runs for this user alone. A policy decides which tools may be called, and which only after the user has agreed. What
+// the programs ask, report and log reaches the user who calls them.
 //
 //	parley key add ada --file keys.json
 //	go run ./examples/owngateway -keys keys.json -users users.json -http 127.0.0.1:8080
@@ -15,10 +15,8 @@ import (
 	"errors"
 	"flag"
 	"log"
-	"maps"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -57,16 +55,14 @@ type user struct {
 	known map[string]host.ServerStatus // what catalog has, by server
 }
 
-// patience is how long a request waits for servers that are starting. The others can be used.
-const patience = 5 * time.Second
-
-// Catalogs is server.Server.Catalogs: the catalog of the caller.
+// Catalogs is server.Server.Catalogs: the catalog of the caller. Servers that need longer than five seconds to start
+// come later: the clients are notified then.
 func (g *Gateway) Catalogs(ctx context.Context) ([]*server.Catalog, error) {
 	u, err := g.of(server.PrincipalOf(ctx))
 	if err != nil {
 		return nil, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_ = u.host.WaitReady(waiting)
 	for _, status := range u.host.Status() {
@@ -82,8 +78,8 @@ func (g *Gateway) of(who principal.Principal) (*user, error) {
 	if u, ok := g.users[who]; ok {
 		return u, nil
 	}
-	u := &user{known: make(map[string]host.ServerStatus), host: &host.Host{Servers: g.Servers(who), Policy: policy,
-		Approve: approve, Dialer: client.Dialer{Elicit: elicit}}}
+	u := &user{known: make(map[string]host.ServerStatus),
+		host: &host.Host{Servers: g.Servers(who), Policy: policy, Approve: approve, Dialer: dialer}}
 	if err := u.host.Start(); err != nil {
 		return nil, err
 	}
@@ -132,30 +128,43 @@ func (u *user) update(status host.ServerStatus) {
 func (u *user) add(tool host.Tool) error {
 	merged := tool.Definition
 	merged.Name = tool.Name
-	visible := server.VisibleTo(func(who principal.Principal, _ string) bool {
-		hides := policy.Hides(who)
-		return hides == nil || !hides(&host.Request{Method: mcp.MethodCallTool, Kind: host.KindTool,
-			Server: tool.Server, Name: tool.Definition.Name, Tool: &tool.Definition,
-			Caller: &auth.Info{Principal: who}})
+	request := &host.Request{Method: mcp.MethodCallTool, Kind: host.KindTool, Server: tool.Server,
+		Name: tool.Definition.Name, Tool: &tool.Definition}
+	listed := server.Listed(func(who principal.Principal, _ string) bool {
+		hides := u.host.Hides(who)
+		return hides == nil || !hides(request)
 	})
-	call := func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-		return u.call(ctx, tool.Name, arguments)
-	}
-	return u.catalog.RegisterTool(merged, call, visible, server.Parked())
+	return u.catalog.RegisterTool(merged, func(ctx context.Context, in json.RawMessage) (*mcp.CallToolResult, error) {
+		progress := client.WithProgress(func(done, total float64, text string) {
+			_ = server.Progress(ctx, done, total, text)
+		})
+		return u.host.Call(ctx, tool.Name, in, progress, client.WithUndecodedText(),
+			client.WithLogLevel(server.LogLevel(ctx)))
+	}, server.Forwarded(nil), server.Parked(), listed)
 }
 
-func (u *user) call(ctx context.Context, tool string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
-	progress := client.WithProgress(func(done, total float64, text string) {
-		_ = server.Progress(ctx, done, total, text)
-	})
-	result, err := u.host.Call(ctx, tool, arguments, progress)
-	if err != nil {
-		return nil, err
+// ask passes the questions of servers to the client whose call they serve.
+func ask[Question, Answer any](method string) func(context.Context, *Question) (*Answer, error) {
+	return func(ctx context.Context, question *Question) (*Answer, error) {
+		params, err := json.Marshal(question)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := server.RequestInput(ctx, method, params)
+		if err != nil {
+			return nil, err
+		}
+		answer := new(Answer)
+		return answer, json.Unmarshal(raw, answer)
 	}
-	maps.DeleteFunc(result.Meta, func(key string, _ json.RawMessage) bool { // it is about the server of the tool
-		return strings.HasPrefix(key, "io.modelcontextprotocol/")
-	})
-	return result, nil
+}
+
+// dialer passes on what servers ask and log, in the call that is in flight. With one host for several users, each call
+// would have a host.Caller with these functions instead.
+var dialer = client.Dialer{
+	Elicit: ask[mcp.ElicitParams, mcp.ElicitResult](mcp.MethodElicit),
+	Sample: ask[mcp.CreateMessageParams, mcp.CreateMessageResult](mcp.MethodCreateMessage),
+	OnLog:  func(ctx context.Context, m mcp.LoggingMessageParams) { _ = server.Log(ctx, m) },
 }
 
 // approve asks the user who calls a tool whether to call it.
@@ -167,20 +176,6 @@ func approve(ctx context.Context, a *host.Approval) (bool, error) {
 		return false, nil
 	}
 	return answer.Approve, err
-}
-
-// elicit passes the question of a server to the user whose call it serves.
-func elicit(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	content, err := server.ElicitForm(ctx, "A server asks: "+form.Message, form.RequestedSchema)
-	switch {
-	case errors.Is(err, server.ErrDeclined):
-		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-	case errors.Is(err, server.ErrDismissed):
-		return &mcp.ElicitResult{Action: mcp.ElicitCancel}, nil
-	case err != nil:
-		return nil, err
-	}
-	return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: content}, nil
 }
 
 // programs are the programs of each user: commands with arguments, by the name of the server.

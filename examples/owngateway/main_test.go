@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
@@ -32,6 +33,12 @@ func notes(t *testing.T, user string, r mcp.Revision) host.ServerConfig {
 	server.AddTool(s, mcp.Tool{Name: "rename_note"}, func(ctx context.Context, _ none) (string, error) {
 		if renamed.Add(1) > 1 && !r.Modern() { // a question of 2026-07-28 makes the handler run again
 			t.Errorf("the note of %s is renamed twice", user)
+		}
+		if err := server.Progress(ctx, 1, 2, ""); err != nil {
+			t.Error(err)
+		}
+		if err := server.Log(ctx, mcp.LoggingMessageParams{Level: mcp.LevelInfo, Data: []byte(`"` + user + `"`)}); err != nil {
+			t.Error(err)
 		}
 		answer, err := server.Elicit[struct{ Name string }](ctx, "Which name?")
 		return "renamed to " + answer.Name, err
@@ -84,7 +91,10 @@ func TestEachUserHasServersOfTheirOwn(t *testing.T) {
 
 func use(t *testing.T, name string, r mcp.Revision, target client.Target) {
 	var asked []string
-	d := client.Dialer{Revision: r, Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	messages := make(chan string, 10)
+	d := client.Dialer{Revision: r, OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
+		messages <- "logs " + string(m.Data)
+	}, Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		asked = append(asked, form.Message)
 		if strings.Contains(form.Message, "Which name?") {
 			return mcp.AcceptElicit(map[string]string{"Name": name})
@@ -110,14 +120,26 @@ func use(t *testing.T, name string, r mcp.Revision, target client.Target) {
 		"notes__read_note":   "the note of " + name,
 		"notes__rename_note": "renamed to " + name,
 	} {
-		if got, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || got != want {
+		got, err := client.CallTool[string](t.Context(), c, tool, nil, client.WithLogLevel(mcp.LevelInfo),
+			client.WithProgress(func(done, _ float64, _ string) { messages <- "progress" }))
+		if err != nil || got != want {
 			t.Errorf("%s calls %s: %q, %v, want %q", name, tool, got, err, want)
+		}
+	}
+	for missing := map[string]bool{"progress": true, `logs "` + name + `"`: true}; len(missing) > 0; {
+		select {
+		case m := <-messages:
+			if delete(missing, m); strings.Contains(m, "logs") && !strings.Contains(m, name) {
+				t.Errorf("%s received %s", name, m)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s does not receive %v", name, missing)
 		}
 	}
 	if len(asked) != 2 || !strings.HasPrefix(asked[0], `Allow the tool "rename_note"`) {
 		t.Errorf("%s was asked %q", name, asked)
 	}
-	if _, err := c.CallTool(t.Context(), "notes__delete_note", nil); err == nil {
-		t.Errorf("%s deletes a note", name)
+	if result, err := c.CallTool(t.Context(), "notes__delete_note", nil); err == nil && !result.IsError {
+		t.Errorf("%s deletes a note: %v", name, result)
 	}
 }
