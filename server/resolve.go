@@ -82,9 +82,6 @@ func (f *features) Scoped() bool { return f.server.scoped() || f.server.scopes.L
 
 // Resolve implements rpc.Feature.
 func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, needs []string, err error) {
-	if f.server.Catalogs != nil && rpc.From(ctx) != c { // the transport authorizes the call before it is served
-		ctx = rpc.NewContext(ctx, c)
-	}
 	m := f.methods[c.Method()]
 	if m == nil || m.open {
 		if serve := f.server.extensions.handler(c.Method()); serve != nil {

@@ -19,8 +19,7 @@ type Feature interface {
 	// Scoped reports whether a target may need scopes.
 	Scoped() bool
 	// Resolve returns the target of a call and the scopes that it needs, which are valid with an error, too. It looks
-	// the target up once: the target that is returned is authorized and serves the call. If ctx does not carry the
-	// call, the call is authorized before it is served, and Resolve must not wait.
+	// the target up once: the target that is returned is authorized and serves the call. Ctx carries the call.
 	Resolve(ctx context.Context, c *Call) (t Target, needs []string, err error)
 }
 
@@ -141,7 +140,7 @@ func (e *Engine) Authorize(ctx context.Context, calls ...*Call) error {
 	scoped := e.feature.Scoped()
 	for _, c := range calls {
 		if scoped {
-			of, _ := e.resolve(ctx, c) // Serve returns the error
+			of, _ := e.resolve(NewContext(ctx, c), c) // Serve returns the error
 			needs = union(needs, of)
 		} else {
 			needs = union(needs, e.methodScopes(c))

@@ -121,6 +121,27 @@ func TestHiddenToolIsNotAChallenge(t *testing.T) {
 	})
 }
 
+// The calls of a batch are authorized for their caller, before any of them is served.
+func TestAToolThatTheCallerSeesIsAChallengeInABatch(t *testing.T) {
+	p := newProtected(t)
+	server.AddTool(p.Server, mcp.Tool{Name: "own"}, func(context.Context, struct{}) (string, error) {
+		t.Error("the tool was called")
+		return "", nil
+	},
+		server.RequireScopes("files:b"),
+		server.VisibleTo(func(who principal.Principal, _ string) bool { return who.Subject() == "ada" }))
+	x := probe{method: http.MethodPost,
+		body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"own"}},{"jsonrpc":"2.0","id":2,` +
+			`"method":"tools/call","params":{"name":"echo"}}]`}
+	p.inSession(t, mcp.V20250326, &x)
+	res := p.send(t, x, "Bearer ada")
+	c := challenge.Parse(res.Header["Www-Authenticate"])
+	if body := text(t, res); res.StatusCode != http.StatusForbidden || len(c) != 1 ||
+		!strings.Contains(c[0].Params["scope"], "files:b") {
+		t.Errorf("%s %v %s", res.Status, c, body)
+	}
+}
+
 // A handler sees the principal and the token of its request. In a pair this is the token
 // of the POST request, not that of the stream.
 func TestHandlersSeeTheCaller(t *testing.T) {
