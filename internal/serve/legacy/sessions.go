@@ -233,34 +233,16 @@ func isSessionID(id string) bool {
 
 // Open finds a session for one use, which Release ends. The error is ErrNoSession or the store's.
 func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	return s.open(ctx, who, id, func(key string, _ time.Duration) (store.Item, error) { return s.store.Get(ctx, key) })
+	return s.open(ctx, who, id, false)
 }
 
 // Use is Open, and renews the session's life. It needs one store operation if the session is in memory.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	var renewed time.Duration // the life of the session from now
-	ss, err := s.open(ctx, who, id, func(key string, ttl time.Duration) (store.Item, error) {
-		if renewed = ttl; ttl > 0 {
-			return s.store.Touch(ctx, key, ttl)
-		}
-		return s.store.Get(ctx, key)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if !ss.isRenewed(renewed) { // another replica may have read notifications/initialized
-		if err := ss.Touch(ctx); err != nil {
-			ss.Release()
-			return nil, err
-		}
-	}
-	return ss, nil
+	return s.open(ctx, who, id, true)
 }
 
-// open finds a session whose record read returns. Read receives the session's life when idle, or
-// 0 if it is not in memory.
-func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
-	read func(key string, ttl time.Duration) (store.Item, error)) (*StoredSession, error) {
+func (s *Sessions) open(ctx context.Context, who principal.Principal, id string, renew bool) (ss *StoredSession,
+	err error) {
 	ref := sessionRef{who, id}
 	known, version, ttl := s.known(ref)
 	var key string
@@ -272,25 +254,34 @@ func (s *Sessions) open(ctx context.Context, who principal.Principal, id string,
 	default:
 		return nil, ErrNoSession
 	}
-	item, err := read(key, ttl)
-	if errors.Is(err, store.ErrInvalidArgument) {
-		err = fmt.Errorf("%w: %w", errBadState, err)
-	} else if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("cannot read session: %w", err)
+	var item store.Item
+	if renew && known != nil {
+		item, err = s.store.Touch(ctx, key, ttl)
+	} else {
+		item, err = s.store.Get(ctx, key)
 	}
-	var ss *StoredSession
-	if !errors.Is(err, errBadState) {
+	switch {
+	case errors.Is(err, store.ErrInvalidArgument):
+		err = fmt.Errorf("%w: %w", errBadState, err)
+	case err == nil, errors.Is(err, store.ErrNotFound):
 		ss, err = s.adopt(ref, key, known, version, item, err == nil)
+	default:
+		return nil, fmt.Errorf("cannot read session: %w", err)
 	}
 	switch {
 	case errors.Is(err, errBadState):
 		s.unreadable.Log(ctx, s.server.Logger, slog.LevelError, "stored session ignored", slog.Any("error", err))
-		return nil, err
 	case errors.Is(err, ErrNoSession):
 		s.quota.remove(key)
+	case err == nil && renew && !ss.isRenewed(ttl): // another replica may have read notifications/initialized
+		if err = ss.Touch(ctx); err != nil {
+			ss.Release()
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	return ss, err
+	return ss, nil
 }
 
 // adopt begins a use of the session with the given record, which was read when known was the

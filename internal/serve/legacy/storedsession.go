@@ -77,6 +77,7 @@ func (ss *StoredSession) Touch(ctx context.Context) error {
 }
 
 // isRenewed records that the store has just renewed the session's life for a time, and reports whether that is enough.
+// A time of 0 means that it has not.
 func (ss *StoredSession) isRenewed(life time.Duration) bool {
 	ss.sessions.mu.Lock()
 	defer ss.sessions.mu.Unlock()
