@@ -27,54 +27,29 @@ type Guard struct {
 	Hosts []string
 }
 
-// rejection is the HTTP status and the error text for a request that is not served.
-type rejection struct {
-	status int
-	reason string
-}
-
 // Check returns an error if the request must not be served because of its Host, Origin or Content-Type header, and the
 // status of the response.
 func (g *Guard) Check(r *http.Request) (status int, err error) {
-	if rejected := g.check(r); rejected != nil {
-		return rejected.status, errors.New(rejected.reason)
+	loopback, origins := onLoopback(r), r.Header["Origin"]
+	switch {
+	case !g.hostAllowed(r.Host, loopback):
+		return http.StatusForbidden, errors.New("the Host header must name this server, not " + quote(r.Host) +
+			": allow this name with --allow-host of parley, or AllowedHosts of a Go server")
+	case len(origins) > 1:
+		return http.StatusForbidden, errors.New("the Origin header must occur once")
+	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
+		return http.StatusForbidden, forbiddenOrigin(origins[0])
+	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
+		return http.StatusForbidden, errors.New("cross-site request without an Origin header")
+	case r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]):
+		return http.StatusUnsupportedMediaType, errors.New("the Content-Type header must be application/json")
 	}
 	return 0, nil
 }
 
-// check returns nil if the request may be served.
-func (g *Guard) check(r *http.Request) *rejection {
-	if rejected := g.checkOrigin(r); rejected != nil {
-		return rejected
-	}
-	if r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]) {
-		return &rejection{http.StatusUnsupportedMediaType, "the Content-Type header must be application/json"}
-	}
-	return nil
-}
-
-// checkOrigin returns nil if the Host and Origin headers allow to serve the request.
-func (g *Guard) checkOrigin(r *http.Request) *rejection {
-	loopback := onLoopback(r)
-	if !g.hostAllowed(r.Host, loopback) {
-		return &rejection{http.StatusForbidden, "the Host header must name this server, not " + quote(r.Host) +
-			": allow this name with --allow-host of parley, or AllowedHosts of a Go server"}
-	}
-	switch origins := r.Header["Origin"]; {
-	case len(origins) > 1:
-		return &rejection{http.StatusForbidden, "the Origin header must occur once"}
-	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
-		return originRejection(origins[0])
-	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
-		return &rejection{http.StatusForbidden, "cross-site request without an Origin header"}
-	}
-	return nil
-}
-
-func originRejection(origin string) *rejection {
-	return &rejection{http.StatusForbidden, "the Origin " + quote(origin) +
-		" is not allowed: if you trust its pages, allow it with --allow-origin of parley, or AllowedOrigins of a Go " +
-		"server"}
+func forbiddenOrigin(origin string) error {
+	return errors.New("the Origin " + quote(origin) + " is not allowed: if you trust its pages, allow it with " +
+		"--allow-origin of parley, or AllowedOrigins of a Go server")
 }
 
 // hostAllowed reports whether requests may have this Host header.
@@ -189,12 +164,9 @@ var corsHeaders = []string{
 var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.HeaderVersion, "WWW-Authenticate",
 	"DPoP-Nonce", "Retry-After"}, ", ")}
 
-// addCORSHeaders lets the page that has sent r read the response. The caller has checked
-// r. If r is a preflight request, addCORSHeaders answers it and reports true.
+// addCORSHeaders lets the page that has sent r read the response, if there are Origins. The caller has checked r. If r
+// is a preflight request, addCORSHeaders answers it and reports true.
 func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
-	if len(g.Origins) == 0 {
-		return false
-	}
 	h := w.Header()
 	h.Add("Vary", "Origin") // caches must store responses per origin
 	origin := httpcodec.First(r.Header, "Origin")

@@ -94,49 +94,39 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit checks the headers of a request, including its access token. It returns the request
 // to serve. If the request must not be served, admit answers it and reports false.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) (*http.Request, bool) {
-	no := s.Guard.check(r)
-	if no == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
-		no = originRejection(r.Header["Origin"][0])
+	status, err := s.Guard.Check(r)
+	if err == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
+		status, err = http.StatusForbidden, forbiddenOrigin(r.Header["Origin"][0])
 	}
-	if no != nil {
-		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", no.reason),
-			slog.Int("status", no.status))
-		reject(w, no.status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: no.reason})
+	if err != nil {
+		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", err.Error()),
+			slog.Int("status", status))
+		reject(w, status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 		return nil, false
 	}
-	if s.Guard.addCORSHeaders(w, r) {
+	if len(s.Guard.Origins) > 0 && s.Guard.addCORSHeaders(w, r) {
 		return nil, false
 	}
 	r, ok := s.authenticate(w, r)
-	if !ok {
-		return nil, false
-	}
-	switch r.Method {
-	case http.MethodGet, http.MethodDelete:
+	switch {
+	case !ok:
+	case r.Method == http.MethodGet, r.Method == http.MethodDelete:
 		return r, true
-	case http.MethodPost:
-		return r, checkPost(w, r, accept)
-	}
-	rejectMethod(w, "POST, GET, DELETE")
-	return nil, false
-}
-
-// checkPost checks the headers of a POST request. If one is wrong, checkPost answers the request and reports false.
-func checkPost(w http.ResponseWriter, r *http.Request, accept accepted) bool {
-	if accept == (accepted{}) {
+	case r.Method != http.MethodPost:
+		rejectMethod(w, "POST, GET, DELETE")
+	case accept == accepted{}:
 		reject(w, http.StatusNotAcceptable, jsonrpc.ID{},
 			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the Accept header must allow application/json or text/event-stream"})
-		return false
-	}
-	if !isUnencoded(r.Header["Content-Encoding"]) {
+	case !isUnencoded(r.Header["Content-Encoding"]):
 		w.Header()["Accept-Encoding"] = []string{"identity"} // RFC 9110, section 15.5.16
 		reject(w, http.StatusUnsupportedMediaType, jsonrpc.ID{},
 			&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 				Message: "the body must have no content coding: send it without the Content-Encoding header"})
-		return false
+	default:
+		return r, true
 	}
-	return true
+	return nil, false
 }
 
 // Shutdown rejects new requests, ends the long-lived streams and waits for the requests in flight. If ctx ends first,
