@@ -59,9 +59,6 @@ func (c *Catalog) attach(s *Server) {
 	if c.follows.Load() {
 		s.follows.Store(true)
 	}
-	if c.scoped() {
-		s.scopes.Store(true)
-	}
 	is := func(p weak.Pointer[Server]) bool { return p.Value() == s }
 	c.attached.RLock()
 	known := slices.ContainsFunc(c.servers, is)

@@ -77,9 +77,6 @@ func (f *features) Handles(method string) bool {
 	return f.methods[method] != nil || f.server.extensions.handler(method) != nil
 }
 
-// Scoped implements rpc.Feature.
-func (f *features) Scoped() bool { return f.server.scoped() || f.server.scopes.Load() }
-
 // Resolve implements rpc.Feature.
 func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, needs []string, err error) {
 	m := f.methods[c.Method()]

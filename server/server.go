@@ -148,7 +148,6 @@ type Server struct {
 	changes   changes.Broadcaster
 	followers followers
 	holders   holders
-	scopes    atomic.Bool // an entry of Catalogs requires scopes
 	tasks     taskFeature
 	replicas  replicas
 

@@ -16,8 +16,6 @@ import (
 type Feature interface {
 	// Handles reports whether there is a handler for a method. It may return another result later.
 	Handles(method string) bool
-	// Scoped reports whether a target may need scopes.
-	Scoped() bool
 	// Resolve returns the target of a call and the scopes that it needs, which are valid with an error, too. It looks
 	// the target up once: the target that is returned is authorized and serves the call. Ctx carries the call.
 	Resolve(ctx context.Context, c *Call) (t Target, needs []string, err error)
@@ -40,9 +38,6 @@ type Handlers map[string]Handler
 
 // Handles implements Feature.
 func (h Handlers) Handles(method string) bool { return h[method] != nil }
-
-// Scoped implements Feature.
-func (Handlers) Scoped() bool { return false }
 
 // Resolve implements Feature.
 func (h Handlers) Resolve(_ context.Context, c *Call) (Target, []string, error) {
@@ -76,7 +71,8 @@ func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
 	return available(method, r, true) && e.feature.Handles(method)
 }
 
-// resolve sets the target of a call, and returns the scopes that the call needs, also with an error.
+// resolve sets the target of a call, and returns the scopes that the call needs, also with an error: those of all
+// requests, of the method and of the target.
 func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err error) {
 	var t Target
 	switch _, own := c.Target.Entry.(ofEra); {
@@ -87,7 +83,12 @@ func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err erro
 	default:
 		err = MethodNotFound(c)
 	}
-	needs = union(e.methodScopes(c), needs)
+	if e.Auth != nil {
+		needs = union(e.Auth.MethodScopes[c.Method()], needs)
+		if c.Principal() != principal.Local && !c.ID().IsZero() { // the transport authorizes notifications
+			needs = union(e.Auth.Scopes, needs)
+		}
+	}
 	if t.Serve != nil && len(needs) > 0 {
 		t.Serve = requiring(needs, t.Serve)
 	}
@@ -105,17 +106,6 @@ func requiring(needs []string, serve Handler) Handler {
 		}
 		return result, err
 	}
-}
-
-// methodScopes returns the scopes that all requests, and those with the method of c, need.
-func (e *Engine) methodScopes(c *Call) []string {
-	switch {
-	case e.Auth == nil:
-		return nil
-	case c.Principal() == principal.Local, c.ID().IsZero(): // the transport authorizes notifications
-		return e.Auth.MethodScopes[c.Method()]
-	}
-	return union(e.Auth.Scopes, e.Auth.MethodScopes[c.Method()])
 }
 
 func union(a, b []string) []string {
@@ -137,14 +127,9 @@ func (e *Engine) Authorize(ctx context.Context, calls ...*Call) error {
 	if len(calls) == 0 && e.Auth != nil {
 		needs = e.Auth.Scopes
 	}
-	scoped := e.feature.Scoped()
 	for _, c := range calls {
-		if scoped {
-			of, _ := e.resolve(NewContext(ctx, c), c) // Serve returns the error
-			needs = union(needs, of)
-		} else {
-			needs = union(needs, e.methodScopes(c))
-		}
+		of, _ := e.resolve(NewContext(ctx, c), c) // Serve returns the error
+		needs = union(needs, of)
 	}
 	err := auth.Require(ctx, needs...)
 	if err != nil {

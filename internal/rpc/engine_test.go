@@ -334,13 +334,11 @@ func TestCallOfContextIsThePublicCall(t *testing.T) {
 
 // entries is a feature whose calls name entries, which need the scopes with their names.
 type entries struct {
-	scoped   bool
 	resolved int
 	served   []string
 }
 
 func (f *entries) Handles(string) bool { return true }
-func (f *entries) Scoped() bool        { return f.scoped }
 
 func (f *entries) Resolve(_ context.Context, c *rpc.Call) (rpc.Target, []string, error) {
 	f.resolved++
@@ -377,51 +375,49 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 		"a method of the era":            {method: mcp.MethodPing, ofEra: true},
 		"a method of the era, missing":   {method: mcp.MethodInitialize, ofEra: true, missing: "read start"},
 	} {
-		for _, scoped := range []bool{false, true} {
-			for _, early := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/scoped=%v/in advance=%v", name, scoped, early), func(t *testing.T) {
-					f := &entries{scoped: scoped}
-					var seen error
-					e := rpc.NewEngine(f, new(log).logger(), func(next call.Handler) call.Handler {
-						return func(ctx context.Context, c *call.Call) (any, error) {
-							result, err := next(ctx, c)
-							seen = err
-							return result, err
-						}
-					})
-					e.Auth = &auth.ProtectedResource{Scopes: []string{"read"}, MethodScopes: map[string][]string{
-						mcp.MethodListTools: {"list"}, mcp.MethodInitialize: {"start"},
-						mcp.MethodDiscover: {"discover"},
-					}}
-					c := callNamed(tt.method, tt.name)
-					if tt.ofEra {
-						c.Target = rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
-							f.served = append(f.served, "era")
-							return &mcp.EmptyResult{}, nil
-						})
-					}
-					ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local,
-						Scopes: []string{"read"}})
-					if early {
-						if err := e.Authorize(ctx, c); scoped && (err != nil) != (tt.missing != "") {
-							t.Errorf("Authorize: %v", err)
-						}
-					}
-					_, err := e.Serve(ctx, c)
-					var missing *auth.ScopeError
-					if errors.As(seen, &missing) != (tt.missing != "") || missing != nil &&
-						strings.Join(missing.Needed, " ") != tt.missing && (scoped || !early) {
-						t.Errorf("the middleware sees %v", seen)
-					}
-					if served := tt.missing == "" && !tt.unknown; (err == nil) != served ||
-						(len(f.served) == 1) != served {
-						t.Errorf("%q served the call: %v", f.served, err)
-					}
-					if !tt.unknown && f.resolved > 1 {
-						t.Errorf("resolved %d times", f.resolved)
+		for _, early := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/in advance=%v", name, early), func(t *testing.T) {
+				f := new(entries)
+				var seen error
+				e := rpc.NewEngine(f, new(log).logger(), func(next call.Handler) call.Handler {
+					return func(ctx context.Context, c *call.Call) (any, error) {
+						result, err := next(ctx, c)
+						seen = err
+						return result, err
 					}
 				})
-			}
+				e.Auth = &auth.ProtectedResource{Scopes: []string{"read"}, MethodScopes: map[string][]string{
+					mcp.MethodListTools: {"list"}, mcp.MethodInitialize: {"start"},
+					mcp.MethodDiscover: {"discover"},
+				}}
+				c := callNamed(tt.method, tt.name)
+				if tt.ofEra {
+					c.Target = rpc.EraTarget(func(context.Context, *rpc.Call) (any, error) {
+						f.served = append(f.served, "era")
+						return &mcp.EmptyResult{}, nil
+					})
+				}
+				ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local,
+					Scopes: []string{"read"}})
+				if early {
+					if err := e.Authorize(ctx, c); (err != nil) != (tt.missing != "") {
+						t.Errorf("Authorize: %v", err)
+					}
+				}
+				_, err := e.Serve(ctx, c)
+				var missing *auth.ScopeError
+				if errors.As(seen, &missing) != (tt.missing != "") || missing != nil &&
+					strings.Join(missing.Needed, " ") != tt.missing {
+					t.Errorf("the middleware sees %v", seen)
+				}
+				if served := tt.missing == "" && !tt.unknown; (err == nil) != served ||
+					(len(f.served) == 1) != served {
+					t.Errorf("%q served the call: %v", f.served, err)
+				}
+				if !tt.unknown && f.resolved > 1 {
+					t.Errorf("resolved %d times", f.resolved)
+				}
+			})
 		}
 	}
 }
@@ -429,7 +425,7 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 // The calls of a batch are served together or not at all.
 func TestCallsAreAuthorizedTogether(t *testing.T) {
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"a"}})
-	f := &entries{scoped: true}
+	f := new(entries)
 	e := rpc.NewEngine(f, new(log).logger())
 	a, b := callNamed(mcp.MethodCallTool, "a"), callNamed(mcp.MethodCallTool, "b")
 	var missing *auth.ScopeError
@@ -443,7 +439,7 @@ func TestCallsAreAuthorizedTogether(t *testing.T) {
 
 // A target that was authorized serves one run: each further run is another decision.
 func TestSecondRunOfACallIsAuthorizedAgain(t *testing.T) {
-	f := &entries{scoped: true}
+	f := new(entries)
 	e := rpc.NewEngine(f, new(log).logger(), func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			_, _ = next(ctx, c)
