@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/dial/modern"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -366,3 +367,9 @@ func (t Timeouts) withDefaults() Timeouts {
 	set(&t.Start, 45*time.Second)
 	return t
 }
+
+// NewTransport returns an http.RoundTripper as a Client has whose [Dialer.HTTPClient] is nil: with connections of its
+// own, which it closes when they are idle before the server does, because a request that meets the end of its
+// connection is lost. It has the settings of http.DefaultTransport otherwise. It is for a RoundTripper that wraps it,
+// to record requests for example, and is nil if http.DefaultTransport is no *http.Transport: use that then.
+func NewTransport() http.RoundTripper { return httpclient.NewTransport() }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpguard"
 	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
@@ -140,7 +141,7 @@ func (s *Server) build() error {
 			Total:      s.Limits.Sessions,
 		}),
 		Streams:   httpserver.NewStreams(stored, logger),
-		Guard:     httpserver.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
+		Guard:     httpguard.Guard{Origins: s.AllowedOrigins, Hosts: s.AllowedHosts},
 		Auth:      s.Auth,
 		Logger:    logger,
 		MaxBody:   int64(orDefault(s.Limits.MaxMessage, transport.DefaultServerMaxMessage)),

@@ -158,7 +158,7 @@ HTTP servers:
   server.TestAVersionThatNoSessionHasIsRejectedWithThoseThatExist
 - 2026-07-28 has POST only, no sessions, and no methods of sessions: server.TestTheModernEraHasOnlyPOST
 - Accept, Content-Type, batches, 202, and parse errors: httpserver.TestAcceptHeaderFollowsRFC9110
-  httpserver.TestPostRequiresJSON server.TestBatchIsServedInTheOneRevisionThatHasIt
+  httpguard.TestPostRequiresJSON server.TestBatchIsServedInTheOneRevisionThatHasIt
   server.TestNotificationsAndResponsesAreAcceptedWithoutABody
 - Origin, Host, and what pages can read: server.TestOriginIsCheckedOnEveryMethod
   server.TestAllowedOriginsCanReadResponses

@@ -16,9 +16,9 @@
 //	floor 1   call, internal/contain, internal/forms, internal/lease, internal/revision, internal/seal,
 //	          auth/jwt, auth/introspection, transport
 //	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv,
-//	          internal/digest, internal/glob, internal/httpurl, internal/jsonscan, internal/loglimit,
-//	          internal/plaintext, internal/redirect, internal/resourceuri, internal/storecheck, internal/topics, mcp,
-//	          jsonrpc, principal, store, schema
+//	          internal/digest, internal/glob, internal/httpguard, internal/httpurl, internal/jsonscan,
+//	          internal/loglimit, internal/plaintext, internal/redirect, internal/resourceuri, internal/storecheck,
+//	          internal/topics, mcp, jsonrpc, principal, store, schema
 //
 // Other packages are on no floor: the adapters (store/redisstore, otel, sampler, auth/devissuer), the test support
 // (mcptest, store/storetest, auth/oauth/internal/oauthtest, internal/faulttest, internal/gatewaytest, internal/ledger,

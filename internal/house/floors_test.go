@@ -67,6 +67,7 @@ var packages = map[string]placement{
 	"internal/digest":             {floor: 0},
 	"internal/atomicfile":         {floor: 0},
 	"internal/glob":               {floor: 0},
+	"internal/httpguard":          {floor: 0},
 	"internal/httpurl":            {floor: 0},
 	"internal/jsonscan":           {floor: 0},
 	"internal/loglimit":           {floor: 0},
@@ -120,6 +121,7 @@ var packages = map[string]placement{
 var sameFloor = map[[2]string]bool{
 	{"mcp", "jsonrpc"}:                          true,
 	{"mcp", "internal/httpurl"}:                 true,
+	{"internal/httpguard", "internal/httpurl"}:  true,
 	{"internal/outbound", "internal/httpcodec"}: true,
 	{"mcp", "internal/jsonscan"}:                true,
 	{"jsonrpc", "internal/jsonscan"}:            true,

@@ -311,3 +311,17 @@ func TestTrackerCancelsLateRequests(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:1234":             "192.0.2.1",
+		"[::ffff:192.0.2.1]:1234":    "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:443": "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:1":           "fe80::/64",
+		"@":                          "@",
+		"":                           "",
+	} {
+		must.CheckEqual(t, addressOf(&http.Request{RemoteAddr: remote}), want, remote)
+	}
+}

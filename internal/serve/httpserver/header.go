@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -80,19 +79,6 @@ func malformedHeader(name string) *jsonrpc.Error {
 
 func mismatch(format string, args ...any) *jsonrpc.Error {
 	return jsonrpc.Errorf(mcp.CodeHeaderMismatch, "header mismatch: "+format, args...)
-}
-
-// isJSON reports whether the values of a Content-Type header are one JSON media type in UTF-8.
-func isJSON(contentType []string) bool {
-	if len(contentType) != 1 {
-		return false
-	}
-	if contentType[0] == "application/json" {
-		return true
-	}
-	kind, params, err := mime.ParseMediaType(contentType[0])
-	charset, hasCharset := params["charset"]
-	return err == nil && kind == "application/json" && (!hasCharset || strings.EqualFold(charset, "utf-8"))
 }
 
 // isUnencoded reports whether the values of a Content-Encoding header are empty or name no coding but identity.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/httpguard"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
@@ -29,7 +30,7 @@ type Server struct {
 	Legacy   *legacy.Server
 	Sessions *legacy.Sessions
 	Streams  *Streams // of Sessions
-	Guard    Guard
+	Guard    httpguard.Guard
 	Auth     *auth.ProtectedResource // nil: requests need no token
 	Logger   *slog.Logger
 	Limits   jsonrpc.Limits
@@ -96,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) (*http.Request, bool) {
 	status, err := s.Guard.Check(r)
 	if err == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
-		status, err = http.StatusForbidden, forbiddenOrigin(r.Header["Origin"][0])
+		status, err = http.StatusForbidden, httpguard.ForbiddenOrigin(r.Header["Origin"][0])
 	}
 	if err != nil {
 		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", err.Error()),
@@ -104,7 +105,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) 
 		reject(w, status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 		return nil, false
 	}
-	if len(s.Guard.Origins) > 0 && s.Guard.addCORSHeaders(w, r) {
+	if len(s.Guard.Origins) > 0 && addCORSHeaders(s.Guard.Origins, w, r) {
 		return nil, false
 	}
 	r, ok := s.authenticate(w, r)

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,9 +28,9 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 		return "", rejectInvalid(w, request, "the MCP-Protocol-Version header must occur once")
 	case class.Fault != nil:
 		all := slices.DeleteFunc(revision.Supported(), func(r string) bool { return mcp.Revision(r).Modern() })
-		return "", rejectInvalid(w, request, "unsupported protocol version "+
-			quote(httpcodec.First(r.Header, httpcodec.HeaderVersion))+" in the MCP-Protocol-Version header: "+
-			"sessions have one of "+strings.Join(all, ", "))
+		return "", rejectInvalid(w, request, fmt.Sprintf("unsupported protocol version %.100q in the "+
+			"MCP-Protocol-Version header: sessions have one of %s",
+			httpcodec.First(r.Header, httpcodec.HeaderVersion), strings.Join(all, ", ")))
 	}
 	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
 }

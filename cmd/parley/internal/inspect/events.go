@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -147,7 +147,7 @@ func newHub(ctx context.Context, now func() time.Time) *hub {
 	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState),
 		listeners: make(map[chan struct{}]bool)}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
-	h.transport = httpclient.NewTransport()
+	h.transport = client.NewTransport()
 	h.recording, _ = recording.NewWriter(&h.recent, recording.WriterOptions{Now: now}) // to memory
 	h.recent.clear()                                                                   // an export has its own header
 	return h

@@ -21,7 +21,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/internal/childenv"
-	"github.com/parley-mcp/parley/internal/serve/httpserver"
+	"github.com/parley-mcp/parley/internal/httpguard"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -173,7 +173,7 @@ func (p *tapProxy) Handler() http.Handler {
 			http.Error(w, "cannot reach the server: "+err.Error(), http.StatusBadGateway)
 		},
 	}
-	guard := &httpserver.Guard{Hosts: p.Hosts, Origins: p.Origins}
+	guard := &httpguard.Guard{Hosts: p.Hosts, Origins: p.Origins}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, err := guard.Check(r); err != nil {
 			http.Error(w, err.Error(), status)

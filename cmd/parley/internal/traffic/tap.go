@@ -24,7 +24,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -182,7 +181,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	proxy := &tapProxy{
 		Target: target, Header: header, Hosts: endpoint.WithLocal(flags.allow.Hosts, listener),
 		Origins:   flags.allow.Origins,
-		Transport: httpclient.NewTransport(), Report: flags.reporter(cmd, r),
+		Transport: client.NewTransport(), Report: flags.reporter(cmd, r),
 	}
 	h := &http.Server{
 		Handler: proxy.Handler(), ReadHeaderTimeout: endpoint.ReadHeaderTimeout, IdleTimeout: endpoint.IdleTimeout,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -164,7 +163,7 @@ type prober struct {
 }
 
 func (e *Examination) newProber(target *client.HTTPTarget) *prober {
-	p := &prober{target: target, auth: e.Dialer.Auth, base: httpclient.NewTransport()}
+	p := &prober{target: target, auth: e.Dialer.Auth, base: client.NewTransport()}
 	if e.Dialer.HTTPClient != nil {
 		p.base = e.Dialer.HTTPClient.Transport
 	}

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/serve/httpserver"
+	"github.com/parley-mcp/parley/internal/httpguard"
 
 	"github.com/spf13/cobra"
 
@@ -172,7 +172,7 @@ func (f *adminFlags) start(cmd *cobra.Command) (stop func(), err error) {
 // made to resolve to it (2026-07-28, basic/transports/streamable-http, Security Warning).
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status, err := new(httpserver.Guard).Check(r); err != nil {
+		if status, err := new(httpguard.Guard).Check(r); err != nil {
 			http.Error(w, err.Error(), status)
 			return
 		}

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/host"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -85,7 +85,7 @@ type HookClient struct{ http *http.Client }
 // NewHookClient returns a HookClient. The caller closes it.
 func NewHookClient() *HookClient {
 	return &HookClient{&http.Client{
-		Transport:     httpclient.NewTransport(), // a lost request would reject a call
+		Transport:     client.NewTransport(), // a lost request would reject a call
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 )
 
 // Flags are the flags for a recording.
@@ -64,7 +63,7 @@ func (f *Flags) Observe(d *client.Dialer, target client.Target) error {
 		return err
 	}
 	if _, ok := target.(*client.HTTPTarget); ok {
-		d.HTTPClient = &http.Client{Transport: &Transport{Base: httpclient.NewTransport(), Report: r.Report}}
+		d.HTTPClient = &http.Client{Transport: &Transport{Base: client.NewTransport(), Report: r.Report}}
 		return nil
 	}
 	trace := d.Trace

@@ -15,9 +15,9 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/jsondiff"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
-	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -204,7 +204,7 @@ func newHTTPPeer(ctx context.Context, r *replayer, recorded, target string) (pee
 	if p.target, err = url.Parse(target); err != nil {
 		return nil, fmt.Errorf("invalid URL of the server: %w", err)
 	}
-	p.client.Transport = httpclient.NewTransport()
+	p.client.Transport = client.NewTransport()
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	return p, nil

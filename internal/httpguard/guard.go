@@ -1,7 +1,9 @@
-package httpserver
+// Package httpguard checks the Host and Origin headers of requests, for every HTTP server of this module.
+package httpguard
 
 import (
 	"errors"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -9,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -38,7 +39,7 @@ func (g *Guard) Check(r *http.Request) (status int, err error) {
 	case len(origins) > 1:
 		return http.StatusForbidden, errors.New("the Origin header must occur once")
 	case len(origins) == 1 && !g.originAllowed(origins[0], r.Host, loopback):
-		return http.StatusForbidden, forbiddenOrigin(origins[0])
+		return http.StatusForbidden, ForbiddenOrigin(origins[0])
 	case len(origins) == 0 && crossSite(r.Header["Sec-Fetch-Site"]):
 		return http.StatusForbidden, errors.New("cross-site request without an Origin header")
 	case r.Method == http.MethodPost && !isJSON(r.Header["Content-Type"]):
@@ -47,7 +48,8 @@ func (g *Guard) Check(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-func forbiddenOrigin(origin string) error {
+// ForbiddenOrigin returns the error for a page of an origin that may not use the server.
+func ForbiddenOrigin(origin string) error {
 	return errors.New("the Origin " + quote(origin) + " is not allowed: if you trust its pages, allow it with " +
 		"--allow-origin of parley, or AllowedOrigins of a Go server")
 }
@@ -144,76 +146,15 @@ func quote(s string) string {
 	}, s) + `"`
 }
 
-// The CORS protocol of the Fetch standard lets web pages of the origins in Guard.Origins send requests and read
-// responses. The server's own pages do not need it. Other pages of this machine must be in Origins to get it.
-
-const (
-	corsMethods = "POST, GET, DELETE"
-	corsMaxAge  = "600" // how long a browser may cache a preflight response, in seconds
-)
-
-// corsHeaders are the request headers that pages may send, in lower case. Headers that
-// repeat parameters are allowed too.
-var corsHeaders = []string{
-	"accept", "authorization", "dpop", "baggage", "content-type", "last-event-id", "traceparent", "tracestate",
-	strings.ToLower(httpcodec.HeaderSession), strings.ToLower(httpcodec.HeaderVersion),
-	strings.ToLower(httpcodec.HeaderMethod), strings.ToLower(httpcodec.HeaderName),
-}
-
-// exposed lists the response headers that pages may read.
-var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.HeaderVersion, "WWW-Authenticate",
-	"DPoP-Nonce", "Retry-After"}, ", ")}
-
-// addCORSHeaders lets the page that has sent r read the response, if there are Origins. The caller has checked r. If r
-// is a preflight request, addCORSHeaders answers it and reports true.
-func (g *Guard) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
-	h := w.Header()
-	h.Add("Vary", "Origin") // caches must store responses per origin
-	origin := httpcodec.First(r.Header, "Origin")
-	if origin == "" || !slices.Contains(g.Origins, origin) {
+// isJSON reports whether the values of a Content-Type header are one JSON media type in UTF-8.
+func isJSON(contentType []string) bool {
+	if len(contentType) != 1 {
 		return false
 	}
-	// Allow this origin only, never "*", and never credentials such as cookies.
-	h["Access-Control-Allow-Origin"] = []string{origin}
-	if !isPreflight(r) {
-		h["Access-Control-Expose-Headers"] = exposed
-		return false
+	if contentType[0] == "application/json" {
+		return true
 	}
-	h.Add("Vary", "Access-Control-Request-Headers")
-	h["Access-Control-Allow-Methods"] = []string{corsMethods}
-	if allowed := allowedHeaders(r.Header["Access-Control-Request-Headers"]); allowed != "" {
-		h["Access-Control-Allow-Headers"] = []string{allowed}
-	}
-	h["Access-Control-Max-Age"] = []string{corsMaxAge}
-	w.WriteHeader(http.StatusNoContent)
-	return true
-}
-
-// isPreflight reports whether a browser asks with r if a page may send a request.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header["Origin"] != nil &&
-		r.Header["Access-Control-Request-Method"] != nil
-}
-
-// allowedHeaders returns the allowed headers among those that a page wants to send.
-func allowedHeaders(wanted []string) string {
-	var allowed []string
-	for _, list := range wanted {
-		for name := range strings.SplitSeq(list, ",") {
-			name = strings.ToLower(strings.TrimSpace(name))
-			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) &&
-				isToken(name) {
-				allowed = append(allowed, name)
-			}
-		}
-	}
-	return strings.Join(allowed, ", ")
-}
-
-// isToken reports whether s, in lower case, is a valid header name (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' ||
-			strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	}) < 0
+	kind, params, err := mime.ParseMediaType(contentType[0])
+	charset, hasCharset := params["charset"]
+	return err == nil && kind == "application/json" && (!hasCharset || strings.EqualFold(charset, "utf-8"))
 }

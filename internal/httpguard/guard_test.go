@@ -1,4 +1,4 @@
-package httpserver
+package httpguard
 
 import (
 	"context"
@@ -249,20 +249,6 @@ func TestQuoteReplacesControlCharacters(t *testing.T) {
 	}
 	if got := quote(string(long)); len(got) > 120 {
 		t.Errorf("%d bytes", len(got))
-	}
-}
-
-func TestAddressOfIPv6ClientIsItsNetwork(t *testing.T) {
-	for remote, want := range map[string]string{
-		"192.0.2.1:1234":             "192.0.2.1",
-		"[::ffff:192.0.2.1]:1234":    "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:443": "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:1":           "fe80::/64",
-		"@":                          "@",
-		"":                           "",
-	} {
-		must.CheckEqual(t, addressOf(&http.Request{RemoteAddr: remote}), want, remote)
 	}
 }
 
