@@ -45,23 +45,3 @@ func Oldest[T any](all []T, abandoned func(T) bool) (oldest T, found bool) {
 	}
 	return oldest, false
 }
-
-// IsAbandoned reports whether the handler of the call waits for an answer of its client and no request of the client
-// waits for the handler.
-func (c *Call) IsAbandoned() bool {
-	c.mu.Lock()
-	asks := c.rounds != nil && c.rounds.asking > 0
-	c.mu.Unlock()
-	return asks && !c.Connected()
-}
-
-// beginAsking records that the handler waits for an answer until the returned function is called.
-func (c *Call) beginAsking() (end func()) {
-	add := func(n int) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.several().asking += n
-	}
-	add(1)
-	return func() { add(-1) }
-}

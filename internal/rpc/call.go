@@ -2,12 +2,15 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/callkey"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -69,6 +72,16 @@ type Call struct {
 	writing  chan struct{} // held while writing to Stream; made when first needed
 }
 
+// Handler serves the calls of one method, inside the middleware. See call.Handler for its
+// result and error. The result may be an *Encoded.
+type Handler func(ctx context.Context, c *Call) (result any, err error)
+
+// Target serves a call.
+type Target struct {
+	Serve Handler
+	Entry any // for Serve: what the call names, such as a tool
+}
+
 // Stream takes the messages that belong to one call, in order and ahead of its response. It is a connection or the
 // event stream of an HTTP response. Write must be safe for concurrent use and must not retain msg.
 type Stream interface {
@@ -87,73 +100,6 @@ func (c *Call) Connected() bool {
 // instead of comparing revisions.
 func (c *Call) Can(f revision.Feature) bool { return f.In(c.Revision()) }
 
-// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It returns call.ErrCallDone
-// once the call has ended, and nil without sending anything if the peer cannot receive notifications for the call.
-func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
-	return c.send(ctx, func(dst []byte) []byte {
-		dst = jsonrpc.AppendNotification(dst, method, params)
-		jsonscan.ReplaceLineBreaks(dst)
-		return dst
-	})
-}
-
-// Send sends one message on the call's stream.
-func (c *Call) Send(ctx context.Context, msg []byte) error {
-	if c.Stream == nil {
-		return ErrCannotAsk
-	}
-	return c.send(ctx, func([]byte) []byte { return msg })
-}
-
-// send encodes and writes one message. Messages arrive in the order in which they were sent. If
-// encode returns nothing, nothing is sent. It runs with mu held.
-func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
-	c.mu.Lock()
-	err := c.ended()
-	c.mu.Unlock()
-	if err != nil || c.Stream == nil {
-		return err
-	}
-	if err := c.lockStream(ctx); err != nil {
-		return err
-	}
-	defer c.unlockStream()
-	c.mu.Lock()
-	var msg []byte
-	ended := c.ended()
-	if ended == nil {
-		msg = encode(make([]byte, 0, 160))
-	}
-	if len(msg) > 0 {
-		if c.made++; c.rounds != nil && c.rounds.muted > 0 {
-			c.rounds.muted--
-			msg = nil
-		}
-	}
-	c.mu.Unlock()
-	if len(msg) == 0 {
-		return ended
-	}
-	return c.Stream.Write(ctx, msg)
-}
-
-// lockStream waits until no other message is being written to the stream.
-func (c *Call) lockStream(ctx context.Context) error {
-	c.mu.Lock()
-	if c.writing == nil {
-		c.writing = make(chan struct{}, 1)
-	}
-	c.mu.Unlock()
-	select {
-	case c.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *Call) unlockStream() { <-c.writing }
-
 // ended returns an error if nothing more may be sent for the call: its handler has returned, it waits for its client,
 // or the peer has cancelled it (2026-07-28, basic/transports/stdio, Cancellation). It is called with mu held.
 func (c *Call) ended() error {
@@ -166,22 +112,12 @@ func (c *Call) ended() error {
 	return nil
 }
 
-// Finish ends the call: nothing more can be sent for it. It reports the log messages that were dropped, and waits for a
-// message that is being written, so that the response comes last.
-func (c *Call) Finish() {
-	c.mu.Lock()
-	if c.logs != nil && c.logs.dropped > 0 {
-		c.mu.Unlock()
-		_ = c.reportDropped(c.Context(), true)
-		c.mu.Lock()
-	}
-	c.done = true
-	writing := c.writing
-	c.mu.Unlock()
-	if writing != nil {
-		writing <- struct{}{}
-		<-writing
-	}
+// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
+// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
+type Mirror interface {
+	// Param returns the decoded text of the parameter with this name, and whether it is there.
+	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
+	Param(name string) (text string, ok bool, err error)
 }
 
 // Subscriber changes the subscriptions of a session.
@@ -193,35 +129,156 @@ type Subscriber interface {
 	Unsubscribe(ctx context.Context, uri string) error
 }
 
-// StreamCloser is implemented by a Stream whose connection can end while the stream continues.
-// The error is ErrUnsupported if it cannot.
-type StreamCloser interface {
-	CloseStream(ctx context.Context, retry time.Duration) error
+// SessionNotifier sends messages that belong to no call, on the stream of the session.
+type SessionNotifier interface {
+	// SessionID identifies the session among all sessions of the server, of this replica and of others.
+	SessionID() string
+	// SetLevel changes the log level of the session.
+	SetLevel(ctx context.Context, level mcp.LoggingLevel) error
+	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
+	// are dropped if too many wait.
+	Notify(notification []byte)
+	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports false
+	// if it will not, because the session has ended or too many notifications are waiting. The context provides values
+	// only.
+	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
+	// Listens reports whether the client may receive messages now: its stream is open, or another replica may have the
+	// stream.
+	Listens() bool
+	// RequestInput sends an input request and returns the client's response.
+	RequestInput(ctx context.Context, r InputRequest) (json.RawMessage, error)
 }
 
-// CloseStream ends the connection of the call's stream while the call continues; see server.CloseStream. It returns
-// ErrUnsupported if the stream cannot do that, and call.ErrCallDone once the call has ended.
-func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
-	c.mu.Lock()
-	err := c.ended()
-	closer, ok := c.Stream.(StreamCloser)
-	c.mu.Unlock()
-	if err != nil {
-		return err
+// DeferredNotification is a notification that is sent when an activity has ended.
+type DeferredNotification struct {
+	Method string
+	Params []byte // a JSON object
+	// Done is called repeatedly until it returns true or an error.
+	Done    func(ctx context.Context) (bool, error)
+	Timeout time.Duration // how long Done is called
+}
+
+// Errors of input requests.
+var (
+	// ErrInputRequired is that of package call.
+	ErrInputRequired = call.ErrInputRequired
+	// ErrCannotAsk is returned if the call cannot send input requests: its method is not tools/call, prompts/get or
+	// resources/read, or its client takes no messages before the response.
+	ErrCannotAsk = errors.New("this call cannot send requests to its client")
+	// ErrClientLeft is returned if the client of a session has disconnected and does not return.
+	// It wraps call.ErrCancelled.
+	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
+	// ErrUnsupported is returned for a feature that the revision of the protocol or the connection does not have.
+	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection " +
+		"of this call")
+)
+
+// InputRequest is a request of the server to the client whose call it serves.
+type InputRequest struct {
+	// Key identifies the request within the call, so that its response is found when the handler runs again. If it is
+	// empty, it is derived from the method, the params and the number of equal requests before it.
+	Key    string
+	Method string // elicitation/create, sampling/createMessage or roots/list
+	Params json.RawMessage
+	// Within is how long the client may take to respond in a session. 0 means the default of the
+	// method. A client of 2025-11-25 that supports it runs a request with another Within as a task.
+	Within time.Duration
+}
+
+// InputRequester sends input requests to the client of a call. The era decides how: as requests
+// of the server, or in a result that asks the client to repeat the call.
+type InputRequester interface {
+	// RequestInput sends all requests at the same time and returns the responses in their order.
+	RequestInput(ctx context.Context, c *Call, requests []InputRequest) ([]json.RawMessage, error)
+	// Finish returns the outcome of the call, given what the handler returned. The context
+	// carries the call and may have ended.
+	Finish(ctx context.Context, result any, err error) (any, error)
+}
+
+type contextKey struct{}
+
+// NewContext returns a context that carries c before Engine.Serve, which makes the contexts of handlers.
+func NewContext(ctx context.Context, c *Call) context.Context {
+	return &handlerContext{Context: ctx, call: c}
+}
+
+// From returns the call that ctx carries, or nil.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(contextKey{}).(*Call)
+	return c
+}
+
+// Bind sets the parent of the handler's context. The context also ends by Cancel. Engine.Serve
+// calls Bind unless the caller has; a caller that may cancel the call earlier must.
+func (c *Call) Bind(ctx context.Context) { c.handlerContext.Context, c.handlerContext.call = ctx, c }
+
+// Context returns the handler's context. Bind must have been called.
+func (c *Call) Context() context.Context { return &c.handlerContext }
+
+// Cancel ends the handler's context. It has no effect after the handler has returned and before
+// Bind. It is safe for concurrent use.
+func (c *Call) Cancel(cause error) {
+	if c.handlerContext.call != nil {
+		c.handlerContext.child().cancel(cause)
 	}
-	if !ok {
-		return ErrUnsupported
+}
+
+// handlerContext is the context of a handler: a child of the context that the call is served under, with the call as a
+// value. It is part of the Call. It creates a child with package context only when a handler waits for its end or
+// something ends it, because that costs as much as scanning the request and most handlers need neither.
+type handlerContext struct {
+	context.Context // the parent
+	call            *Call
+	own             atomic.Pointer[child] // nil while it ends with the parent
+}
+
+type child struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// endedChild is the child of every context whose handler has returned before it had one.
+var endedChild = func() *child {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(nil)
+	return &child{ctx, cancel}
+}()
+
+func (h *handlerContext) child() *child {
+	if c := h.own.Load(); c != nil {
+		return c
 	}
-	// Earlier messages are sent first, and the call cannot end meanwhile.
-	if err := c.lockStream(ctx); err != nil {
-		return err
+	ctx, cancel := context.WithCancelCause(h.Context)
+	if c := (&child{ctx, cancel}); h.own.CompareAndSwap(nil, c) {
+		return c
 	}
-	defer c.unlockStream()
-	c.mu.Lock()
-	err = c.ended()
-	c.mu.Unlock()
-	if err != nil {
-		return err
+	cancel(nil) // another goroutine has stored a child
+	return h.own.Load()
+}
+
+// Done implements context.Context.
+func (h *handlerContext) Done() <-chan struct{} { return h.child().Done() }
+
+// Err implements context.Context.
+func (h *handlerContext) Err() error {
+	if c := h.own.Load(); c != nil {
+		return c.Err()
 	}
-	return closer.CloseStream(ctx, retry)
+	return h.Context.Err()
+}
+
+// Value implements context.Context.
+func (h *handlerContext) Value(key any) any {
+	switch key.(type) {
+	case contextKey:
+		return h.call
+	case callkey.Key:
+		return &h.call.Call
+	}
+	if c := h.own.Load(); c != nil { // context.Cause finds the cause in it
+		if v := c.Value(key); v != nil {
+			return v
+		}
+	}
+	return h.Context.Value(key)
 }

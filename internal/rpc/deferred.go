@@ -11,38 +11,8 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// SessionNotifier sends messages that belong to no call, on the stream of the session.
-type SessionNotifier interface {
-	// SessionID identifies the session among all sessions of the server, of this replica and of others.
-	SessionID() string
-	// SetLevel changes the log level of the session.
-	SetLevel(ctx context.Context, level mcp.LoggingLevel) error
-	// Notify sends an encoded notification. Without a stream it waits for the next one. The oldest
-	// are dropped if too many wait.
-	Notify(notification []byte)
-	// NotifyWhenDone sends n after n.Done has returned true, which may be after the call has ended. It reports false
-	// if it will not, because the session has ended or too many notifications are waiting. The context provides values
-	// only.
-	NotifyWhenDone(ctx context.Context, n DeferredNotification) bool
-	// Listens reports whether the client may receive messages now: its stream is open, or another replica may have the
-	// stream.
-	Listens() bool
-	// RequestInput sends an input request and returns the client's response.
-	RequestInput(ctx context.Context, r InputRequest) (json.RawMessage, error)
-}
-
-// DeferredNotification is a notification that is sent when an activity has ended.
-type DeferredNotification struct {
-	Method string
-	Params []byte // a JSON object
-	// Done is called repeatedly until it returns true or an error.
-	Done    func(ctx context.Context) (bool, error)
-	Timeout time.Duration // how long Done is called
-}
 
 // Intervals between the calls of Poll. They double from the first to the second.
 const (
@@ -151,44 +121,4 @@ func elicitations(e *call.URLRequiredError, r mcp.Revision) []mcp.ElicitParams {
 		}
 	}
 	return all
-}
-
-// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an error for it; in
-// 2026-07-28 input requests have taken its place unless they could not be sent.
-func (c *Call) urlRequiredResponse(ctx context.Context, e *call.URLRequiredError) *jsonrpc.Error {
-	err := c.CheckURLs(e)
-	var missing *call.CapabilityError
-	switch {
-	case errors.As(err, &missing):
-		return capabilityResponse(missing, c.Revision())
-	case errors.Is(err, ErrUnsupported), err == nil && !revision.ElicitationIDs.In(c.Revision()):
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}
-	case err != nil:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-	}
-	all := elicitations(e, c.Revision())
-	c.notifyWhenDone(ctx, e, all)
-	data, _ := json.Marshal(mcp.URLElicitationRequiredData{Elicitations: all})
-	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: "the user must open a URL first", Data: data}
-}
-
-// notifyWhenDone has the client notified of each URL when its user has finished there.
-func (c *Call) notifyWhenDone(ctx context.Context, e *call.URLRequiredError, elicitations []mcp.ElicitParams) {
-	if c.SessionNotifier == nil {
-		return
-	}
-	for i, u := range e.URLs {
-		if u.Done == nil {
-			continue
-		}
-		within := u.Within
-		if within <= 0 {
-			within = defaultURLTime
-		}
-		// has only strings
-		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID})
-		c.SessionNotifier.NotifyWhenDone(ctx, DeferredNotification{
-			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, MaxURLTime),
-		})
-	}
 }

@@ -9,16 +9,15 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
 )
-
-// Handler serves the calls of one method, inside the middleware. See call.Handler for its
-// result and error. The result may be an *Encoded.
-type Handler func(ctx context.Context, c *Call) (result any, err error)
 
 // Engine serves calls: it runs the middleware, finds the target of a call, checks the scopes that the call needs, and
 // runs the target. Its fields must not change once it serves. It is safe for concurrent use.
@@ -136,6 +135,93 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (result any, e
 		return c.handed.Copy, err
 	}
 	return result, err
+}
+
+// available reports whether a client of revision r can send a method as a request, or as a notification.
+func available(method string, r mcp.Revision, notification bool) bool {
+	if revision.IsNotification(method) != notification {
+		return false
+	}
+	if revision.LeavesToExtensions(method, r) {
+		return true
+	}
+	row := revision.Lookup(method)
+	return row != nil && row.In(r) && (!notification || row.From(r)&revision.Client != 0)
+}
+
+// AcceptsNotification reports whether the engine has a handler for a notification from a client
+// of revision r. The eras handle most notifications themselves.
+func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
+	return available(method, r, true) && e.feature.Handles(method)
+}
+
+// resolve sets the target of a call, and returns the scopes that the call needs, also with an error: those of all
+// requests, of the method and of the target.
+func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err error) {
+	var t Target
+	switch _, own := c.Target.Entry.(ofEra); {
+	case own:
+		t = c.Target
+	case available(c.Method(), c.Revision(), c.ID().IsZero()):
+		t, needs, err = e.feature.Resolve(ctx, c)
+	default:
+		err = MethodNotFound(c)
+	}
+	if e.Auth != nil {
+		needs = union(e.Auth.MethodScopes[c.Method()], needs)
+		if c.Principal() != principal.Local && !c.ID().IsZero() { // the transport authorizes notifications
+			needs = union(e.Auth.Scopes, needs)
+		}
+	}
+	if t.Serve != nil && len(needs) > 0 {
+		t.Serve = requiring(needs, t.Serve)
+	}
+	c.Target, c.resolved = t, err == nil
+	return needs, err
+}
+
+// requiring returns a handler whose errors about missing scopes name the scopes that the call needed before it was
+// served, too. A client may ask for exactly the scopes of an error, and the next token must still allow the call.
+func requiring(needs []string, serve Handler) Handler {
+	return func(ctx context.Context, c *Call) (any, error) {
+		result, err := serve(ctx, c)
+		if missing, ok := errors.AsType[*auth.ScopeError](err); ok {
+			err = &auth.ScopeError{Needed: union(needs, missing.Needed)}
+		}
+		return result, err
+	}
+}
+
+func union(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	return challenge.Union(a, b)
+}
+
+// Authorize checks the scopes of calls before they are served, all together, for a transport that needs the outcome
+// then. Without calls it checks the scopes that every request needs. The error is nil or an *auth.ScopeError. The calls
+// fail with it when they are served. Otherwise those whose targets were found are served by these, without another
+// check; Serve looks for the targets of the others.
+func (e *Engine) Authorize(ctx context.Context, calls ...*Call) error {
+	var needs []string
+	if len(calls) == 0 && e.Auth != nil {
+		needs = e.Auth.Scopes
+	}
+	for _, c := range calls {
+		of, _ := e.resolve(NewContext(ctx, c), c) // Serve returns the error
+		needs = union(needs, of)
+	}
+	err := auth.Require(ctx, needs...)
+	if err != nil {
+		for _, c := range calls {
+			c.Target, c.resolved = Target{Serve: func(context.Context, *Call) (any, error) { return nil, err }}, true
+		}
+	}
+	return err
 }
 
 // AppendReply runs a call that is in flight, or at least bound to a context, and appends its response to *dst, on one

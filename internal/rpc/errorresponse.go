@@ -136,3 +136,43 @@ func MessageTooLarge(limit int64) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
 		"message too large: the limit is %d bytes: send less, or raise Limits.MaxMessage of the server", limit)
 }
+
+// urlRequiredResponse returns the error that the client receives for e. Only 2025-11-25 has an error for it; in
+// 2026-07-28 input requests have taken its place unless they could not be sent.
+func (c *Call) urlRequiredResponse(ctx context.Context, e *call.URLRequiredError) *jsonrpc.Error {
+	err := c.CheckURLs(e)
+	var missing *call.CapabilityError
+	switch {
+	case errors.As(err, &missing):
+		return capabilityResponse(missing, c.Revision())
+	case errors.Is(err, ErrUnsupported), err == nil && !revision.ElicitationIDs.In(c.Revision()):
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: e.Error()}
+	case err != nil:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+	}
+	all := elicitations(e, c.Revision())
+	c.notifyWhenDone(ctx, e, all)
+	data, _ := json.Marshal(mcp.URLElicitationRequiredData{Elicitations: all})
+	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: "the user must open a URL first", Data: data}
+}
+
+// notifyWhenDone has the client notified of each URL when its user has finished there.
+func (c *Call) notifyWhenDone(ctx context.Context, e *call.URLRequiredError, elicitations []mcp.ElicitParams) {
+	if c.SessionNotifier == nil {
+		return
+	}
+	for i, u := range e.URLs {
+		if u.Done == nil {
+			continue
+		}
+		within := u.Within
+		if within <= 0 {
+			within = defaultURLTime
+		}
+		// has only strings
+		params, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: elicitations[i].ElicitationID})
+		c.SessionNotifier.NotifyWhenDone(ctx, DeferredNotification{
+			Method: mcp.NotificationElicitationComplete, Params: params, Done: u.Done, Timeout: min(within, MaxURLTime),
+		})
+	}
+}

@@ -4,57 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// Errors of input requests.
-var (
-	// ErrInputRequired is that of package call.
-	ErrInputRequired = call.ErrInputRequired
-	// ErrCannotAsk is returned if the call cannot send input requests: its method is not tools/call, prompts/get or
-	// resources/read, or its client takes no messages before the response.
-	ErrCannotAsk = errors.New("this call cannot send requests to its client")
-	// ErrClientLeft is returned if the client of a session has disconnected and does not return.
-	// It wraps call.ErrCancelled.
-	ErrClientLeft = fmt.Errorf("the client has disconnected, so it cannot answer: %w", call.ErrCancelled)
-	// ErrUnsupported is returned for a feature that the revision of the protocol or the connection does not have.
-	ErrUnsupported error = revision.MissingFeature("not supported by the revision of the protocol or the connection " +
-		"of this call")
-)
-
-// InputRequest is a request of the server to the client whose call it serves.
-type InputRequest struct {
-	// Key identifies the request within the call, so that its response is found when the handler runs again. If it is
-	// empty, it is derived from the method, the params and the number of equal requests before it.
-	Key    string
-	Method string // elicitation/create, sampling/createMessage or roots/list
-	Params json.RawMessage
-	// Within is how long the client may take to respond in a session. 0 means the default of the
-	// method. A client of 2025-11-25 that supports it runs a request with another Within as a task.
-	Within time.Duration
-}
-
-// InputRequester sends input requests to the client of a call. The era decides how: as requests
-// of the server, or in a result that asks the client to repeat the call.
-type InputRequester interface {
-	// RequestInput sends all requests at the same time and returns the responses in their order.
-	RequestInput(ctx context.Context, c *Call, requests []InputRequest) ([]json.RawMessage, error)
-	// Finish returns the outcome of the call, given what the handler returned. The context
-	// carries the call and may have ended.
-	Finish(ctx context.Context, result any, err error) (any, error)
-}
 
 // Replayer is an InputRequester that runs the handler again for each response.
 type Replayer interface {

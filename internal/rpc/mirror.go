@@ -10,14 +10,6 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
-// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
-type Mirror interface {
-	// Param returns the decoded text of the parameter with this name, and whether it is there.
-	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
-	Param(name string) (text string, ok bool, err error)
-}
-
 // MirroredParam is a parameter that a transport repeats outside of the body.
 type MirroredParam struct {
 	Name string // the x-mcp-header of the tool's schema

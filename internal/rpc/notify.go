@@ -12,6 +12,124 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
+// Notify sends a notification on the call's stream. Params must be a JSON object, or nil. It returns call.ErrCallDone
+// once the call has ended, and nil without sending anything if the peer cannot receive notifications for the call.
+func (c *Call) Notify(ctx context.Context, method string, params []byte) error {
+	return c.send(ctx, func(dst []byte) []byte {
+		dst = jsonrpc.AppendNotification(dst, method, params)
+		jsonscan.ReplaceLineBreaks(dst)
+		return dst
+	})
+}
+
+// Send sends one message on the call's stream.
+func (c *Call) Send(ctx context.Context, msg []byte) error {
+	if c.Stream == nil {
+		return ErrCannotAsk
+	}
+	return c.send(ctx, func([]byte) []byte { return msg })
+}
+
+// send encodes and writes one message. Messages arrive in the order in which they were sent. If
+// encode returns nothing, nothing is sent. It runs with mu held.
+func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
+	c.mu.Lock()
+	err := c.ended()
+	c.mu.Unlock()
+	if err != nil || c.Stream == nil {
+		return err
+	}
+	if err := c.lockStream(ctx); err != nil {
+		return err
+	}
+	defer c.unlockStream()
+	c.mu.Lock()
+	var msg []byte
+	ended := c.ended()
+	if ended == nil {
+		msg = encode(make([]byte, 0, 160))
+	}
+	if len(msg) > 0 {
+		if c.made++; c.rounds != nil && c.rounds.muted > 0 {
+			c.rounds.muted--
+			msg = nil
+		}
+	}
+	c.mu.Unlock()
+	if len(msg) == 0 {
+		return ended
+	}
+	return c.Stream.Write(ctx, msg)
+}
+
+// lockStream waits until no other message is being written to the stream.
+func (c *Call) lockStream(ctx context.Context) error {
+	c.mu.Lock()
+	if c.writing == nil {
+		c.writing = make(chan struct{}, 1)
+	}
+	c.mu.Unlock()
+	select {
+	case c.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Call) unlockStream() { <-c.writing }
+
+// Finish ends the call: nothing more can be sent for it. It reports the log messages that were dropped, and waits for a
+// message that is being written, so that the response comes last.
+func (c *Call) Finish() {
+	c.mu.Lock()
+	if c.logs != nil && c.logs.dropped > 0 {
+		c.mu.Unlock()
+		_ = c.reportDropped(c.Context(), true)
+		c.mu.Lock()
+	}
+	c.done = true
+	writing := c.writing
+	c.mu.Unlock()
+	if writing != nil {
+		writing <- struct{}{}
+		<-writing
+	}
+}
+
+// StreamCloser is implemented by a Stream whose connection can end while the stream continues.
+// The error is ErrUnsupported if it cannot.
+type StreamCloser interface {
+	CloseStream(ctx context.Context, retry time.Duration) error
+}
+
+// CloseStream ends the connection of the call's stream while the call continues; see server.CloseStream. It returns
+// ErrUnsupported if the stream cannot do that, and call.ErrCallDone once the call has ended.
+func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
+	c.mu.Lock()
+	err := c.ended()
+	closer, ok := c.Stream.(StreamCloser)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrUnsupported
+	}
+	// Earlier messages are sent first, and the call cannot end meanwhile.
+	if err := c.lockStream(ctx); err != nil {
+		return err
+	}
+	defer c.unlockStream()
+	c.mu.Lock()
+	err = c.ended()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return closer.CloseStream(ctx, retry)
+}
+
 // A call may send maxLogs log messages in each logWindow. Further ones are dropped and counted.
 const (
 	maxLogs   = 256
