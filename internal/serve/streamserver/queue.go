@@ -9,14 +9,6 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// job is an accepted request and the semaphore that limits requests of its kind.
-type job struct {
-	protocol rpc.Protocol // has accepted call
-	call     *rpc.Call
-	pace     *pace
-	slots    chan struct{}
-}
-
 // errQueueFull is the error of requests that arrive when the queue is full and some of its
 // requests wait for responses of the client.
 var errQueueFull = &call.OverloadError{Limit: "queued requests while the server waits for responses of this client",
@@ -144,10 +136,4 @@ func (c *connection) serve(j job) {
 	}()
 	j.protocol.AppendReply(buf, j.call)
 	j.pace.record(start, true)
-}
-
-// release releases the slot of a request that has been served.
-func (c *connection) release(j job) {
-	<-j.slots
-	c.running.Done()
 }

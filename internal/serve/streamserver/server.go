@@ -6,17 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -165,156 +160,4 @@ func (c *connection) finish(ctx context.Context, conn transport.Conn, idle <-cha
 			return false
 		}
 	}
-}
-
-// connection is one connection that is being served.
-type connection struct {
-	*Server
-	conn    batcher
-	session *legacy.Session         // for the legacy messages of this connection
-	modern  modern.Server           // for the modern ones
-	from    rpc.Sender              // of all messages
-	fail    context.CancelCauseFunc // cancels all requests; the connection is broken
-	ignored loglimit.Limiter        // of log lines for ignored messages
-
-	ctx        context.Context // of what is written
-	calls      context.Context // of all requests; ends before ctx
-	reading    context.Context // ends when the server no longer reads
-	goroutines sync.WaitGroup  // those that read or have read, and the workers
-	failed     chan error      // receives the error that ends the reading
-
-	// Used by the reading goroutine only.
-	paces      paces
-	received   bool // a message has arrived
-	modernPeer bool // a modern request has arrived
-	notifying  bool // the session's notifications are being delivered
-
-	jobs              chan job      // unbuffered: from the reading goroutine to an idle worker
-	slots             chan struct{} // semaphore of concurrent requests
-	subscriptionSlots chan struct{} // the same for subscriptions; created on first use
-	queueSlots        chan struct{} // semaphore of queued requests
-	paused            atomic.Bool   // reading waits for a slot or for the handler of a notification
-
-	mu           sync.Mutex // guards the order of running.Add and endAccepting
-	running      sync.WaitGroup
-	closing      context.Context // ends when no more requests are accepted
-	endAccepting context.CancelFunc
-}
-
-// begin counts one more running request. It reports false if the connection accepts no more requests.
-func (c *connection) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing.Err() != nil {
-		return false
-	}
-	c.running.Add(1)
-	return true
-}
-
-func (c *connection) stopAccepting() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endAccepting()
-}
-
-// receive processes one message. It returns when the message has been processed or
-// another goroutine processes it. It blocks while the queue of requests is full.
-func (t *turn) receive(ctx context.Context, data []byte) {
-	c := t.c
-	if jsonrpc.IsBatch(data) {
-		c.batch(ctx, data)
-		return
-	}
-	m := new(jsonrpc.Message)
-	if err := m.Parse(data, c.Limits); err != nil {
-		c.malformed(ctx, m, err)
-		return
-	}
-	class := revision.Classify(revision.Input{Message: m, Agreed: c.session.Revision})
-	switch m.Kind {
-	case jsonrpc.Notification:
-		c.notified(ctx, m, class)
-		return
-	case jsonrpc.Response:
-		c.session.ReceiveResponse(m)
-		return
-	}
-	c.modernPeer = c.modernPeer || class.Era == revision.Modern
-	p := c.protocol(class.Era)
-	inOrder := p.InOrder(m)
-	accepted, fault := p.NewCall(c.from, m, class)
-	if fault == nil {
-		fault = p.Begin(ctx, accepted, c.conn)
-	}
-	switch {
-	case fault != nil:
-		c.writeError(ctx, m.ID, fault)
-	case inOrder:
-		var reply []byte
-		p.AppendReply(&reply, accepted)
-		c.write(ctx, reply)
-	case m.Method == mcp.MethodPing && class.Era == revision.Legacy:
-		c.ping(ctx, p, accepted)
-	default:
-		t.enqueue(ctx, job{p, accepted, c.paces.of(m), c.slotsOf(m.Method)})
-	}
-}
-
-// malformed answers a malformed message. It does not answer a malformed notification or
-// response: two peers could answer each other for ever.
-func (c *connection) malformed(ctx context.Context, m *jsonrpc.Message, err error) {
-	if c.session.ReceiveInvalid(m, err) { // the input request that waits for it fails
-		return
-	}
-	var invalid *jsonrpc.InvalidMessageError
-	if m.Kind == jsonrpc.Response || m.Kind == jsonrpc.Notification || !errors.As(err, &invalid) {
-		c.ignored.Log(ctx, c.Logger, slog.LevelWarn, "malformed message ignored", slog.Any("error", err))
-		return
-	}
-	c.writeError(ctx, m.ID, invalid.Wire())
-}
-
-func (c *connection) write(ctx context.Context, msg []byte) {
-	if len(msg) == 0 {
-		return
-	}
-	c.written(ctx, c.conn.Write(ctx, msg))
-}
-
-// written handles the error of writing a message, which may be nil.
-func (c *connection) written(ctx context.Context, err error) {
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	level := slog.LevelWarn
-	select {
-	case <-c.session.Inflight().Closing: // a client that has closed one direction often closes both
-		level = slog.LevelDebug
-	default:
-	}
-	c.Logger.Log(ctx, level, "cannot write a message", "error", err)
-	var broken *transport.WriteError
-	if errors.As(err, &broken) { // the client would receive no more responses
-		c.fail(err)
-	}
-}
-
-// writeError answers with an error. If the id of the request could not be read, the error carries the id null before
-// 2025-11-25, and none later. Only the reading goroutine writes such errors.
-func (c *connection) writeError(ctx context.Context, id jsonrpc.ID, e *jsonrpc.Error) {
-	nullID := id.IsZero() && !c.modernPeer && revision.NullErrorIDs.In(c.session.Revision)
-	c.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
-}
-
-// notified processes a notification of either era. Cancellations of both eras go to the
-// session, since the requests of both share one set of ids.
-func (c *connection) notified(ctx context.Context, m *jsonrpc.Message, class revision.Class) {
-	c.session.ReceiveNotification(m)
-	if m.Method == mcp.NotificationInitialized {
-		c.startNotifications(ctx)
-	}
-	c.paused.Store(true)
-	c.protocol(class.Era).ServeNotification(ctx, c.from, m, class)
-	c.paused.Store(false)
 }
