@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"time"
 
 	v2 "github.com/go-json-experiment/json"
 
@@ -26,10 +25,8 @@ import (
 // receives the known answers at once. The answers travel with the client in a sealed state.
 
 const (
-	maxRounds     = 10
-	stateLifetime = time.Hour
-	maxState      = 48 << 10 // bytes of the text that is sealed
-	statePurpose  = "requestState"
+	maxRounds    = 10
+	statePurpose = "requestState"
 )
 
 // state holds the answers of a call between its rounds.

@@ -20,6 +20,8 @@ import (
 // principal has a fixed number of slots for such states. A slot is free again when its state expires, and not earlier:
 // a client that has lost a response sends the round again.
 const (
+	stateLifetime   = time.Hour
+	maxState        = 48 << 10        // bytes of the text that is sealed; a longer state is stored
 	maxStoredBytes  = 1 << 20         // bytes of a state
 	maxStoredStates = 64              // per principal, or per address if the caller is anonymous
 	storeTimeout    = 5 * time.Second // for all operations that write a state
