@@ -7,12 +7,51 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
+
+// response is the state of one HTTP request. An event stream that stays open keeps it in memory.
+type response struct {
+	stream  eventStream
+	tracked trackedRequest
+	accept  accepted // by the client
+}
+
+// exchange is the state of one POST request. It is one struct so that serving a request needs one allocation.
+type exchange struct {
+	response
+	message jsonrpc.Message
+	context detachedContext // has the request
+	answer  answerStream
+}
+
+// detachedContext is the context of the handlers of a session's request. A disconnect is not a cancellation
+// (2025-11-25, basic/transports, Sending Messages to the Server, 6), so it has the values of the request's context,
+// but ends when the server shuts down. It avoids the allocations of package context.
+type detachedContext struct {
+	context.Context // cancelled when the server shuts down
+	request         *http.Request
+}
+
+// Value implements context.Context.
+func (d *detachedContext) Value(key any) any {
+	if v := d.Context.Value(key); v != nil {
+		return v
+	}
+	return d.request.Context().Value(key)
+}
+
+// outcome is how a response is sent.
+type outcome struct {
+	status   int                 // if it is JSON; 0 means 200
+	json     bool                // it is JSON, so that the status says what is wrong
+	overload *call.OverloadError // the limit that has rejected the request, or nil
+}
 
 // answerStream is the response to a request. When it becomes an event stream in a session,
 // it also becomes a stream of the session, which is logged and outlives its connection. A

@@ -23,6 +23,8 @@ var (
 	noBuffering = []string{"no"}
 )
 
+var errStreamClosed = errors.New("event stream closed")
+
 // eventStream is the response to one request. It becomes an event stream with the first message that is written.
 // Writing adds to a queue; a goroutine that runs while the queue has content sends it with one write and one flush. An
 // eventStream is safe for concurrent use until end.

@@ -3,7 +3,6 @@ package httpserver
 import (
 	"log/slog"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -82,10 +81,4 @@ func (s *Server) rejectOverload(w http.ResponseWriter, r *http.Request, status i
 		slog.Int("status", status))
 	setRetryAfter(w, e.RetryAfter)
 	reject(w, status, request, rpc.Rejection(e))
-}
-
-// setRetryAfter sets the Retry-After header (RFC 9110, section 10.2.3).
-func setRetryAfter(w http.ResponseWriter, d time.Duration) {
-	seconds := max((d+time.Second-1)/time.Second, 1)
-	w.Header()["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
 }

@@ -4,47 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/challenge"
-	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
-
-// response is the state of one HTTP request. An event stream that stays open keeps it in memory.
-type response struct {
-	stream  eventStream
-	tracked trackedRequest
-	accept  accepted // by the client
-}
-
-// exchange is the state of one POST request. It is one struct so that serving a request needs one allocation.
-type exchange struct {
-	response
-	message jsonrpc.Message
-	context detachedContext // has the request
-	answer  answerStream
-}
-
-// detachedContext is the context of the handlers of a session's request. A disconnect is not a cancellation
-// (2025-11-25, basic/transports, Sending Messages to the Server, 6), so it has the values of the request's context,
-// but ends when the server shuts down. It avoids the allocations of package context.
-type detachedContext struct {
-	context.Context // cancelled when the server shuts down
-	request         *http.Request
-}
-
-// Value implements context.Context.
-func (d *detachedContext) Value(key any) any {
-	if v := d.Context.Value(key); v != nil {
-		return v
-	}
-	return d.request.Context().Value(key)
-}
 
 // open makes the response to r a stream for the handler, or returns nil if the client does not accept event streams or
 // the ResponseWriter cannot send them. It is also a stream of the session, if x.answer has one.
@@ -116,13 +82,6 @@ func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.
 	x.stream.exited = false
 }
 
-// outcome is how a response is sent.
-type outcome struct {
-	status   int                 // if it is JSON; 0 means 200
-	json     bool                // it is JSON, so that the status says what is wrong
-	overload *call.OverloadError // the limit that has rejected the request, or nil
-}
-
 // outcomeOf returns the outcome of a call whose response reports an error, or nil. C may be nil if the error is that of
 // NewCall.
 func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcome) {
@@ -145,6 +104,20 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcom
 	}
 	o.json = o.json || rejected && o.overload != nil
 	return o
+}
+
+// modernStatus returns the HTTP status of a response that reports an error with this code. The transport's page names
+// the errors that are faults of the HTTP request; an error of the method itself, such as an unknown tool, is status 200
+// (2026-07-28, basic/transports/streamable-http).
+func modernStatus(code int64) int {
+	switch code {
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest,
+		mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+		return http.StatusBadRequest
+	case jsonrpc.CodeMethodNotFound:
+		return http.StatusNotFound
+	}
+	return http.StatusOK
 }
 
 // respond sends the reply to a request as JSON, or as an event if the event stream has begun or the client accepts only
@@ -178,41 +151,4 @@ func (s *Server) respond(x *exchange, stream rpc.Stream, reply *[]byte, o *outco
 			_ = e.Write(e.ctx, out)
 		}
 	}
-}
-
-// knownLength is the length of a body, in bytes, up to which net/http sets Content-Length.
-const knownLength = 2048
-
-// reply sends a JSON body. The write has a deadline, so a client that stops reading cannot block the handler.
-func reply(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = httpcodec.JSONType
-	if len(body) > knownLength {
-		setLength(w, body)
-	}
-	setWriteDeadline(w, len(body))
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
-}
-
-// respondEmpty sends a response without a body.
-func respondEmpty(w http.ResponseWriter, status int) {
-	setWriteDeadline(w, 0)
-	w.WriteHeader(status)
-}
-
-func setLength(w http.ResponseWriter, body []byte) {
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
-}
-
-// reject sends e as a JSON-RPC error with an HTTP status.
-func reject(w http.ResponseWriter, status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	reply(w, status, jsonrpc.AppendError(nil, id, e, false))
-}
-
-// rejectMethod rejects a request whose HTTP method is not in allow.
-func rejectMethod(w http.ResponseWriter, allow string) {
-	w.Header()["Allow"] = []string{allow}
-	reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{},
-		&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "method not allowed: use " + allow})
 }

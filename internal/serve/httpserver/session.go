@@ -35,12 +35,6 @@ func sessionOf(w http.ResponseWriter, r *http.Request, class revision.Class, req
 	return httpcodec.First(r.Header, httpcodec.HeaderSession), true
 }
 
-// rejectInvalid rejects a request with status 400 and returns false.
-func rejectInvalid(w http.ResponseWriter, request jsonrpc.ID, reason string) bool {
-	reject(w, http.StatusBadRequest, request, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: reason})
-	return false
-}
-
 const missingSession = "the Mcp-Session-Id header is missing: send initialize first"
 
 // postLegacy serves one message of a session (2025-11-25, basic/transports, Sending Messages to the Server).
@@ -131,19 +125,6 @@ func encodeMessage(m *jsonrpc.Message) []byte {
 	return jsonrpc.AppendResult(nil, m.ID, m.Raw)
 }
 
-// rejectStoreFailure rejects a request because the store of the server has failed.
-func rejectStoreFailure(w http.ResponseWriter, request jsonrpc.ID) {
-	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
-	reject(w, http.StatusServiceUnavailable, request, rpc.StoreFailure)
-}
-
-// rejectUndelivered rejects messages that forward could not pass on. The client can send them again.
-func rejectUndelivered(w http.ResponseWriter) {
-	setRetryAfter(w, rpc.ErrStoreUnavailable.RetryAfter)
-	reject(w, http.StatusServiceUnavailable, jsonrpc.ID{},
-		&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "cannot deliver the message now: send it again"})
-}
-
 // Deliver passes a response or a notification that Forward has sent at another replica to its
 // session. For a change of roots, it returns when the handler returns.
 func (s *Server) Deliver(ctx context.Context, session *legacy.Session, message []byte) {
@@ -170,15 +151,6 @@ func (s *Server) RefreshSession(ctx context.Context, session string) {
 	case err != nil && ctx.Err() == nil:
 		s.Logger.ErrorContext(ctx, "cannot read a session that another replica has changed", "error", err)
 	}
-}
-
-// rejectBatch rejects a batch outside of a session.
-func (s *Server) rejectBatch(w http.ResponseWriter, r *http.Request, body []byte) {
-	fault := legacy.NoBatch(body, s.Limits)
-	if x := s.pairs.get(r.URL.Query().Get(pairParameter), principalOf(r)); x != nil {
-		fault = x.session.RejectBatch(body, s.Limits)
-	}
-	reject(w, http.StatusBadRequest, jsonrpc.ID{}, fault)
 }
 
 // postBatch serves a batch in a session, which only revision 2025-03-26 has (basic, Batching). The
@@ -277,43 +249,4 @@ func (s *Server) rejectSession(w http.ResponseWriter, r *http.Request, request j
 		}
 		rejectStoreFailure(w, request)
 	}
-}
-
-// get opens a stream for the server's own messages: the standalone stream of a session,
-// or the event stream of the HTTP+SSE pair of 2024-11-05 if the request names no session.
-// Some clients of the pair send the version header, with any legacy revision.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, x *response, id string) {
-	switch {
-	case !x.accept.events:
-		reject(w, http.StatusNotAcceptable, jsonrpc.ID{}, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidRequest, Message: "the Accept header must allow text/event-stream",
-		})
-	case !s.flushes(w):
-		reject(w, http.StatusMethodNotAllowed, jsonrpc.ID{}, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidRequest, Message: "the server cannot send event streams here: its log says why",
-		})
-	case id != "":
-		s.getStream(w, r, x, id)
-	default:
-		s.openPair(w, r, x)
-	}
-}
-
-// delete ends a session and its streams.
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
-	if id == "" {
-		rejectInvalid(w, jsonrpc.ID{}, missingSession)
-		return
-	}
-	live, ok := s.use(w, r, id, jsonrpc.ID{})
-	if !ok {
-		return
-	}
-	defer live.Release()
-	if err := s.Sessions.Delete(r.Context(), principalOf(r), id); err != nil {
-		s.rejectSession(w, r, jsonrpc.ID{}, err)
-		return
-	}
-	s.Streams.endSession(live.Key())
-	respondEmpty(w, http.StatusNoContent)
 }

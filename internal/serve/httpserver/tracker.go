@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 
 // maxRequests is the limit of requests in flight on one server, open streams included.
 const maxRequests = 16_384
+
+var errShutdown = errors.New("server shut down")
 
 // tracker tracks the requests. Shutdown waits for those in flight. One timer sends the keep-alive comments of all
 // streams and bounds the time for reading all bodies. The zero tracker is ready for use. It is safe for concurrent use.
