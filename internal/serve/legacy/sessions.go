@@ -23,13 +23,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Errors of Sessions.
-var (
-	// ErrNoSession is the error for an id that is unknown, has expired, or belongs to another principal.
-	ErrNoSession = errors.New("session not found")
-	// ErrTooManySessions is the error when a limit on sessions is reached.
-	ErrTooManySessions = &call.OverloadError{Limit: "sessions", RetryAfter: time.Minute}
-)
+// ErrTooManySessions is the error when a limit on sessions is reached.
+var ErrTooManySessions = &call.OverloadError{Limit: "sessions", RetryAfter: time.Minute}
 
 // SessionLimits limits stored sessions. A zero field means its default.
 type SessionLimits struct {

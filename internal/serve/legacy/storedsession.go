@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
-	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/jsonrpc"
-	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -196,9 +189,6 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 // maxUpdates limits the attempts to write a session's state when other replicas write it concurrently.
 const maxUpdates = 8
 
-// errUnchanged makes update keep the state.
-var errUnchanged = errors.New("state is unchanged")
-
 // update changes the session's state in the store. The error is ErrNoSession, that of change,
 // or the store's. If change returns errUnchanged, update writes nothing and returns nil. If change
 // returns store.ErrConflict, or another replica has changed the state, update calls it again.
@@ -290,118 +280,4 @@ func (ss *StoredSession) setRecord(before uint64, now store.Item, state *State) 
 	if state != nil {
 		ss.subscriptions.restore(state)
 	}
-}
-
-// State is the stored part of a session: everything except the requests in flight.
-type State struct {
-	Revision           mcp.Revision
-	Info, Capabilities []byte           // the client's description of itself, as JSON objects
-	Ready              bool             // the client has sent notifications/initialized
-	LogLevel           mcp.LoggingLevel // the level that the client has set; empty: the default
-	Subscribed         []string         // URIs of resources to which the client has subscribed
-	Streams            int              // standalone streams that were begun, if the server has replicas
-	// the newest of them: the id of its replica, a space and its name; empty if it has expired
-	Stream  string
-	Address string // network address of an anonymous client; empty if it has none
-}
-
-// maxRecord limits the record of a session, in bytes of JSON: each request reads it. Only subscriptions can make it
-// long, so Subscribe checks the limit.
-const maxRecord = 32 << 10
-
-var errRecordFull = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the session has too many subscriptions: it is stored "+
-	"in at most %d bytes; unsubscribe from other resources, or subscribe in another session", maxRecord)
-
-// subscribe adds a URI. The error is errUnchanged if the state has it.
-func (s *State) subscribe(uri string) error {
-	if slices.Contains(s.Subscribed, uri) {
-		return errUnchanged
-	}
-	s.Subscribed = append(s.Subscribed, uri)
-	if err := changes.CheckSubscription(uri, len(s.Subscribed), 0); err != nil {
-		return err
-	}
-	if len(s.Encode()) > maxRecord {
-		return errRecordFull
-	}
-	return nil
-}
-
-// unsubscribe removes a URI. The error is errUnchanged if the state does not have it.
-func (s *State) unsubscribe(uri string) error {
-	at := slices.Index(s.Subscribed, uri)
-	if at < 0 {
-		return errUnchanged
-	}
-	s.Subscribed = slices.Delete(s.Subscribed, at, at+1)
-	return nil
-}
-
-// Encode returns the state as JSON.
-func (s *State) Encode() []byte {
-	b := make([]byte, 0, 64+len(s.Info)+len(s.Capabilities))
-	b = append(b, `{"revision":`...)
-	b = jsonrpc.AppendString(b, string(s.Revision))
-	b = append(append(b, `,"info":`...), s.Info...)
-	b = append(append(b, `,"capabilities":`...), s.Capabilities...)
-	if s.Ready {
-		b = append(b, `,"ready":true`...)
-	}
-	if s.LogLevel != "" {
-		b = jsonrpc.AppendString(append(b, `,"logLevel":`...), string(s.LogLevel))
-	}
-	if s.Address != "" {
-		b = jsonrpc.AppendString(append(b, `,"address":`...), s.Address)
-	}
-	if s.Streams > 0 {
-		b = strconv.AppendInt(append(b, `,"streams":`...), int64(s.Streams), 10)
-	}
-	if s.Stream != "" {
-		b = jsonrpc.AppendString(append(b, `,"stream":`...), s.Stream)
-	}
-	if len(s.Subscribed) > 0 {
-		b = append(b, `,"subscribed":[`...)
-		for i, uri := range s.Subscribed {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = jsonrpc.AppendString(b, uri)
-		}
-		b = append(b, ']')
-	}
-	return append(b, '}')
-}
-
-// errBadState is the error for the record of a session that does not exist for this server.
-var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys that this server does not have, or "+
-	"that of another program", ErrNoSession)
-
-// DecodeState decodes the result of Encode. The state contains views of raw, because every request decodes it.
-func DecodeState(raw []byte) (s State, err error) {
-	revision, _ := jsonrpc.Get(raw, "revision")
-	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))
-	s.Info, _ = jsonrpc.Get(raw, "info")
-	s.Capabilities, _ = jsonrpc.Get(raw, "capabilities")
-	ready, _ := jsonrpc.Get(raw, "ready")
-	s.Ready = string(ready) == "true"
-	level, _ := jsonrpc.Get(raw, "logLevel")
-	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
-	address, _ := jsonrpc.Get(raw, "address")
-	s.Address = jsonrpc.Unquote(address)
-	if streams, ok := jsonrpc.Get(raw, "streams"); ok {
-		if s.Streams, err = strconv.Atoi(string(streams)); err != nil {
-			return s, errBadState
-		}
-	}
-	stream, _ := jsonrpc.Get(raw, "stream")
-	s.Stream = jsonrpc.Unquote(stream)
-	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
-		if jsonv2.Unmarshal(subscribed, &s.Subscribed) != nil {
-			return s, errBadState
-		}
-	}
-	if !s.Revision.Known() || s.Info == nil || s.Capabilities == nil {
-		return s, errBadState
-	}
-	return s, nil
 }
