@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpguard"
-	"github.com/parley-mcp/parley/internal/lease"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/seal"
 	"github.com/parley-mcp/parley/internal/serve/httpserver"
@@ -24,43 +21,6 @@ import (
 	"github.com/parley-mcp/parley/store"
 	"github.com/parley-mcp/parley/transport"
 )
-
-// core holds the engine and the wires around it. It is built once, before the first
-// message or connection.
-type core struct {
-	engine  *rpc.Engine
-	guard   rpc.StoreGuard
-	lease   lease.Lease
-	seals   *seal.Keys
-	cursors cursors
-	http    httpserver.Server
-	stream  streamserver.Server
-
-	base     context.Context // ends when the time for a shutdown is up
-	cancel   context.CancelFunc
-	draining context.Context // ends when a shutdown begins
-	drain    context.CancelFunc
-
-	mu    sync.Mutex     // orders a new connection in conns
-	conns sync.WaitGroup // and the call of drain
-}
-
-// enter counts one more connection. It reports false once a shutdown has begun.
-func (c *core) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.draining.Err() != nil {
-		return false
-	}
-	c.conns.Add(1)
-	return true
-}
-
-func (c *core) beginShutdown() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.drain()
-}
 
 // Check returns nil, or an error that names a field of the server with an invalid value and states
 // what the value must be. The methods that serve return the same error, and ServeHTTP answers
@@ -200,22 +160,6 @@ func (s *Server) middleware(kv store.KV) []call.Middleware {
 
 // burst returns the number of calls that may arrive at once.
 func burst(perSecond float64) int { return int(min(max(2*perSecond, 1), math.MaxInt32)) }
-
-func orDefault[T int | time.Duration](v, def T) T {
-	if v <= 0 {
-		return def
-	}
-	return v
-}
-
-func (s *Server) pageSize() int { return orDefault(s.Limits.PageSize, 1000) }
-
-func (s *Server) logger() *slog.Logger {
-	if s.Logger != nil {
-		return s.Logger
-	}
-	return slog.Default()
-}
 
 // errConfiguration is the answer to HTTP requests while the fields of the server are wrong.
 var errConfiguration = errors.New("the server is not configured correctly: see its log")

@@ -31,6 +31,15 @@ func misspelled(object, name string, known []string) error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: unknown member %q", object, name)
 }
 
+// textParam returns a member of the params, which must be a string.
+func textParam(c *rpc.Call, name, what string) (string, error) {
+	raw, _ := c.Params().Get(name)
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.%s must be a string: the %s", name, what)
+	}
+	return jsonrpc.Unquote(raw), nil
+}
+
 // membersOf returns the members of an object in the params, null ones too, or none if it is absent. It returns an
 // error if a name differs from a known name only in its case.
 func membersOf(c *rpc.Call, object string, known ...string) (map[string][]byte, error) {

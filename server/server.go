@@ -16,6 +16,11 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/internal/lease"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/seal"
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
+	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/store"
@@ -267,4 +272,57 @@ func (l Limits) check() error {
 		}
 	}
 	return nil
+}
+
+// core holds the engine and the wires around it. It is built once, before the first
+// message or connection.
+type core struct {
+	engine  *rpc.Engine
+	guard   rpc.StoreGuard
+	lease   lease.Lease
+	seals   *seal.Keys
+	cursors cursors
+	http    httpserver.Server
+	stream  streamserver.Server
+
+	base     context.Context // ends when the time for a shutdown is up
+	cancel   context.CancelFunc
+	draining context.Context // ends when a shutdown begins
+	drain    context.CancelFunc
+
+	mu    sync.Mutex     // orders a new connection in conns
+	conns sync.WaitGroup // and the call of drain
+}
+
+// enter counts one more connection. It reports false once a shutdown has begun.
+func (c *core) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining.Err() != nil {
+		return false
+	}
+	c.conns.Add(1)
+	return true
+}
+
+func (c *core) beginShutdown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drain()
+}
+
+func (s *Server) logger() *slog.Logger {
+	if s.Logger != nil {
+		return s.Logger
+	}
+	return slog.Default()
+}
+
+func (s *Server) pageSize() int { return orDefault(s.Limits.PageSize, 1000) }
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
 }

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/principal"
+)
+
+// PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
+// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller
+// who has a resource of [Server.Catalogs].
+func PrincipalOf(ctx context.Context) principal.Principal {
+	if c := rpc.From(ctx); c != nil {
+		return c.Principal()
+	}
+	return rpc.CallerOf(ctx).Owner // see subscriberContext
+}
+
+// Progress reports the progress of a call to its client: done of total, in any unit, and a text
+// for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if
+// done does not exceed its last value, or if the client has not requested progress. In a task of 2026-07-28 the client
+// receives the text only; see [AsTask].
+//
+// It returns an error if done is not finite, call.ErrCallDone after the handler has returned or
+// the call was cancelled, and call.ErrNoCall if ctx is not the context of a handler. Safe for
+// concurrent use. (2026-07-28, basic/patterns/progress.)
+func Progress(ctx context.Context, done, total float64, text string) error {
+	c := rpc.From(ctx)
+	if c == nil {
+		return call.ErrNoCall
+	}
+	return c.Progress(ctx, done, total, text)
+}
+
+// Notify sends a notification that belongs to a call to its client, before the response. It is
+// for the notifications that extensions define. Params must be a JSON object or nil. Notify does
+// not retain params. It sends nothing and returns nil if the client cannot receive notifications
+// before the response.
+//
+// It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
+// call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.
+func Notify(ctx context.Context, method string, params json.RawMessage) error {
+	c := rpc.From(ctx)
+	if c == nil {
+		return call.ErrNoCall
+	}
+	params, err := objectOrNil(method, params)
+	if err != nil {
+		return err
+	}
+	return c.Notify(ctx, method, params)
+}
