@@ -50,7 +50,7 @@ const patienceOfAudience = 20 * time.Second
 const wantedAudiences = `
 server          clients         calls asks      progress log       lateLog lateRoots moved  update list
 HTTP+SSE        users           own   own       own      own       own     own       own    own    all
-HTTP+SSE        users/2026      user  user      own      user      -       -         -      own    all
+HTTP+SSE        users/2026      user  user      own      user/none -       -         -      own    all
 HTTP+SSE        strangers       own   own       own      own       own     own       own    own    all
 HTTP+SSE        strangers/2026  all   none      own      none      -       -         -      own    all
 sessions        users           own   own       own      own       own     own       own    own    all

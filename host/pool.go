@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -36,20 +37,24 @@ type connection struct {
 	used  time.Time // the end of the last use
 	timer *time.Timer
 
-	mu       sync.Mutex
-	pending  []*pending // the requests in flight, from the oldest
-	last     *Caller
-	several  bool // of everyone: others than the user of this machine have used it
-	rootless bool // of everyone: the server has requested roots before there was somebody to ask
-	second   int64
-	late     int // log messages without a request in second
+	mu        sync.Mutex
+	pending   []*pending // the requests in flight, from the oldest
+	questions []*question
+	last      *Caller
+	several   bool // of everyone: others than the user of this machine have used it
+	rootless  bool // of everyone: the server has requested roots before there was somebody to ask
+	second    int64
+	late      int // log messages without a request in second
 }
 
 // pending is a request in flight. It is the context of the request to the server.
 type pending struct {
 	context.Context
 	other bool // its caller is not the user of this machine
-	asked int  // questions of the server that wait for an answer; guarded by connection.mu
+
+	// Guarded by connection.mu.
+	asked int  // questions of the server that wait for an answer
+	ended bool // the call of its caller has ended, as a question has found out
 
 	mu   sync.Mutex
 	made int            // requests of the server meanwhile
@@ -87,13 +92,16 @@ func (c *connection) begin(ctx context.Context) *pending {
 func (c *connection) end(p *pending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := slices.Index(c.pending, p); i >= 0 {
-		c.pending = slices.Delete(c.pending, i, i+1)
+	i := slices.Index(c.pending, p)
+	if c.pending = slices.Delete(c.pending, i, i+1); len(c.pending) == 0 {
+		for _, q := range c.questions {
+			q.cancel(call.ErrCancelled)
+		}
 	}
 }
 
 // context returns the context of a message of the server. If the protocol does not say to which request it belongs,
-// that is the newest one in flight, or the last caller, unless several people use the connection: then it is nobody's.
+// that is the newest one in flight, or the last caller, unless it may be that of several people: then it is nobody's.
 func (c *connection) context(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,19 +112,19 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 	if pendingOf(ctx) != nil {
 		return ctx
 	}
-	switch n := len(c.pending); {
-	case c.key == everyone && (n == 0 && c.several ||
-		slices.ContainsFunc(c.pending, func(p *pending) bool { return p.other })):
-		return ctx
-	case n > 0:
-		newest := c.pending[n-1]
-		for _, p := range slices.Backward(c.pending) { // others may have to be answered one after the other
-			if p.asked == 0 && p.Err() == nil {
-				newest = p
-				break
-			}
+	var of *pending // a client may have to answer the questions of one request one after the other
+	others := false
+	for _, p := range slices.Backward(c.pending) {
+		others = others || p.other
+		if !p.ended && (of == nil || p.asked < of.asked) {
+			of = p
 		}
-		return withValues{ctx, newest}
+	}
+	switch {
+	case c.key == everyone && (others || of == nil && c.several):
+		return ctx
+	case of != nil:
+		return withValues{ctx, of}
 	case c.last == nil:
 		return ctx
 	case c.last.Auth != nil:
@@ -125,21 +133,55 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 	return WithCaller(ctx, c.last)
 }
 
-// ask is context for a question of the server, until end is called.
-func (c *connection) ask(ctx context.Context) (_ context.Context, end func()) {
+// asking asks a question of the server. If nothing says to which request it belongs, it ends when none is in flight any
+// more, and is asked for another one if the caller of the first has its answer meanwhile.
+func asking[Result any](ctx context.Context, c *connection,
+	ask func(context.Context) (*Result, error)) (*Result, error) {
+	if pendingOf(ctx) != nil {
+		return ask(ctx)
+	}
+	for {
+		q := c.ask(ctx)
+		result, err := ask(q.ctx)
+		if again := q.end(err); !again || ctx.Err() != nil {
+			return result, err
+		}
+	}
+}
+
+// question is a question of the server that names no request.
+type question struct {
+	on     *connection
+	of     *pending // nil if none is in flight
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func (c *connection) ask(ctx context.Context) *question {
+	q := &question{on: c}
+	ctx, q.cancel = context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ctx = c.contextLocked(ctx)
-	p := pendingOf(ctx)
-	if p == nil {
-		return ctx, func() {}
+	q.ctx = c.contextLocked(ctx)
+	if q.of = pendingOf(q.ctx); q.of != nil {
+		q.of.asked++
+		c.questions = append(c.questions, q)
 	}
-	p.asked++
-	return ctx, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		p.asked--
+	return q
+}
+
+// end ends the question, and reports whether it belongs to another request, because its own has ended.
+func (q *question) end(err error) (again bool) {
+	q.cancel(nil)
+	if q.of == nil {
+		return false
 	}
+	q.on.mu.Lock()
+	defer q.on.mu.Unlock()
+	q.on.questions = slices.DeleteFunc(q.on.questions, func(other *question) bool { return other == q })
+	q.of.asked--
+	q.of.ended = q.of.ended || errors.Is(err, call.ErrCallDone)
+	return errors.Is(err, call.ErrCallDone)
 }
 
 // withValues is a context with the values of another one.
@@ -191,7 +233,7 @@ func (p *pending) distinguish(sum string) string {
 		p.same = make(map[string]int)
 	}
 	p.same[sum]++
-	return digest.Join([]byte(sum), []byte{byte(p.same[sum]), byte(p.same[sum] >> 8)})
+	return digest.Join([]byte(sum), fmt.Append(nil, p.same[sum]))
 }
 
 // connectionFor returns the connection for the caller of ctx, and a function that ends its use. Own is the client of

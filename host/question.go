@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -64,14 +63,15 @@ func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 	if d.Roots == nil && can&rootsInput != 0 {
 		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.askRoots(ctx, c) }
 	}
-	if d.OnLog == nil {
+	if d.OnLog == nil && (s.host.Callers || caller != nil) {
 		d.OnLog = s.passLog
 	}
 	s.admitAll(&d, c)
-	log := d.OnLog
-	d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) {
-		if ctx = c.context(ctx); pendingOf(ctx) != nil || c.allowsLog() {
-			log(ctx, message)
+	if log := d.OnLog; log != nil {
+		d.OnLog = func(ctx context.Context, message mcp.LoggingMessageParams) {
+			if ctx = c.context(ctx); pendingOf(ctx) != nil || c.allowsLog() {
+				log(ctx, message)
+			}
 		}
 	}
 	d.Extensions = withNotifications(d.Extensions, func(f notificationFunc) notificationFunc {
@@ -105,24 +105,6 @@ func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	}
 	if answer := d.Roots; answer != nil {
 		d.Roots = func(ctx context.Context) ([]mcp.Root, error) { return s.listRoots(c.context(ctx), answer) }
-	}
-}
-
-// asking asks a question on behalf of the request that it may belong to. If that has ended meanwhile, because the
-// answer to its own question went to another one, the question belongs to another one, too.
-func asking[Result any](ctx context.Context, c *connection,
-	ask func(context.Context) (*Result, error)) (*Result, error) {
-	const maxMoves = 16
-	for moves := 0; ; moves++ {
-		during, end := c.ask(ctx)
-		result, err := ask(during)
-		end()
-		if !errors.Is(err, call.ErrCallDone) || moves == maxMoves || pendingOf(ctx) != nil || pendingOf(during) == nil {
-			return result, err
-		}
-		if !sleep(ctx, time.Millisecond, nil) { // the request is about to end
-			return result, err
-		}
 	}
 }
 

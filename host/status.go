@@ -314,11 +314,11 @@ func attempt[Result any](ctx context.Context, s *supervisor,
 	}
 	defer release()
 	p := on.begin(ctx)
+	defer on.end(p)
 	if on == &s.own {
 		on.haveRoots(s, callerFrom(ctx), c) // the server may ask for them at once
 	}
 	result, err = f(p, c)
-	on.end(p)
 	if err == nil {
 		if !s.answered.Load() {
 			s.answered.Store(true)

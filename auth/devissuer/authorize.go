@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// grant is what a user allows a client.
+// grant is what a user has allowed a client to do.
 type grant struct {
 	client, user, resource string
 	scopes                 []string

@@ -401,7 +401,7 @@ func isOnly(claim jsontext.Value, want string) bool {
 }
 
 // FromTokenSource returns a client.Authorizer that authorizes requests to one MCP server
-// with the tokens of source, such as those of a cloud provider. Requests to other servers
+// with the tokens of source, such as the token source of a cloud provider. Requests to other servers
 // get no token. Source renews its tokens itself, so a rejected request is not sent again.
 func FromTokenSource(server string, source oauth2.TokenSource) *SourceAuthorizer {
 	return &SourceAuthorizer{server: server, source: oauth2.ReuseTokenSource(nil, source)}

@@ -202,7 +202,7 @@ func (p *peers) do(req *http.Request) (*response, error) {
 	return p.exchange(p.guarded, req)
 }
 
-// exchange sends a request with one of the clients of p.
+// exchange sends a request and reads the response, through c.
 func (p *peers) exchange(c *http.Client, req *http.Request) (*response, error) {
 	hide := p.known.With(secrets.Of(req))
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)

@@ -50,7 +50,7 @@ type Authorizer struct {
 	last     atomic.Pointer[oauth.Client] // of the last request
 }
 
-// client returns the Client for a request. A request that does not belong to a call uses that of the last one.
+// client returns the Client for a request. A request outside of a call uses the Client of the last call.
 func (a *Authorizer) client(ctx context.Context) (*oauth.Client, error) {
 	info := auth.FromContext(ctx)
 	last := a.last.Load()

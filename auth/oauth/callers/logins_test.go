@@ -349,7 +349,8 @@ func TestTokensOfCallersAreBounded(t *testing.T) {
 	}
 }
 
-// The callers of a Broker log in with the settings of New, at any replica. Those of the issuers are apart.
+// The callers of a Broker log in with the settings of New, at any replica. Logins at the issuers have settings of their
+// own.
 func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
 	for _, set := range []bool{true, false} {
 		b := newBrokers(t)

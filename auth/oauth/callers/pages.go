@@ -99,8 +99,8 @@ func (b *Broker) serveStart(ctx context.Context, w http.ResponseWriter, r *http.
 	return b.identify(ctx, w, r, server)
 }
 
-// identify sends the browser to an issuer that identifies its user. The page of the server is opened afterwards, or,
-// without a server, that of the logins.
+// identify sends the browser to an issuer that identifies its user. Afterwards, the browser opens the page of the
+// server, or the list of logins if server is empty.
 func (b *Broker) identify(ctx context.Context, w http.ResponseWriter, r *http.Request, server string) error {
 	issuers := b.Resource.Issuers
 	issuer := issuers[0]
@@ -150,7 +150,7 @@ func (b *Broker) serveConsent(ctx context.Context, w http.ResponseWriter, r *htt
 	return nil
 }
 
-// startURL returns the URL of the page of a server; without a server, that of the page of logins.
+// startURL returns the URL of the page of a server, or of the list of logins if server is empty.
 func (b *Broker) startURL(server string) string {
 	if server == "" {
 		return b.URL + indexPath

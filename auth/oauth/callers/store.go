@@ -208,7 +208,7 @@ func (l *storeLock) renew(ctx context.Context) {
 	}
 }
 
-// release makes the lock expire if it is still that of its owner.
+// release makes the lock expire if its owner still holds it.
 func (l *storeLock) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
@@ -219,7 +219,7 @@ func (l *storeLock) release() {
 // ended, so a page shows the servers with a token only.
 func loginsSet(user principal.Principal) string { return user.Key() + "oauth/logins" }
 
-// isLogin reports whether a key is that of the record of a user's login.
+// isLogin reports whether a key belongs to the record of a login.
 func (b *loginStore) isLogin(key string) bool {
 	return strings.HasPrefix(key, "server ")
 }

@@ -1,0 +1,226 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/server"
+	"github.com/parley-mcp/parley/transport"
+)
+
+// testPool returns the connections of a server, whose clients never connect, and that of everyone.
+func testPool(t *testing.T, max int) (*pool, *client.Client) {
+	near, far := transport.Pipe()
+	s := &server.Server{Name: "s"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.ServeConn(context.Background(), far)
+	}()
+	target := client.Conn(near)
+	own := must.Get(client.Dial(t.Context(), target))(t)
+	t.Cleanup(func() {
+		own.Close()
+		<-done
+	})
+	of := &supervisor{host: new(Host), config: ServerConfig{Target: target}}
+	return &pool{of: of, idle: connectionIdle, max: max, byKey: make(map[audience]*connection)}, own
+}
+
+func ofSession(id string) audience { return audience{session: id} }
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, own := testPool(t, 10)
+		use := func(id string) *connection {
+			return must.Get(a.acquire(t.Context(), ofSession(id), &Caller{Session: id}, own))(t)
+		}
+		isClosed := func(c *connection) bool {
+			synctest.Wait()
+			return errors.Is(c.client.Ping(t.Context()), call.ErrClosed)
+		}
+		busy, idle, again := use("busy"), use("idle"), use("again")
+		a.release(idle)
+		a.release(again)
+		sleep(t.Context(), connectionIdle*3/4, nil)
+		must.CheckEqual(t, use("again"), again)
+		a.release(again)
+		sleep(t.Context(), connectionIdle/2, nil)
+		if !isClosed(idle) || a.byKey[ofSession("again")] != again || a.byKey[ofSession("busy")] != busy ||
+			len(a.byKey) != 2 {
+			t.Errorf("connections left: %v", a.byKey)
+		}
+		a.release(busy)
+		if err := a.close(); err != nil || !isClosed(again) || !isClosed(busy) {
+			t.Error(err)
+		}
+		if _, err := a.acquire(t.Context(), ofSession("late"), nil, own); !errors.Is(err, call.ErrClosed) {
+			t.Errorf("after close: %v", err)
+		}
+	})
+}
+
+func TestLeastRecentlyUsedConnectionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, own := testPool(t, 3)
+		defer a.close()
+		acquire := func(id string) (*connection, error) {
+			return a.acquire(t.Context(), ofSession(id), &Caller{Session: id}, own)
+		}
+		for _, id := range []string{"a", "b", "c", "a"} {
+			a.release(must.Get(acquire(id))(t))
+			sleep(t.Context(), 1, nil)
+		}
+		for _, id := range []string{"d", "e", "f"} {
+			must.Get(acquire(id))(t)
+			if id == "d" && (a.byKey[ofSession("b")] != nil || a.byKey[ofSession("a")] == nil) {
+				t.Errorf("connections left: %v", a.byKey)
+			}
+		}
+		var overload *call.OverloadError
+		if _, err := acquire("g"); !errors.As(err, &overload) || len(a.byKey) != 3 {
+			t.Errorf("%v, %d connections", err, len(a.byKey))
+		}
+	})
+}
+
+func TestAUserWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, own := testPool(t, 3)
+		defer a.close()
+		ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+		bob := must.Get(principal.New("https://issuer.example", "bob", ""))(t)
+		for _, key := range []audience{{ada, "a"}, {bob, "1"}, {bob, "2"}, {bob, "3"}, {bob, "4"}} {
+			a.release(must.Get(a.acquire(t.Context(), key, &Caller{}, own))(t))
+			sleep(t.Context(), 1, nil)
+		}
+		if a.byKey[audience{ada, "a"}] == nil || a.byKey[audience{bob, "3"}] == nil ||
+			a.byKey[audience{bob, "4"}] == nil {
+			t.Errorf("connections left: %v", a.byKey)
+		}
+	})
+}
+
+// The connection of a session declares what its caller can answer; that of a user what some of its sessions may; that of
+// everyone nothing, unless the host asks callers.
+func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
+	answers := &Caller{
+		Elicit:    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
+		ElicitURL: func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
+		Sample: func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+			return nil, nil
+		},
+		SampleTools: true, Roots: func(context.Context) ([]mcp.Root, error) { return nil, nil },
+	}
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+	for kinds := range inputKinds(allInputKinds + 1) {
+		caller := &Caller{}
+		if kinds&formInput != 0 {
+			caller.Elicit = answers.Elicit
+		}
+		if kinds&urlInput != 0 {
+			caller.ElicitURL = answers.ElicitURL
+		}
+		if kinds&samplingInput != 0 {
+			caller.Sample, caller.SampleTools = answers.Sample, kinds&samplingToolsInput != 0
+		} else if kinds&samplingToolsInput != 0 {
+			continue
+		}
+		if kinds&rootsInput != 0 {
+			caller.Roots = answers.Roots
+		}
+		for _, c := range []struct {
+			key     audience
+			callers bool
+			want    inputKinds
+		}{
+			{audience{ada, "1"}, false, kinds}, {audience{user: ada}, false, allInputKinds},
+			{everyone, false, 0}, {everyone, true, allInputKinds},
+		} {
+			s := &supervisor{host: &Host{Callers: c.callers}}
+			d := s.dialerFor(&connection{key: c.key}, caller)
+			got := kindsOf(d.Elicit != nil, d.ElicitURL != nil, d.Sample != nil, d.SampleTools, d.Roots != nil)
+			must.CheckEqual(t, got, c.want, c)
+			must.CheckEqual(t, d.Shared, c.key == everyone)
+		}
+	}
+}
+
+// A message that names no request is for the user of this machine while only requests of that user are in flight. On
+// the connection of a user it is for the newest request, and without one for the last caller.
+func TestAMessageWithoutARequestHasTheCallerOfItsConnection(t *testing.T) {
+	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
+	of := func(name string) context.Context {
+		return WithCaller(t.Context(), &Caller{Client: name, Local: name == "local"})
+	}
+	for _, c := range []struct {
+		key  audience
+		want string // after each step
+	}{
+		{everyone, "nobody local nobody local nobody"},
+		{audience{user: ada}, "nobody local stranger local stranger"},
+	} {
+		on, got := &connection{key: c.key}, []string(nil)
+		check := func() {
+			name := "nobody"
+			if caller := callerFrom(on.context(t.Context())); caller != nil {
+				name = caller.Client
+			}
+			got = append(got, name)
+		}
+		check()
+		local := on.begin(of("local"))
+		check()
+		stranger := on.begin(of("stranger"))
+		check()
+		on.end(stranger)
+		check()
+		on.end(local)
+		check()
+		must.CheckEqual(t, strings.Join(got, " "), c.want)
+	}
+}
+
+// A question that names no request is for the newest one that has no question, moves on when that has ended, and ends
+// when none is in flight.
+func TestAQuestionWithoutARequestMovesAndEndsWithTheRequests(t *testing.T) {
+	on := &connection{key: audience{session: "1"}}
+	of := func(name string) *pending { return on.begin(WithCaller(t.Context(), &Caller{Client: name})) }
+	old, newest := of("old"), of("new")
+	var asked []string
+	name := func(ctx context.Context) string { return callerFrom(ctx).Client }
+	answer := func(err error) func(context.Context) (*string, error) {
+		return func(ctx context.Context) (*string, error) {
+			if asked = append(asked, name(ctx)); name(ctx) == "new" {
+				return nil, err
+			}
+			return new(name(ctx)), nil
+		}
+	}
+	first := on.ask(t.Context())
+	must.CheckEqual(t, name(first.ctx), "new")
+	second := on.ask(t.Context())
+	must.CheckEqual(t, name(second.ctx), "old")
+	second.end(nil)
+	third := on.ask(t.Context())
+	must.CheckEqual(t, name(third.ctx), "old")
+	third.end(nil)
+	first.end(nil)
+	got := must.Get(asking(t.Context(), on, answer(call.ErrCallDone)))(t)
+	must.CheckEqual(t, *got+": "+strings.Join(asked, " "), "old: new old")
+	last := on.ask(t.Context())
+	on.end(old)
+	must.Check(t, last.ctx.Err())
+	on.end(newest)
+	must.CheckIs(t, context.Cause(last.ctx), call.ErrCancelled)
+	last.end(call.ErrCancelled)
+	must.CheckEqual(t, len(on.questions), 0)
+}
