@@ -102,7 +102,7 @@ func register(tb testing.TB, h *host.Host, budget int) (s *server.Server, stop f
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g.Logger, g.ListBudget, g.OnCatalog = h.Logger, budget, func(c gateway.Catalog) {
+	g.Logger, g.ListBudget, g.OnSize = h.Logger, budget, func(c gateway.Size) {
 		if c.Tools == tools {
 			close(registered)
 		}

@@ -124,7 +124,7 @@ func addIt(s *server.Server, ran chan<- struct{}, options ...server.Option) {
 // Each request for an entry reaches its server for the callers who have the entry, and for no others: neither if the
 // server lists it for Ada alone, nor if the policy allows it to Ada alone. Questions are for Ada.
 func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
-	onlyAda := []host.Rule{{When: isAda, Fixed: true, Action: host.Allow}, {Method: "*/*", Server: "up", Action: host.Deny}}
+	onlyAda := []host.Rule{{When: isAda, WhenForLists: true, Action: host.Allow}, {Method: "*/*", Server: "up", Action: host.Deny}}
 	for rule, of := range map[string]struct {
 		callerAuth bool
 		options    []server.Option

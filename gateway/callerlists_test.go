@@ -308,7 +308,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	var pause atomic.Bool
 	paused, goOn := make(chan struct{}), make(chan struct{})
 	gatewaytest.Run(t, h, u.server, func(g *gateway.Gateway) {
-		g.OnCatalog = func(gateway.Catalog) { // Run calls it
+		g.OnSize = func(gateway.Size) { // Run calls it
 			if pause.CompareAndSwap(true, false) {
 				close(paused)
 				<-goOn
@@ -472,7 +472,7 @@ func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 	h := &host.Host{
 		Servers: []host.ServerConfig{p.config("up", x.callers())},
 		Policy: host.Rules{Default: host.Allow, Rules: []host.Rule{
-			{When: isAda, Fixed: true, Action: host.Allow},
+			{When: isAda, WhenForLists: true, Action: host.Allow},
 			{Method: "*/*", Tool: "secret", Prompt: "secret", Resource: "lib://secret", Action: host.Deny},
 			{Resource: "secret://*", Action: host.Deny},
 			{Tool: "whoami", Prompt: "whoami", Action: host.Deny},

@@ -18,9 +18,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Catalog describes the tools that a gateway has registered at one time. See [Gateway.OnCatalog]. It does not include
+// Size describes the tools that a gateway has registered at one time. See [Gateway.OnSize]. It does not include
 // those of servers with CallerAuth, which depend on the caller.
-type Catalog struct {
+type Size struct {
 	Tools  int  // number of tools of all servers
 	Bytes  int  // size of their definitions, as JSON
 	Listed bool // whether tools/list has them; if not, clients search for them. See Gateway.ListBudget
@@ -42,8 +42,8 @@ const (
 
 // discovery is the state of the tools for discovery.
 type discovery struct {
-	reported *Catalog                // by report; used by Run only
-	current  atomic.Pointer[Catalog] // nil before the first call of discover
+	reported *Size                // by report; used by Run only
+	current  atomic.Pointer[Size] // nil before the first call of discover
 	once     sync.Once
 	catalog  server.Catalog // see discoveryTools
 }
@@ -69,8 +69,8 @@ func (d *discovery) exceeds(budget int, views []*callerView) bool {
 
 // discover decides whether tools/list has the tools of the servers, before they are registered under the
 // names that they are to have.
-func (g *Gateway) discover() Catalog {
-	var now Catalog
+func (g *Gateway) discover() Size {
+	var now Size
 	for _, tools := range g.shared.tools.byServer {
 		size := sizeOf(slices.DeleteFunc(slices.Clone(tools), func(t *registration[host.Tool]) bool {
 			return g.isDiscovery(t.want) // it is not registered
@@ -87,19 +87,19 @@ func (g *Gateway) discover() Catalog {
 }
 
 // sizeOf returns the number of tools, and the size of their definitions.
-func sizeOf(tools []*registration[host.Tool]) Catalog {
-	size := Catalog{Tools: len(tools)}
+func sizeOf(tools []*registration[host.Tool]) Size {
+	size := Size{Tools: len(tools)}
 	for _, t := range tools {
 		size.Bytes += len(t.definition)
 	}
 	return size
 }
 
-// report calls OnCatalog if the catalogue has changed, after its tools were registered.
-func (g *Gateway) report(now Catalog) {
-	if g.OnCatalog != nil && (g.discovery.reported == nil || *g.discovery.reported != now) {
+// report calls OnSize if it has changed, after its tools were registered.
+func (g *Gateway) report(now Size) {
+	if g.OnSize != nil && (g.discovery.reported == nil || *g.discovery.reported != now) {
 		g.discovery.reported = &now
-		g.OnCatalog(now)
+		g.OnSize(now)
 	}
 }
 

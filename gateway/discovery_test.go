@@ -56,20 +56,20 @@ func weatherServer() *server.Server {
 
 // runDiscovery runs a gateway with a budget until the test ends. The channel receives each change of its catalogue.
 func runDiscovery(t *testing.T, budget int, servers ...host.ServerConfig) (*server.Server, *host.Host,
-	<-chan gateway.Catalog) {
+	<-chan gateway.Size) {
 	t.Helper()
 	h := &host.Host{Servers: servers}
 	s, changes := runDiscoveryOf(t, budget, h)
 	return s, h, changes
 }
 
-func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-chan gateway.Catalog) {
+func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-chan gateway.Size) {
 	t.Helper()
 	h.Logger = quiet
 	s := &server.Server{Name: "gateway", Logger: quiet}
-	changes := make(chan gateway.Catalog, 100)
+	changes := make(chan gateway.Size, 100)
 	g := must.Get(gateway.New(h, s))(t)
-	g.Logger, g.ListBudget, g.OnCatalog = quiet, budget, func(c gateway.Catalog) { changes <- c }
+	g.Logger, g.ListBudget, g.OnSize = quiet, budget, func(c gateway.Size) { changes <- c }
 	must.Do(t, h.Start())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -86,7 +86,7 @@ func runDiscoveryOf(t *testing.T, budget int, h *host.Host) (*server.Server, <-c
 }
 
 // awaitCatalog waits for a catalogue with a number of tools.
-func awaitCatalog(t *testing.T, changes <-chan gateway.Catalog, tools int) gateway.Catalog {
+func awaitCatalog(t *testing.T, changes <-chan gateway.Size, tools int) gateway.Size {
 	t.Helper()
 	timeout := time.NewTimer(20 * time.Second)
 	defer timeout.Stop()
@@ -400,7 +400,7 @@ func found(t *testing.T, c *client.Client, arguments string) string {
 // it.
 func TestToolsOfCallersAreDiscovered(t *testing.T) {
 	u := startSearched(t, -1, host.Rules{Default: host.Allow, Rules: []host.Rule{
-		{When: isAda, Fixed: true, Action: host.Allow},
+		{When: isAda, WhenForLists: true, Action: host.Allow},
 		{Tool: "whoami", Action: host.Deny},
 	}})
 	for _, r := range everyRevision {

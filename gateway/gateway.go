@@ -35,8 +35,8 @@ type Gateway struct {
 	// them.
 	ListBudget int
 
-	// OnCatalog, if set, is called by Run with the size of the catalogue when it has changed.
-	OnCatalog func(Catalog)
+	// OnSize, if set, is called by Run when the size of the catalogue has changed.
+	OnSize func(Size)
 
 	// Toolset, if set, selects what the gateway registers. Several gateways, each with a server
 	// of its own, can serve different toolsets of one host.

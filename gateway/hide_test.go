@@ -142,7 +142,7 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 			"up__large up__open up__open up__secret up__secret"
 	)
 	rules := []host.Rule{
-		{When: isAda, Fixed: true, Action: host.Allow},
+		{When: isAda, WhenForLists: true, Action: host.Allow},
 		{Tool: "large", Prompt: "large", When: isLarge, Action: host.Deny},
 		{Tool: "large", Prompt: "large", Scope: "large", Action: host.Allow}, // unknown without the scopes
 		{Tool: "large", Prompt: "large", Action: host.Deny},

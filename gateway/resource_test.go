@@ -122,7 +122,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 	}
 	two := library("two")
 	hidden := &host.Rules{Default: host.Allow, Rules: []host.Rule{{Server: "second", Resource: "lib://shared",
-		Action: host.Deny, Fixed: true}}}
+		Action: host.Deny, WhenForLists: true}}}
 	for _, policy := range []host.Policy{nil, hidden} {
 		s := &server.Server{Name: "gateway", Version: "1"}
 		gatewaytest.Run(t, &host.Host{Policy: policy, Servers: []host.ServerConfig{inMemory(t, "first", greedy),

@@ -134,7 +134,7 @@ func TestPolicyHidesSkills(t *testing.T) {
 	h := &host.Host{
 		Servers: []host.ServerConfig{{Name: "up", Target: client.URL(up.URL)}},
 		Policy: host.Rules{Default: host.Allow, Rules: []host.Rule{
-			{When: isAda, Fixed: true, Action: host.Allow},
+			{When: isAda, WhenForLists: true, Action: host.Allow},
 			{Resource: "skill://salaries/*", Action: host.Deny},
 			{Resource: "skill://refunds/files/*", Action: host.Deny},
 		}},

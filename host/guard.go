@@ -388,7 +388,7 @@ type Hider interface {
 
 // Hides returns a function that reports whether all requests of a caller are denied that differ from r in their
 // arguments only, or nil if none are: r has no arguments. Both are safe for concurrent use and do not block. A rule
-// with a scope or groups, or with a condition that is not Fixed, may match or not.
+// with a scope or groups, or with a When without WhenForLists, may match or not.
 func (p Rules) Hides(principal.Principal) func(r *Request) bool {
 	if p.Default != Deny && !slices.ContainsFunc(p.Rules, func(rule Rule) bool { return rule.Action == Deny }) {
 		return nil
@@ -399,7 +399,7 @@ func (p Rules) Hides(principal.Principal) func(r *Request) bool {
 func (p Rules) hides(r *Request) bool {
 	for i := range p.Rules {
 		rule := p.Rules[i]
-		unknown := rule.Scope != "" || rule.Groups != nil || rule.When != nil && !rule.Fixed
+		unknown := rule.Scope != "" || rule.Groups != nil || rule.When != nil && !rule.WhenForLists
 		rule.Scope = ""
 		switch {
 		case !rule.matches(r):

@@ -216,9 +216,9 @@ type Rule struct {
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
 	// action of the rule is, and later rules are not considered.
 	When func(ctx context.Context, r *Request) (bool, error)
-	// Fixed means that When uses neither the arguments of a request nor the scopes and claims of its caller. See
-	// [Rules.Hides].
-	Fixed bool
+	// WhenForLists means that When can also decide what lists contain, because it uses neither the arguments of a
+	// request nor the scopes and claims of its caller. See [Rules.Hides].
+	WhenForLists bool
 	// Claims are the names of the claims that When uses, for Decision.Claims.
 	Claims []string
 

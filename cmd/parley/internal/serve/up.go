@@ -123,17 +123,17 @@ func (f *discoverFlags) apply(g *gateway.Gateway, status *endpoint.Status) error
 		return fmt.Errorf("--discover must be auto, always or never, got %q", f.mode)
 	}
 	listed := true
-	g.OnCatalog = func(c gateway.Catalog) {
+	g.OnSize = func(c gateway.Size) {
 		if c.Listed != listed {
 			listed = c.Listed
-			printCatalog(status, c, f.mode, f.over)
+			printSize(status, c, f.mode, f.over)
 		}
 	}
 	return nil
 }
 
-// printCatalog prints whether the tools are listed.
-func printCatalog(p *endpoint.Status, c gateway.Catalog, mode string, over int) {
+// printSize prints whether the tools are listed.
+func printSize(p *endpoint.Status, c gateway.Size, mode string, over int) {
 	switch {
 	case c.Listed:
 		p.Note("tools", fmt.Sprintf("listed again: the definitions have %s, the limit is %s", kib(c.Bytes), kib(over)))

@@ -138,7 +138,7 @@ func (f *adminFlags) ObserveHost(h *host.Host, g *gateway.Gateway) error {
 		return nil
 	}
 	f.state.host = h
-	return errors.Join(f.Metrics.observeHost(h), f.Metrics.observeCatalog(g))
+	return errors.Join(f.Metrics.observeHost(h), f.Metrics.observeSize(g))
 }
 
 // start serves the pages until stop is called. The address must name the interface.

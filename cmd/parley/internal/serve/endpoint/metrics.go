@@ -47,7 +47,7 @@ type metrics struct {
 	provider *sdkmetric.MeterProvider
 	meter    metric.Meter
 	inflight atomic.Int64
-	catalog  atomic.Pointer[gateway.Catalog]
+	catalog  atomic.Pointer[gateway.Size]
 
 	server call.Middleware // of all servers, so that they share time series
 
@@ -174,14 +174,14 @@ func (m *metrics) observeHost(h *host.Host) error {
 	return err
 }
 
-// observeCatalog records the size of the catalogue that g reports. It is called after OnCatalog is set.
-func (m *metrics) observeCatalog(g *gateway.Gateway) error {
-	next := g.OnCatalog
-	g.OnCatalog = func(c gateway.Catalog) {
+// observeSize records the size of the catalogue that g reports. It is called after OnSize is set.
+func (m *metrics) observeSize(g *gateway.Gateway) error {
+	next := g.OnSize
+	g.OnSize = func(c gateway.Size) {
 		m.catalog.Store(&c)
 		next(c)
 	}
-	m.catalog.Store(&gateway.Catalog{Listed: true})
+	m.catalog.Store(&gateway.Size{Listed: true})
 	return errors.Join(
 		m.gauge("parley.catalog.tools", "Tools of all servers", func() int64 { return int64(m.catalog.Load().Tools) }),
 		m.gauge("parley.catalog.size.bytes", "Size of the definitions of all tools",

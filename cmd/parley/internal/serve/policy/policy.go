@@ -118,7 +118,7 @@ func compile(env *cel.Env, text string, rule *host.Rule) error {
 		return fmt.Errorf("cannot compile the condition: %w", err)
 	}
 	root := ast.NavigateAST(parsed.NativeRep())
-	rule.Fixed = len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
+	rule.WhenForLists = len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
 		return e.Kind() == ast.IdentKind && slices.Contains([]string{"args", "scopes", "caller"}, e.AsIdent())
 	})) == 0
 	rule.Claims = claimsOf(root)

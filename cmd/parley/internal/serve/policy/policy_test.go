@@ -159,7 +159,7 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 }
 
 // A condition that uses neither arguments nor scopes can hide entries from lists.
-func TestConditionsWithoutArgumentsAreFixed(t *testing.T) {
+func TestConditionsWithoutArgumentsDecideLists(t *testing.T) {
 	for when, want := range map[string]bool{
 		`principal.subject == 'ada'`:                              true,
 		`server == 'files' && annotations.readOnlyHint`:           true,
@@ -171,7 +171,7 @@ func TestConditionsWithoutArgumentsAreFixed(t *testing.T) {
 	} {
 		quoted, _ := json.Marshal(when)
 		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
-		if err != nil || rules.Rules[0].Fixed != want {
+		if err != nil || rules.Rules[0].WhenForLists != want {
 			t.Errorf("%s: %v, %v", when, rules.Rules, err)
 		}
 	}
@@ -209,8 +209,8 @@ func TestConditionsUseTheClaimsOfTheCaller(t *testing.T) {
 			t.Errorf("%s: %v", tc.when, err)
 			continue
 		}
-		if rule := rules.Rules[0]; strings.Join(rule.Claims, " ") != tc.names || rule.Fixed != (tc.names == "") {
-			t.Errorf("%s: claims %q, fixed %t", tc.when, rule.Claims, rule.Fixed)
+		if rule := rules.Rules[0]; strings.Join(rule.Claims, " ") != tc.names || rule.WhenForLists != (tc.names == "") {
+			t.Errorf("%s: claims %q, for lists %t", tc.when, rule.Claims, rule.WhenForLists)
 		}
 		r := request(t, `{"name":"department"}`)
 		r.Caller.Claims = json.RawMessage(claims)
