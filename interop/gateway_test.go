@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
@@ -255,7 +256,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			var mu sync.Mutex
 			var opened []url.Values
 			browser := &logintest.Browser{User: "ada"}
-			tokens := new(oauth.MemoryStore)
+			tokens := new(tokenstore.Memory)
 			login := &oauth.Client{
 				Name:   "interop",
 				Store:  tokens,

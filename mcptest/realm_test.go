@@ -23,6 +23,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
@@ -150,7 +151,7 @@ func (w *realm) token(user string, scopes ...string) string {
 type person struct {
 	realm   *realm
 	browser logintest.Browser
-	store   oauth.MemoryStore
+	store   tokenstore.Memory
 	asked   atomic.Int64 // the number of logins
 }
 

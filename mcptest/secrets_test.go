@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/logintest"
@@ -140,7 +141,7 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 
 // program returns the OAuth client of a program whose traffic passes the tap.
 func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
-	tokens := must.Get(oauth.NewFileStore(l.tokens, bytes.Repeat([]byte("k"), 32)))(l.t)
+	tokens := must.Get(tokenstore.OpenFile(l.tokens, bytes.Repeat([]byte("k"), 32)))(l.t)
 	browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
 	c := &oauth.Client{
 		Logger: l.logs.logger("oauth"), Proxy: http.ProxyURL(l.tap.url()), Store: tokens,

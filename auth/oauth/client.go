@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
 )
@@ -102,7 +103,7 @@ type Client struct {
 
 	known    secrets.Memory
 	mu       sync.Mutex
-	memory   MemoryStore
+	memory   tokenstore.Memory
 	sessions map[string]*session
 }
 
@@ -354,7 +355,7 @@ func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 
 // Servers returns the URLs of the servers with stored logins, sorted. It fails with
 // errors.ErrUnsupported if the store has no method Keys(context.Context) ([]string,
-// error). [MemoryStore] and [FileStore] have it.
+// error). Those of package tokenstore have it.
 func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	lister, ok := c.store().(interface {
 		Keys(ctx context.Context) ([]string, error)

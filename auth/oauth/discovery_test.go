@@ -20,6 +20,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -189,7 +190,7 @@ func TestUnusableRegistrationsFailBeforeTheLogin(t *testing.T) {
 		})
 		registration := oauth.Registration{ClientID: "client", ClientSecret: tc.secret, Method: tc.method}
 		c := w.Client()
-		store := &oauth.MemoryStore{}
+		store := &tokenstore.Memory{}
 		c.Store = store
 		switch tc.source {
 		case configured:
@@ -359,7 +360,7 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 		{http.StatusServiceUnavailable, "invalid_grant", false},
 	} {
 		w := newEnvironment(t)
-		store := &oauth.MemoryStore{}
+		store := &tokenstore.Memory{}
 		w.expired(store)
 		w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 			w.JSON(rw, test.status, map[string]any{"error": test.code})
@@ -381,7 +382,7 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 func TestRefreshTokenIsKeptIfTheResponseHasNone(t *testing.T) {
 	for _, atLogin := range []bool{true, false} {
 		w := newEnvironment(t)
-		store := &oauth.MemoryStore{}
+		store := &tokenstore.Memory{}
 		none := func(_ url.Values, body map[string]any) { delete(body, "refresh_token") }
 		if !atLogin {
 			w.OnToken = none
@@ -424,7 +425,7 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 			}
 			return rejects
 		}
-		store := &oauth.MemoryStore{}
+		store := &tokenstore.Memory{}
 		for _, scope := range []string{"first", "second", "first"} {
 			c := w.Client()
 			c.Store = store
@@ -447,7 +448,7 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 // A client can be registered for fewer scopes than a login requests. The next login registers again.
 func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 	w := newEnvironment(t)
-	store := &oauth.MemoryStore{}
+	store := &tokenstore.Memory{}
 	for _, fails := range []bool{true, false} {
 		w.OnAuthorize = func(_, redirect url.Values) {
 			if fails {

@@ -7,13 +7,14 @@ import (
 	"os"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 )
 
 // The user logs in with the browser when the server requires it, and stays logged in.
 func ExampleClient() {
 	key := make([]byte, 32) // for example from the keyring of the operating system
-	store, err := oauth.NewFileStore("tokens", key)
+	store, err := tokenstore.OpenFile("tokens", key)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func ExampleShowURL() {
 
 // A program that shows the login of its user.
 func ExampleClient_Status() {
-	logins := &oauth.Client{Store: &oauth.MemoryStore{}} // the store of the program
+	logins := &oauth.Client{Store: &tokenstore.Memory{}} // the store of the program
 	status, err := logins.Status(context.Background(), "https://example.com/mcp")
 	switch {
 	case err != nil:

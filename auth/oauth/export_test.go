@@ -23,9 +23,6 @@ func ObserveDials(c *Client, observe func(address string)) {
 	}
 }
 
-// SetMaxFileSize sets the maximum size of a store's file in bytes.
-func SetMaxFileSize(f *FileStore, size int) { f.max = size }
-
 // Errors whose texts say what to do, and that no program handles.
 var (
 	ErrInsecureURL      = errInsecureURL
@@ -33,7 +30,6 @@ var (
 	ErrState            = errState
 	ErrTokenRejected    = errTokenRejected
 	ErrIssuerChanged    = errIssuerChanged
-	ErrDamagedStore     = errDamagedStore
 )
 
 var (

@@ -19,6 +19,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -100,7 +101,7 @@ func (w *environment) waitingUser() (i oauth.Interaction, atPage, proceed chan s
 // it, a request that needs a login fails at once, and another login succeeds. The login that ends last is stored.
 func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	w := newEnvironment(t)
-	store := &oauth.MemoryStore{}
+	store := &tokenstore.Memory{}
 	loggedIn := w.expired(store)
 	waiting, other, alone := w.Client(), w.Client(), w.Client()
 	waiting.Store, other.Store, alone.Store, alone.Interaction = store, store, store, nil
@@ -217,7 +218,7 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 }
 
 func TestServersNeedsAStoreWithKeys(t *testing.T) {
-	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&oauth.MemoryStore{}}}
+	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&tokenstore.Memory{}}}
 	if _, err := c.Servers(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
@@ -246,7 +247,7 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 // A process without Interaction uses the login of another process.
 func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 	w := newEnvironment(t)
-	store := &oauth.MemoryStore{}
+	store := &tokenstore.Memory{}
 	alone, user := w.Client(), w.Client()
 	alone.Store, user.Store, alone.Interaction = store, store, nil
 	for range 2 { // the second dial uses the remembered failure
@@ -473,7 +474,7 @@ func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 				return false
 			}
 		}
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		process := func() *oauth.Client {
 			c := withStore(w, store, nil)
 			c.Issuer = issuer

@@ -3,7 +3,6 @@ package oauth_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,7 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
-	"github.com/parley-mcp/parley/internal/atomicfile"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -32,7 +31,7 @@ func storeKey() []byte { return bytes.Repeat([]byte("k"), 32) }
 // refreshInChild prints the Authorization header for a server.
 func refreshInChild(config string) int {
 	path, server, _ := strings.Cut(config, "\n")
-	store, err := oauth.NewFileStore(path, storeKey())
+	store, err := tokenstore.OpenFile(path, storeKey())
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -56,9 +55,9 @@ func authorize(c *oauth.Client, server string) (string, error) {
 	return req.Header.Get("Authorization"), err
 }
 
-func fileStore(t testing.TB) (*oauth.FileStore, string) {
+func fileStore(t testing.TB) (*tokenstore.File, string) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	store := must.Get(oauth.NewFileStore(path, storeKey()))(t)
+	store := must.Get(tokenstore.OpenFile(path, storeKey()))(t)
 	return store, path
 }
 
@@ -150,7 +149,7 @@ func TestCancellationEndsARefresh(t *testing.T) {
 
 func stores(t *testing.T) map[string]oauth.TokenStore {
 	file, _ := fileStore(t)
-	return map[string]oauth.TokenStore{"memory": &oauth.MemoryStore{}, "file": file}
+	return map[string]oauth.TokenStore{"memory": &tokenstore.Memory{}, "file": file}
 }
 
 func TestProcessesShareOneRefresh(t *testing.T) {
@@ -208,7 +207,7 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	}
 }
 
-// Rule O14: only the user can read the file, it is encrypted, and its keys can be rotated.
+// Rule O14: only the user can read the file, and it is encrypted.
 func TestTokenFileIsEncrypted(t *testing.T) {
 	w := newEnvironment(t)
 	store, path := fileStore(t)
@@ -230,96 +229,6 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 		if bytes.Contains(content, []byte(oauthtest.Secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
 			t.Errorf("%s is not encrypted: %q", name, content)
 		}
-	}
-	const key = "server x"
-	other := bytes.Repeat([]byte("o"), 32)
-	otherKey := must.Get(oauth.NewFileStore(path, other))(t)
-	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, oauth.ErrDamagedStore) {
-		t.Errorf("Load with another key: %v", err)
-	}
-	must.CheckIs(t, otherKey.Save(t.Context(), key, []byte("x")), oauth.ErrDamagedStore)
-	rotating := must.Get(oauth.NewFileStore(path, other, storeKey()))(t)
-	must.Do(t, rotating.Save(t.Context(), key, []byte("value")))
-	must.CheckEqual(t, string(must.Get(otherKey.Load(t.Context(), key))(t)), "value")
-}
-
-// Save fails if the file would become too large, and keeps the other values.
-func TestFullTokenFileKeepsItsValues(t *testing.T) {
-	store, _ := fileStore(t)
-	oauth.SetMaxFileSize(store, 64<<10)
-	value := bytes.Repeat([]byte("v"), 8<<10)
-	full, saved := error(nil), 0
-	for ; full == nil && saved < 8; saved++ {
-		full = store.Save(t.Context(), fmt.Sprint("server ", saved), value)
-	}
-	if full == nil || errors.Is(full, oauth.ErrDamagedStore) || saved < 2 {
-		t.Fatalf("after %d values of 8 KiB: %v", saved, full)
-	}
-	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
-		t.Fatalf("the first value has %d bytes, %v", len(v), err)
-	}
-	must.Do(t, store.Save(t.Context(), "server 0", nil))
-	must.Do(t, store.Save(t.Context(), "server x", value))
-}
-
-// The context ends the wait for a file that another process has locked.
-func TestContextEndsTheWaitForALockedFile(t *testing.T) {
-	store, path := fileStore(t)
-	release := must.Get(atomicfile.Lock(t.Context(), path+".lock"))(t)
-	first := waitObserver{t.Context(), make(chan struct{}, 2)}
-	loaded := make(chan error, 1)
-	go func() {
-		_, err := store.Load(first, "server x")
-		loaded <- err
-	}()
-	<-first.called // Load has locked the store
-	<-first.called // and waits for the file
-	cause := errors.New("cancelled")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	must.CheckIs(t, store.Save(ctx, "server y", []byte("v")), cause)
-	release()
-	if err := <-loaded; err != nil {
-		t.Error(err)
-	}
-}
-
-// waitObserver is a context that reports calls of Done.
-type waitObserver struct {
-	context.Context
-	called chan struct{}
-}
-
-func (a waitObserver) Done() <-chan struct{} {
-	select {
-	case a.called <- struct{}{}:
-	default:
-	}
-	return a.Context.Done()
-}
-
-func TestContextEndsTheWaitForALock(t *testing.T) {
-	for name, store := range stores(t) {
-		t.Run(name, func(t *testing.T) {
-			unlock, err := store.Lock(t.Context(), "a")
-			must.Do(t, err)
-			if other, err := store.Lock(t.Context(), "b"); err != nil {
-				t.Fatal(err)
-			} else {
-				other()
-			}
-			cause := errors.New("cancelled")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(cause)
-			if _, err := store.Lock(ctx, "a"); !errors.Is(err, cause) {
-				t.Fatal(err)
-			}
-			unlock()
-			if unlock, err = store.Lock(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
-			unlock()
-		})
 	}
 }
 

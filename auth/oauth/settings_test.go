@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/callers"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -46,7 +47,7 @@ var loginPaths = []struct {
 		return c.Login(t.Context(), w.URL())
 	}, true},
 	{"a refresh by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		w.Lifetime = 0
 		c := withStore(w, store, w.User())
 		set(c)
@@ -61,7 +62,7 @@ var loginPaths = []struct {
 		return err
 	}, true},
 	{"a refresh after a rejection", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		c := withStore(w, store, w.User())
 		set(c)
 		if err := c.Login(t.Context(), w.URL()); err != nil {
@@ -86,7 +87,7 @@ var loginPaths = []struct {
 		return err
 	}, true},
 	{"a later login by another process", func(t *testing.T, w *environment, set func(*oauth.Client)) error {
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		c := withStore(w, store, w.User())
 		set(c)
 		if err := c.Login(t.Context(), w.URL()); err != nil {
@@ -244,7 +245,7 @@ func TestAssumePKCEReachesEveryPath(t *testing.T) {
 // Rule O17: the settings belong to a login at one authorization server, until its end.
 func TestSettingsEndWithTheLogin(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)
-	store := new(oauth.MemoryStore)
+	store := new(tokenstore.Memory)
 	c := withStore(w, store, w.User())
 	c.NoResource, c.AssumePKCE = true, true
 	must.Do(t, c.Login(t.Context(), w.URL()))
@@ -287,7 +288,7 @@ func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
 			fmt.Fprintf(rw, `{"client_id":"client","client_secret":"%sclient","client_secret_expires_at":%s}`,
 				oauthtest.Secret, text)
 		})
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		w.Lifetime = 0
 		c := withStore(w, store, w.User())
 		if err := c.Login(t.Context(), w.URL()); err != nil {
@@ -352,7 +353,7 @@ func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 			return false
 		}
 		w.Lifetime = 0
-		store := new(oauth.MemoryStore)
+		store := new(tokenstore.Memory)
 		err := withStore(w, store, w.User()).Login(t.Context(), w.URL())
 		if tc.want == unknown {
 			if !errors.Is(err, oauth.ErrRegistration) || !strings.Contains(err.Error(), strings.Trim(tc.registered, `"`)) ||

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -362,7 +363,7 @@ func TestChangedAuthorizationServer(t *testing.T) {
 // the authorization fails, and also in the next process.
 func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)
-	store := new(oauth.MemoryStore)
+	store := new(tokenstore.Memory)
 	dialInNewProcess := func() error {
 		c := w.Client()
 		c.Store = store
@@ -425,7 +426,7 @@ func (w *environment) withRedirectURI(redirect string) oauth.Interaction {
 func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	w := newEnvironment(t)
 	requests := w.registrar()
-	store := &oauth.MemoryStore{}
+	store := &tokenstore.Memory{}
 	w.expired(store)
 	other := w.Client()
 	other.Store, other.Interaction = store, w.withRedirectURI("http://localhost:4000/callback")
@@ -461,7 +462,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	w := newEnvironment(t)
 	requests := w.registrar()
 	closed := errors.New("the user closed the page")
-	store := &oauth.MemoryStore{}
+	store := &tokenstore.Memory{}
 	c := w.Client()
 	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
 		Open: func(context.Context, string) (string, error) {
@@ -481,7 +482,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 	w := newEnvironment(t)
 	w.OnIssuer = func(m map[string]any) { delete(m, "registration_endpoint") }
-	store, calls := &oauth.MemoryStore{}, 0
+	store, calls := &tokenstore.Memory{}, 0
 	for i, redirect := range []string{"http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/callback",
 		"http://127.0.0.1:3001/callback"} {
 		w.OnAuthorize = func(_, redirect url.Values) {

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 )
 
@@ -53,7 +54,7 @@ func main() {
 
 // openStore opens the encrypted file that keeps the tokens, and makes its key if there is none. A key in a file
 // protects only copies of the other file, so keep it in the keyring of the operating system if you can.
-func openStore(file string) (*oauth.FileStore, error) {
+func openStore(file string) (*tokenstore.File, error) {
 	key, err := os.ReadFile(file + ".key")
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
@@ -63,7 +64,7 @@ func openStore(file string) (*oauth.FileStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauth.NewFileStore(file, key)
+	return tokenstore.OpenFile(file, key)
 }
 
 func run(ctx context.Context, user *oauth.Client, url string) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/faulttest"
@@ -289,7 +290,7 @@ func (u *expiring) login(t *testing.T) *oauth.Client {
 	t.Helper()
 	browser := new(logintest.Browser)
 	first := &oauth.Client{
-		Logger: slog.New(slog.DiscardHandler), Store: new(oauth.MemoryStore),
+		Logger: slog.New(slog.DiscardHandler), Store: new(tokenstore.Memory),
 		Interaction: &oauth.Loopback{Open: func(ctx context.Context, page string) error {
 			u.logins.Go(func() { _, _ = browser.LogIn(ctx, page) })
 			return nil

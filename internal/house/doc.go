@@ -12,7 +12,7 @@
 //	          internal/dial/streamclient
 //	floor 4   internal/serve/modern, internal/serve/legacy, internal/dial/modern, internal/dial/legacy
 //	floor 3   task, internal/tasks, auth/oauth
-//	floor 2   internal/rpc, internal/outbound, internal/changes, internal/httpcodec
+//	floor 2   internal/rpc, internal/outbound, internal/changes, internal/httpcodec, auth/oauth/tokenstore
 //	floor 1   call, internal/contain, internal/forms, internal/lease, internal/revision, internal/seal,
 //	          auth/jwt, auth/introspection, transport
 //	floor 0   auth, docs/program, internal/atomicfile, internal/callkey, internal/challenge, internal/childenv,

@@ -51,6 +51,7 @@ var packages = map[string]placement{
 	"internal/changes":            {floor: 2},
 	"internal/outbound":           {floor: 2},
 	"internal/httpcodec":          {floor: 2},
+	"auth/oauth/tokenstore":       {floor: 2},
 	"call":                        {floor: 1},
 	"internal/contain":            {floor: 1},
 	"internal/forms":              {floor: 1},

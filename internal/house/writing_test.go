@@ -27,7 +27,7 @@ var writes = map[string]string{
 	"internal/atomicfile/atomicfile.go: os.Rename":     "Update and Write themselves",
 	"internal/atomicfile/lock.go: os.OpenFile":         "the lock itself",
 
-	"auth/oauth/store.go: atomicfile.Write":                              "the FileStore holds its lock",
+	"auth/oauth/tokenstore/file.go: atomicfile.Write":                    "the File holds its lock",
 	"cmd/parley/internal/login/credstore/credstore.go: atomicfile.Write": "a new key, under the lock of the store",
 	"cmd/parley/internal/use/listing/listing.go: atomicfile.WriteCache":  "a cache",
 	"cmd/parley/internal/use/shell/shell.go: os.OpenFile":                "appends to the history of the shell",

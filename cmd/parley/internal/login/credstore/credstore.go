@@ -23,7 +23,7 @@ import (
 
 	"github.com/zalando/go-keyring"
 
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/internal/atomicfile"
 )
@@ -60,14 +60,14 @@ func TokensPath() (string, error) {
 	return filepath.Join(dir, tokensFile), err
 }
 
-// Store is an [oauth.TokenStore] in a directory. Before the first value is saved it creates
+// Store is an oauth.TokenStore in a directory. Before the first value is saved it creates
 // no files and does not use the keyring. It is safe for concurrent use.
 type Store struct {
 	dir  string
 	ring Keyring // nil if there is no keyring
 
 	mu   sync.Mutex
-	file *oauth.FileStore // nil until opened
+	file *tokenstore.File // nil until opened
 }
 
 // New returns the store in the directory dir, which need not exist. ring can be nil.
@@ -130,7 +130,7 @@ func (s *Store) Location() string {
 func (s *Store) keyPath() string { return filepath.Join(s.dir, keyFile) }
 
 // existing opens the tokens file. It returns nil if there is none.
-func (s *Store) existing(ctx context.Context) (*oauth.FileStore, error) {
+func (s *Store) existing(ctx context.Context) (*tokenstore.File, error) {
 	s.mu.Lock()
 	file := s.file
 	s.mu.Unlock()
@@ -147,12 +147,12 @@ func (s *Store) existing(ctx context.Context) (*oauth.FileStore, error) {
 
 // open opens the tokens file with its key, and creates the key if necessary. A lock ensures
 // that only one process creates it.
-func (s *Store) open(ctx context.Context) (*oauth.FileStore, error) {
+func (s *Store) open(ctx context.Context) (*tokenstore.File, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(s.dir, tokensFile)
-	locks, err := oauth.NewFileStore(path, make([]byte, keySize)) // locks do not use the key
+	locks, err := tokenstore.OpenFile(path, make([]byte, keySize)) // locks do not use the key
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Store) open(ctx context.Context) (*oauth.FileStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	file, err := oauth.NewFileStore(path, key)
+	file, err := tokenstore.OpenFile(path, key)
 	if err != nil {
 		return nil, err
 	}

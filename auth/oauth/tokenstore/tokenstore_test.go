@@ -1,0 +1,164 @@
+package tokenstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/atomicfile"
+	"github.com/parley-mcp/parley/internal/must"
+)
+
+func storeKey() []byte { return bytes.Repeat([]byte("k"), 32) }
+
+func newFile(t testing.TB) (*File, string) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	return must.Get(OpenFile(path, storeKey()))(t), path
+}
+
+// stores returns an empty store of each kind.
+func stores(t *testing.T) map[string]store {
+	file, _ := newFile(t)
+	return map[string]store{"memory": new(Memory), "file": file}
+}
+
+// store is an oauth.TokenStore that lists its keys.
+type store interface {
+	Load(ctx context.Context, key string) ([]byte, error)
+	Save(ctx context.Context, key string, value []byte) error
+	Lock(ctx context.Context, key string) (unlock func(), err error)
+	Keys(ctx context.Context) ([]string, error)
+}
+
+func TestStoresKeepValuesUntilTheyAreDeleted(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			value := []byte("value")
+			must.Do(t, store.Save(t.Context(), "a", value))
+			must.Do(t, store.Save(t.Context(), "b", []byte("other")))
+			value[0] = 'X' // the store must not retain it
+			loaded := must.Get(store.Load(t.Context(), "a"))(t)
+			must.CheckEqual(t, string(loaded), "value")
+			loaded[0] = 'X' // belongs to the caller
+			must.CheckEqual(t, string(must.Get(store.Load(t.Context(), "a"))(t)), "value")
+			must.Do(t, store.Save(t.Context(), "a", nil))
+			if got := must.Get(store.Load(t.Context(), "a"))(t); len(got) > 0 {
+				t.Errorf("after the deletion: %q", got)
+			}
+			if keys := must.Get(store.Keys(t.Context()))(t); len(keys) != 1 || keys[0] != "b" {
+				t.Errorf("keys: %q", keys)
+			}
+		})
+	}
+}
+
+// A full store rejects new keys, and continues to accept values of those it has.
+func TestFullStoresRejectNewKeys(t *testing.T) {
+	store := new(Memory)
+	for i := range maxEntries {
+		must.Do(t, store.Save(t.Context(), fmt.Sprint("server ", i), []byte("v")))
+	}
+	must.CheckIs(t, store.Save(t.Context(), "server x", []byte("v")), errStoreFull)
+	must.Do(t, store.Save(t.Context(), "server 0", []byte("w")))
+}
+
+// The first key encrypts, and all keys decrypt. Another key does not.
+func TestKeysOfAFileCanBeRotated(t *testing.T) {
+	store, path := newFile(t)
+	must.Do(t, store.Save(t.Context(), "server y", []byte("old")))
+	const key = "server x"
+	other := bytes.Repeat([]byte("o"), 32)
+	otherKey := must.Get(OpenFile(path, other))(t)
+	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, errDamaged) {
+		t.Errorf("Load with another key: %v", err)
+	}
+	must.CheckIs(t, otherKey.Save(t.Context(), key, []byte("x")), errDamaged)
+	rotating := must.Get(OpenFile(path, other, storeKey()))(t)
+	must.Do(t, rotating.Save(t.Context(), key, []byte("value")))
+	for key, want := range map[string]string{key: "value", "server y": "old"} {
+		must.CheckEqual(t, string(must.Get(otherKey.Load(t.Context(), key))(t)), want)
+	}
+}
+
+// Save fails if the file would become too large, and keeps the other values.
+func TestFullTokenFileKeepsItsValues(t *testing.T) {
+	store, _ := newFile(t)
+	store.max = 64 << 10
+	value := bytes.Repeat([]byte("v"), 8<<10)
+	full, saved := error(nil), 0
+	for ; full == nil && saved < 8; saved++ {
+		full = store.Save(t.Context(), fmt.Sprint("server ", saved), value)
+	}
+	if full == nil || errors.Is(full, errDamaged) || saved < 2 {
+		t.Fatalf("after %d values of 8 KiB: %v", saved, full)
+	}
+	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
+		t.Fatalf("the first value has %d bytes, %v", len(v), err)
+	}
+	must.Do(t, store.Save(t.Context(), "server 0", nil))
+	must.Do(t, store.Save(t.Context(), "server x", value))
+}
+
+// The context ends the wait for a file that another process has locked.
+func TestContextEndsTheWaitForALockedFile(t *testing.T) {
+	store, path := newFile(t)
+	release := must.Get(atomicfile.Lock(t.Context(), path+".lock"))(t)
+	first := waitObserver{t.Context(), make(chan struct{}, 2)}
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := store.Load(first, "server x")
+		loaded <- err
+	}()
+	<-first.called // Load has locked the store
+	<-first.called // and waits for the file
+	cause := errors.New("cancelled")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	must.CheckIs(t, store.Save(ctx, "server y", []byte("v")), cause)
+	release()
+	if err := <-loaded; err != nil {
+		t.Error(err)
+	}
+}
+
+// waitObserver is a context that reports calls of Done.
+type waitObserver struct {
+	context.Context
+	called chan struct{}
+}
+
+func (a waitObserver) Done() <-chan struct{} {
+	select {
+	case a.called <- struct{}{}:
+	default:
+	}
+	return a.Context.Done()
+}
+
+func TestContextEndsTheWaitForALock(t *testing.T) {
+	for name, store := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			unlock, err := store.Lock(t.Context(), "a")
+			must.Do(t, err)
+			if other, err := store.Lock(t.Context(), "b"); err != nil {
+				t.Fatal(err)
+			} else {
+				other()
+			}
+			cause := errors.New("cancelled")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			if _, err := store.Lock(ctx, "a"); !errors.Is(err, cause) {
+				t.Fatal(err)
+			}
+			unlock()
+			if unlock, err = store.Lock(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			unlock()
+		})
+	}
+}
