@@ -43,9 +43,9 @@ Beginning of a connection:
 - a server that answers with another version is followed or rejected:
   client.TestRejectedRevisionIsFollowedByOneThatTheServerSupports client.TestUnknownRevisionIsAnError
 - a remembered discovery connects without a message: client.TestDialWithDiscoverySendsNothing
-- before the handshake only ping is served, on both sides: streamserver.TestOnlyPingIsServedBeforeTheHandshake
+- before the handshake only ping is served, on both sides: streamserver.TestTheHandshakeDecidesHowLaterMessagesAreRead
   client.TestRequestsBeforeTheHandshakeAreRejected server.TestQuestionsBeforeTheHandshakeAreErrors
-- a second handshake is rejected: streamserver.TestSecondHandshakeIsRejected
+- a second handshake is rejected: streamserver.TestTheHandshakeDecidesHowLaterMessagesAreRead
 - both sides answer pings: mcptest.TestServerPingsClient dial/legacy.TestClientAnswersServerRequests
 - a server declares what it has, and other methods do not exist: mcptest.TestResourcesAreDeclared
   mcptest.TestUndeclaredMethodsAreNotFound server.TestCompletionIsDeclaredWhenThereIsACompleter

@@ -151,14 +151,42 @@ func TestPanicBecomesInternalError(t *testing.T) {
 	}
 }
 
-func TestErrorsOfHandlersAreOnlyLogged(t *testing.T) {
-	l := new(log)
-	e := serving(l, func(context.Context, *rpc.Call) (any, error) {
-		return nil, fmt.Errorf("connect to db: %w", errors.New("hunter2"))
-	})
-	reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-	must.CheckEqual(t, string(reply), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
-	must.CheckContains(t, l.String(), "hunter2", l)
+// A *jsonrpc.Error is for the peer. Other errors may contain anything, so they are logged only. A nil *jsonrpc.Error must
+// not end the process. Rule S1: the response is valid JSON on one line, with any data of an error.
+func TestErrorsOfHandlers(t *testing.T) {
+	const internal, no = `{"code":-32603,"message":"internal error"}`, `{"code":-1,"message":"no"}`
+	var missing *jsonrpc.Error
+	data := func(raw string) *jsonrpc.Error { return &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(raw)} }
+	for _, test := range []struct {
+		err          error
+		want, logged string
+	}{
+		{fmt.Errorf("connect to db: %w", errors.New("hunter2")), internal, "hunter2"},
+		{missing, internal, "nil *jsonrpc.Error"},
+		{fmt.Errorf("wrapped: %w", error(missing)), internal, "nil *jsonrpc.Error"},
+		{data(`{"a":1}`), `{"code":-1,"message":"no","data":{"a":1}}`, ""},
+		{fmt.Errorf("wrapped: %w", data(`{"a":1}`)), `{"code":-1,"message":"no","data":{"a":1}}`, ""},
+		{data("{\n  \"a\": \"b\\n\"\r\n}"), `{"code":-1,"message":"no","data":{   "a": "b\n"  }}`, ""},
+		{data(`{"a":1,"a":2}`), no, "must be JSON"},
+		{data("}\n{"), no, "must be JSON"},
+		{data(""), no, ""},
+	} {
+		l := new(log)
+		e := serving(l, func(context.Context, *rpc.Call) (any, error) { return nil, test.err })
+		var shared *jsonrpc.Error
+		before := ""
+		if errors.As(test.err, &shared) && shared != nil {
+			before = string(shared.Data)
+		}
+		reply, reported := engineReply(t.Context(), nil, e, newCall(1))
+		must.CheckEqual(t, string(reply), `{"jsonrpc":"2.0","id":1,"error":`+test.want+`}`, test.err)
+		must.CheckEqual(t, reported != nil, true, test.err)
+		must.CheckContains(t, l.String(), test.logged)
+		must.CheckEqual(t, l.String() != "", test.logged != "", test.err)
+		if shared != nil {
+			must.CheckEqual(t, string(shared.Data), before, "the data of the program")
+		}
+	}
 }
 
 // The store in memory does not log that it is full, so the call does. Other stores log their failures.
@@ -176,48 +204,6 @@ func TestAFullStoreIsLoggedOnce(t *testing.T) {
 			!strings.Contains(string(reply), "try again later") {
 			t.Errorf("%v: %d lines, %s", c.err, n, reply)
 		}
-	}
-}
-
-func TestProtocolErrorsOfHandlersReachThePeer(t *testing.T) {
-	for _, err := range []error{
-		&jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)},
-		fmt.Errorf("wrapped: %w", &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(`{"a":1}`)}),
-	} {
-		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-		if want := `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{"a":1}}}`; string(reply) != want {
-			t.Errorf("%v: got %s, want %s", err, reply, want)
-		}
-	}
-}
-
-// A nil *jsonrpc.Error in an error must not crash the process.
-func TestNilProtocolErrorIsAnInternalError(t *testing.T) {
-	var missing *jsonrpc.Error
-	for _, err := range []error{missing, fmt.Errorf("wrapped: %w", error(missing))} {
-		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, err })
-		reply, reported := engineReply(t.Context(), nil, e, newCall(1))
-		if reported == nil || !strings.Contains(string(reply), `"code":-32603`) {
-			t.Errorf("got %s", reply)
-		}
-	}
-}
-
-// Rule S1: the response is valid JSON on one line, with any data of an error.
-func TestErrorDataIsSanitized(t *testing.T) {
-	for _, test := range []struct{ data, want string }{
-		{"{\n  \"a\": \"b\\n\"\r\n}",
-			`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":{   "a": "b\n"  }}}`},
-		{`{"a":1,"a":2}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
-		{"}\n{", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
-		{"", `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`},
-	} {
-		shared := &jsonrpc.Error{Code: -1, Message: "no", Data: []byte(test.data)}
-		e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return nil, shared })
-		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-		must.CheckEqual(t, string(reply), test.want, test.data)
-		must.CheckEqual(t, string(shared.Data), test.data)
 	}
 }
 

@@ -123,65 +123,6 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 	}
 }
 
-// Rule J2: a second request with the id of one in flight is rejected. The first receives its
-// response.
-func TestDuplicateIDInFlightIsRejected(t *testing.T) {
-	server, calls := newServer()
-	s := newSession(t, server, "2025-11-25")
-	const raw = `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`
-	first := make(chan []byte)
-	go func() { first <- serve(context.Background(), s, parse(t, raw), nil) }()
-	h := <-calls
-	if out := serve(t.Context(), s, parse(t, raw), nil); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
-		t.Errorf("%s", out)
-	}
-	close(h.release)
-	if out := <-first; codeOf(t, out) != 0 {
-		t.Errorf("the first: %s", out)
-	}
-	go func() { first <- serve(context.Background(), s, parse(t, raw), nil) }()
-	close((<-calls).release)
-	if out := <-first; codeOf(t, out) != 0 {
-		t.Errorf("the id again, after the first response: %s", out)
-	}
-}
-
-// Rule J15: a cancelled request has no response. Requests that the notification does not name
-// continue.
-func TestCancelledRequestHasNoResponse(t *testing.T) {
-	server, calls := newServer()
-	s := newSession(t, server, "2025-11-25")
-	done := make(chan []byte)
-	for _, id := range []string{`1`, `"1"`} {
-		go func() {
-			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
-		}()
-	}
-	byID := make(map[string]handling)
-	for range 2 {
-		h := <-calls
-		byID[h.call.ID().String()] = h
-	}
-	for _, about := range []string{`{"requestId":2}`, `{"requestId":null}`, `{"requestId":[1]}`, `{}`,
-		`{"requestId":"2"}`} {
-		s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":`+about+`}`))
-	}
-	for id, h := range byID {
-		if h.ctx.Err() != nil {
-			t.Errorf("%s was cancelled", id)
-		}
-	}
-	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
-	if out := <-done; len(out) != 0 {
-		t.Errorf("answered: %s", out)
-	}
-	must.CheckIs(t, context.Cause(byID[`1`].ctx), call.ErrCancelled)
-	close(byID[`"1"`].release)
-	must.CheckEqual(t, string((<-done)), `{"jsonrpc":"2.0","id":"1","result":{}}`)
-	// the request has ended
-	s.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
-}
-
 func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	server, calls := newServer() // its limit is three
 	s := newSession(t, server, "2025-11-25")
