@@ -234,7 +234,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 type visibleTool struct {
 	server     string
 	request    *host.Request // what the policy hides
-	definition mcp.Tool      // at the gateway
+	definition *mcp.Tool     // at the gateway; immutable
 }
 
 // lookup returns a function that finds the tools of servers that the caller of ctx can see. It requests the lists of

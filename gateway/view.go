@@ -120,7 +120,8 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 		Tool: &t.Definition,
 	}
 	options := append(v.listed(request), server.Parked(), server.Forwarded(v.schemas[serverName]))
-	found := &visibleTool{server: serverName, request: request, definition: tool}
+	found := &visibleTool{server: serverName, request: request, definition: new(mcp.Tool)}
+	*found.definition = tool
 	if v.runsTasks(serverName, &t.Definition) {
 		options = append(options, server.AsTask(asTask))
 		found.definition.Execution = &mcp.ToolExecution{TaskSupport: asTask.Support}
