@@ -119,4 +119,30 @@ func TestASessionOutlivesItsCall(t *testing.T) {
 	must.Get(modern.CallTool(t.Context(), "keep", nil))(t)
 	none := <-sessions
 	must.CheckEqual(t, none == nil && none.ID() == "" && none.Notify("x", nil) == nil, true)
+	_, err = none.RequestInput(t.Context(), mcp.MethodListRoots, nil)
+	must.CheckEqual(t, errors.Is(err, server.ErrCannotAsk), true, err)
+}
+
+// A question whose context outlives its call ends with the call.
+func TestARawQuestionEndsWithItsCall(t *testing.T) {
+	s := &server.Server{}
+	asked, ended := make(chan struct{}), make(chan error)
+	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
+		go func() {
+			_, err := server.RequestInput(context.WithoutCancel(ctx), mcp.MethodElicit, json.RawMessage(aForm))
+			ended <- err
+		}()
+		<-asked
+		return "", nil
+	})
+	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {
+		d.Elicit = func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			close(asked)
+			<-ctx.Done() // until the server gives up
+			return nil, ctx.Err()
+		}
+	})
+	must.Get(c.CallTool(t.Context(), "ask", nil))(t)
+	err := <-ended
+	must.CheckEqual(t, errors.Is(err, call.ErrCallDone), true, err)
 }
