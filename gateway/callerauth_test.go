@@ -235,8 +235,8 @@ func (x *exchange) requests(resource string) (n int) {
 // callers returns the authorization of the callers by this endpoint.
 func (x *exchange) callers() *host.CallerAuth {
 	all := &callers.Clients{New: func(principal.Principal) *oauth.Client {
-		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL, ClientID: exchangeID,
-			ClientSecret: exchangeKey}}
+		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL,
+			Registration: oauth.Registration{ClientID: exchangeID, ClientSecret: exchangeKey}}}
 	}}
 	return host.NewCallerAuth(all.Authorizer)
 }

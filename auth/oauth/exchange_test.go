@@ -82,7 +82,7 @@ func dialAs(t *testing.T, w *environment, clients *callers.Clients, subject stri
 func exchanging(w *environment, g oauth.TokenExchange) *callers.Clients {
 	return &callers.Clients{New: func(principal.Principal) *oauth.Client {
 		c, grant := w.Client(), g
-		grant.TokenEndpoint, grant.ClientID = w.AS.URL+"/exchange", "gateway"
+		grant.TokenEndpoint, grant.Registration.ClientID = w.AS.URL+"/exchange", "gateway"
 		c.Interaction, c.Grant = nil, &grant
 		return c
 	}}
@@ -243,6 +243,18 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	}
 }
 
+// The program authenticates at the authorization server of the exchange by the method that it is registered for.
+func TestTokenExchangeUsesTheRegisteredMethod(t *testing.T) {
+	for method, secret := range map[string]string{"": "", "client_secret_post": oauthtest.Secret + "exchange"} {
+		w := newEnvironment(t)
+		exchanges(w, nil)
+		registered := oauth.Registration{ClientSecret: oauthtest.Secret + "exchange", Method: method}
+		clients := exchanging(w, oauth.TokenExchange{Registration: registered})
+		must.Do(t, callAs(t, w, clients, asCaller(t, "ada")))
+		must.CheckEqual(t, w.Forms[0].Get("client_secret"), secret, method)
+	}
+}
+
 // Rule O16: the identity provider exchanges the token of the caller for a grant, for each caller.
 func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 	w := newEnvironment(t)
@@ -251,8 +263,8 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 		c := w.Client()
 		c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID,
 			ClientSecret: oauthtest.Secret + "ours"}}
-		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange",
-			ClientID: "at-idp"}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{Registration: oauth.Registration{Issuer: idp, ClientID: "at-idp"},
+			TokenEndpoint: w.AS.URL + "/exchange"}
 		return c
 	}}
 	for _, subject := range []string{"ada", "bob", "ada"} {

@@ -203,13 +203,17 @@ func (w *environment) grantsAt(path string) {
 func TestEnterpriseGrant(t *testing.T) {
 	w := newEnvironment(t)
 	w.grantsAt("/exchange")
-	c := w.Client()
-	c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID, ClientSecret: oauthtest.Secret + "ours"}}
-	c.Grant = &oauth.Enterprise{
-		Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange", ClientID: "at-idp",
-		Subject: func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil },
+	enterprise := func(issuer string) *oauth.Client {
+		c := w.Client()
+		c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID,
+			ClientSecret: oauthtest.Secret + "ours"}}
+		c.Grant = &oauth.Enterprise{
+			Registration: oauth.Registration{Issuer: issuer, ClientID: "at-idp"}, TokenEndpoint: w.AS.URL + "/exchange",
+			Subject: func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil },
+		}
+		return c
 	}
-	must.Get(w.Dial(c, ""))(t)
+	must.Get(w.Dial(enterprise(idp), ""))(t)
 	exchange, grant := w.Forms[0], w.Forms[1]
 	if exchange.Get("audience") != w.AS.URL || exchange.Get("resource") != w.URL() ||
 		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != oauthtest.Secret+"identity" {
@@ -217,6 +221,10 @@ func TestEnterpriseGrant(t *testing.T) {
 	}
 	if grant.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || grant.Get("resource") != w.URL() {
 		t.Errorf("token request: %v", grant)
+	}
+	if _, err := w.Dial(enterprise("https://other.example"), ""); !errors.Is(err, oauth.ErrInvalidResponse) ||
+		len(w.Forms) != 3 {
+		t.Errorf("grant of another identity provider: %v; requests %v", err, w.Forms)
 	}
 }
 

@@ -83,18 +83,14 @@ func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes [
 
 // Enterprise is the [Grant] for users whose organization manages access to MCP servers
 // (extension io.modelcontextprotocol/enterprise-managed-authorization): the identity
-// provider issues a grant for the authorization server of the MCP server. It needs an
-// entry in Client.Registrations for that authorization server.
+// provider issues a grant for the authorization server of the MCP server. Client.Registrations
+// must have an entry for the authorization server of the MCP server.
 type Enterprise struct {
-	// Issuer is the identity provider.
-	Issuer string
+	// Registration identifies this program at the identity provider, its Issuer. A public client has no secret.
+	Registration Registration
 	// TokenEndpoint is the token endpoint of the identity provider; empty: the one in
-	// its metadata. Issuer and TokenEndpoint may have private addresses.
+	// its metadata. The issuer and TokenEndpoint may have private addresses.
 	TokenEndpoint string
-	// ClientID and ClientSecret identify this program at the identity provider. A public
-	// client has no secret. Key replaces the secret.
-	ClientID, ClientSecret string
-	Key                    *SigningKey
 	// Subject returns the token that the identity provider issued when the user logged
 	// in. Nil: the access token of the caller, see [TokenExchange].
 	Subject func(ctx context.Context) (string, error)
@@ -129,8 +125,7 @@ func (g *Enterprise) token(ctx context.Context, s *session, d *discovery, scopes
 // exchange exchanges the user's token for a grant at the identity provider (RFC 8693).
 func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, scopes []string,
 	c *client) (string, error) {
-	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject,
-		g.SubjectType}
+	of := &exchanger{g.Registration, g.TokenEndpoint, g.Subject, g.SubjectType}
 	resp, _, err := of.exchange(ctx, s, url.Values{
 		"requested_token_type": {typeIDJAG},
 		"audience":             {d.server.Issuer},
@@ -139,8 +134,8 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, sco
 	if err != nil {
 		return "", err
 	}
-	jwt, err := readIDJAG(resp.body, idJAG{issuer: g.Issuer, audience: d.server.Issuer, resource: d.resourceID(),
-		client: c.ID})
+	jwt, err := readIDJAG(resp.body, idJAG{issuer: g.Registration.Issuer, audience: d.server.Issuer,
+		resource: d.resourceID(), client: c.ID})
 	return jwt, resp.secrets.CleanError(err)
 }
 
@@ -149,15 +144,11 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, sco
 // The MCP server never receives the user's token. The token is requested before the first request to the MCP
 // server, whose metadata is not used. See callers.Clients.
 type TokenExchange struct {
-	// Issuer is the authorization server.
-	Issuer string
-	// TokenEndpoint is its token endpoint; empty: the one in its metadata. Issuer and TokenEndpoint may
-	// have private addresses. One of them is required.
+	// Registration identifies this program at the authorization server, its Issuer. A public client has no secret.
+	Registration Registration
+	// TokenEndpoint is the token endpoint of the authorization server; empty: the one in its metadata. The issuer
+	// and TokenEndpoint may have private addresses. One of them is required.
 	TokenEndpoint string
-	// ClientID and ClientSecret identify this program at the authorization server. A public client has
-	// no secret. Key replaces the secret.
-	ClientID, ClientSecret string
-	Key                    *SigningKey
 	// Audience is the logical name of the MCP server at the authorization server. If it is empty, the request
 	// has the URL of the MCP server as its resource instead, unless Client.NoResource is set.
 	Audience string
@@ -182,8 +173,7 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 	if subjectType == "" {
 		subjectType = typeAccess
 	}
-	of := &exchanger{g.Issuer, g.TokenEndpoint, &client{ID: g.ClientID, Secret: g.ClientSecret, key: g.Key}, g.Subject,
-		subjectType}
+	of := &exchanger{g.Registration, g.TokenEndpoint, g.Subject, subjectType}
 	form, with := url.Values{"requested_token_type": {typeAccess}}, s.owner.settingsAfter(nil)
 	if g.Audience != "" {
 		form.Set("audience", g.Audience)
@@ -216,7 +206,7 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 
 // discovery returns what takes the place of the metadata of the MCP server.
 func (g *TokenExchange) discovery(s *session) *discovery {
-	issuer := g.Issuer
+	issuer := g.Registration.Issuer
 	if issuer == "" {
 		issuer = g.TokenEndpoint
 	}
@@ -230,9 +220,8 @@ func (g *TokenExchange) applies(ctx context.Context) bool {
 
 // exchanger exchanges the token of a user at an authorization server that the program has configured.
 type exchanger struct {
-	issuer        string
+	registration  Registration
 	tokenEndpoint string
-	client        *client
 	subject       func(ctx context.Context) (string, error) // nil: the caller's token
 	subjectType   string                                    // empty: the default of Enterprise
 }
@@ -263,7 +252,8 @@ func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, s
 	form.Set("subject_token_type", subjectType)
 	setScope(form, scopes)
 	r := &tokenRequest{
-		endpoint: endpoint, issuer: x.issuer, form: form, methods: methods, client: x.client, key: key,
+		endpoint: endpoint, issuer: x.registration.Issuer, form: form, methods: methods,
+		client: x.registration.client(), key: key,
 		send: func(req *http.Request) (*response, error) { return s.peers.exchange(s.peers.direct, req) },
 	}
 	resp, err := r.once(ctx, s.asNonce)
@@ -278,7 +268,7 @@ func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, s
 func (x *exchanger) endpoint(ctx context.Context, s *session) (endpoint string, methods []string, err error) {
 	configured := x.tokenEndpoint
 	if configured == "" {
-		configured = x.issuer
+		configured = x.registration.Issuer
 	}
 	provider, err := s.peers.configured(configured)
 	if err != nil {
@@ -287,7 +277,7 @@ func (x *exchanger) endpoint(ctx context.Context, s *session) (endpoint string, 
 	if x.tokenEndpoint != "" {
 		return x.tokenEndpoint, nil, nil
 	}
-	m, err := provider.authorizationServer(ctx, x.issuer)
+	m, err := provider.authorizationServer(ctx, x.registration.Issuer)
 	if err != nil {
 		return "", nil, err
 	}

@@ -65,12 +65,16 @@ func (c *Client) configured(issuer, server string) *client {
 		for _, r := range c.Registrations {
 			if r.Issuer != "" && byIssuer && r.Issuer == issuer ||
 				r.Issuer == "" && !byIssuer && sameServer(r.Server, server) {
-				return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI,
-					key: r.Key, byServer: r.Issuer == ""}
+				return r.client()
 			}
 		}
 	}
 	return nil
+}
+
+func (r *Registration) client() *client {
+	return &client{ID: r.ClientID, Secret: r.ClientSecret, Method: r.Method, RedirectURI: r.RedirectURI, key: r.Key,
+		byServer: r.Issuer == ""}
 }
 
 func sameServer(a, b string) bool {

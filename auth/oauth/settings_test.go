@@ -116,9 +116,9 @@ var loginPaths = []struct {
 		c := w.Client()
 		c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: clientID,
 			ClientSecret: oauthtest.Secret + "ours"}}
-		c.Interaction, c.Grant = nil, &oauth.Enterprise{Issuer: idp, TokenEndpoint: w.AS.URL + "/exchange",
-			ClientID: "at-idp",
-			Subject:  func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil }}
+		c.Interaction, c.Grant = nil, &oauth.Enterprise{
+			Registration: oauth.Registration{Issuer: idp, ClientID: "at-idp"}, TokenEndpoint: w.AS.URL + "/exchange",
+			Subject: func(context.Context) (string, error) { return oauthtest.Secret + "identity", nil }}
 		set(c)
 		_, err := w.Dial(c, "")
 		return err

@@ -68,8 +68,9 @@ func newAuth(scenario, server string) (*oauth.Client, error) {
 		c.Grant = &oauth.ClientCredentials{}
 	case "auth/enterprise-managed-authorization":
 		c.Grant = &oauth.Enterprise{
-			Issuer: t.IDPIssuer, TokenEndpoint: t.IDPTokenEndpoint, ClientID: t.IDPClientID,
-			Subject: func(context.Context) (string, error) { return t.IDPIDToken, nil },
+			Registration:  oauth.Registration{Issuer: t.IDPIssuer, ClientID: t.IDPClientID},
+			TokenEndpoint: t.IDPTokenEndpoint,
+			Subject:       func(context.Context) (string, error) { return t.IDPIDToken, nil },
 		}
 	case "auth/wif-jwt-bearer":
 		c.Grant = &oauth.Workload{Assertion: func(context.Context, string) (string, error) { return t.JWT, nil }}

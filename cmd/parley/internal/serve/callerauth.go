@@ -143,24 +143,23 @@ func (a *callerAuths) newClient(c *config.Credentials, registrations ...oauth.Re
 
 // newExchanging returns a client whose tokens for a server are exchanged for the token of a caller.
 func (a *callerAuths) newExchanging(address string, c *config.Credentials) *oauth.Client {
+	registered := oauth.Registration{Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: c.ClientSecret}
 	if c.Type == config.TokenExchange {
 		exchanging := a.newClient(c)
 		exchanging.Grant = &oauth.TokenExchange{
-			Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
-			Audience: c.Audience, Scopes: c.Scopes, SubjectType: c.SubjectTokenType,
+			Registration: registered, TokenEndpoint: c.TokenEndpoint, Audience: c.Audience, Scopes: c.Scopes,
+			SubjectType: c.SubjectTokenType,
 		}
 		return exchanging
 	}
-	registered := oauth.Registration{Issuer: c.ServerIssuer, ClientID: c.ServerClientID,
+	atServer := oauth.Registration{Issuer: c.ServerIssuer, ClientID: c.ServerClientID,
 		ClientSecret: c.ServerClientSecret}
-	if registered.Issuer == "" {
-		registered.Server = address
+	if atServer.Issuer == "" {
+		atServer.Server = address
 	}
-	enterprise := a.newClient(c, registered)
-	enterprise.Grant = &oauth.Enterprise{
-		Issuer: c.Issuer, TokenEndpoint: c.TokenEndpoint, ClientID: c.ClientID, ClientSecret: c.ClientSecret,
-		SubjectType: c.SubjectTokenType,
-	}
+	enterprise := a.newClient(c, atServer)
+	enterprise.Grant = &oauth.Enterprise{Registration: registered, TokenEndpoint: c.TokenEndpoint,
+		SubjectType: c.SubjectTokenType}
 	return enterprise
 }
 
