@@ -13,7 +13,7 @@
 // time: it is three times the CPU time of a call at the separate servers, divided by the CPU time of a call at the
 // replicas. It is 3 if replicas cost nothing. The CPU time is that of the three processes from start to exit, less that
 // of processes without load; the CPU time of Redis and of the clients is not in it. All replicas use one Redis, so its
-// CPU time for a call limits their number: see docs/program/appendix-redis.md.
+// CPU time for a call limits their number: see store/redisstore/CAPACITY.md.
 package main
 
 import (

@@ -185,7 +185,7 @@ func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 
 var expectation = regexp.MustCompile(`(?m)^(?:stderr|stdout|await|grep) .*$`)
 
-// Each heading of the pages is a text that a script, or the test of the explanations, expects of the program.
+// Each heading of the page is a text that a script, or the test of the explanations, expects of the program.
 func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil {
@@ -206,18 +206,16 @@ func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 		}
 	}
 	headings := 0
-	for _, name := range []string{"docs/program/troubleshooting.md", "docs/program/troubleshooting-up.md"} {
-		for _, line := range readPage(t, name).prose {
-			h := heading.FindStringSubmatch(line)
-			if h == nil || h[1] != "##" {
-				continue
-			}
-			headings++
-			pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
-				" .*").Replace(regexp.QuoteMeta(h[2]) + `\b`))
-			if !slices.ContainsFunc(expected, pattern.MatchString) {
-				t.Errorf("%s: no script expects the text of the heading %q", name, h[2])
-			}
+	for _, line := range readPage(t, "docs/program/troubleshooting.md").prose {
+		h := heading.FindStringSubmatch(line)
+		if h == nil || h[1] != "##" {
+			continue
+		}
+		headings++
+		pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
+			" .*").Replace(regexp.QuoteMeta(h[2]) + `\b`))
+		if !slices.ContainsFunc(expected, pattern.MatchString) {
+			t.Errorf("no script expects the text of the heading %q", h[2])
 		}
 	}
 	if headings < 40 {

@@ -1,24 +1,56 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
-// llms.txt is the index for models, in the format of llmstxt.org.
+var updateIndex = flag.Bool("update", false, "write docs/llms.txt")
+
+// TestIndexOfPagesIsComplete compares the two indexes: that for people, and the same for models in the format of
+// llmstxt.org.
 func TestIndexOfPagesIsComplete(t *testing.T) {
-	for _, index := range []string{"docs/README.md", "docs/llms.txt"} {
-		text := strings.Join(readPage(t, index).lines, "\n")
-		for _, name := range pageNames(t) {
-			to, found := strings.CutPrefix(name, "docs/")
-			if found && to != "README.md" && !strings.Contains(text, "]("+to+")") {
-				t.Errorf("%s has no link to %s", index, to)
-			}
+	index := strings.Join(readPage(t, "docs/README.md").lines, "\n")
+	for _, name := range pageNames(t) {
+		to, found := strings.CutPrefix(name, "docs/")
+		if found && to != "README.md" && !strings.Contains(index, "]("+to+")") {
+			t.Errorf("docs/README.md has no link to %s", to)
 		}
 	}
+	want := introductionForModels
+	for _, line := range strings.Split(index, "\n") {
+		switch {
+		case strings.HasPrefix(line, "## "):
+			want += "\n" + line + "\n\n"
+		case strings.HasPrefix(line, "- "):
+			want += line + "\n"
+		}
+	}
+	if *updateIndex {
+		must.Do(t, os.WriteFile("../../docs/llms.txt", []byte(want), 0o644))
+	}
+	if got := string(must.Get(os.ReadFile("../../docs/llms.txt"))(t)); got != want {
+		t.Error("docs/llms.txt is not the index of docs/README.md: run go test -run TestIndexOfPages ./cmd/parley -update")
+	}
 }
+
+const introductionForModels = `# Parley
+
+> Parley is the Model Context Protocol (MCP) for Go: a library for servers, clients, hosts and gateways, and the program
+> parley. It supports the revisions 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28 over stdio and HTTP.
+
+The Go module is github.com/parley-mcp/parley. "go doc github.com/parley-mcp/parley/server", and the same with client,
+call, mcp and the other packages, describes the API. "parley COMMAND --help" describes a command, and "parley help all"
+prints all pages about the program. The guide as one file, of the version that a module uses:
+
+    cat $(go list -m -f '{{.Dir}}' github.com/parley-mcp/parley)/docs/guide/*.md
+`
 
 // rowOfFeature matches a number, a feature, its messages, and links to a page of the guide, a Go file and a test.
 var rowOfFeature = regexp.MustCompile(`^\| (\d+) \| [^|]+ \| [^|]* \| [^|]*\]\(guide/[a-z-]+\.md[^|]* ` +

@@ -163,7 +163,7 @@ type callCost struct {
 	operations string // with their numbers, in alphabetical order
 }
 
-// callTable is the table in docs/program/appendix-redis.md.
+// callTable is the table in store/redisstore/CAPACITY.md.
 var callTable = []callCost{
 	{"**2026-07-28**", ""},
 	{"`tools/call` and other requests", ""},
@@ -234,7 +234,7 @@ func (c callCost) isHeading() bool { return strings.HasPrefix(c.call, "**") }
 
 // The page for operators has the measured numbers.
 func TestScalePageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile("../../docs/program/appendix-redis.md")
+	page, err := os.ReadFile("CAPACITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,6 +248,6 @@ func TestScalePageHasTheTable(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(page), "\n"+table.String()+"\n") {
-		t.Errorf("docs/program/appendix-redis.md must have this table:\n%s", &table)
+		t.Errorf("store/redisstore/CAPACITY.md must have this table:\n%s", &table)
 	}
 }

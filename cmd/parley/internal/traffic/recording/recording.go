@@ -1,5 +1,5 @@
 // Package recording writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a [Header], then
-// one [Event] per line, in the order of their times. docs/program/appendix-recording.md describes the format.
+// one [Event] per line, in the order of their times. docs/program/recording.md describes the format.
 package recording
 
 import (

@@ -1,4 +1,4 @@
-package program_test
+package callers_test
 
 import (
 	"net/http"
@@ -11,8 +11,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// The code of the page about token exchange.
-func Example_logins() {
+func Example() {
 	s := &server.Server{Auth: &auth.ProtectedResource{}}
 	kv, keys := store.NewMemory(), [][]byte{make([]byte, 32)}
 	urls := map[string]string{"tracker": "https://tracker.example.com/mcp"}
