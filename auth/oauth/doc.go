@@ -12,10 +12,10 @@
 // The browser of [Loopback] is on the user's machine. A program with web pages uses [Client.BeginLogin] and
 // [Client.FinishLogin].
 //
-// Package tokenstore keeps the tokens for the next start of the program. Programs without a
-// user set Client.Grant: [ClientCredentials], [Enterprise] or [Workload]. Programs that
-// get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway,
-// lets each of them log in, or exchanges their tokens: see package callers.
+// Client.Store keeps the tokens for the next start of the program; package tokenstore has one in an encrypted file.
+// Programs without a user set Client.Grant: [ClientCredentials], [Enterprise], [TokenExchange] or [Workload]. Programs
+// that get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway, lets each of
+// them log in, or exchanges their tokens: see package callers. Package trace records the requests of a login.
 //
 // # Registration
 //

@@ -20,7 +20,6 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
-	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
@@ -261,20 +260,6 @@ func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 	}
 }
 
-// record records the steps of c as texts.
-func record(c *oauth.Client) *[]string {
-	var mu sync.Mutex
-	steps := new([]string)
-	r := &trace.Recorder{Record: func(s trace.Step) {
-		mu.Lock()
-		defer mu.Unlock()
-		*steps = append(*steps, fmt.Sprintf("%s: %s %s %v %s -> %d %v %s %v",
-			s.Name, s.Method, s.URL, s.RequestHeader, s.RequestBody, s.Status, s.ResponseHeader, s.ResponseBody, s.Err))
-	}}
-	c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
-	return steps
-}
-
 // echoes returns texts that a server may make of a request.
 func echoes(r *http.Request, body string) map[string]string {
 	form, _ := url.ParseQuery(body)
@@ -352,7 +337,7 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					w := newEnvironment(t)
 					w.AS.Config.ErrorLog = nil
 					c := w.Client()
-					steps := record(c)
+					steps := oauthtest.Record(c)
 					c.Registrations = []oauth.Registration{{Issuer: w.AS.URL, ClientID: "client",
 						ClientSecret: oauthtest.Secret + "a+b/c d=%", Method: method}}
 					var mu sync.Mutex
@@ -388,7 +373,7 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.Client()
-	steps := record(c)
+	steps := oauthtest.Record(c)
 	var earlier string
 	w.ServeAS = oauthtest.Only("/token", func(rw http.ResponseWriter, r *http.Request) {
 		earlier = cmp.Or(earlier, r.FormValue("code_verifier"))
@@ -433,7 +418,7 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 				change(q, redirect)
 			}
 			c := w.Client()
-			steps := record(c)
+			steps := oauthtest.Record(c)
 			_, err := w.Dial(c, "")
 			if err == nil || state == "" {
 				t.Fatalf("%v", err)

@@ -2,35 +2,18 @@ package trace_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
-	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// record records the steps of c as texts.
-func record(c *oauth.Client) *[]string {
-	var mu sync.Mutex
-	steps := new([]string)
-	r := &trace.Recorder{Record: func(s trace.Step) {
-		mu.Lock()
-		defer mu.Unlock()
-		*steps = append(*steps, fmt.Sprintf("%s: %s %s %v %s -> %d %v %s %v",
-			s.Name, s.Method, s.URL, s.RequestHeader, s.RequestBody, s.Status, s.ResponseHeader, s.ResponseBody, s.Err))
-	}}
-	c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
-	return steps
-}
 
 func TestTraceHasEveryStepOfALogin(t *testing.T) {
 	for name, part := range map[string]func(redirect string) string{
@@ -49,7 +32,7 @@ func traceLogin(t *testing.T, part func(redirect string) string) {
 		redirect, err := oauthtest.OpenPage(ctx, url)
 		return part(redirect), err
 	}
-	steps := record(c)
+	steps := oauthtest.Record(c)
 	must.Do(t, c.Login(t.Context(), w.URL()))
 	must.Do(t, c.Logout(t.Context(), w.URL()))
 	want := [][]string{
@@ -83,7 +66,7 @@ func TestTraceHasTheErrorOfAStep(t *testing.T) {
 	w := oauthtest.New(t)
 	w.AS.Close()
 	c := w.Client()
-	steps := record(c)
+	steps := oauthtest.Record(c)
 	if err := c.Login(t.Context(), w.URL()); err == nil {
 		t.Fatal("no error")
 	}

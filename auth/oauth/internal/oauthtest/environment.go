@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -424,4 +425,18 @@ func (w *Environment) RejectResource(code, description string) {
 		defer w.Mu.Unlock()
 		w.Valid[body["access_token"].(string)] = w.URL()
 	}
+}
+
+// Record records the steps of c as texts, which are complete when no request of c is in flight.
+func Record(c *oauth.Client) *[]string {
+	var mu sync.Mutex
+	steps := new([]string)
+	r := &trace.Recorder{Record: func(s trace.Step) {
+		mu.Lock()
+		defer mu.Unlock()
+		*steps = append(*steps, fmt.Sprintf("%s: %s %s %v %s -> %d %v %s %v",
+			s.Name, s.Method, s.URL, s.RequestHeader, s.RequestBody, s.Status, s.ResponseHeader, s.ResponseBody, s.Err))
+	}}
+	c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
+	return steps
 }
