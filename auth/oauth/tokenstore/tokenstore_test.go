@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/must"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func storeKey() []byte { return bytes.Repeat([]byte("k"), 32) }
 
