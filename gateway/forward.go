@@ -31,8 +31,7 @@ func (g *Gateway) forward(serverName, tool string) toolHandler {
 			// If the call cannot become a task, it waits for the task of the server.
 			isTask = new(atomic.Bool)
 			options = append(slices.Clip(options), client.WithTask(func() {
-				_, err := server.Detach(ctx)
-				isTask.Store(err == nil)
+				isTask.Store(server.Detach(ctx) == nil)
 			}))
 		}
 		result, err := g.host.Client(serverName).CallTool(g.withCaller(ctx), tool, arguments, options...)
@@ -137,11 +136,11 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	return result, nil
 }
 
-// asTask are the options of tools that a server may run as tasks. A client of 2025-11-25 decides whether its
-// call is a task. In 2026-07-28 the call becomes one when the server has created one, if the client supports
-// tasks. Other clients wait for the result, also of a tool that requires a task of its own clients. Clients
-// see the tasks of the gateway only.
-var asTask = server.TaskOptions{Support: mcp.TaskOptional, AtDetach: true, TTL: taskTTL, Timeout: taskTTL}
+// asTask are the options of tools that a server may run as tasks. They are registered with server.Parked, too. A client
+// of 2025-11-25 decides whether its call is a task. In 2026-07-28 the call becomes one when the server has created one,
+// if the client supports tasks. Other clients wait for the result, also of a tool that requires a task of its own
+// clients. Clients see the tasks of the gateway only.
+var asTask = server.TaskOptions{Support: mcp.TaskOptional, TTL: taskTTL, Timeout: taskTTL}
 
 // taskTTL is the life of a task and its result.
 const taskTTL = 24 * time.Hour

@@ -270,7 +270,7 @@ func TestParkedCallBecomesATask(t *testing.T) {
 				runs.Add(1)
 				for i := range before + 1 {
 					if i == before {
-						if ctx, err = server.Detach(ctx); err != nil && tasks {
+						if err := server.Detach(ctx); err != nil && tasks {
 							return "", err
 						}
 					}
@@ -281,7 +281,7 @@ func TestParkedCallBecomesATask(t *testing.T) {
 					text += answer.Text + ";"
 				}
 				return text, nil
-			}, server.Parked(), server.AsTask(server.TaskOptions{AtDetach: true, PollInterval: 100 * time.Millisecond}))
+			}, server.Parked(), server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}))
 			c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20260728), func(d *client.Dialer) {
 				d.NoTasks = !tasks
 				d.Elicit = func(_ context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -503,7 +503,7 @@ func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 			var runs atomic.Int64
 			server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
 				run := runs.Add(1)
-				if _, err := server.Detach(ctx); err != nil {
+				if err := server.Detach(ctx); err != nil {
 					return "", err
 				}
 				switch {
@@ -514,7 +514,7 @@ func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 					runtime.Goexit()
 				}
 				return "paid", nil
-			}, server.AsTask(server.TaskOptions{AtDetach: true}))
+			}, server.AsTask(server.TaskOptions{}), server.Parked())
 			want := "paid"
 			if exit {
 				want = "failed unexpectedly"

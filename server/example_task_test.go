@@ -79,7 +79,7 @@ func ExampleDetach() {
 			return "Nothing was deleted.", err
 		}
 		// The client receives its response, or waits if it does not support tasks.
-		ctx, err = server.Detach(ctx)
+		err = server.Detach(ctx)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return "", err
 		}
@@ -87,7 +87,7 @@ func ExampleDetach() {
 			return "", err
 		}
 		return "12 files were deleted.", nil
-	}, server.AsTask(server.TaskOptions{AtDetach: true, PollInterval: 100 * time.Millisecond}))
+	}, server.AsTask(server.TaskOptions{PollInterval: 100 * time.Millisecond}), server.Parked())
 
 	startTask(s, "tidy")
 	// Output:

@@ -16,17 +16,21 @@ func TestForwardedResultsAreCompleteInTasks(t *testing.T) {
 	const members = `"content":[{"type":"text","text":"a"}],"x":1.50`
 	const withoutTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
-	for _, atDetach := range []bool{false, true} {
+	for _, parked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server.Server{}
+			options := []server.Option{server.Forwarded(nil), server.AsTask(server.TaskOptions{})}
+			if parked {
+				options = append(options, server.Parked())
+			}
 			err := s.RegisterTool(mcp.Tool{Name: "t"}, func(ctx context.Context, _ json.RawMessage) (*mcp.CallToolResult, error) {
-				if _, err := server.Detach(ctx); err != nil && atDetach {
+				if err := server.Detach(ctx); err != nil && parked {
 					t.Log(err) // the client does not support tasks
 				}
 				return &mcp.CallToolResult{ResultBase: mcp.ResultBase{
 					Source: []byte(`{"resultType":"complete",` + members + `}`),
 				}}, nil
-			}, server.Forwarded(nil), server.AsTask(server.TaskOptions{AtDetach: atDetach}))
+			}, options...)
 			must.Do(t, err)
 			w := connect(t, s)
 			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t",` + withoutTasks + `}}`)

@@ -24,8 +24,12 @@ const parkedTime = time.Hour
 // hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,
 // or when the server stops. The client's next request may reach another replica if the replicas share
 // [Server.Store] and [Server.Keys]. If the process has ended, that request fails. Parked calls
-// count in Limits.Tasks and Limits.TasksPerPrincipal. The calls of a tool with [TaskOptions.AtDetach] are
-// parked without this option, if the client supports tasks.
+// count in Limits.Tasks and Limits.TasksPerPrincipal.
+//
+// With [AsTask], a call of 2026-07-28 is a task only when its handler calls [Detach]; the handler waits
+// for answers until TaskOptions.Timeout if the client supports tasks, and with TaskOptions.Replay it runs
+// again if its process ends meanwhile. In 2025-11-25, where the client decides, the call is a task from
+// its beginning or never.
 func Parked() Option { return ofTool("Parked", func(e *toolEntry) { e.parked = true }) }
 
 // errNotParked is the response to a request whose call has ended.
@@ -40,9 +44,12 @@ func mayPark(c *rpc.Call, parker rpc.Parker, entry *toolEntry) bool {
 	return entry.parked && c.InputKinds() != 0 || canDetach(c, entry)
 }
 
+// detaches reports whether the handlers of a tool decide if a call becomes a task.
+func (e *toolEntry) detaches() bool { return e.parked && e.task != nil && e.task.Driver == nil }
+
 // canDetach reports whether the handler of a call can make it a task.
 func canDetach(c *rpc.Call, entry *toolEntry) bool {
-	if entry.task == nil || !entry.task.AtDetach || !c.Can(revision.TaskExtension) {
+	if !entry.detaches() || !c.Can(revision.TaskExtension) {
 		return false
 	}
 	_, declared := c.Extension(mcp.ExtensionTasks)

@@ -209,9 +209,8 @@ func TestACallMayDetachAtAnotherReplica(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
-				_, err = server.Detach(ctx)
-				return "booked for " + answer.Name, err
-			}, server.AsTask(server.TaskOptions{AtDetach: true, Replay: true}))
+				return "booked for " + answer.Name, server.Detach(ctx)
+			}, server.Parked(), server.AsTask(server.TaskOptions{Replay: true}))
 			return s, connect(t, s)
 		}
 		first, w := replica()

@@ -34,18 +34,13 @@ type TaskOptions struct {
 	Timeout time.Duration
 	// PollInterval is the recommended time between two polls of a client, 1 second by default.
 	PollInterval time.Duration
-	// AtDetach lets the handler decide: the call becomes a task when the handler calls [Detach]. The
-	// questions that it asks before are those of the call, and the handler waits for the answers as with
-	// [Parked], until Timeout. If the client does not support tasks, the call is as without AsTask. In
-	// 2025-11-25, where the client decides, the call is a task from the beginning.
-	AtDetach bool
 	// Replay allows another replica to run the handler again when the process that ran it has ended.
 	// The new run finds the answers to the questions that were asked before, in the same order. Its
 	// context has the call, but not the values that wrappers and middleware have added to that of the
 	// request. Code may run more than once; put effects into [Once]. Without Replay such a task fails.
 	Replay bool
 	// Driver runs the tasks in another engine. The handler of the tool then serves only clients that
-	// wait for the tool, and Timeout, AtDetach and Replay must not be set.
+	// wait for the tool, and Timeout and Replay must not be set.
 	Driver task.Driver
 }
 
@@ -62,6 +57,9 @@ const (
 // longer than a client waits for a response. Clients without support for tasks wait for the tool
 // unless o.Support requires a task. [AddTool] panics if a field of o is invalid, and
 // [Catalog.RegisterTool] returns an error.
+//
+// With [Parked], the handler decides in 2026-07-28 whether and where the call becomes a task: it calls
+// [Detach]. What it asks before is asked in the call.
 //
 // The handler is the same as without AsTask. Its context has the values of the request's context, except when
 // another replica runs the handler again, see [TaskOptions.Replay]. It does not end with the request, but when
@@ -97,8 +95,8 @@ func (o *TaskOptions) check() error {
 	case o.TTL > maxTaskTTL:
 		return fmt.Errorf("AsTask: TTL must be at most %v, not %v", maxTaskTTL, o.TTL)
 	}
-	if o.Driver != nil && (o.Timeout != 0 || o.AtDetach || o.Replay) {
-		return errors.New("AsTask: Timeout, AtDetach and Replay must not be set with a Driver")
+	if o.Driver != nil && (o.Timeout != 0 || o.Replay) {
+		return errors.New("AsTask: Timeout and Replay must not be set with a Driver")
 	}
 	o.TTL = orDefault(o.TTL, defaultTaskTTL)
 	o.Timeout = orDefault(o.Timeout, min(defaultTaskTimeout, o.TTL))
@@ -109,23 +107,23 @@ func (o *TaskOptions) check() error {
 	return nil
 }
 
-// Detach makes the running call of a tool with [TaskOptions.AtDetach] a task: the client receives
-// the response, a new task. The handler goes on with the context that Detach returns. The task exists
-// in the store when Detach returns.
+// Detach makes the running call of a tool with [AsTask] and [Parked] a task: the client receives the
+// response, a new task, and the handler goes on. The context of the handler then no longer ends with
+// the request. The task exists in the store when Detach returns.
 //
-// If the client does not support tasks, Detach returns ctx and errors.ErrUnsupported; the handler can
-// ignore the error and go on in the call. In a call that is a task already, Detach returns ctx and
-// no error. Other errors are call.ErrNoCall, and those of the store.
-func Detach(ctx context.Context) (context.Context, error) {
+// If the client does not support tasks, Detach returns errors.ErrUnsupported; the handler can ignore
+// the error and go on in the call. In a call that is a task already, Detach does nothing. Other errors
+// are call.ErrNoCall, and those of the store.
+func Detach(ctx context.Context) error {
 	c := rpc.From(ctx)
 	if c == nil {
-		return ctx, call.ErrNoCall
+		return call.ErrNoCall
 	}
 	detach := c.AsTask().Detach
 	if detach == nil {
-		return ctx, rpc.ErrUnsupported
+		return rpc.ErrUnsupported
 	}
-	return ctx, detach(ctx)
+	return detach(ctx)
 }
 
 // CanDetach reports whether [Detach] can make the call a task, or has done so.

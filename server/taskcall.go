@@ -35,7 +35,7 @@ func (s *Server) callTask(ctx context.Context, c *rpc.Call, entry *toolEntry,
 			return nil, nil, false
 		case !declared && o.Support == mcp.TaskRequired:
 			return nil, requiresTasks, true
-		case !declared, o.AtDetach: // see callParked
+		case !declared, entry.detaches(): // see callParked
 			return nil, nil, false
 		}
 		result, err = s.startTask(ctx, c, entry, arguments, o.TTL)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,16 +22,12 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 		_, err := server.Elicit[struct{ Name string }](ctx, "name?")
 		return err
 	}
-	detach := func(ctx context.Context) error {
-		_, err := server.Detach(ctx)
-		return err
-	}
 	for name, c := range map[string]struct {
-		late   func(context.Context) error
-		option server.Option
+		late    func(context.Context) error
+		options []server.Option
 	}{
-		"a parked call asks": {ask, server.Parked()},
-		"a call detaches":    {detach, server.AsTask(server.TaskOptions{AtDetach: true})},
+		"a parked call asks": {ask, []server.Option{server.Parked()}},
+		"a call detaches":    {server.Detach, []server.Option{server.Parked(), server.AsTask(server.TaskOptions{})}},
 	} {
 		for _, begun := range []bool{true, false} { // when the handler returns
 			t.Run(fmt.Sprintf("%s, begun %v", name, begun), func(t *testing.T) {
@@ -56,7 +51,7 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 						}()
 						time.Sleep(time.Second / 2)
 						return "done", nil
-					}, c.option)
+					}, c.options...)
 					w := connect(t, s)
 					for i := range 3 {
 						w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"job","arguments":{},%s}}`,
@@ -78,8 +73,7 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 
 type tenantKey struct{}
 
-// A handler finds the values of its context in a task, too: those of the request, and those that it has added before it
-// detaches.
+// A handler finds the values of the context of its request in a task, too.
 func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 	value := func(ctx context.Context) (string, error) {
 		if c := call.From(ctx); c == nil || c.Method() != mcp.MethodCallTool {
@@ -89,18 +83,16 @@ func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		handler func(context.Context, struct{}) (string, error)
-		option  server.Option
+		options []server.Option
 	}{
 		"a task": {func(ctx context.Context, _ struct{}) (string, error) { return value(ctx) },
-			server.AsTask(server.TaskOptions{})},
+			[]server.Option{server.AsTask(server.TaskOptions{})}},
 		"a detached call": {func(ctx context.Context, _ struct{}) (string, error) {
-			ctx, err := server.Detach(context.WithValue(ctx, tenantKey{}, fmt.Sprint(ctx.Value(tenantKey{}), "!")))
-			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			if err := server.Detach(ctx); err != nil {
 				return "", err
 			}
-			text, err := value(ctx)
-			return strings.TrimSuffix(text, "!"), err
-		}, server.AsTask(server.TaskOptions{AtDetach: true})},
+			return value(ctx)
+		}, []server.Option{server.Parked(), server.AsTask(server.TaskOptions{})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server.Server{Logger: slog.New(slog.DiscardHandler), Middleware: []call.Middleware{
@@ -114,7 +106,7 @@ func TestTasksHaveTheValuesOfTheirRequest(t *testing.T) {
 				},
 			}}
 			defer s.Shutdown(t.Context())
-			server.AddTool(s, mcp.Tool{Name: "job"}, c.handler, c.option)
+			server.AddTool(s, mcp.Tool{Name: "job"}, c.handler, c.options...)
 			w := connect(t, s)
 			w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + withTasks + `}}`)
 			id := member(t, w.Receive(), "taskId")

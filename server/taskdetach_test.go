@@ -29,7 +29,7 @@ func detaching(handle func(context.Context) (string, error)) *server.Server {
 		_ struct{}) (string, error) {
 		return handle(ctx)
 	},
-		server.AsTask(server.TaskOptions{AtDetach: true, TTL: 2 * time.Hour}))
+		server.Parked(), server.AsTask(server.TaskOptions{TTL: 2 * time.Hour}))
 	return s
 }
 
@@ -42,7 +42,7 @@ func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			if ctx, err = server.Detach(ctx); err != nil {
+			if err = server.Detach(ctx); err != nil {
 				return "", err
 			}
 			second, err := server.Elicit[nameForm](ctx, "Who else?", server.Keyed("second"))
@@ -79,17 +79,16 @@ func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			detached, err := server.Detach(ctx)
-			return fmt.Sprintf("%s, %v, %t", who.Name, err, detached == ctx), nil
+			return fmt.Sprintf("%s, %v", who.Name, server.Detach(ctx)), nil
 		}))
 		p.answer = func(*jsonrpc.Message) string { return acceptName("Ada") }
 		p.until(p.create("detach").TaskID, mcp.TaskInputRequired)
 		r := p.ask(mcp.MethodTaskResult, taskMembers(p.create("detach").TaskID))
-		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e, true") && !strings.Contains(r.raw, "Ada, <nil>, true") {
+		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e") && !strings.Contains(r.raw, "Ada, <nil>") {
 			t.Errorf("a task: %s", r.raw)
 		}
 		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw,
-			"Ada, not supported by the revision of the protocol or the connection of this call, true") {
+			"Ada, not supported by the revision of the protocol or the connection of this call") {
 			t.Errorf("no task: %s", r.raw)
 		}
 	})
@@ -103,12 +102,10 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 			if !detach {
 				return "no task", nil
 			}
-			detached, err := server.Detach(ctx)
-			return fmt.Sprintf("unsupported: %t, %t, %v", errors.Is(err, errors.ErrUnsupported), detached == ctx,
-				ctx.Err()), nil
+			return fmt.Sprintf("unsupported: %t, %v", errors.Is(server.Detach(ctx), errors.ErrUnsupported), ctx.Err()), nil
 		}))
 		p.declared = tasklessClient
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, true, ") ||
+		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, ") ||
 			!strings.Contains(r.raw, `"resultType":"complete"`) {
 			t.Errorf("a client without tasks: %s", r.raw)
 		}
@@ -118,17 +115,15 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 			t.Errorf("a handler that does not call Detach: %s", r.raw)
 		}
 	})
-	if _, err := server.Detach(t.Context()); !errors.Is(err, call.ErrNoCall) {
+	if err := server.Detach(t.Context()); !errors.Is(err, call.ErrNoCall) {
 		t.Errorf("outside of a handler: %v", err)
 	}
 	s := quiet()
 	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) {
-		_, err := server.Detach(ctx)
-		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
+		return fmt.Sprint(errors.Is(server.Detach(ctx), errors.ErrUnsupported)), nil
 	})
 	server.AddPrompt(s, mcp.Prompt{Name: "prompt"}, func(ctx context.Context, _ struct{}) (string, error) {
-		_, err := server.Detach(ctx)
-		return fmt.Sprint(errors.Is(err, errors.ErrUnsupported)), nil
+		return fmt.Sprint(errors.Is(server.Detach(ctx), errors.ErrUnsupported)), nil
 	})
 	l := connectLine(t, s)
 	if c := l.callTool(`"name":"plain"`); c.text != "true" {
@@ -141,7 +136,7 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) {
 		return "no task", nil
 	},
-		server.AsTask(server.TaskOptions{AtDetach: true, Support: mcp.TaskRequired}))
+		server.Parked(), server.AsTask(server.TaskOptions{Support: mcp.TaskRequired}))
 	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	p.declared = tasklessClient
 	wantMissingExtension(t, taskWire{revision: mcp.V20260728}, p.ask(mcp.MethodCallTool, `"name":"required"`))
@@ -151,35 +146,33 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 // calls of Detach have no effect.
 func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
-		type detached struct{ before, after context.Context }
-		contexts, proceed := make(chan detached, 1), make(chan struct{})
+		contexts, proceed := make(chan context.Context, 1), make(chan struct{})
 		p := w.connect(t, detaching(func(ctx context.Context) (string, error) {
-			after, err := server.Detach(ctx)
-			if err != nil {
+			if err := server.Detach(ctx); err != nil {
 				return "", err
 			}
 			var again sync.WaitGroup
-			for _, of := range []context.Context{ctx, after, after} {
+			for range 3 {
 				again.Go(func() {
-					if c, err := server.Detach(of); err != nil || c.Err() != nil {
+					if err := server.Detach(ctx); err != nil || ctx.Err() != nil {
 						t.Errorf("Detach again: %v", err)
 					}
 				})
 			}
 			again.Wait()
-			contexts <- detached{ctx, after}
+			contexts <- ctx
 			select {
 			case <-proceed:
-			case <-after.Done():
+			case <-ctx.Done():
 			}
-			return fmt.Sprint("ended: ", after.Err()), nil
+			return fmt.Sprint("ended: ", ctx.Err()), nil
 		}))
 		id := p.create("detach").TaskID
 		c := <-contexts
-		if s := p.get(id); s.Status != mcp.TaskWorking || c.before.Err() != nil || c.after.Err() != nil {
-			t.Errorf("%s, %v, %v", s.raw, c.before.Err(), c.after.Err())
+		if s := p.get(id); s.Status != mcp.TaskWorking || c.Err() != nil {
+			t.Errorf("%s, %v", s.raw, c.Err())
 		}
-		if s := call.From(c.after).Peer(); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
+		if s := call.From(c).Peer(); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
 			t.Errorf("the peer in the task: %v", s)
 		}
 		close(proceed)
@@ -187,7 +180,7 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 			!strings.Contains(string(result), "ended: <nil") {
 			t.Errorf("%s", result)
 		}
-		<-c.after.Done()
+		<-c.Done()
 	})
 }
 
@@ -203,7 +196,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 			detach := false
 			s := detaching(func(ctx context.Context) (string, error) {
 				if detach {
-					if _, err := server.Detach(ctx); err != nil {
+					if err := server.Detach(ctx); err != nil {
 						t.Error(err)
 					}
 				}
@@ -235,8 +228,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 // become a task.
 func TestDetachCanFail(t *testing.T) {
 	report := func(ctx context.Context) (string, error) {
-		detached, err := server.Detach(ctx)
-		return fmt.Sprintf("%v, %t", err, detached == ctx), nil
+		return fmt.Sprint("detached: ", server.Detach(ctx)), nil
 	}
 	s := detaching(report)
 	s.Store = newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
@@ -247,14 +239,14 @@ func TestDetachCanFail(t *testing.T) {
 	})
 	p := taskWire{revision: mcp.V20260728}.connect(t, s)
 	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) ||
-		strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, ", true") {
+		strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, "detached: ") {
 		t.Errorf("a full store: %s", r.raw)
 	}
 	started, outcome := make(chan struct{}), make(chan bool, 1)
 	p = taskWire{revision: mcp.V20260728}.connect(t, detaching(func(ctx context.Context) (string, error) {
 		close(started)
 		<-ctx.Done()
-		_, err := server.Detach(ctx)
+		err := server.Detach(ctx)
 		outcome <- err != nil && err == context.Cause(ctx)
 		return "", err
 	}))
@@ -323,7 +315,7 @@ func newDrivenServer(e *engine) *server.Server {
 		N int `json:"n,omitzero"`
 	}) (string, error) {
 		return "without a task", nil
-	}, server.AsTask(server.TaskOptions{Driver: e}))
+	}, server.Parked(), server.AsTask(server.TaskOptions{Driver: e}))
 	return s
 }
 

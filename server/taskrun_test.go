@@ -325,16 +325,16 @@ func unreadable(fails *atomic.Bool) *hookedStore {
 // handover starts a task on a replica, ends the replica when the task has asked a question, and returns a
 // client of another replica with the same store. Both have the tool "job".
 func handover(
-	t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error),
+	t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error), options ...server.Option,
 ) (p *taskPeer, id string) {
 	t.Helper()
-	return handoverOf(t, w, o, job, func(s *server.Server) server.Registrar { return s })
+	return handoverOf(t, w, o, job, func(s *server.Server) server.Registrar { return s }, options...)
 }
 
 // handoverOf is handover for a tool of what to returns.
 func handoverOf(
 	t *testing.T, w taskWire, o server.TaskOptions, job func(context.Context) (string, error),
-	to func(*server.Server) server.Registrar,
+	to func(*server.Server) server.Registrar, options ...server.Option,
 ) (p *taskPeer, id string) {
 	t.Helper()
 	memory := store.NewMemory()
@@ -343,7 +343,8 @@ func handoverOf(
 		s.Store = memory
 		s.Keys = [][]byte{make([]byte, 32)}
 		server.AddTool(to(s), mcp.Tool{Name: "job"},
-			func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) }, server.AsTask(o))
+			func(ctx context.Context, _ struct{}) (string, error) { return job(ctx) },
+			append(options, server.AsTask(o))...)
 		return s
 	}
 	first := replica()
@@ -441,19 +442,19 @@ func TestTaskOfAnEndedReplicaFails(t *testing.T) {
 func TestAnotherRunFindsTheAnswersFromBeforeDetach(t *testing.T) {
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		var runs atomic.Int64
-		p, id := handover(t, w, server.TaskOptions{AtDetach: true, Replay: true},
+		p, id := handover(t, w, server.TaskOptions{Replay: true},
 			func(ctx context.Context) (string, error) {
 				first, err := server.Elicit[nameForm](ctx, "Who?")
 				if err != nil {
 					return "", err
 				}
-				if ctx, err = server.Detach(ctx); err != nil {
+				if err = server.Detach(ctx); err != nil {
 					return "", err
 				}
 				run := runs.Add(1)
 				second, err := server.Elicit[nameForm](ctx, "Who?")
 				return fmt.Sprintf("run %d: %s, %s", run, first.Name, second.Name), err
-			})
+			}, server.Parked())
 		must.CheckContains(t, p.finish(id, "Bob"), "run 2: Ada, Bob")
 	})
 }

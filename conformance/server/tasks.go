@@ -73,15 +73,15 @@ func addTasks(s *server.Server) {
 			if err != nil {
 				return "", err
 			}
-			if ctx, err = server.Detach(ctx); err != nil {
+			if err := server.Detach(ctx); err != nil {
 				return "", err
 			}
 			if err := work(ctx, 200*time.Millisecond); err != nil {
 				return "", err
 			}
 			return "Hello, " + who.Name + "!", nil
-		}, server.AsTask(server.TaskOptions{Support: mcp.TaskRequired, AtDetach: true,
-			PollInterval: 100 * time.Millisecond}))
+		}, server.Parked(),
+		server.AsTask(server.TaskOptions{Support: mcp.TaskRequired, PollInterval: 100 * time.Millisecond}))
 }
 
 // work takes some time.

@@ -44,7 +44,7 @@ func addCleanup(s *server.Server) {
 			if err != nil || !answer.Sure {
 				return "Nothing was deleted.", err
 			}
-			ctx, err = server.Detach(ctx) // the client receives the task
+			err = server.Detach(ctx) // the client receives the task
 			if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return "", err
 			}
@@ -52,7 +52,7 @@ func addCleanup(s *server.Server) {
 				_ = server.Progress(ctx, float64(i), 300, "deleting")
 			}
 			return fmt.Sprint(300, " files were deleted."), ctx.Err()
-		}, server.AsTask(server.TaskOptions{AtDetach: true}))
+		}, server.AsTask(server.TaskOptions{}), server.Parked())
 }
 
 // newMailer returns a server whose tools ask.
