@@ -246,7 +246,7 @@ func TestGrantsWithoutUser(t *testing.T) {
 			audience string) (string, error) {
 			return "jwt-for-" + audience, nil
 		}}, oauth.Registration{Method: "none"}, func(f url.Values) bool {
-			return strings.HasPrefix(f.Get("assertion"), "jwt-for-http")
+			return strings.HasPrefix(f.Get("assertion"), "jwt-for-http") && f.Get("client_id") == clientID
 		}},
 	} {
 		w := newEnvironment(t)

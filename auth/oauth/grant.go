@@ -56,14 +56,12 @@ func (s *session) confidentialClient(ctx context.Context, d *discovery) (*client
 const grantJWT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 // Workload is the [Grant] for programs that their platform identifies with a JWT (RFC
-// 7523, section 2.1).
+// 7523, section 2.1). An entry in Client.Registrations adds a client identifier to the requests, if the authorization
+// server requires one.
 type Workload struct {
 	// Assertion returns a JWT that identifies this program, for an audience: the issuer
 	// of the authorization server. It must check that it trusts the audience.
 	Assertion func(ctx context.Context, audience string) (string, error)
-	// ClientID is the client identifier, if Client.Registrations has none. It may be
-	// empty.
-	ClientID string
 }
 
 func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes []string,
@@ -74,7 +72,7 @@ func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes [
 	}
 	c := s.owner.configured(d.server.Issuer, s.server)
 	if c == nil {
-		c = &client{ID: g.ClientID, Method: methodNone}
+		c = &client{Method: methodNone}
 	}
 	form := url.Values{"grant_type": {grantJWT}, "assertion": {assertion}}
 	setScope(form, scopes)
