@@ -71,5 +71,6 @@ func (s *Server) describe(who principal.Principal) mcp.InitializeResult {
 }
 
 func (s *Server) discover(_ context.Context, c *rpc.Call) (any, error) {
-	return modern.Discover(s.capabilities(), s.instructionsFor(c.Principal()), s.ListCache.hints(false)), nil
+	hints := s.ListCache.hints(s.InstructionsFor != nil)
+	return modern.Discover(s.capabilities(), s.instructionsFor(c.Principal()), hints), nil
 }
