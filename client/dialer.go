@@ -368,8 +368,8 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// NewTransport returns an http.RoundTripper as a Client has whose [Dialer.HTTPClient] is nil: with connections of its
-// own, which it closes when they are idle before the server does, because a request that meets the end of its
-// connection is lost. It has the settings of http.DefaultTransport otherwise. It is for a RoundTripper that wraps it,
-// to record requests for example, and is nil if http.DefaultTransport is no *http.Transport: use that then.
+// NewTransport returns a new http.RoundTripper like the one that a Client uses if [Dialer.HTTPClient] is nil. Wrap it
+// in a RoundTripper of your own, for example to record requests. It is a copy of http.DefaultTransport that closes idle
+// connections early: a request is lost if the server closes its connection at the same time. NewTransport returns nil
+// if http.DefaultTransport is not an *http.Transport; use http.DefaultTransport then.
 func NewTransport() http.RoundTripper { return httpclient.NewTransport() }

@@ -246,7 +246,7 @@ func (r *upRun) toolsetGateway() (*gateway.Gateway, *server.Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	g.OnSize = nil // that of the endpoint prints
+	g.OnSize = nil // only the gateway of the endpoint prints
 	return g, s, nil
 }
 
