@@ -7,24 +7,24 @@ import (
 	"testing"
 )
 
-const (
-	maxCatalogListAllocs = 20  // a page of 1,000 of 2,000 tools, which is encoded before
-	maxRegistrationRatio = 1.6 // allocated bytes for each tool with 40 servers, compared with 10 servers
-)
+const maxRegistrationRatio = 1.6 // allocated bytes for each tool with 40 servers, compared with 10 servers
 
+// A page of 1,000 of 2,000 tools was encoded before.
 func TestAllocationsOfACatalogList(t *testing.T) {
-	s, _ := register(t, newCatalog(t), 0)
-	allocs, size := handlerCost(t, s, listMessage())
-	t.Logf("%v allocations, %v bytes", allocs, size)
-	if allocs > maxCatalogListAllocs {
-		t.Errorf("%v allocations, the limit is %d", allocs, maxCatalogListAllocs)
+	for name, c := range catalogLists {
+		s, _ := register(t, newCatalogOf(t, 40, c.policy), c.budget)
+		allocs, size := handlerCost(t, s, listMessage())
+		t.Logf("%s: %v allocations, %v bytes", name, allocs, size)
+		if allocs > c.allocs {
+			t.Errorf("%s: %v allocations, the limit is %v", name, allocs, c.allocs)
+		}
 	}
 }
 
 // The work for a tool does not depend on the number of servers.
 func TestRegistrationIsLinear(t *testing.T) {
 	bytesPerTool := func(servers int) float64 {
-		h := newCatalogOf(t, servers)
+		h := newCatalogOf(t, servers, nil)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		register(t, h, 0)

@@ -16,13 +16,13 @@ import (
 )
 
 // newCatalog returns a host with 2,000 tools from 40 servers, until the test ends.
-func newCatalog(tb testing.TB) *host.Host { return newCatalogOf(tb, 40) }
+func newCatalog(tb testing.TB) *host.Host { return newCatalogOf(tb, 40, nil) }
 
 // newCatalogOf returns a host with 50 tools from each of several servers, until the test ends.
-func newCatalogOf(tb testing.TB, servers int) *host.Host {
+func newCatalogOf(tb testing.TB, servers int, policy host.Policy) *host.Host {
 	verbs := []string{"read", "create", "update", "delete", "list", "search", "export", "import", "approve", "archive"}
 	nouns := []string{"invoice", "customer", "order", "ticket", "document"}
-	h := &host.Host{Logger: slog.New(slog.DiscardHandler)}
+	h := &host.Host{Logger: slog.New(slog.DiscardHandler), Policy: policy}
 	for i := range servers {
 		s := &server.Server{Name: fmt.Sprint("server", i)}
 		for _, verb := range verbs {
@@ -124,16 +124,33 @@ func register(tb testing.TB, h *host.Host, budget int) (s *server.Server, stop f
 
 // BenchmarkCatalogList measures a page of 1,000 of 2,000 tools from 40 servers, which a gateway lists.
 func BenchmarkCatalogList(b *testing.B) {
-	s, _ := register(b, newCatalog(b), 0)
-	benchmarkList(b, s)
+	for name, c := range catalogLists {
+		b.Run(name, func(b *testing.B) {
+			s, _ := register(b, newCatalogOf(b, 40, c.policy), c.budget)
+			benchmarkList(b, s)
+		})
+	}
 }
+
+// catalogLists are ways in which a gateway decides what its lists have.
+var catalogLists = map[string]struct {
+	policy host.Policy
+	budget int
+	allocs float64 // see TestAllocationsOfACatalogList
+}{
+	"all": {nil, 0, 20}, "within a budget": {nil, 1 << 30, 20},
+	"a policy that denies nothing": {host.Rules{Default: host.Allow}, 0, 20},
+	"a policy that denies some":    {denySome, 0, 2070}, // two for each tool
+}
+
+var denySome = host.Rules{Rules: []host.Rule{{Server: "s1", Tool: "delete_*", Action: host.Deny}}, Default: host.Allow}
 
 // BenchmarkCatalogRegistration measures the registration of 50 tools from each of several servers. The time for a tool
 // is the same for any number of servers.
 func BenchmarkCatalogRegistration(b *testing.B) {
 	for _, servers := range []int{10, 20, 40, 80} {
 		b.Run(fmt.Sprintf("%d servers", servers), func(b *testing.B) {
-			h := newCatalogOf(b, servers)
+			h := newCatalogOf(b, servers, nil)
 			for b.Loop() {
 				_, stop := register(b, h, 0)
 				stop()

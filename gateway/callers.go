@@ -34,7 +34,8 @@ const (
 type callers struct {
 	servers atomic.Pointer[[]callerServer] // in their order; set by Run
 
-	failures loglimit.Limiter // lines about lists that cannot be requested
+	filter   *server.ListFilter // of the lists of all views
+	failures loglimit.Limiter   // lines about lists that cannot be requested
 
 	mu    sync.Mutex
 	views map[viewKey]*callerView
@@ -232,7 +233,7 @@ func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 // newCallerView returns a catalog with the lists of one status: those of some callers, or those of the operator, for
 // callers without a login.
 func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *callerView {
-	v := g.newView(new(server.Catalog))
+	v := g.newView(new(server.Catalog), g.callers.filter)
 	v.ofCallers, v.withoutLogin = true, withoutLogin
 	v.set(&status)
 	v.apply([]string{status.Name})

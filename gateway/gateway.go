@@ -70,7 +70,7 @@ type Gateway struct {
 	tooLong    loglimit.Limiter // lines about instructions
 
 	// Used by Run only.
-	shared   *view           // what all callers have
+	shared   *view           // what all callers have; searches use its field visible
 	results  bool            // the template of large results is registered
 	servers  []string        // in the order of the configuration
 	prefixed map[string]bool // the servers with CallerAuth
@@ -104,7 +104,8 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	g := &Gateway{
 		host: h, server: s, registered: newRegistered(), prefixed: make(map[string]bool),
 	}
-	g.shared = g.newView(&s.Catalog)
+	g.callers.filter = &server.ListFilter{Hides: g.hideDenied}
+	g.shared = g.newView(&s.Catalog, &server.ListFilter{Hides: g.hide})
 	g.routes.Store(new(routes))
 	g.skills.Store(new([]skillServer))
 	s.Catalogs, s.CatalogsOutdated, s.WhileListening = g.catalogsOf, h.Outdate, g.watchCaller

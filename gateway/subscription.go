@@ -95,19 +95,22 @@ func (p *callers) forget(who principal.Principal, serverName string) {
 	}
 }
 
-// listed leaves an entry out of lists whose requests the policy denies to the caller whatever the arguments are.
-func (v *view) listed(request *host.Request) []server.Option {
-	isTool := request.Kind == host.KindTool && !v.ofCallers
-	if v.host.Policy == nil && !(isTool && v.ListBudget != 0) {
-		return nil // the list is the same for all
+// hideDenied is the filter of what only some callers have: it hides what the policy denies to a caller whatever the
+// arguments are. Subjects are of type *host.Request.
+func (g *Gateway) hideDenied(caller principal.Principal, _ string) func(subject any) bool {
+	hides := g.host.Hides(caller)
+	if hides == nil {
+		return nil
 	}
-	return []server.Option{server.Listed(func(caller principal.Principal, _ string) bool {
-		if isTool && !v.discovery.lists() { // clients search for it
-			return false
-		}
-		hides := v.host.Hides(caller)
-		return hides == nil || !hides(request)
-	})}
+	return func(subject any) bool { return hides(subject.(*host.Request)) }
+}
+
+// hide is the filter of what all callers have: it also hides the tools that clients search for.
+func (g *Gateway) hide(caller principal.Principal, method string) func(subject any) bool {
+	if method == mcp.MethodListTools && !g.discovery.lists() {
+		return func(any) bool { return true }
+	}
+	return g.hideDenied(caller, method)
 }
 
 // updatesFor notifies the callers to whom the policy does not deny the subscription. The URIs at the gateway have the

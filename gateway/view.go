@@ -23,6 +23,7 @@ const maxTemplates = 1000
 type view struct {
 	*Gateway
 	catalog      *server.Catalog
+	filter       *server.ListFilter                // of lists
 	ofCallers    bool                              // resources have a prefix, and updates are for one caller
 	withoutLogin bool                              // a caller whose call succeeds has logged in
 	capabilities map[string]mcp.ServerCapabilities // by server
@@ -35,9 +36,9 @@ type view struct {
 	templates registrations[mcp.ResourceTemplate]
 }
 
-func (g *Gateway) newView(catalog *server.Catalog) *view {
+func (g *Gateway) newView(catalog *server.Catalog, filter *server.ListFilter) *view {
 	v := &view{
-		Gateway: g, catalog: catalog,
+		Gateway: g, catalog: catalog, filter: filter,
 		capabilities: make(map[string]mcp.ServerCapabilities), schemas: make(map[string]*schema.Budget),
 	}
 	v.tools = registrations[host.Tool]{
@@ -119,7 +120,8 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 		Method: mcp.MethodCallTool, Server: serverName, Kind: host.KindTool, Name: t.Definition.Name,
 		Tool: &t.Definition,
 	}
-	options := append(v.listed(request), server.Parked(), server.Forwarded(v.schemas[serverName]))
+	options := []server.Option{server.Parked(), server.Forwarded(v.schemas[serverName]),
+		server.Listed(v.filter, request)}
 	found := &visibleTool{server: serverName, request: request, definition: new(mcp.Tool)}
 	*found.definition = tool
 	if v.runsTasks(serverName, &t.Definition) {
@@ -159,9 +161,9 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 			v.routes.Load().rewrite(serverName, m.Content)
 		}
 		return result, nil
-	}, append(v.listed(&host.Request{
+	}, server.Listed(v.filter, &host.Request{
 		Method: mcp.MethodGetPrompt, Server: serverName, Kind: host.KindPrompt, Name: upstreamName,
-	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))...)
+	}), v.complete(serverName, mcp.CompleteReference{Type: mcp.RefPrompt, Name: upstreamName}))
 	if err != nil {
 		logger.Warn("prompt not registered", "error", err)
 		return ""
@@ -235,11 +237,11 @@ func (v *view) registerURI(
 	logger := v.logger().With("server", serverName, "resource", uri)
 	prefix := prefixOf(serverName, uri)
 	try := func(prefix string) error {
-		options := slices.Concat(v.updatesFor(serverName, prefix), v.listed(&host.Request{
+		listed := server.Listed(v.filter, &host.Request{
 			Method: mcp.MethodReadResource, Server: serverName, Kind: host.KindResource, Name: uri,
-		}))
-		return register(prefix+uri, prefix, append(options, v.forwardUpdates(serverName, prefix),
-			v.beforeSubscribe(serverName, prefix))...)
+		})
+		return register(prefix+uri, prefix, append(v.updatesFor(serverName, prefix), listed,
+			v.forwardUpdates(serverName, prefix), v.beforeSubscribe(serverName, prefix))...)
 	}
 	if want == uri {
 		err := try("")

@@ -30,7 +30,8 @@ type offer struct {
 	// name is that in requests, in lists and for VisibleTo: a name, a URI or a URI template.
 	name    string
 	sees    []func(who principal.Principal, name string) bool // see VisibleTo
-	listed  []func(who principal.Principal, name string) bool // see Listed
+	filter  *ListFilter                                       // see Listed; may be nil
+	subject any                                               // for filter
 	scopes  []string                                          // see RequireScopes
 	logger  func() *slog.Logger
 	encoded atomic.Pointer[encoding]
@@ -52,17 +53,7 @@ func (o *offer) restricted() bool { return len(o.sees) > 0 }
 
 func (o *offer) visibleTo(who principal.Principal) bool {
 	for _, sees := range o.sees {
-		if !o.ask("VisibleTo", sees, who, o.name) {
-			return false
-		}
-	}
-	return true
-}
-
-// listedFor reports whether lists for a caller have the entry, if it is visible to the caller.
-func (o *offer) listedFor(who principal.Principal) bool {
-	for _, listed := range o.listed {
-		if !o.ask("Listed", listed, who, o.name) {
+		if !o.ask("VisibleTo", func() bool { return sees(who, o.name) }) {
 			return false
 		}
 	}
@@ -70,8 +61,7 @@ func (o *offer) listedFor(who principal.Principal) bool {
 }
 
 // ask calls the function of an option. A panic counts as false: an error would reveal that the entry exists.
-func (o *offer) ask(option string, f func(principal.Principal, string) bool, who principal.Principal,
-	name string) (yes bool) {
+func (o *offer) ask(option string, f func() bool) (yes bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			o.logger().Error("panic in the function of "+option+": the entry is hidden",
@@ -79,7 +69,7 @@ func (o *offer) ask(option string, f func(principal.Principal, string) bool, who
 			yes = false
 		}
 	}()
-	return f(who, name)
+	return f()
 }
 
 // audience returns a function that reports who receives changes; nil means every subscriber.
@@ -176,8 +166,9 @@ func (c *entries[E]) find(name string, who principal.Principal) (e E, ok bool) {
 
 // snapshot is the listed entries at one time. It is immutable.
 type snapshot[E entry] struct {
-	entries    []E  // in the order of their names, which is the same on every replica
-	restricted bool // lists for callers have different entries
+	entries    []E      // in the order of their names, which is the same on every replica
+	restricted bool     // lists for callers have different entries, whatever filters say
+	filtered   []*offer // an entry of each filter
 	pages      pages
 }
 
@@ -193,7 +184,11 @@ func (c *entries[E]) snapshot() *snapshot[E] {
 	s := &snapshot[E]{entries: make([]E, 0, len(c.byName))}
 	for _, e := range c.byName {
 		s.entries = append(s.entries, e)
-		s.restricted = s.restricted || e.restricted() || len(e.common().listed) > 0
+		s.restricted = s.restricted || e.restricted()
+		if o := e.common(); o.filter != nil &&
+			!slices.ContainsFunc(s.filtered, func(f *offer) bool { return f.filter == o.filter }) {
+			s.filtered = append(s.filtered, o)
+		}
 	}
 	slices.SortFunc(s.entries, func(a, b E) int { return strings.Compare(a.common().name, b.common().name) })
 	c.listed.Store(s)

@@ -115,9 +115,12 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 	}
 	own := k.of(&s.Catalog).snapshot()
 	rest, files := own.after(after), k.filesOf(ctx, &s.Catalog, who, after, size+1)
-	m := merge[E]{who: who}
+	m := merge[E]{who: who, method: c.Method()}
 	key := pageKey{c.Revision(), len(rest)}
 	personal := own.restricted || len(others) > 0 || files.restricted
+	for _, o := range own.filtered {
+		personal = m.hiding(o) != nil || personal
+	}
 	kept := !personal && len(files.lists) == 0
 	if page := own.pages.get(key); kept && page != nil {
 		return page, nil
@@ -127,7 +130,8 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 		m.add(k.of(o).snapshot().after(after), k.filesOf(ctx, o, who, after, size+1))
 	}
 	found, last := m.next(size)
-	page, err := encodePage(s, c, k, found, last, personal)
+	hints := s.ListCache.hints(personal || s.Catalogs != nil || len(own.filtered) > 0)
+	page, err := encodePage(s, c, k, found, last, personal, hints)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +152,9 @@ func list[E entry](ctx context.Context, s *Server, c *rpc.Call, k *kind[E]) (any
 // encodePage returns a page with the entries that were found. The next page begins after the name last, unless it is
 // "". A personal list depends on the caller.
 func encodePage[E entry](
-	s *Server, c *rpc.Call, k *kind[E], found []E, last string, personal bool,
+	s *Server, c *rpc.Call, k *kind[E], found []E, last string, personal bool, hints mcp.CacheHints,
 ) (*rpc.Encoded, error) {
-	info, hints := mcp.PageInfo{}, s.ListCache.hints(personal || s.Catalogs != nil)
+	info := mcp.PageInfo{}
 	if last != "" {
 		var owner *principal.Principal
 		if personal {
@@ -185,9 +189,46 @@ func (k *kind[E]) filesOf(ctx context.Context, c *Catalog, who principal.Princip
 // merge merges the parts of a list for a caller: each has the entries of one place after the cursor. Of entries with
 // one name it has that of the first part in which the caller sees it.
 type merge[E entry] struct {
-	who   principal.Principal
-	parts [][]E
-	until string // the last name for which the parts have all entries; "" if there is none
+	who     principal.Principal
+	method  string // such as tools/list
+	filters []filtering
+	parts   [][]E
+	until   string // the last name for which the parts have all entries; "" if there is none
+}
+
+// filtering is what a filter has decided for a list.
+type filtering struct {
+	filter *ListFilter
+	hides  func(subject any) bool // nil: nothing is left out
+}
+
+// hiding returns the function of the filter of an entry, which is called once for a list. It returns nil if the filter
+// leaves nothing out.
+func (m *merge[E]) hiding(o *offer) func(subject any) bool {
+	for _, f := range m.filters {
+		if f.filter == o.filter {
+			return f.hides
+		}
+	}
+	var hides func(any) bool
+	if !o.ask("Listed", func() bool { hides = o.filter.Hides(m.who, m.method); return true }) {
+		hides = func(any) bool { return true }
+	}
+	m.filters = append(m.filters, filtering{o.filter, hides})
+	return hides
+}
+
+// lists reports whether the list has an entry if no part before it has the name.
+func (m *merge[E]) lists(e E) bool {
+	o := e.common()
+	switch {
+	case !e.visibleTo(m.who):
+		return false
+	case o.filter == nil:
+		return true
+	}
+	hides := m.hiding(o)
+	return hides == nil || o.ask("Listed", func() bool { return !hides(o.subject) })
 }
 
 // add adds the entries of a catalog.
@@ -199,7 +240,7 @@ func (m *merge[E]) add(rest []E, files files[E]) {
 }
 
 // next returns the first n entries, and the name after which the next page begins, or "" for the last page. It calls
-// the functions of VisibleTo and Listed without holding a lock.
+// the functions of the program without holding a lock.
 func (m *merge[E]) next(n int) (found []E, last string) {
 	most := 0
 	for i := range m.parts {
@@ -212,7 +253,7 @@ func (m *merge[E]) next(n int) (found []E, last string) {
 		switch name := e.common().name; {
 		case m.until != "" && name > m.until:
 			return found, m.until
-		case name == last || !e.visibleTo(m.who) || !e.common().listedFor(m.who):
+		case name == last || !m.lists(e):
 		case len(found) == n:
 			return found, last
 		default:

@@ -88,8 +88,12 @@ func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 
 // listed leaves entries out of the lists of every caller, or does not.
 func listed(yes bool) server.Option {
-	return server.Listed(func(principal.Principal, string) bool { return yes })
+	return server.Listed(unlisted, !yes)
 }
+
+var unlisted = &server.ListFilter{Hides: func(principal.Principal, string) func(subject any) bool {
+	return func(subject any) bool { return subject.(bool) }
+}}
 
 // Each list has what its caller has, in the order of names, on pages of any size: of the server, restricted by
 // VisibleTo, of Catalogs, merged of both, and without what is not Listed. It is public only if it is the same for all.
@@ -141,6 +145,24 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 			addEntries(s, "a c", listed(true))
 			addEntries(s, "b", listed(false))
 		}, "a c", "a c", true, false},
+		"not listed for Ada": {func(s *server.Server) {
+			addEntries(s, "a c")
+			addEntries(s, "b", server.Listed(&server.ListFilter{
+				Hides: func(who principal.Principal, _ string) func(subject any) bool {
+					if who == bob {
+						return nil
+					}
+					return func(subject any) bool { return subject == "hidden" }
+				},
+			}, "hidden"))
+		}, "a c", "a b c", true, false},
+		"filters that panic": {func(s *server.Server) {
+			addEntries(s, "a")
+			addEntries(s, "b", server.Listed(&server.ListFilter{
+				Hides: func(principal.Principal, string) func(subject any) bool { panic("filter") },
+			}, nil))
+			addEntries(s, "c", server.Listed(unlisted, "not a bool"))
+		}, "a", "a", true, false},
 		"merged and not listed": {func(s *server.Server) {
 			addEntries(s, "a c")
 			hers := new(server.Catalog)

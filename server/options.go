@@ -89,17 +89,27 @@ func VisibleTo(visible func(caller principal.Principal, name string) bool) Optio
 	return ofAll(func(o *offer) { o.sees = append(o.sees, visible) })
 }
 
-// Listed leaves an entry out of lists for the callers for whom listed returns false. They can still use it, unlike one
-// that [VisibleTo] hides: it is for what they find in another way, or what they would be denied. The arguments, and the
-// rules for the function and the list, are those of VisibleTo. Clients are not notified when the result of the function
-// changes: call [Server.CatalogsChanged].
+// A ListFilter decides which entries lists have; see [Listed]. Several entries share one, by its address. It must not
+// change while a server uses it.
+type ListFilter struct {
+	// Hides is called once for a list, with its caller and its method, such as tools/list. It returns a function that
+	// reports which entries are left out, by their subjects, or nil if none is: then callers share the list. Both
+	// functions must be fast and safe for concurrent use, and decide as those of [VisibleTo] do. If one panics, the
+	// entry is left out, and the panic is logged.
+	Hides func(caller principal.Principal, method string) func(subject any) bool
+}
+
+// Listed leaves an entry out of the lists of callers for whom filter hides it. They can still use it, unlike one that
+// [VisibleTo] hides: it is for what they find in another way, or what they would be denied. Subject is what filter
+// decides by, and may be nil. Of several Listed options, the last counts. Clients are not notified when the decision
+// changes: call [Server.CatalogsChanged]. The cache scope of a list with such an entry is private.
 //
-// Listed panics if listed is nil.
-func Listed(listed func(caller principal.Principal, name string) bool) Option {
-	if listed == nil {
-		panic("server: Listed: the function must not be nil")
+// Listed panics if filter or its function is nil.
+func Listed(filter *ListFilter, subject any) Option {
+	if filter == nil || filter.Hides == nil {
+		panic("server: Listed: the filter and its function must not be nil")
 	}
-	return ofAll(func(o *offer) { o.listed = append(o.listed, listed) })
+	return ofAll(func(o *offer) { o.filter, o.subject = filter, subject })
 }
 
 // CachePolicy sets how clients of 2026-07-28 may cache a result (server/utilities/caching). The

@@ -395,7 +395,7 @@ func (c *Catalog) readersOf(uri string) func(principal.Principal) bool {
 			if !o.visibleTo(who) {
 				continue
 			}
-			if sees = true; o.notifies != nil && !o.ask("UpdatesFor", o.notifies, who, uri) {
+			if sees = true; o.notifies != nil && !o.ask("UpdatesFor", func() bool { return o.notifies(who, uri) }) {
 				return false
 			}
 		}

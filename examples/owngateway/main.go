@@ -49,6 +49,7 @@ type Gateway struct {
 type user struct {
 	host    *host.Host
 	catalog server.Catalog
+	listed  *server.ListFilter // without what the policy denies whatever the arguments are
 	follow  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -80,6 +81,13 @@ func (g *Gateway) of(who principal.Principal) (*user, error) {
 	}
 	u := &user{known: make(map[string]host.ServerStatus),
 		host: &host.Host{Servers: g.Servers(who), Policy: policy, Approve: approve, Dialer: dialer}}
+	u.listed = &server.ListFilter{Hides: func(who principal.Principal, _ string) func(request any) bool {
+		hides := u.host.Hides(who)
+		if hides == nil {
+			return nil
+		}
+		return func(request any) bool { return hides(request.(*host.Request)) }
+	}}
 	if err := u.host.Start(); err != nil {
 		return nil, err
 	}
@@ -130,17 +138,13 @@ func (u *user) add(tool host.Tool) error {
 	merged.Name = tool.Name
 	request := &host.Request{Method: mcp.MethodCallTool, Kind: host.KindTool, Server: tool.Server,
 		Name: tool.Definition.Name, Tool: &tool.Definition}
-	listed := server.Listed(func(who principal.Principal, _ string) bool {
-		hides := u.host.Hides(who)
-		return hides == nil || !hides(request)
-	})
 	return u.catalog.RegisterTool(merged, func(ctx context.Context, in json.RawMessage) (*mcp.CallToolResult, error) {
 		progress := client.WithProgress(func(done, total float64, text string) {
 			_ = server.Progress(ctx, done, total, text)
 		})
 		return u.host.Call(ctx, tool.Name, in, progress, client.WithUndecodedText(),
 			client.WithLogLevel(server.LogLevel(ctx)))
-	}, server.Forwarded(nil), server.Parked(), listed)
+	}, server.Forwarded(nil), server.Parked(), server.Listed(u.listed, request))
 }
 
 // ask passes the questions of servers to the client whose call they serve.
