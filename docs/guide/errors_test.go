@@ -185,42 +185,21 @@ var quoted = []struct {
 	{"resources", " bytes, the limit is 10", fails(addPictures(10), reads("file:///p/terminal.svg"))},
 	{"resources", `server: resource "rules": the URI must begin with a scheme, such as file:///notes.txt`,
 		panics(func(s *server.Server) { server.AddStatic(s, mcp.Resource{URI: "rules", Name: "rules"}, "") })},
-	{"resources", `server: template "a://{id}": the handler has no variable id: add a field for it, or remove it from ` +
-		`the template`, panics(func(s *server.Server) {
-		server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "a://{id}", Name: "a"},
-			func(context.Context, file) (string, error) { return "", nil })
-	})},
 
-	{"prompts", "arguments/n: expected integer, got nothing; it is required", fails(func(s *server.Server) {
+	{"resources", "arguments/n: expected integer, got nothing; it is required", fails(func(s *server.Server) {
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct {
 			N int `json:"n"`
 		}) (string, error) {
 			return "", nil
 		})
 	}, gets("p", nil))},
-	{"prompts", `server: prompt "p": arguments: L must be a string, a number or a boolean, because clients send text`,
-		panics(func(s *server.Server) {
-			server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct{ L []int }) (string, error) {
-				return "", nil
-			})
-		})},
-	{"prompts", `server: prompt "p": the handler must return a string, []mcp.PromptMessage or *mcp.GetPromptResult`,
-		panics(func(s *server.Server) {
-			server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, file) (int, error) { return 0, nil })
-		})},
-	{"prompts", `server: prompt "p": Complete: no argument "city"`, panics(func(s *server.Server) {
-		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, file) (string, error) { return "", nil },
-			server.CompleteFrom("city", "Oslo"))
-	})},
-	{"prompts", "prompts/get: internal error (code -32603)", fails(func(s *server.Server) {
+	{"resources", "prompts/get: internal error (code -32603)", fails(func(s *server.Server) {
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct{}) (string, error) {
 			return "", errors.New("cause")
 		})
 	}, gets("p", nil))},
 
 	{"asking", `the client must declare the capabilities {"elicitation":{}}`, tool(elicits[confirmation])},
-	{"asking", "elicitation: not supported by the revision of the protocol or the connection of this call",
-		tool(elicits[confirmation], mcptest.WithRevision(mcp.V20250326))},
 	{"asking", `address cannot be a form: requested schema: property "a": type must be string, number, integer, ` +
 		`boolean or array, got "object"`, tool(elicits[address], answersSure)},
 	{"asking", "elicit: URL must use https: http is allowed only to the loopback interface",
@@ -235,7 +214,6 @@ var quoted = []struct {
 				}
 			}
 		}, answersSure)},
-	{"asking", `key "k" must be used once in a call: choose another key`, tool(twice)},
 
 	{"long-calls", "the call has ended: its handler has returned or the client has cancelled it", lateProgress},
 	{"long-calls", "the operation was started before and its result is unknown: look it up by its idempotency key",
@@ -268,9 +246,6 @@ var quoted = []struct {
 			return nil, nil
 		}).Error()
 	}},
-	{"catalogs", "server: RequireScopes: at least one scope is required", panics(func(s *server.Server) {
-		server.AddTool(s, mcp.Tool{Name: "t"}, nothing, server.RequireScopes())
-	})},
 
 	{"middleware", "internal error (code -32603)", fails(returns(nil, errors.New("not today")), calls("t", nil))},
 	{"middleware", `error="not today"`, fails(returns(nil, errors.New("not today")), calls("t", nil))},
@@ -295,7 +270,7 @@ var quoted = []struct {
 	{"protocol", "message too large: the limit is ",
 		posts(&server.Server{Limits: server.Limits{MaxMessage: 100}}, "Accept", "application/json, text/event-stream")},
 
-	{"deprecated", `the client must declare the capabilities {"sampling":{}}`,
+	{"protocol", `the client must declare the capabilities {"sampling":{}}`,
 		tool(func(ctx context.Context) (string, error) {
 			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{
 				{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("?")}}}})
@@ -320,14 +295,6 @@ func addPictures(limit int64) func(s *server.Server) {
 		}
 		server.AddFS(s, "file:///p/", root, server.FSOptions{MaxFile: limit})
 	}
-}
-
-func twice(ctx context.Context) (string, error) {
-	f := func(context.Context, string) (string, error) { return "", nil }
-	if _, err := server.Once(ctx, "k", f); err != nil {
-		return "", err
-	}
-	return server.Once(ctx, "k", f)
 }
 
 func lateProgress(t *testing.T) string {

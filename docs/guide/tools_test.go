@@ -2,7 +2,9 @@ package guide_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math/big"
 	"testing"
 	"time"
 
@@ -29,6 +31,25 @@ func TestTagsMakeMembersOptional(t *testing.T) {
 	s := must.Get(schema.For[search]())(t)
 	must.CheckContains(t, string(s.JSON()), `"required":["words"]`)
 	must.CheckContains(t, string(s.JSON()), `"minLength":2`)
+}
+
+// amount is a big.Int, which encodes itself as a number of any size.
+type amount struct{ big.Int }
+
+func (amount) JSONSchema() string { return `{"type": "integer", "minimum": 1}` }
+
+func TestCustomTypesHaveTheirSchema(t *testing.T) {
+	s := new(server.Server)
+	server.AddTool(s, mcp.Tool{Name: "double"}, func(_ context.Context, in map[string]amount) (map[string]*amount, error) {
+		n := in["n"]
+		n.Add(&n.Int, &n.Int)
+		return map[string]*amount{"n": &n}, nil
+	})
+	c := mcptest.Dial(t, s)
+	text := must.Get(client.CallTool[json.RawMessage](t.Context(), c, "double", json.RawMessage(`{"n":50000000000000000000}`)))(t)
+	must.CheckEqual(t, string(text), `{"n":100000000000000000000}`)
+	_, err := client.CallTool[json.RawMessage](t.Context(), c, "double", json.RawMessage(`{"n":0}`))
+	must.CheckContains(t, err.Error(), "arguments/n: ")
 }
 
 type file struct {
