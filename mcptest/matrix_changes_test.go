@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -226,36 +225,6 @@ func TestWatchSurvivesRestartOfServer(t *testing.T) {
 			must.Check(t, s.Shutdown(t.Context()))
 		})
 	}
-}
-
-// CloseStream returns ErrUnsupported in revisions and on transports without it. The call continues in either case.
-func TestCloseStreamLosesNoMessage(t *testing.T) {
-	closing := func() *server.Server {
-		s := newServer()
-		server.AddTool(s, mcp.Tool{Name: "away", Description: "Closes its stream."},
-			func(ctx context.Context, _ struct{}) (string, error) {
-				_ = server.Progress(ctx, 1, 3, "")
-				err := server.CloseStream(ctx, time.Millisecond)
-				if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-					return "", err
-				}
-				_ = server.Progress(ctx, 2, 3, "")
-				_ = server.Progress(ctx, 3, 3, "")
-				return fmt.Sprint(err == nil), nil
-			})
-		return s
-	}
-	everywhere(t, closing, func(t *testing.T, c *client.Client) {
-		var got []float64
-		closed, err := client.CallTool[string](t.Context(), c, "away", nil,
-			client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
-		if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
-			t.Errorf("progress %v, %v", got, err)
-		}
-		if has := c.Revision() == mcp.V20251125 && strings.Contains(t.Name(), "/http"); (closed == "true") != has {
-			t.Errorf("CloseStream succeeds: %s, want %v", closed, has)
-		}
-	})
 }
 
 // Rule T21: a call survives the loss of its connection after any of its events, and after each of them.

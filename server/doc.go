@@ -52,7 +52,6 @@
 //
 // When a connection is lost, its calls are cancelled, with one exception: over HTTP, a call of a
 // session since 2025-03-26 continues, and its messages are stored until the client reconnects.
-// [CloseStream] disconnects the client of a long call on purpose.
 //
 // # Errors of handlers
 //

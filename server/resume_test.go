@@ -2,10 +2,7 @@ package server_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -398,92 +395,6 @@ func TestManyResumesUseOneConnection(t *testing.T) {
 	wantAnswer(t, frames(t, e.resume(session, id), everything), 101)
 }
 
-// A handler may close the connection while it continues; the client reconnects after the given time.
-func TestCloseStreamDisconnectsTheClient(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		s := httpServer()
-		alone, goOn := make(chan struct{}), make(chan struct{})
-		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
-			_ = server.Progress(ctx, 1, 3, "")
-			if err := server.CloseStream(ctx, 40*time.Millisecond); err != nil {
-				return "", err
-			}
-			_ = server.Progress(ctx, 2, 3, "")
-			if err := server.CloseStream(ctx, time.Hour); err != nil { // the client is disconnected already
-				return "", err
-			}
-			close(alone)
-			<-goOn
-			_ = server.Progress(ctx, 3, 3, "")
-			return "done", server.CloseStream(ctx, time.Hour)
-		})
-		h := httptest.NewUnstartedServer(s)
-		h.EnableHTTP2 = protocol == "HTTP/2.0"
-		if h.EnableHTTP2 {
-			h.StartTLS()
-		} else {
-			h.Start()
-		}
-		e := &endpoint{t: t, server: s, http: h}
-		session := e.session("2025-11-25")
-		resp := e.open(t.Context(), "POST", "/", strings.Replace(stepCall, "step", "close", 1), session...)
-		must.Equal(t, resp.Proto, protocol)
-		got := frames(t, resp, everything)
-		if n := len(got); n != 3 || got[0].Seq() != "0" || got[2].Retry != "40" || got[2].Data != "" ||
-			got[2].Seq() != "1" {
-			t.Fatalf("%s: %v", protocol, got)
-		}
-		wantNumbered(t, got[1:], 1, 1)
-		<-alone
-		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
-			got[2].ID)...)
-		close(goOn)
-		got = frames(t, resp, everything)
-		wantNumbered(t, got, 2, 3)
-		if last := got[len(got)-1]; last.Retry != "120000" || last.Seq() != "3" {
-			t.Errorf("%s: sent away with %v", protocol, last)
-		}
-		wantAnswer(t, frames(t, e.open(t.Context(), "GET", "/", "",
-			append(session, "Accept", "text/event-stream", "Last-Event-ID", got[1].ID)...), everything), 4)
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Errorf("%s: %v", protocol, err)
-		}
-		h.Close()
-	}
-}
-
-// Where streams cannot be closed, the handler gets errors.ErrUnsupported, which names the revision and the
-// connection, and the call is not affected.
-func TestCloseStreamIsUnsupportedElsewhere(t *testing.T) {
-	e := newEndpoint(t, func(s *server.Server) {
-		server.AddTool(s, mcp.Tool{Name: "close"}, func(ctx context.Context, _ struct{}) (string, error) {
-			err := server.CloseStream(ctx, time.Second)
-			named := err != nil && strings.Contains(err.Error(), "not supported by") &&
-				strings.Contains(err.Error(), "connection")
-			return fmt.Sprint(errors.Is(err, errors.ErrUnsupported) && named), nil
-		})
-	})
-	closeCall := strings.Replace(stepCall, "step", "close", 1)
-	stream := connectLine(t, e.server)
-	stream.Handshake("2025-11-25")
-	json := append(e.session("2025-11-25"), "Accept", "application/json")
-	for where, got := range map[string]string{
-		"2024-11-05":       e.do("POST", "/", closeCall, e.session("2024-11-05")...).body,
-		"2025-03-26":       e.do("POST", "/", closeCall, e.session("2025-03-26")...).body,
-		"2025-06-18":       e.do("POST", "/", closeCall, e.session("2025-06-18")...).body,
-		"without a stream": e.do("POST", "/", closeCall, json...).body,
-		"2026-07-28":       e.modern("1", "tools/call", `"name":"close"`).body,
-		"behind a ResponseWriter that is no connection": inBubble(e.server, "POST", closeCall,
-			e.session("2025-11-25")...).Body.String(),
-		"a byte stream": stream.Ask(closeCall),
-	} {
-		must.CheckContains(t, got, `"text":"true"`, where)
-	}
-	if err := server.CloseStream(t.Context(), time.Second); err == nil {
-		t.Error("outside of a call there is a stream to close")
-	}
-}
-
 // Events are stored for a limited time, and so is the state of the standalone stream.
 func TestStoredEventsExpire(t *testing.T) {
 	for after, want := range map[time.Duration]int{4 * time.Minute: 200, 6 * time.Minute: 400} {
@@ -511,20 +422,4 @@ func TestStoredEventsExpire(t *testing.T) {
 func TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce(t *testing.T) {
 	memory := store.NewMemory()
 	replicatest.CutCall(t, func() store.Store { return memory })
-}
-
-// A stream that cannot be logged cannot be resumed, so its connection stays open for the response.
-func TestAStreamThatCannotBeLoggedIsNotClosed(t *testing.T) {
-	shared, closed := newCutStore(store.NewMemory()), make(chan error, 1)
-	e := newEndpoint(t, func(s *server.Server) {
-		s.Store = shared
-		server.AddTool(s, mcp.Tool{Name: "step"}, func(ctx context.Context, _ struct{}) (string, error) {
-			shared.cut.Store(true)
-			closed <- server.CloseStream(ctx, time.Hour)
-			return "done", nil
-		})
-	})
-	a := e.do("POST", "/", stepCall, e.session("2025-11-25")...)
-	must.CheckIs(t, <-closed, errors.ErrUnsupported)
-	must.CheckContains(t, a.body, `"id":1,"result"`, a)
 }

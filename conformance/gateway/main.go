@@ -51,5 +51,5 @@ func run(ctx context.Context, listen, upstream string) error {
 	if err := g.WaitReady(ctx); err != nil {
 		return err
 	}
-	return endpoint.Serve(ctx, s, listen)
+	return endpoint.Serve(ctx, s, s, listen)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing/fstest"
@@ -133,20 +132,4 @@ func addSkills(s *server.Server) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-// addStreams adds the tool that closes the stream of its call.
-func addStreams(s *server.Server) {
-	server.AddTool(s, mcp.Tool{Name: "test_reconnection",
-		Description: "Closes its stream and returns a result to the reconnected client."},
-		func(ctx context.Context, _ none) (string, error) {
-			if err := server.CloseStream(ctx, 500*time.Millisecond); err != nil &&
-				!errors.Is(err, errors.ErrUnsupported) {
-				return "", err
-			}
-			if err := work(ctx, 100*time.Millisecond); err != nil {
-				return "", err
-			}
-			return "The client has reconnected.", nil
-		})
 }

@@ -51,5 +51,5 @@ func run(ctx context.Context, listen, issuer string) error {
 	addStreams(s)
 	addTasks(s)
 	addSkills(s)
-	return endpoint.Serve(ctx, s, listen)
+	return endpoint.Serve(ctx, s, closable(s), listen)
 }

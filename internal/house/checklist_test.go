@@ -167,7 +167,6 @@ HTTP servers:
   server.TestClientsOfJSONCannotBeAsked
 - server messages are on one stream, never lost or doubled when it is resumed: server.TestChangesGoToOneStreamOfASession
   server.TestEachEventOfAStreamThatIsCutFiftyTimesArrivesOnce server.TestForgedEventIDsReplayNothing
-  server.TestCloseStreamDisconnectsTheClient
 - HTTP+SSE beside Streamable HTTP: server.TestPairBeginsWithItsEndpoint server.TestPairEndsWithItsStream
 - headers repeat method, name and parameters, and must agree with the body: mcptest.TestParametersAreMirroredInHeaders
   mcptest.TestHeadersMustMatchArguments

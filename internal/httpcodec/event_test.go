@@ -282,7 +282,7 @@ func FuzzSSERoundTrip(f *testing.F) {
 			return // an event without data is not dispatched, and no event has the last number
 		}
 		name := NewStreamName(KindPost)
-		stream := AppendRetry(AppendPriming(nil, name, 0), name, 0, 10)
+		stream := AppendPriming(nil, name, 0)
 		stream = AppendNumbered(stream, name, seq, message)
 		stream = AppendEvent(stream, "endpoint", message)
 		e := NewEventReader(&pieces{string(stream), cuts}, len(stream))

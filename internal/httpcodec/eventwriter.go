@@ -63,8 +63,8 @@ func ParseEventID(id string) (stream string, seq uint64, ok bool) {
 
 // The event streams of a server use only what every reader in use understands; the table of [wiretest.Readers] has the
 // reasons. Each message has the name "message", which some readers do not assume. An event has the lines id, event and
-// data in this order. A comment is one line without an empty line after it. A retry line ends some readers, so only
-// AppendRetry writes one.
+// data in this order. A comment is one line without an empty line after it. There is no retry line,
+// which ends some readers.
 
 // AppendMessage appends a message as an event.
 func AppendMessage(dst, message []byte) []byte { return AppendEvent(dst, "message", message) }
@@ -82,13 +82,6 @@ func appendID(dst []byte, stream string, seq uint64) []byte {
 // basic/transports, Sending Messages to the Server).
 func AppendPriming(dst []byte, stream string, seq uint64) []byte {
 	return append(appendID(dst, stream, seq), "data:\n\n"...)
-}
-
-// AppendRetry is AppendPriming with the reconnection delay retry in milliseconds. The server closes the connection
-// after this event.
-func AppendRetry(dst []byte, stream string, seq uint64, retry int64) []byte {
-	dst = append(appendID(dst, stream, seq), "retry: "...)
-	return append(strconv.AppendInt(dst, retry, 10), "\ndata:\n\n"...)
 }
 
 // AppendEvent appends one server-sent event. If the message has line breaks, it becomes several data lines, which the

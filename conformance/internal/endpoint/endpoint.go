@@ -16,17 +16,17 @@ import (
 // waits 10 seconds for the exit.
 const grace = 3 * time.Second
 
-// Serve listens on addr, prints the URL of s on a line, and serves s until ctx ends.
-func Serve(ctx context.Context, s *server.Server, addr string) error {
+// Serve listens on addr, prints its URL on a line, and serves h, which is s or middleware around it, until ctx ends.
+func Serve(ctx context.Context, s *server.Server, h http.Handler, addr string) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", s)
-	h := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	mux.Handle("/mcp", h)
+	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
-	go func() { served <- h.Serve(listener) }()
+	go func() { served <- httpServer.Serve(listener) }()
 	fmt.Printf("http://%s/mcp\n", listener.Addr())
 
 	select {
@@ -40,7 +40,7 @@ func Serve(ctx context.Context, s *server.Server, addr string) error {
 	if err := s.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if err := h.Close(); err != nil {
+	if err := httpServer.Close(); err != nil {
 		return err
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {

@@ -64,10 +64,7 @@ type answerStream struct {
 	stream atomic.Pointer[sessionStream] // nil until ensureStream makes it
 }
 
-var (
-	_ rpc.Stream       = (*answerStream)(nil)
-	_ rpc.StreamCloser = (*answerStream)(nil)
-)
+var _ rpc.Stream = (*answerStream)(nil)
 
 // origin returns the origin of the stream; see entry.
 func (a *answerStream) origin(replica string) []byte {
@@ -149,8 +146,7 @@ func (a *answerStream) Connected() bool {
 	return a.x.stream.isOpen()
 }
 
-// returnTime is the time for a client to return to a stream whose connection has ended, after the delay that the server
-// has sent.
+// returnTime is the time for a client to return to a stream whose connection has ended.
 const returnTime = 10 * time.Second
 
 // AwaitLeave waits until the client has disconnected and does not return, or until ctx ends. It reports whether the
@@ -168,7 +164,7 @@ func (a *answerStream) AwaitLeave(ctx context.Context) bool {
 			return true
 		case left.IsZero():
 			left = now
-		case now.Sub(left) >= returnTime && now.Sub(s.awaitedUntil()) >= returnTime:
+		case now.Sub(left) >= returnTime:
 			return true
 		}
 		select {
@@ -180,21 +176,6 @@ func (a *answerStream) AwaitLeave(ctx context.Context) bool {
 		}
 	}
 }
-
-// CloseStream implements rpc.StreamCloser.
-func (a *answerStream) CloseStream(ctx context.Context, retry time.Duration) error {
-	if !revision.StreamPolling.In(a.live.Revision) {
-		return rpc.ErrUnsupported
-	}
-	s := a.ensureStream()
-	if s == nil { // the client has disconnected and cannot resume
-		return nil
-	}
-	return s.closeConnection(ctx, min(max(retry, 0), maxRetryHint))
-}
-
-// maxRetryHint is the limit of the reconnection delay that the server sends, well below logTTL.
-const maxRetryHint = 2 * time.Minute
 
 // respondJSON sends the response as JSON. The caller has claimed the stream.
 func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// disconnect sends what is queued and ends the response before its handler returns. It reports whether that succeeded.
+// disconnect sends what is queued and ends the response before its handler returns, if the connection can be closed.
 // It may be called more than once and concurrently with end.
-func (e *eventStream) disconnect() bool {
+func (e *eventStream) disconnect() {
 	e.mu.Lock()
 	e.waitSent()
 	if e.ended || !e.started { // not started: the client has disconnected
 		e.mu.Unlock()
-		return true
+		return
 	}
 	err, sending := e.err, make(chan struct{})
 	e.idle = sending // end waits for it
@@ -34,11 +34,10 @@ func (e *eventStream) disconnect() bool {
 	close(sending)
 	if !done {
 		e.err = err
-		return false
+		return
 	}
 	e.ended = true
 	e.unwatch()
-	return true
 }
 
 // closeResponse ends a flushed response while its handler runs. With HTTP/1 it hijacks

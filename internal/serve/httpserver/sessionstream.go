@@ -28,7 +28,7 @@ const (
 type sessionStream struct {
 	all      *Streams
 	key      store.StreamKey
-	sendLock chan struct{} // a lock for send, resume and closeConnection that respects contexts
+	sendLock chan struct{} // a lock for send and resume that respects contexts
 	done     chan struct{} // closed by end
 	feed     *feed         // of the standalone stream; nil for the stream of a request
 	// replay means that the stream has ended and exists only to send logged events again.
@@ -47,7 +47,6 @@ type sessionStream struct {
 	final      bool      // the last entry is logged
 	leased     bool      // end releases the lease of this replica
 	followed   time.Time // until when another replica follows the stream
-	awaited    time.Time // when the client was asked to reconnect; see closeConnection
 	incomplete bool      // an event is not in the log: the stream cannot be resumed
 	ended      bool
 	dropped    bool          // the session has ended
@@ -192,13 +191,6 @@ func (s *sessionStream) isConnected() bool {
 	return conn != nil && conn.isOpen() || time.Now().Before(followed)
 }
 
-// awaitedUntil returns when a client reconnects whose connection the server has closed.
-func (s *sessionStream) awaitedUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.awaited
-}
-
 var errTakenOver = errors.New("another connection has taken over the stream")
 
 // errUnknownEvent means that an event id names no event in the log of the session.
@@ -335,45 +327,6 @@ func (s *sessionStream) disconnected(conn *eventStream) {
 	if s.feed != nil && over {
 		s.end()
 	}
-}
-
-// closeConnection ends the connection of the stream but not the stream. It asks the
-// client to reconnect after retry. The error is rpc.ErrUnsupported if the stream cannot
-// be resumed or the connection cannot be closed, or the cause of ctx.
-func (s *sessionStream) closeConnection(ctx context.Context, retry time.Duration) error {
-	if err := s.lock(ctx); err != nil {
-		return err
-	}
-	defer s.unlock()
-	s.mu.Lock()
-	conn, connDone, seq, incomplete := s.conn, s.connDone, s.last, s.incomplete
-	s.mu.Unlock()
-	if conn == nil { // the client is disconnected
-		return nil
-	}
-	if seq == 0 && !incomplete && len(s.origin) > 0 {
-		seq = s.record(nil, entryOpened) // otherwise another replica does not know the stream
-		incomplete = seq == 0
-	}
-	if incomplete {
-		return fmt.Errorf("%w: cannot resume the stream: an event is missing from the log", rpc.ErrUnsupported)
-	}
-	conn.enqueue(func(dst []byte) []byte {
-		return httpcodec.AppendRetry(dst, s.key.Stream, seq, retry.Milliseconds())
-	})
-	if connDone == nil && !conn.disconnect() {
-		return fmt.Errorf("%w: cannot close the connection before the response", rpc.ErrUnsupported)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn != conn { // taken over
-		return nil
-	}
-	s.conn, s.connDone, s.awaited = nil, nil, time.Now().Add(retry)
-	if connDone != nil {
-		close(connDone)
-	}
-	return nil
 }
 
 // end ends the stream. Its log entries remain until they expire. end may be called more than once.

@@ -1,13 +1,11 @@
 package httpserver
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -144,34 +142,6 @@ func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 		}
 		s.Streams.close()
 	})
-}
-
-// If the client disconnects before the response begins, CloseStream closes nothing.
-func TestCloseStreamIgnoresResponseThatHasNotBegun(t *testing.T) {
-	s, live := sessionServer(t, store.NewMemory())
-	defer live.Release()
-	ctx, cancel := context.WithCancel(t.Context())
-	x := &exchange{
-		response: response{stream: eventStream{w: hijacked{newReader()}, ctx: ctx}},
-		context:  detachedContext{ctx, &http.Request{ProtoMajor: 1, ProtoMinor: 1}},
-	}
-	conn, a := &x.stream, &x.answer
-	a.server, a.live, a.x, x.stream.answer = s, live, x, a
-	if a.ensureStream() == nil {
-		t.Fatal("the response has no stream")
-	}
-	cancel()
-	must.Check(t, a.CloseStream(t.Context(), 0))
-	a.end()
-	conn.end()
-}
-
-// hijacked is a ResponseWriter whose connection is already hijacked.
-type hijacked struct{ *reader }
-
-// Hijack implements http.Hijacker.
-func (hijacked) Hijack() (_ net.Conn, _ *bufio.ReadWriter, err error) {
-	return nil, nil, http.ErrHijacked
 }
 
 // flaky is a store.Log that fails after the given number of reads.

@@ -10,8 +10,7 @@ export const reconnectionOptions = {
     maxRetries: 5,
 };
 
-// resume calls a tool whose connections are closed by a request to disconnector, and a tool whose stream the server closes.
-// The SDK resumes both. Then a client starts a call and ends, and another client of the session gets the result with the id
+// resume calls a tool whose connections are closed by a request to disconnector, and the SDK resumes its stream. Then a client starts a call and ends, and another client of the session gets the result with the id
 // of the last event.
 export async function resume({ disconnector, newClient, newTransport, callTool }) {
     const [client, transport] = [newClient(), newTransport()];
@@ -24,7 +23,6 @@ export async function resume({ disconnector, newClient, newTransport, callTool }
     };
     const seen = {
         disconnected: await attempt(() => callTool(client, 'disconnected', { onprogress: disconnect })),
-        polled: await attempt(() => callTool(client, 'polled', { onprogress })),
         steps,
     };
     let token;
