@@ -18,7 +18,7 @@ type goFile struct {
 func goFiles(t *testing.T) (files []goFile) {
 	t.Helper()
 	root := os.DirFS("../..")
-	for _, dir := range []string{"docs", "examples", "interop", "otel", "store/redisstore"} {
+	for _, dir := range []string{"docs", "examples", "interop", "otel", "sampler", "store/redisstore"} {
 		if err := fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -39,7 +39,7 @@ func goFiles(t *testing.T) (files []goFile) {
 }
 
 // nested reports whether a directory has a module of its own. Pages quote only the examples of such a module.
-func nested(dir string) bool { return dir == "otel" || dir == "store/redisstore" }
+func nested(dir string) bool { return dir == "otel" || dir == "sampler" || dir == "store/redisstore" }
 
 func isExample(name string) bool {
 	return strings.HasSuffix(name, "/example_test.go") || strings.Contains(name, "/examples/")

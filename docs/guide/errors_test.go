@@ -202,10 +202,6 @@ var quoted = []struct {
 	{"asking", `the client must declare the capabilities {"elicitation":{}}`, tool(elicits[confirmation])},
 	{"asking", `address cannot be a form: requested schema: property "a": type must be string, number, integer, ` +
 		`boolean or array, got "object"`, tool(elicits[address], answersSure)},
-	{"asking", "elicit: URL must use https: http is allowed only to the loopback interface",
-		tool(func(ctx context.Context) (string, error) {
-			return "", server.ElicitURL(ctx, "http://example.com", "?", nil)
-		}, answersSure)},
 	{"asking", "the call has asked for input in 10 rounds, which is the limit",
 		tool(func(ctx context.Context) (string, error) {
 			for {
@@ -218,10 +214,6 @@ var quoted = []struct {
 	{"long-calls", "the call has ended: its handler has returned or the client has cancelled it", lateProgress},
 	{"long-calls", "the operation was started before and its result is unknown: look it up by its idempotency key",
 		func(*testing.T) string { return server.ErrOnceUncertain.Error() }},
-	{"long-calls", `tool "required" runs only as a task: call it with params.task in revision 2025-11-25, or with the ` +
-		`tasks extension in 2026-07-28`, fails(func(s *server.Server) {
-		server.AddTool(s, mcp.Tool{Name: "required"}, nothing, server.AsTask(server.TaskOptions{Support: mcp.TaskRequired}))
-	}, calls("required", nil), mcptest.WithRevision(mcp.V20250618))},
 	{"long-calls", "task not found: it never existed, has expired or belongs to another principal",
 		fails(func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "t"}, nothing, server.AsTask(server.TaskOptions{}))

@@ -1,5 +1,5 @@
 // Command tickets-gosdk is examples/tickets made with github.com/modelcontextprotocol/go-sdk, for
-// docs/guide/migration-go-sdk.md.
+// docs/guide/migration.md.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command tickets-mcpgo is examples/tickets made with github.com/mark3labs/mcp-go, for docs/guide/migration-mcp-go.md.
+// Command tickets-mcpgo is examples/tickets made with github.com/mark3labs/mcp-go, for docs/guide/migration.md.
 package main
 
 import (
