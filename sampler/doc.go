@@ -6,10 +6,10 @@
 //     local servers have.
 //
 // The method Sample of an adapter is for client.Dialer.Sample. In a host.Host, the policy, the approvals and the limits
-// of the host precede it. The adapters are in a module of their own, so that other programs do not depend on the
-// libraries of the providers.
+// of the host precede it. An agent can use it as its own model, too: see examples/agent. The adapters are in a module
+// of their own, so that other programs do not depend on the libraries of the providers.
 //
-// An adapter ignores the member metadata of a request, because it is for the provider and comes from a server, and
+// An adapter ignores the key metadata of a request, because it is for the provider and comes from a server, and
 // includeContext, because the adapter knows no context of other servers.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision

@@ -1,6 +1,6 @@
 // Command agent lets a language model use the tools of several servers until it answers. A policy decides which calls
-// are sent, and the user approves others at the terminal. The model here is a script; another program calls the API of
-// a provider instead.
+// are sent, and the user approves others at the terminal. The model here is a script; sampler/examples/agent calls the
+// API of a provider.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
 //	go run ./examples/agent bin/hello bin/weather
