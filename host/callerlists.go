@@ -1,14 +1,14 @@
 package host
 
 import (
-	linked "container/list"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// maxCallerLists is the maximum number of callers of one server whose lists are kept.
-	maxCallerLists = maxConnections
+	// maxCallerLists is the maximum number of lists on one connection, for tokens with different scopes.
+	maxCallerLists = 4
 	// callerListTimeout limits the requests for the lists of a caller.
 	callerListTimeout = 10 * time.Second
 )
 
 // Status returns the status of the server with the lists that it sends to the caller of ctx. For a server without
 // [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
-// of the caller if they are not known, or older than maxAge; one request for a caller is in flight at a time, and
-// callers with the same lists share the version of the status. The lists of 256 callers of a server are kept.
+// of the caller if they are not known, or older than maxAge; one request on a connection is in flight at a time, and
+// callers with the same lists share the version of the status. A Host keeps the lists as long as the connection; see
+// [ServerConfig.Sharing].
 //
 // If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
 // previous ones, and if the caller needs a login, Status returns the error: that of the authorizer, such as a
@@ -42,46 +43,34 @@ func (c Client) Status(ctx context.Context, maxAge time.Duration) (ServerStatus,
 	if s.config.CallerAuth == nil {
 		return s.snapshot(), nil
 	}
-	o, outdated, err := s.callerLists.get(ctx, s, maxAge)
+	o, outdated, err := s.listsFor(ctx, maxAge)
 	if err != nil {
 		return ServerStatus{}, err
 	}
 	return s.callerStatus(o, outdated), nil
 }
 
-// callerLists are the lists that a server with CallerAuth sends to its callers. It is safe for concurrent use.
+// callerLists are the lists that a server with CallerAuth has sent on one connection to tokens with the same scopes:
+// what it lists can depend on them. They are guarded by pool.mu.
 type callerLists struct {
-	mu       sync.Mutex
-	byCaller map[listKey]*linked.Element // of *callerEntry
-	order    linked.List                 // the last used first
-	offers   map[[sha256.Size]byte]*callerOffer
-	received broadcast // that a caller has received lists
-}
-
-// listKey is a caller. What a server lists can depend on the scopes of the caller's token.
-type listKey struct {
-	owner  principal.Principal
-	scopes string
-}
-
-func listKeyOf(caller *auth.Info) listKey {
-	return listKey{caller.Principal, strings.Join(slices.Sorted(slices.Values(caller.Scopes)), " ")}
-}
-
-// callerEntry is the lists of one caller.
-type callerEntry struct {
-	key  listKey
-	turn chan struct{} // capacity 1: has an element while the lists are requested
-
+	scopes  string
+	used    time.Time
 	offer   *callerOffer // nil before the first request has succeeded
 	at      time.Time    // when the lists were received; zero if they are outdated
-	changes int          // how often outdate was called
+	changes int          // how often they became outdated
 }
 
-// callerOffer is what a server offers to some callers. It is immutable but for callers and catalog.
+// since returns the offer if it was received at a time or later.
+func (l *callerLists) since(t time.Time) *callerOffer {
+	if l.at.Before(t) {
+		return nil
+	}
+	return l.offer
+}
+
+// callerOffer is what a server offers to some callers. It is immutable but for catalog.
 type callerOffer struct {
 	digest   [sha256.Size]byte
-	callers  int // number of entries; guarded by callerLists.mu
 	version  uint64
 	revision mcp.Revision
 	details  client.ServerDetails
@@ -90,145 +79,185 @@ type callerOffer struct {
 	catalog  *catalog // of the last search; guarded by Host.cataloging
 }
 
-// entry returns the entry of a caller. If there are too many, it removes the one that was not used for the longest
-// time.
-func (l *callerLists) entry(key listKey) *callerEntry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.byCaller[key]; known != nil {
-		l.order.MoveToFront(known)
-		return known.Value.(*callerEntry)
-	}
-	if l.byCaller == nil {
-		l.byCaller, l.offers = make(map[listKey]*linked.Element), make(map[[sha256.Size]byte]*callerOffer)
-	}
-	if l.order.Len() >= maxCallerLists {
-		oldest := l.order.Remove(l.order.Back()).(*callerEntry)
-		delete(l.byCaller, oldest.key)
-		l.replace(oldest, nil)
-	}
-	e := &callerEntry{key: key, turn: make(chan struct{}, 1)}
-	l.byCaller[key] = l.order.PushFront(e)
-	return e
+func scopesOf(caller *auth.Info) string {
+	return strings.Join(slices.Sorted(slices.Values(caller.Scopes)), " ")
 }
 
-// keep makes an offer that of an entry, unless the entry was removed during the request. It returns the equal offer
-// that other entries have, if there is one, and otherwise now. It requires that mu is held.
-func (l *callerLists) keep(e *callerEntry, now *callerOffer) *callerOffer {
-	same := l.offers[now.digest]
-	if same != nil {
-		now = same
-	}
-	if known := l.byCaller[e.key]; known != nil && known.Value == e {
-		if same == nil {
-			l.offers[now.digest] = now
+// hasToken reports whether ctx has the scopes of its caller. That of a subscription has not.
+func hasToken(ctx context.Context) bool {
+	return callerOf(ctx).Scopes != nil || auth.FromContext(ctx) != nil || call.From(ctx) != nil
+}
+
+// onBehalfOf returns a context for requests on behalf of a user with the scopes of an earlier token, for which the
+// authorizer may have one of the server.
+func onBehalfOf(ctx context.Context, who principal.Principal, scopes string) context.Context {
+	info := &auth.Info{Principal: who, Scopes: strings.Fields(scopes)}
+	return WithCaller(auth.NewContext(ctx, info), &Caller{Auth: info})
+}
+
+// allLists returns the lists on all connections. It requires that mu is held.
+func (a *pool) allLists() iter.Seq2[principal.Principal, *callerLists] {
+	return func(yield func(principal.Principal, *callerLists) bool) {
+		for key, c := range a.byKey {
+			for _, l := range c.lists {
+				if !yield(key.user, l) {
+					return
+				}
+			}
 		}
-		l.replace(e, now)
 	}
+}
+
+// known returns what is known about the lists of the caller of ctx. Without a token, these are the latest of the user.
+func (a *pool) known(ctx context.Context) (known callerLists) {
+	if !hasToken(ctx) {
+		return a.latest(callerOf(ctx).Principal)
+	}
+	key, err := a.of.audienceOf(a.of.callerFor(ctx), nil)
+	if err != nil {
+		return callerLists{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c := a.byKey[key]; c != nil {
+		if l := c.lists[scopesOf(callerOf(ctx))]; l != nil {
+			l.used = time.Now()
+			return *l
+		}
+	}
+	return callerLists{}
+}
+
+// latest returns the lists that a user has used last.
+func (a *pool) latest(who principal.Principal) (latest callerLists) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for user, l := range a.allLists() {
+		if user == who && l.used.After(latest.used) {
+			latest = *l
+		}
+	}
+	return latest
+}
+
+// begin returns the lists of a connection that are about to be requested, and what is known about them.
+func (a *pool) begin(on *connection, scopes string) (l *callerLists, known callerLists) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l = on.lists[scopes]; l == nil {
+		if on.lists == nil || len(on.lists) >= maxCallerLists {
+			on.lists = make(map[string]*callerLists)
+		}
+		l = &callerLists{scopes: scopes}
+		on.lists[scopes] = l
+	}
+	l.used = time.Now()
+	return l, *l
+}
+
+// keep keeps an offer that was received, and returns the equal one that other callers have, if there is one. Changes
+// are those before the request.
+func (a *pool) keep(l *callerLists, now *callerOffer, changes int) *callerOffer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, other := range a.allLists() {
+		if other.offer != nil && other.offer.digest == now.digest {
+			now = other.offer
+		}
+	}
+	if l.offer = now; l.changes == changes {
+		l.at = time.Now()
+	}
+	a.listed.notify()
 	return now
 }
 
-// replace replaces the offer of an entry. It requires that mu is held.
-func (l *callerLists) replace(e *callerEntry, by *callerOffer) {
-	if by != nil {
-		by.callers++
+// forgetLists removes all lists, because they are to be selected, reviewed or named again.
+func (a *pool) forgetLists() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.byKey {
+		c.lists = nil
 	}
-	if before := e.offer; before != nil {
-		if before.callers--; before.callers == 0 && l.offers[before.digest] == before {
-			delete(l.offers, before.digest)
-		}
-	}
-	e.offer = by
 }
 
-// forget removes all lists, because they are to be selected, reviewed or named again.
-func (l *callerLists) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.order.Init()
-	l.byCaller, l.offers = nil, nil
-}
-
-// outdate makes get request the lists of some callers again, also if a request for them is in flight. It reports
-// whether one of these callers may have received lists.
-func (l *callerLists) outdate(of func(principal.Principal) bool) (found bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, known := range l.byCaller {
-		if e := known.Value.(*callerEntry); of(e.key.owner) {
-			e.at = time.Time{}
-			e.changes++
+// outdate makes listsFor request the lists of some users again, also if a request for them is in flight. It reports
+// whether one of these users may have received lists.
+func (a *pool) outdate(of func(principal.Principal) bool) (found bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for user, l := range a.allLists() {
+		if of(user) {
+			l.at = time.Time{}
+			l.changes++
 			found = true
 		}
 	}
 	return found
 }
 
-// known returns the offer of a caller if it is not older than maxAge. A negative age is that of no offer.
-func (l *callerLists) known(e *callerEntry, since time.Time) *callerOffer {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e.offer == nil || e.at.Before(since) {
-		return nil
-	}
-	return e.offer
-}
-
-// of returns what is known about the lists of the caller of ctx, or nil.
-func (l *callerLists) of(ctx context.Context) *callerOffer {
-	key := l.keyOf(ctx)
-	if key.owner == principal.Anonymous {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.byCaller[key]; known != nil {
-		return known.Value.(*callerEntry).offer
-	}
-	return nil
-}
-
-// get returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be updated.
-func (l *callerLists) get(ctx context.Context, s *supervisor,
-	maxAge time.Duration) (o *callerOffer, outdated, err error) {
-	key := l.keyOf(ctx)
-	if key.owner == principal.Anonymous {
+// listsFor returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be
+// updated.
+func (s *supervisor) listsFor(ctx context.Context, maxAge time.Duration) (o *callerOffer, outdated, err error) {
+	who, begin := callerOf(ctx).Principal, time.Now()
+	if who == principal.Anonymous {
 		return nil, nil, ErrAnonymousCaller
 	}
-	begin := time.Now()
-	e := l.entry(key)
-	if o := l.known(e, begin.Add(-maxAge)); o != nil {
+	known := s.pool.known(ctx)
+	if o = known.since(begin.Add(-maxAge)); o != nil {
 		return o, nil, nil
 	}
+	if !hasToken(ctx) {
+		ctx = onBehalfOf(ctx, who, known.scopes)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callerListTimeout)
+	defer cancel()
+	o, err = use(ctx, s, func(ctx context.Context, c *client.Client) (*callerOffer, error) {
+		return s.requestLists(ctx, c, begin)
+	})
+	if err != nil && known.offer != nil && !needsLogin(err) {
+		return known.offer, err, nil
+	}
+	return o, nil, err
+}
+
+// requestLists requests the lists of the caller of ctx, unless another request has received them since begin.
+func (s *supervisor) requestLists(ctx context.Context, c *client.Client, begin time.Time) (*callerOffer, error) {
+	on := pendingOf(ctx).on
 	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
+	case on.listing <- struct{}{}:
+		defer func() { <-on.listing }()
 	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if o := l.known(e, begin); o != nil { // another request has received them
-		return o, nil, nil
+	l, known := s.pool.begin(on, scopesOf(callerOf(ctx)))
+	if o := known.since(begin); o != nil {
+		return o, nil
 	}
-	l.mu.Lock()
-	changes := e.changes
-	l.mu.Unlock()
-	now, err := s.listFor(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case err == nil:
-	case e.offer != nil && !needsLogin(err):
-		return e.offer, err, nil
-	default:
-		l.replace(e, nil)
-		return nil, nil, err
+	listed, err := list(ctx, c, allKinds, client.WithRefresh())
+	if err != nil {
+		if needsLogin(err) {
+			s.pool.mu.Lock()
+			l.offer = nil
+			s.pool.mu.Unlock()
+		}
+		return nil, err
 	}
-	now = l.keep(e, now)
-	if e.changes == changes {
-		e.at = time.Now()
+	o := &callerOffer{lists: listed, revision: c.Revision(), details: c.Server(), version: s.host.versions.Add(1)}
+	s.mu.Lock()
+	n := s.naming
+	s.mu.Unlock()
+	o.offered = s.offer(offered{}, &o.lists, &o.details, n, allKinds)
+	encoded, err := json.Marshal([]any{
+		o.revision, o.details, o.offered.tools, o.offered.prompts, o.offered.resources, o.offered.templates, n.prefix,
+		fmt.Sprint(listed.incomplete, o.offered.same, o.offered.withheld),
+	})
+	if err != nil {
+		return nil, err
 	}
-	l.received.notify()
-	return now, nil, nil
+	o.digest = sha256.Sum256(encoded)
+	s.recordWithheld(ctx, nil, o.offered.withheld)
+	return s.pool.keep(l, o, known.changes), nil
 }
 
 // needsLogin reports whether a request has failed because the server does not know or accept its caller.
@@ -236,96 +265,24 @@ func needsLogin(err error) bool {
 	return errors.As(err, new(*call.URLRequiredError)) || isUnauthorized(err)
 }
 
-// listFor requests the lists of the caller of ctx.
-func (s *supervisor) listFor(ctx context.Context) (*callerOffer, error) {
-	ctx, cancel := context.WithTimeout(ctx, callerListTimeout)
-	defer cancel()
-	o, err := use(ctx, s, func(ctx context.Context, c *client.Client) (*callerOffer, error) {
-		listed, err := list(ctx, c, allKinds, client.WithRefresh())
-		return &callerOffer{lists: listed, revision: c.Revision(), details: c.Server()}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	n := s.naming
-	s.mu.Unlock()
-	o.offered = s.offer(offered{}, &o.lists, &o.details, n, allKinds)
-	o.version = s.host.versions.Add(1)
-	encoded, err := json.Marshal([]any{
-		o.revision, o.details, o.offered.tools, o.offered.prompts, o.offered.resources, o.offered.templates, n.prefix,
-		errorText(o.incomplete()),
-	})
-	if err != nil {
-		return nil, err
-	}
-	o.digest = sha256.Sum256(encoded)
-	s.recordWithheld(ctx, nil, o.offered.withheld)
-	return o, nil
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// incomplete returns why lists are not complete.
-func (o *callerOffer) incomplete() error {
-	return errors.Join(
-		o.lists.incomplete[client.ToolsChanged], o.offered.same[client.ToolsChanged],
-		o.lists.incomplete[client.ResourcesChanged],
-		o.lists.incomplete[client.PromptsChanged], o.offered.same[client.PromptsChanged], o.offered.withheld.error(),
-	)
-}
-
-// callerStatus returns the status for callers with an offer. Names that other servers have, too, are left out.
+// callerStatus returns the status for callers with an offer.
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
 	status.State, status.Err = Ready, nil
-	status.Version, status.Config = o.version, o.offered.naming.config
-	status.Revision, status.Server = o.revision, o.details
-	o.offered.about.set(&status.Server)
-	c := &s.host.names
-	c.mu.RLock()
-	var sameTools, samePrompts []error
-	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.offered.tools, nameOfTool)
-	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.offered.prompts,
-		func(p *Prompt) string { return p.Name })
-	c.mu.RUnlock()
-	status.Resources, status.Templates = o.offered.resources, o.offered.templates
+	status.Version, status.Revision, status.Server = o.version, o.revision, o.details
+	s.host.names.mu.RLock()
+	s.show(&status, &o.lists, &o.offered)
+	s.host.names.mu.RUnlock()
 	if outdated != nil {
-		outdated = &outdatedError{outdated}
+		status.Incomplete = errors.Join(status.Incomplete, &outdatedError{outdated})
 	}
-	status.Incomplete = errors.Join(o.incomplete(), outdated, errors.Join(sameTools...), errors.Join(samePrompts...))
 	return status
-}
-
-// withoutClaimed returns the entries whose names no other server than s claims.
-func withoutClaimed[E any](s *supervisor, c claims, kind string, all []E,
-	nameOf func(*E) string) (kept []E, conflicts []error) {
-	kept = all
-	for i := range all {
-		name := nameOf(&all[i])
-		taken := slices.ContainsFunc(c[name], func(other claim) bool { return other.supervisor != s })
-		switch {
-		case taken && len(conflicts) == 0:
-			kept = slices.Clone(all[:i])
-			fallthrough
-		case taken:
-			conflicts = append(conflicts, c.conflict(kind, name))
-		case len(conflicts) > 0:
-			kept = append(kept, all[i])
-		}
-	}
-	return kept, conflicts
 }
 
 // offeredTo returns what the server offers to the caller of ctx, as far as it is known.
 func (s *supervisor) offeredTo(ctx context.Context) offered {
 	if s.config.CallerAuth != nil {
-		if o := s.callerLists.of(ctx); o != nil {
+		if o := s.pool.known(ctx).offer; o != nil {
 			return o.offered
 		}
 	}
@@ -338,148 +295,22 @@ func (s *supervisor) offeredTo(ctx context.Context) offered {
 // lists of the server decide.
 func (s *supervisor) learn(ctx context.Context) {
 	if s.config.CallerAuth != nil {
-		_, _, _ = s.callerLists.get(ctx, s, forever)
+		_, _, _ = s.listsFor(ctx, forever)
 	}
 }
 
 // callerTool returns the server's name of the tool with a merged name that the caller of ctx has, of servers with
-// CallerAuth.
+// CallerAuth. No server may claim the name.
 func callerTool(ctx context.Context, possible []*supervisor, name string) (server, tool string, ok bool) {
 	for _, s := range possible {
 		if s.config.CallerAuth == nil {
 			continue
 		}
-		o, _, err := s.callerLists.get(ctx, s, forever)
-		if err != nil {
-			continue
-		}
-		status := s.callerStatus(o, nil)
-		if i := slices.IndexFunc(status.Tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
-			return s.name, status.Tools[i].Definition.Name, true
+		if o, _, err := s.listsFor(ctx, forever); err == nil {
+			if tool, ok := o.offered.toolClaims[name]; ok {
+				return s.name, tool, true
+			}
 		}
 	}
 	return "", "", false
-}
-
-var errNotConnected = errors.New("the server is not connected")
-
-// callerWatches watch the resources of a server with CallerAuth for its callers, each with a client of that caller.
-type callerWatches struct {
-	mu      sync.Mutex
-	by      map[principal.Principal]*callerWatch
-	closed  bool
-	running sync.WaitGroup // Add is called under mu before closed is set
-}
-
-// callerWatch is the watch of the resources to which one caller has subscribed.
-type callerWatch struct {
-	subscriptions subscriptions
-	users         int // calls of Subscribe; guarded by callerWatches.mu
-	cancel        context.CancelFunc
-}
-
-// watchFor returns the subscriptions of the caller of ctx, and a function that ends their use.
-func (s *supervisor) watchFor(ctx context.Context) (*subscriptions, func(), error) {
-	who := callerOf(ctx).Principal
-	if who == principal.Anonymous {
-		return nil, nil, ErrAnonymousCaller
-	}
-	a := &s.callerWatches
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return nil, nil, errClosed
-	}
-	w := a.by[who]
-	if w == nil {
-		if a.by == nil {
-			a.by = make(map[principal.Principal]*callerWatch)
-		}
-		w = new(callerWatch)
-		a.by[who] = w
-		var watching context.Context
-		watching, w.cancel = context.WithCancel(s.ctx)
-		a.running.Go(func() { s.watchForCaller(watching, who, &w.subscriptions) })
-	}
-	w.users++
-	return &w.subscriptions, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if w.users--; w.users == 0 {
-			w.cancel()
-			delete(a.by, who)
-		}
-	}, nil
-}
-
-// active reports whether a caller has subscriptions.
-func (a *callerWatches) active() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.by) > 0
-}
-
-// close waits for the watches, whose context must have ended.
-func (a *callerWatches) close() {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	a.running.Wait()
-}
-
-// watchForCaller watches the resources of one caller until ctx ends. It tries again after a failure, for example
-// because the caller needs a login.
-func (s *supervisor) watchForCaller(ctx context.Context, who principal.Principal, subs *subscriptions) {
-	for ctx.Err() == nil {
-		uris, changed := subs.uris()
-		if len(uris) == 0 {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			}
-		} else if err := s.watchOnce(ctx, who, subs, uris, changed); err != nil {
-			s.logger.Debug("watch of a caller ended", "error", err)
-			sleep(ctx, rewatchDelay, changed)
-			continue
-		}
-		sleep(ctx, subscribeDelay, nil)
-	}
-}
-
-// watchOnce watches resources with the client of a caller until changed is closed or the watch fails.
-func (s *supervisor) watchOnce(ctx context.Context, who principal.Principal, subs *subscriptions, uris []string,
-	changed <-chan struct{}) error {
-	if !s.snapshot().State.isUsable() {
-		return errNotConnected
-	}
-	// The authorizer may have a token that was issued for the last request of the caller.
-	info := &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)}
-	ctx = WithCaller(auth.NewContext(ctx, info), &Caller{Auth: info})
-	_, c, release, err := s.connectionFor(ctx, s.current())
-	if err != nil {
-		return err
-	}
-	defer release()
-	return watchURIs(ctx, c, subs, uris, changed)
-}
-
-// latest returns the key of the last request of a principal.
-func (l *callerLists) latest(who principal.Principal) listKey {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for e := l.order.Front(); e != nil; e = e.Next() {
-		if key := e.Value.(*callerEntry).key; key.owner == who {
-			return key
-		}
-	}
-	return listKey{owner: who}
-}
-
-// keyOf returns the key of the caller of ctx.
-func (l *callerLists) keyOf(ctx context.Context) listKey {
-	caller := callerOf(ctx)
-	if caller.Scopes == nil && auth.FromContext(ctx) == nil && call.From(ctx) == nil { // a subscription has no token
-		return l.latest(caller.Principal)
-	}
-	return listKeyOf(caller)
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/principal"
 )
@@ -16,7 +14,10 @@ import (
 // the client of its caller in use, and half of the clients of callers remain for requests.
 const maxListWatches = maxConnections / 2
 
-var errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
+var (
+	errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
+	errNotConnected    = errors.New("the server is not connected")
+)
 
 // WatchLists calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed,
 // until ctx ends or the Host is closed. [Client.Status] returns the new lists then. The watch uses a client of the
@@ -54,33 +55,20 @@ func (c Client) WatchLists(ctx context.Context, changed func()) error {
 // concurrent use; of must not block.
 func (h *Host) Outdate(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
-		found = s.callerLists.outdate(of) || found
+		found = s.pool.outdate(of) || found
 	}
 	return found
 }
 
-// watchListsFor watches the lists of a caller until ctx ends or another server replaces s.
+// watchListsFor watches the lists of a user until ctx ends or another server replaces s.
 func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal, changed func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	defer func() {
-		cancel()
-		<-ended
-	}()
-	go func() {
-		defer close(ended)
-		select {
-		case <-s.retired:
-			cancel()
-		case <-s.ctx.Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer cancel()
+	defer context.AfterFunc(s.serving, cancel)()
 	failures := 0
-	var reported *callerOffer // what the caller knows; nil if that is unknown
+	var reported *callerOffer // what the user knows; nil if that is unknown
 	for ctx.Err() == nil {
-		begin, before := time.Now(), s.callerLists.latestOffer(who)
+		begin, before := time.Now(), s.pool.latest(who).offer
 		err := s.watchLists(ctx, who, &reported, changed)
 		if ctx.Err() != nil {
 			return
@@ -93,37 +81,30 @@ func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal,
 		if errors.Is(err, errListsUnreported) || errors.Is(err, errors.ErrUnsupported) {
 			wait = maxBackoff
 		}
-		s.callerLists.awaitNews(ctx, who, before, jitter(wait))
+		s.pool.awaitNews(ctx, who, before, jitter(wait))
 	}
 }
 
-// awaitNews waits for d, or until other lists than before were received for a caller, for example after its login.
-func (l *callerLists) awaitNews(ctx context.Context, who principal.Principal, before *callerOffer, d time.Duration) {
+// awaitNews waits for d, or until other lists than before were received for a user, for example after a login.
+func (a *pool) awaitNews(ctx context.Context, who principal.Principal, before *callerOffer, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	for {
-		received := l.received.wait()
-		if l.latestOffer(who) != before {
+	for ctx.Err() == nil {
+		listed := a.listed.wait()
+		if a.latest(who).offer != before {
 			return
 		}
-		select {
-		case <-received:
-		case <-ctx.Done():
-			return
-		}
+		sleep(ctx, forever, listed)
 	}
 }
 
-// watchLists watches the lists of a caller on one connection, and requests them again after changes, until ctx ends,
+// watchLists watches the lists of a user on one connection, and requests them again after changes, until ctx ends,
 // or the watch or a request fails: the next watch requests them first. It calls changed if they differ from *reported,
-// also when a request of the caller has received them first.
+// also when a request of the user has received them first.
 func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer,
 	changed func()) error {
-	switch {
-	case s.config.CallerAuth == nil:
+	if s.config.CallerAuth == nil {
 		return errListsUnreported
-	case !s.snapshot().State.isUsable():
-		return errNotConnected
 	}
 	select {
 	case s.listWatches <- struct{}{}:
@@ -131,85 +112,116 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// The authorizer may have a token that was issued for the last request of the caller.
-	ctx = auth.NewContext(ctx, &auth.Info{Principal: who, Scopes: strings.Fields(s.callerLists.latest(who).scopes)})
+	if *reported == nil {
+		*reported = s.pool.latest(who).offer
+	}
+	return s.watchAs(ctx, who, func(ctx context.Context, c *client.Client) error {
+		filter := reportedBy(c)
+		if !filter.Tools && !filter.Prompts && !filter.Resources {
+			return errListsUnreported
+		}
+		watching, cancel := context.WithCancelCause(ctx)
+		updated, news := make(chan struct{}), make(chan struct{}, 1)
+		defer func() {
+			cancel(nil)
+			<-updated
+		}()
+		go func() {
+			defer close(updated)
+			for {
+				select {
+				case <-news:
+				case <-watching.Done():
+					return
+				}
+				if err := s.updateLists(watching, who, reported, changed); err != nil {
+					cancel(err)
+					return
+				}
+				sleep(watching, relistInterval, nil)
+			}
+		}()
+		for _, err := range c.Watch(watching, filter, client.WithoutReconnect()) {
+			if err != nil {
+				return err
+			}
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		}
+		return context.Cause(watching)
+	})
+}
+
+// updateLists requests the lists of a user again, and calls changed if they differ from *reported.
+func (s *supervisor) updateLists(ctx context.Context, who principal.Principal, reported **callerOffer,
+	changed func()) error {
+	s.pool.outdate(func(user principal.Principal) bool { return user == who }) // also in other sessions
+	now, outdated, err := s.listsFor(ctx, 0)
+	if err = errors.Join(err, outdated); err != nil {
+		return fmt.Errorf("cannot update the lists of the caller: %w", err)
+	}
+	before := *reported
+	if *reported = now; before != nil && now.digest != before.digest {
+		changed()
+	}
+	return nil
+}
+
+// userWatch watches the resources to which a user has subscribed at a server with CallerAuth.
+type userWatch struct {
+	subscriptions subscriptions
+	uses          int // calls of Subscribe; guarded by pool.mu
+	cancel        context.CancelFunc
+}
+
+// watchFor returns the subscriptions of a user, and a function that ends their use.
+func (a *pool) watchFor(who principal.Principal) (*subscriptions, func(), error) {
+	if who == principal.Anonymous {
+		return nil, nil, ErrAnonymousCaller
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, nil, errClosed
+	}
+	w := a.watches[who]
+	if w == nil {
+		w = new(userWatch)
+		a.watches[who] = w
+		var ctx context.Context
+		ctx, w.cancel = context.WithCancel(a.of.ctx)
+		a.closing.Go(func() {
+			a.of.watchResources(ctx, &w.subscriptions, func(uris []string, changed <-chan struct{}) error {
+				return a.of.watchAs(ctx, who, func(ctx context.Context, c *client.Client) error {
+					return watchURIs(ctx, c, &w.subscriptions, uris, changed)
+				})
+			})
+		})
+	}
+	w.uses++
+	return &w.subscriptions, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if w.uses--; w.uses == 0 {
+			w.cancel()
+			delete(a.watches, who)
+		}
+	}, nil
+}
+
+// watchAs calls watch with a client of a user.
+func (s *supervisor) watchAs(ctx context.Context, who principal.Principal,
+	watch func(context.Context, *client.Client) error) error {
+	if !s.snapshot().State.isUsable() {
+		return errNotConnected
+	}
+	ctx = onBehalfOf(ctx, who, s.pool.latest(who).scopes)
 	_, c, release, err := s.connectionFor(ctx, s.current())
 	if err != nil {
 		return err
 	}
 	defer release()
-	filter := reportedBy(c)
-	if !filter.Tools && !filter.Prompts && !filter.Resources {
-		return errListsUnreported
-	}
-	watching, cancel := context.WithCancelCause(ctx)
-	updated := make(chan struct{})
-	defer func() {
-		cancel(nil)
-		<-updated
-	}()
-	news := make(chan struct{}, 1) // there are changes
-	if *reported == nil {
-		*reported = s.callerLists.of(ctx)
-	}
-	go func() {
-		defer close(updated)
-		for {
-			select {
-			case <-news:
-				now, err := s.updateListsOf(watching, who)
-				if err != nil {
-					cancel(err)
-					return
-				}
-				before := *reported
-				*reported = now
-				if before != nil && now != before {
-					changed()
-				}
-				sleep(watching, relistInterval, nil)
-			case <-watching.Done():
-				return
-			}
-		}
-	}()
-	for _, err := range c.Watch(watching, filter, client.WithoutReconnect()) {
-		if err != nil {
-			return err
-		}
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-	}
-	return context.Cause(watching)
-}
-
-// updateListsOf requests the lists of the caller of ctx.
-func (s *supervisor) updateListsOf(ctx context.Context, who principal.Principal) (*callerOffer, error) {
-	e := s.callerLists.entry(s.callerLists.keyOf(ctx))
-	select {
-	case e.turn <- struct{}{}: // a request that began before the change has ended
-		<-e.turn
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	s.callerLists.outdate(func(owner principal.Principal) bool { return owner == who }) // also with other scopes
-	now, outdated, err := s.callerLists.get(ctx, s, 0)
-	if err = errors.Join(err, outdated); err != nil {
-		return nil, fmt.Errorf("cannot update the lists of the caller: %w", err)
-	}
-	return now, nil
-}
-
-// latestOffer returns what the server offers to a principal, as far as it is known from its last request; otherwise
-// nil.
-func (l *callerLists) latestOffer(who principal.Principal) *callerOffer {
-	key := l.latest(who)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known := l.byCaller[key]; known != nil {
-		return known.Value.(*callerEntry).offer
-	}
-	return nil
+	return watch(ctx, c)
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
@@ -126,8 +126,7 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
 	if a, _ := l.host.Client("up").Status(ada, time.Hour); true {
-		if b, _ := l.host.Client("up").Status(bob, time.Hour); a.Version != b.Version ||
-			len(l.host.find("up").callerLists.offers) != 1 {
+		if b, _ := l.host.Client("up").Status(bob, time.Hour); a.Version != b.Version {
 			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
 		}
 	}
@@ -145,18 +144,27 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	}
 }
 
-// Lists that change while they are received are requested again at their next use.
+// Lists that change while they are received, or are to be reviewed again, are requested again at their next use.
 func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
-	l := newListing(t, &Host{})
-	l.listed.Store(new(func() {
-		l.listed.Store(nil)
-		if !l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
-			t.Error("the lists of the caller are not known")
-		}
-	}))
-	for i, want := range []int32{1, 2, 2} {
-		if _, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); err != nil || l.requests.Load() != want {
-			t.Errorf("request %d: %d requests to the server, want %d; %v", i+1, l.requests.Load(), want, err)
+	l := newListing(t, &Host{Review: func(Definition) error { return nil }})
+	for i, during := range []func(){
+		func() {
+			if !l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
+				t.Error("the lists of the caller are not known")
+			}
+		},
+		l.host.ReviewAgain,
+	} {
+		ctx := asUser(t, "ada", fmt.Sprint(i))
+		l.listed.Store(new(func() {
+			l.listed.Store(nil)
+			during()
+		}))
+		l.requests.Store(0)
+		for n, want := range []int32{1, 2, 2} {
+			if _, err := l.host.Client("up").Status(ctx, time.Hour); err != nil || l.requests.Load() != want {
+				t.Errorf("request %d: %d requests to the server, want %d; %v", n+1, l.requests.Load(), want, err)
+			}
 		}
 	}
 	if l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
@@ -211,78 +219,55 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 	}
 }
 
+// A connection keeps the lists for a few tokens with different scopes, and lists end with their connection.
 func TestListsOfCallersAreBounded(t *testing.T) {
-	l := &callerLists{}
-	for i := range maxCallerLists + 10 {
-		e := l.entry(listKey{scopes: fmt.Sprint(i)})
-		o := &callerOffer{digest: [32]byte{byte(i), byte(i >> 8)}}
-		l.mu.Lock()
-		l.offers[o.digest] = o
-		l.replace(e, o)
-		l.mu.Unlock()
+	l := newListing(t, &Host{})
+	pool := &l.host.find("up").pool
+	for i := range maxCallerLists + 1 {
+		must.Get(l.host.Client("up").Status(asUser(t, "ada", fmt.Sprint(i)), time.Hour))(t)
 	}
-	if len(l.byCaller) != maxCallerLists || l.order.Len() != maxCallerLists || len(l.offers) != maxCallerLists {
-		t.Errorf("%d callers, %d lists", len(l.byCaller), len(l.offers))
-	}
-	if l.byCaller[listKey{scopes: "5"}] != nil || l.byCaller[listKey{scopes: "200"}] == nil {
-		t.Error("the caller that was not used for the longest time was not removed")
-	}
-}
-
-// An offer ends with the last caller that has it, also if the entry of another one was removed during its request.
-func TestListsOfCallersEndWithTheirEntries(t *testing.T) {
-	l := &callerLists{}
-	first, removed := l.entry(listKey{scopes: "first"}), l.entry(listKey{scopes: "removed"})
-	keep := func(e *callerEntry) *callerOffer {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.keep(e, new(callerOffer))
-	}
-	fill := func(name string) {
-		for i := range maxCallerLists {
-			l.entry(listKey{scopes: fmt.Sprint(name, i)})
+	for user, lists := range pool.allLists() {
+		if user.Subject() != "ada" || lists.scopes != fmt.Sprint(maxCallerLists) {
+			t.Errorf("the lists of %v with the scopes %q are kept", user, lists.scopes)
 		}
 	}
-	keep(first)
-	fill("other")
-	first = l.entry(listKey{scopes: "first"})
-	must.Equal(t, len(l.offers), 0)
-	shared := keep(first)
-	must.CheckEqual(t, keep(removed), shared)
-	fill("more")
-	if len(l.offers) != 0 || shared.callers != 0 {
-		t.Errorf("%d offers without entries, %d callers", len(l.offers), shared.callers)
-	}
+	pool.endUnused()
+	requests := l.requests.Load()
+	must.Get(l.host.Client("up").Status(asUser(t, "ada", fmt.Sprint(maxCallerLists)), time.Hour))(t)
+	must.CheckEqual(t, l.requests.Load(), requests+1)
 }
 
-// A caller whose request ends does not end that of another one for the same lists.
+// A caller whose request ends does not end that of another one for the same lists, which are requested once.
 func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &callerLists{}
-		s := &supervisor{}
-		ada := asUser(t, "ada")
-		e := l.entry(listKeyOf(callerOf(ada)))
-		e.turn <- struct{}{} // a request is in flight
-		ctx, cancel := context.WithTimeout(ada, time.Second)
-		defer cancel()
-		if _, _, err := l.get(ctx, s, 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		done := make(chan error)
-		go func() {
-			_, _, err := l.get(ada, s, time.Minute)
-			done <- err
-		}()
-		synctest.Wait()
-		l.mu.Lock()
-		l.replace(e, &callerOffer{})
-		e.at = time.Now()
-		l.mu.Unlock()
-		<-e.turn
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	l := newListing(t, &Host{})
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	l.listed.Store(new(func() {
+		l.listed.Store(nil)
+		close(begun)
+		<-goOn
+	}))
+	ada, done := asUser(t, "ada"), make(chan error, 2)
+	get := func() {
+		_, err := l.host.Client("up").Status(ada, time.Hour)
+		done <- err
+	}
+	go get()
+	<-begun
+	ctx, cancel := context.WithCancelCause(ada)
+	cancel(errClosed)
+	_, err := l.host.Client("up").Status(ctx, time.Hour)
+	must.CheckIs(t, err, errClosed)
+	go get()
+	on := l.host.find("up").pool.byKey[audience{user: callerOf(ada).Principal}]
+	for inUse := 0; inUse < 2; runtime.Gosched() { // both requests wait
+		l.host.find("up").pool.mu.Lock()
+		inUse = on.uses
+		l.host.find("up").pool.mu.Unlock()
+	}
+	close(goOn)
+	must.Do(t, <-done)
+	must.Do(t, <-done)
+	must.CheckEqual(t, l.requests.Load(), 1)
 }
 
 // Search, Describe and ToolsVersion are about the tools of the caller, as far as they are known.
@@ -394,8 +379,7 @@ func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T)
 		}
 	}
 	await("the watch does not begin", func() bool { return l.requests.Load() == 2 })
-	lists := &l.host.find("up").callerLists
-	turn := lists.entry(lists.keyOf(ctx)).turn
+	turn := l.host.find("up").pool.byKey[audience{user: callerOf(ctx).Principal}].listing
 	endOfRequest := func() {
 		turn <- struct{}{}
 		<-turn

@@ -49,7 +49,7 @@ func (h *Host) toolLists(ctx context.Context) (lists []toolList) {
 	defer h.names.mu.RUnlock()
 	for _, s := range h.all() {
 		if s.config.CallerAuth != nil {
-			if o := s.callerLists.of(ctx); o != nil {
+			if o := s.pool.known(ctx).offer; o != nil {
 				tools, _ := withoutClaimed(s, h.names.tools, "tool", o.offered.tools, nameOfTool)
 				lists = append(lists, toolList{tools, &o.catalog, true})
 				continue

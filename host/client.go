@@ -142,8 +142,13 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 	sub := &subscriber{updated}
 	for {
 		s := h.find(server)
-		if s == nil {
+		switch {
+		case s == nil:
 			return unknown("server", server)
+		case ctx.Err() != nil:
+			return nil
+		case h.ctx.Err() != nil:
+			return errClosed
 		}
 		var changed <-chan struct{} // of the policy
 		if ctx.Value(followKey{}) == nil {
@@ -155,7 +160,7 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 		subs, release := &s.subscriptions, func() {}
 		if s.config.CallerAuth != nil {
 			var err error
-			if subs, release, err = s.watchFor(ctx); err != nil {
+			if subs, release, err = s.pool.watchFor(callerOf(ctx).Principal); err != nil {
 				return fmt.Errorf("server %q: %w", server, err)
 			}
 		}
@@ -163,25 +168,16 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 			release()
 			return fmt.Errorf("server %q: %w", server, err)
 		}
-		end := func() {
-			subs.remove(uri, sub)
-			release()
-		}
 		if s.snapshot().State == NotStarted {
 			s.want()
 		}
 		select {
 		case <-ctx.Done():
-			end()
-			return nil
-		case <-h.ctx.Done():
-			end()
-			return errClosed
 		case <-changed: // ask the policy again
-			end()
-		case <-s.retired: // go on with the server that replaces it
-			end()
+		case <-s.serving.Done(): // go on with the server that replaces it, if there is one
 		}
+		subs.remove(uri, sub)
+		release()
 	}
 }
 

@@ -88,7 +88,8 @@ func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (cha
 		} else {
 			c.claim(s, p.before, p.now, affected)
 		}
-		return s.show(status)
+		s.show(status, &s.lists, &s.offered)
+		return true
 	})
 	c.refresh(affected)
 	return changed, outdated
@@ -104,7 +105,7 @@ func (s *supervisor) setNaming(n *naming) (changed bool) {
 	}
 	s.mu.Unlock()
 	if changed {
-		s.callerLists.forget()
+		s.pool.forgetLists()
 	}
 	return changed
 }
@@ -138,7 +139,10 @@ func (c *nameTable) claim(s *supervisor, before, now offered, affected map[*supe
 // refresh updates the statuses of servers that share names with a server whose claims have changed.
 func (c *nameTable) refresh(affected map[*supervisor]bool) {
 	for s := range affected {
-		s.set(s.show)
+		s.set(func(status *ServerStatus) bool {
+			s.show(status, &s.lists, &s.offered)
+			return true
+		})
 	}
 }
 
@@ -208,26 +212,24 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	return now
 }
 
-// show sets the lists in a status to what the server offers, without the names that other servers claim too.
-// s.mu must be locked.
-func (s *supervisor) show(status *ServerStatus) bool {
+// show sets the lists in a status to what the server offers, without the names that other servers claim too. The mutex
+// of the name table must be locked.
+func (s *supervisor) show(status *ServerStatus, l *lists, o *offered) {
 	c := &s.host.names
 	var sameTools, samePrompts []error
-	status.Config = s.offered.naming.config
-	status.Tools, sameTools = withoutConflicts(c.tools, "tool", s.offered.tools, nameOfTool)
-	status.Prompts, samePrompts = withoutConflicts(c.prompts, "prompt", s.offered.prompts,
+	status.Config = o.naming.config
+	status.Tools, sameTools = withoutClaimed(s, c.tools, "tool", o.tools, nameOfTool)
+	status.Prompts, samePrompts = withoutClaimed(s, c.prompts, "prompt", o.prompts,
 		func(p *Prompt) string { return p.Name })
-	status.Resources, status.Templates = s.offered.resources, s.offered.templates
-	s.offered.about.set(&status.Server)
+	status.Resources, status.Templates = o.resources, o.templates
+	o.about.set(&status.Server)
 	status.Incomplete = errors.Join(
-		s.lists.incomplete[client.ToolsChanged], s.offered.same[client.ToolsChanged],
-		joined("tools are withheld, too", sameTools),
-		s.lists.incomplete[client.ResourcesChanged],
-		s.lists.incomplete[client.PromptsChanged], s.offered.same[client.PromptsChanged],
+		l.incomplete[client.ToolsChanged], o.same[client.ToolsChanged], joined("tools are withheld, too", sameTools),
+		l.incomplete[client.ResourcesChanged],
+		l.incomplete[client.PromptsChanged], o.same[client.PromptsChanged],
 		joined("prompts are withheld, too", samePrompts),
-		s.offered.withheld.error(),
+		o.withheld.error(),
 	)
-	return true
 }
 
 // maxReasons limits the errors in ServerStatus.Incomplete of one kind.
@@ -241,21 +243,22 @@ func joined(what string, errs []error) error {
 	return errors.Join(errs...)
 }
 
-// withoutConflicts returns the entries whose names no other server claims.
-func withoutConflicts[E any](c claims, kind string, all []E, nameOf func(*E) string) (kept []E, conflicts []error) {
+// withoutClaimed returns the entries whose names no other server than s claims.
+func withoutClaimed[E any](s *supervisor, c claims, kind string, all []E,
+	nameOf func(*E) string) (kept []E, conflicts []error) {
 	kept = all
 	for i := range all {
 		name := nameOf(&all[i])
-		if len(c[name]) <= 1 {
-			if len(conflicts) > 0 {
-				kept = append(kept, all[i])
-			}
-			continue
-		}
-		if len(conflicts) == 0 {
+		taken := slices.ContainsFunc(c[name], func(other claim) bool { return other.supervisor != s })
+		switch {
+		case taken && len(conflicts) == 0:
 			kept = slices.Clone(all[:i])
+			fallthrough
+		case taken:
+			conflicts = append(conflicts, c.conflict(kind, name))
+		case len(conflicts) > 0:
+			kept = append(kept, all[i])
 		}
-		conflicts = append(conflicts, c.conflict(kind, name))
 	}
 	return kept, conflicts
 }

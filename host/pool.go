@@ -31,8 +31,10 @@ type connection struct {
 	client  *client.Client
 	err     error
 	roots   rootsNotifier
+	listing chan struct{} // capacity 1: has an element while the lists of a caller are requested
 
 	// Guarded by pool.mu.
+	lists map[string]*callerLists // by the scopes of tokens
 	uses  int
 	used  time.Time // the end of the last use
 	timer *time.Timer
@@ -50,6 +52,7 @@ type connection struct {
 // pending is a request in flight. It is the context of the request to the server.
 type pending struct {
 	context.Context
+	on    *connection
 	other bool // its caller is not the user of this machine
 
 	// Guarded by connection.mu.
@@ -80,7 +83,7 @@ func pendingOf(ctx context.Context) *pending {
 // begin begins a request. End must follow.
 func (c *connection) begin(ctx context.Context) *pending {
 	caller := callerFrom(ctx)
-	p := &pending{Context: ctx, other: caller != nil && caller.principal() != principal.Local}
+	p := &pending{Context: ctx, on: c, other: caller != nil && caller.principal() != principal.Local}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pending = append(c.pending, p); caller != nil {
@@ -236,14 +239,19 @@ func (p *pending) distinguish(sum string) string {
 	return digest.Join([]byte(sum), fmt.Append(nil, p.same[sum]))
 }
 
+// callerFor returns the caller of ctx. A server with CallerAuth needs one.
+func (s *supervisor) callerFor(ctx context.Context) *Caller {
+	if c := callerFrom(ctx); c != nil || s.config.CallerAuth == nil {
+		return c
+	}
+	return &Caller{Auth: callerOf(ctx)}
+}
+
 // connectionFor returns the connection for the caller of ctx, and a function that ends its use. Own is the client of
 // everyone.
 func (s *supervisor) connectionFor(ctx context.Context, own *client.Client) (*connection, *client.Client, func(),
 	error) {
-	caller := callerFrom(ctx)
-	if caller == nil && s.config.CallerAuth != nil {
-		caller = &Caller{Auth: callerOf(ctx)}
-	}
+	caller := s.callerFor(ctx)
 	key, err := s.audienceOf(caller, own)
 	switch {
 	case err != nil:
@@ -264,15 +272,18 @@ type pool struct {
 	idle time.Duration
 	max  int
 
+	listed broadcast // that a user has received lists
+
 	mu      sync.Mutex
 	byKey   map[audience]*connection
+	watches map[principal.Principal]*userWatch
 	closed  bool
-	closing sync.WaitGroup // the clients that are being closed; Add is called under mu before closed is set
+	closing sync.WaitGroup // watches, and clients that are being closed; Add is called under mu before closed is set
 }
 
 func (a *pool) init(s *supervisor) {
 	a.of, a.idle, a.max = s, connectionIdle, maxConnections
-	a.byKey = make(map[audience]*connection)
+	a.byKey, a.watches = make(map[audience]*connection), make(map[principal.Principal]*userWatch)
 }
 
 // acquire returns the connection of an audience, and dials the server first if there is none. Release must follow.
@@ -311,8 +322,8 @@ func (a *pool) enter(key audience) (c *connection, dial bool, err error) {
 		if len(a.byKey) >= a.max && !a.evict() {
 			return nil, false, &call.OverloadError{Limit: "connections to the server", RetryAfter: time.Second}
 		}
-		c, dial = &connection{key: key, dialled: make(chan struct{})}, true
-		a.byKey[key] = c
+		c = &connection{key: key, dialled: make(chan struct{}), listing: make(chan struct{}, 1)}
+		a.byKey[key], dial = c, true
 	}
 	c.uses++
 	if c.timer != nil {

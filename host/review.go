@@ -90,7 +90,7 @@ func (h *Host) ReviewAgain() {
 
 // reviewAgain replaces the lists with those that Review accepts now.
 func (s *supervisor) reviewAgain() {
-	s.callerLists.forget()
+	s.pool.forgetLists()
 	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds },
 		func(*ServerStatus) bool { return s.client != nil })
 }

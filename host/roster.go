@@ -216,7 +216,7 @@ func (s *supervisor) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retiring = true
-	close(s.retired)
+	s.retired()
 	if s.calls == 0 {
 		s.cancel(errRemoved)
 	}

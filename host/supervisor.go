@@ -32,14 +32,13 @@ type supervisor struct {
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
 
-	callerLists   callerLists // with CallerAuth, also callerWatches
-	callerWatches callerWatches
-	listWatches   chan struct{} // has an element for each caller whose lists are watched
+	listWatches chan struct{} // has an element for each user whose lists are watched
 
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
+	serving  context.Context // ends with ctx, or by retire
+	retired  context.CancelFunc
 	wanted   chan struct{} // capacity 1: the server should be started
-	retired  chan struct{} // closed by retire
 	closeErr error         // set when run has returned
 
 	mu            sync.Mutex // locked after the mutex of the name table
@@ -66,15 +65,13 @@ type supervisor struct {
 
 func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor {
 	s := &supervisor{
-		name:     config.Name,
-		config:   config,
-		host:     h,
-		reviewer: h.Review,
-		dialer:   h.Dialer,
-		logger:   h.logger().With("server", config.Name),
-		wanted:   make(chan struct{}, 1),
-		retired:  make(chan struct{}),
-
+		name:        config.Name,
+		config:      config,
+		host:        h,
+		reviewer:    h.Review,
+		dialer:      h.Dialer,
+		logger:      h.logger().With("server", config.Name),
+		wanted:      make(chan struct{}, 1),
 		listWatches: make(chan struct{}, maxListWatches),
 	}
 	s.naming = newNaming(&s.config, h.maxName(), reserved)
@@ -84,6 +81,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		s.status.State = NotStarted
 	}
 	s.ctx, s.cancel = context.WithCancelCause(h.ctx)
+	s.serving, s.retired = context.WithCancel(s.ctx)
 	s.dialer.Middleware, s.dialer.Extensions = slices.Clip(s.dialer.Middleware), slices.Clip(s.dialer.Extensions)
 	if h.AdaptDialer != nil {
 		h.AdaptDialer(config.Name, &s.dialer)
@@ -117,7 +115,6 @@ func (s *supervisor) run() {
 	defer s.cancel(nil)
 	defer func() {
 		s.stopWatching()
-		s.callerWatches.close()
 		callersErr := s.pool.close()
 		if c := s.current(); c != nil {
 			s.closeErr = errors.Join(callersErr, c.Close())
@@ -428,5 +425,7 @@ func (s *supervisor) endIdle() {
 // isWatched reports whether the server has subscriptions.
 func (s *supervisor) isWatched() bool {
 	uris, _ := s.subscriptions.uris()
-	return len(uris) > 0 || s.callerWatches.active()
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return len(uris)+len(s.pool.watches) > 0
 }

@@ -64,7 +64,13 @@ func (s *supervisor) startWatching(ctx context.Context, c *client.Client) {
 	s.stopWatcher = cancel
 	s.mu.Unlock()
 	w.done.Go(func() { w.watchLists(ctx) })
-	w.done.Go(func() { w.watchResources(ctx) })
+	if has := c.Server().Capabilities.Resources; has != nil && has.Subscribe {
+		w.done.Go(func() {
+			s.watchResources(ctx, &s.subscriptions, func(uris []string, changed <-chan struct{}) error {
+				return watchURIs(ctx, c, &s.subscriptions, uris, changed)
+			})
+		})
+	}
 	w.done.Go(func() { w.pollLists(ctx) })
 	w.done.Go(func() { w.checkSession(ctx) })
 	timer := time.NewTimer(openTimeout)
@@ -169,30 +175,23 @@ func (w *watcher) pollLists(ctx context.Context) {
 	}
 }
 
-// watchResources watches the subscribed resources. Consecutive watches need not overlap:
-// a new watch reports that each of its resources may have been updated.
-func (w *watcher) watchResources(ctx context.Context) {
-	has := w.client.Server().Capabilities.Resources
-	if has == nil || !has.Subscribe {
-		return
-	}
+// watchResources watches the subscribed resources until ctx ends. Watch watches some until changed is closed or it
+// fails. Consecutive watches need not overlap: a new watch reports that each of its resources may have been updated.
+func (s *supervisor) watchResources(ctx context.Context, subs *subscriptions,
+	watch func(uris []string, changed <-chan struct{}) error) {
 	for ctx.Err() == nil {
-		uris, changed := w.supervisor.subscriptions.uris()
-		var err error
+		uris, changed := subs.uris()
+		wait := forever
 		if len(uris) > 0 {
-			err = watchURIs(ctx, w.client, &w.supervisor.subscriptions, uris, changed)
+			if err := watch(uris, changed); err != nil {
+				s.logger.Debug("watch of resources ended", "error", err)
+				if wait = rewatchDelay; errors.Is(err, errors.ErrUnsupported) {
+					wait = maxBackoff
+				}
+			}
 		}
-		if err != nil && !w.unsupported(err) {
-			sleep(ctx, rewatchDelay, changed)
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		if !sleep(ctx, subscribeDelay, nil) {
-			return
-		}
+		sleep(ctx, wait, changed)
+		sleep(ctx, subscribeDelay, nil)
 	}
 }
 
