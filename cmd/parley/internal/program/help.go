@@ -19,7 +19,7 @@ var mainFlags = map[string][]string{
 	"up":      {"addr", "auth", "config", "dir", "public-url", "stdio", "verbose"},
 	"serve":   {"addr", "auth", "dir", "public-url", "stdio"},
 	"bridge":  {"addr", "config", "env", "header", "login", "verbose"},
-	"mock":    {"addr", "pace", "schema"},
+	"mock":    {"addr", "schema"},
 	"tap":     {"addr", "config", "header", "quiet", "record"},
 	"inspect": {"config", "env", "header", "port", "print-url", "record"},
 	"test":    {"config", "env", "junit", "output", "revisions", "run", "target", "timeout", "verbose"},
@@ -30,7 +30,7 @@ var rareFlags = []string{"env-all", "images", "input", "log-level", "no-redact",
 
 // rareCommands are the commands that the help of parley lists by name only.
 var rareCommands = []string{"complete", "completion", "diff", "key", "logout", "ping",
-	"ready", "replay", "rm", "task", "version", "whoami"}
+	"ready", "rm", "task", "version", "whoami"}
 
 // ExitCodesKey is the annotation with the exit codes of a command that differ from the usual ones.
 const ExitCodesKey = "exit codes"

@@ -1,4 +1,4 @@
-// Package traffic has the commands that write and use recordings: tap, replay and mock.
+// Package traffic has the commands that write and use recordings: tap and mock.
 package traffic
 
 import (

@@ -47,8 +47,8 @@ func (f *Flags) Start(target string) (w *Writer, err error) {
 	return w, err
 }
 
-// RecordedTarget returns the target in the header of a recording. A URL is complete, so that parley replay finds the
-// requests to it. The recording replaces its secrets.
+// RecordedTarget returns the target in the header of a recording. A URL is complete, because the recording replaces its
+// secrets.
 func RecordedTarget(target client.Target) string {
 	if at, ok := target.(*client.HTTPTarget); ok {
 		return at.URL

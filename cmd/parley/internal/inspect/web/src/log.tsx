@@ -112,7 +112,7 @@ function ExportMenu() {
   };
   return (
     <>
-      <button type="button" class="quiet" onClick={() => void download("jsonl", "recording.jsonl")} title="A recording for parley replay, without credentials">Export recording</button>
+      <button type="button" class="quiet" onClick={() => void download("jsonl", "recording.jsonl")} title="A recording for parley mock, without credentials">Export recording</button>
       <button type="button" class="quiet" onClick={() => void download("har", "recording.har")} title="The HTTP exchanges as an HTTP archive, without credentials">HAR</button>
     </>
   );
