@@ -1,14 +1,11 @@
-// Package check has the commands that check servers: doctor, diff and test.
+// Package check has the commands that check servers: doctor and test.
 package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +19,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/cmd/parley/internal/use/listing"
 )
 
 func NewDoctor() *cobra.Command {
@@ -144,175 +140,4 @@ func examineOne(cmd *cobra.Command, flags *dialing.Flags, target []string, repor
 		}
 	}
 	return e.Run(cmd.Context())
-}
-
-// diffFlags are the flags of parley diff.
-type diffFlags struct {
-	dialing.Flags
-	revisions []string
-	breaking  bool
-}
-
-func NewDiff() *cobra.Command {
-	var flags diffFlags
-	cmd := &cobra.Command{
-		Use:   "diff BEFORE AFTER [flags]",
-		Short: "Compare the definitions of two servers",
-		Long: `Compare what two servers have, or what one server had before: instructions, capabilities, tools, prompts,
-resources and resource templates. BEFORE and AFTER are each a TARGET, or a file with the output of parley ls
--o json. A command after -- is AFTER.
-
-With --revisions, compare one server in two revisions of the protocol.
-
-A change is "breaking" if it is certain that clients of the earlier definition can fail: something is removed,
-an argument is required now, or a schema accepts less or promises less. The exit code is 1 if there are
-differences; with --breaking, only if one of them is breaking.
-
-` + dialing.TargetHelp,
-		Example: `
-parley ls -o json https://example.com/mcp >before.json
-parley diff before.json https://example.com/mcp
-parley diff --breaking before.json -- ./my-server
-parley diff --revisions 2025-11-25,2026-07-28 http://127.0.0.1:7777/mcp`,
-		RunE: func(cmd *cobra.Command, args []string) error { return diff(cmd, &flags, args) },
-	}
-	flags.AddUnrecorded(cmd, dialing.TimeoutUsage)
-	flags.Limit(cmd)
-	cmd.Flags().StringSliceVar(&flags.revisions, "revisions", nil,
-		"compare one server in two `revisions`, such as 2025-11-25,2026-07-28")
-	cmd.Flags().BoolVar(&flags.breaking, "breaking", false, "print only breaking changes")
-	completion.Add(cmd, &flags.Flags, completion.Target)
-	return cmd
-}
-
-// errDefinitionsDiffer is the error of parley diff if there are differences, which it has printed.
-var errDefinitionsDiffer = failure.Reported(errors.New("the definitions differ"))
-
-func diff(cmd *cobra.Command, flags *diffFlags, args []string) error {
-	sides, err := flags.sides(cmd, args)
-	if err != nil {
-		return err
-	}
-	var definitions [2][]definition
-	for i, side := range sides {
-		raw, err := side(cmd)
-		if err != nil {
-			return err
-		}
-		if definitions[i], err = parseListing(raw); err != nil {
-			return err
-		}
-	}
-	changes, err := compareDefinitions(definitions[0], definitions[1])
-	if err != nil {
-		return err
-	}
-	if flags.breaking {
-		changes = slices.DeleteFunc(changes, func(c change) bool { return c.Breaking == "" })
-	}
-	if err := output.Print(cmd, changes, "%s", textOf(changes)); err != nil {
-		return err
-	}
-	if len(changes) > 0 {
-		return errDefinitionsDiffer
-	}
-	return nil
-}
-
-// sides returns functions that return the two listings to compare, as JSON.
-func (f *diffFlags) sides(cmd *cobra.Command, args []string) (sides []func(*cobra.Command) ([]byte, error), err error) {
-	server := func(words []string, revision string, isCommand bool) func(*cobra.Command) ([]byte, error) {
-		return func(cmd *cobra.Command) ([]byte, error) {
-			flags := f.Flags
-			flags.Named = !isCommand
-			if revision != "" {
-				flags.Revision = revision
-			}
-			return listingOf(cmd, &flags, words)
-		}
-	}
-	named, command := args, []string(nil)
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		named, command = args[:dash], args[dash:]
-		if len(command) == 0 {
-			return nil, errors.New("no command after --; write the command that starts the server")
-		}
-	}
-	for _, name := range named {
-		if !dialing.IsURL(name) && (strings.HasSuffix(name, ".json") || strings.ContainsRune(name, os.PathSeparator)) {
-			sides = append(sides, func(*cobra.Command) ([]byte, error) { return os.ReadFile(name) })
-			continue
-		}
-		for _, revision := range f.each() {
-			sides = append(sides, server([]string{name}, revision, false))
-		}
-	}
-	if command != nil {
-		for _, revision := range f.each() {
-			sides = append(sides, server(command, revision, true))
-		}
-	}
-	switch {
-	case len(f.revisions) != 0 && len(f.revisions) != 2:
-		return nil, errors.New("--revisions must name two revisions, such as 2025-11-25,2026-07-28")
-	case len(f.revisions) == 2 && len(sides) != 2:
-		return nil, fmt.Errorf("--revisions compares one server; see %s --help", cmd.CommandPath())
-	case len(sides) != 2:
-		return nil, fmt.Errorf("diff compares two of TARGET and FILE; see %s --help", cmd.CommandPath())
-	}
-	return sides, nil
-}
-
-// each returns the revisions in which to list a server; one empty revision without --revisions.
-func (f *diffFlags) each() []string {
-	if len(f.revisions) == 0 {
-		return []string{""}
-	}
-	return f.revisions
-}
-
-// listingOf returns what parley ls prints about a server as JSON.
-func listingOf(cmd *cobra.Command, f *dialing.Flags, words []string) ([]byte, error) {
-	c, err := f.Dial(cmd, words)
-	if err != nil {
-		return nil, err
-	}
-	defer dialing.Release(cmd, c)
-	listed, err := listing.All(cmd.Context(), c)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(listing.NewServerListing(c, listed))
-}
-
-// textOf describes the changes, grouped by the definitions.
-func textOf(changes []change) string {
-	var b strings.Builder
-	title := ""
-	for _, c := range changes {
-		if next := strings.TrimSpace(c.Kind + " " + terminal.Line(c.Name)); next != title {
-			title = next
-			fmt.Fprintln(&b, title)
-		}
-		place := strings.TrimPrefix(c.Path, "/")
-		switch {
-		case c.Path == "" && c.After == nil:
-			fmt.Fprint(&b, "  removed (breaking)\n")
-			continue
-		case c.Path == "" && c.Before == nil:
-			fmt.Fprint(&b, "  added")
-		case c.Before == nil:
-			fmt.Fprintf(&b, "  %s added: %s", terminal.Line(place), terminal.Shortened(string(c.After)))
-		case c.After == nil:
-			fmt.Fprintf(&b, "  %s removed: %s", terminal.Line(place), terminal.Shortened(string(c.Before)))
-		default:
-			fmt.Fprintf(&b, "  %s: %s → %s", terminal.Line(place), terminal.Shortened(string(c.Before)),
-				terminal.Shortened(string(c.After)))
-		}
-		if c.Breaking != "" {
-			fmt.Fprintf(&b, "\n    breaking: %s", terminal.Line(c.Breaking))
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }

@@ -17,71 +17,45 @@ type Change struct {
 	A, B jsontext.Value // nil if the place is missing
 }
 
-// Comparison compares values. Places are the tokens of a JSON Pointer; functions must not keep them. Functions that are
-// nil report false.
-type Comparison struct {
-	// Ignore reports whether a place, with what is below it, may differ.
-	Ignore func(place []string) bool
-	// Match reports whether the strings at a place count as equal.
-	Match func(place []string, a, b string) bool
-	// WholeArrays makes arrays that differ one change.
-	WholeArrays bool
-
-	changes []Change
-}
-
 // Compare returns the places at which two valid JSON values differ.
-func (c *Comparison) Compare(a, b jsontext.Value) []Change {
-	c.changes = nil
-	c.compare(nil, a, b)
-	return c.changes
+func Compare(a, b jsontext.Value) []Change {
+	return compare(nil, "", a, b)
 }
 
-// compare adds the differences at a place. A nil value is missing.
-func (c *Comparison) compare(place []string, a, b jsontext.Value) {
-	if c.Ignore != nil && c.Ignore(place) {
-		return
-	}
+// compare appends the differences at a place. A nil value is missing.
+func compare(changes []Change, place jsontext.Pointer, a, b jsontext.Value) []Change {
 	if a != nil && b != nil && a.Kind() == b.Kind() {
 		switch a.Kind() {
 		case '{':
-			c.compareObjects(place, a, b)
-			return
+			return compareObjects(changes, place, a, b)
 		case '[':
-			if !c.WholeArrays {
-				c.compareArrays(place, a, b)
-			} else if len(new(Comparison).Compare(a, b)) > 0 {
-				c.add(place, a, b)
-			}
-			return
-		case '"':
-			if c.Match != nil && c.Match(place, text(a), text(b)) {
-				return
-			}
+			return compareArrays(changes, place, a, b)
 		}
 	}
 	if a == nil || b == nil || !Equal(a, b) {
-		c.add(place, a, b)
+		return append(changes, Change{place, a, b})
 	}
+	return changes
 }
 
 // compareObjects compares the members in the order of their names.
-func (c *Comparison) compareObjects(place []string, objectA, objectB jsontext.Value) {
+func compareObjects(changes []Change, place jsontext.Pointer, objectA, objectB jsontext.Value) []Change {
 	a, b := make(map[string]jsontext.Value), make(map[string]jsontext.Value)
 	if decode(objectA, &a) != nil || decode(objectB, &b) != nil {
-		return // both are valid JSON
+		return changes // both are valid JSON
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		c.compare(append(slices.Clone(place), name), a[name], b[name])
+		changes = compare(changes, place.AppendToken(name), a[name], b[name])
 	}
+	return changes
 }
 
-func (c *Comparison) compareArrays(place []string, arrayA, arrayB jsontext.Value) {
+func compareArrays(changes []Change, place jsontext.Pointer, arrayA, arrayB jsontext.Value) []Change {
 	var a, b []jsontext.Value
 	if decode(arrayA, &a) != nil || decode(arrayB, &b) != nil {
-		return // both are valid JSON
+		return changes // both are valid JSON
 	}
 	for i := range max(len(a), len(b)) {
 		var x, y jsontext.Value
@@ -91,16 +65,9 @@ func (c *Comparison) compareArrays(place []string, arrayA, arrayB jsontext.Value
 		if i < len(b) {
 			y = b[i]
 		}
-		c.compare(append(slices.Clone(place), strconv.Itoa(i)), x, y)
+		changes = compare(changes, place.AppendToken(strconv.Itoa(i)), x, y)
 	}
-}
-
-func (c *Comparison) add(place []string, a, b jsontext.Value) {
-	var path jsontext.Pointer
-	for _, token := range place {
-		path = path.AppendToken(token)
-	}
-	c.changes = append(c.changes, Change{path, a, b})
+	return changes
 }
 
 // Equal reports whether two strings, numbers, booleans or nulls have the same value. Integers are compared digit by

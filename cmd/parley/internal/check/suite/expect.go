@@ -41,7 +41,7 @@ func (e *expectation) check(o *outcome, f *failures) {
 	}
 	for _, place := range f.inOrder("/expect/at", e.At) {
 		at := jsontext.Pointer("/expect/at").AppendToken(string(place))
-		for _, c := range new(jsondiff.Comparison).Compare(e.At[place], valueAt(o.result, place)) {
+		for _, c := range jsondiff.Compare(e.At[place], valueAt(o.result, place)) {
 			f.add(at+c.Path, Failure{Check: "at", Path: string(place + c.Path), Want: describe(c.A),
 				Got: describe(c.B)})
 		}

@@ -162,7 +162,7 @@ func (r *response) matches(arguments map[string]json.RawMessage) bool {
 		if !given {
 			return false
 		}
-		for _, change := range new(jsondiff.Comparison).Compare(jsontext.Value(want), jsontext.Value(got)) {
+		for _, change := range jsondiff.Compare(jsontext.Value(want), jsontext.Value(got)) {
 			if !r.redacted || change.B == nil || !bytes.HasPrefix(change.A, []byte(`"redacted-`)) {
 				return false
 			}
