@@ -26,7 +26,7 @@ var mainFlags = map[string][]string{
 }
 
 // rareFlags are flags of many commands that few users need.
-var rareFlags = []string{"env-all", "images", "input", "log-level", "no-redact", "record", "revision", "root", "trace"}
+var rareFlags = []string{"env-all", "input", "log-level", "no-redact", "record", "revision", "root", "trace"}
 
 // rareCommands are the commands that the help of parley lists by name only.
 var rareCommands = []string{"complete", "completion", "key", "logout", "ping",

@@ -123,7 +123,7 @@ func finishCall(cmd *cobra.Command, c *session, tool string, result *mcp.CallToo
 	if err != nil {
 		return err
 	}
-	if err := printResult(cmd, result, saved, c.images); err != nil {
+	if err := printResult(cmd, result, saved); err != nil {
 		return err
 	}
 	if result.IsError {
@@ -180,13 +180,13 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 		return err
 	}
 	return output.Show(cmd, result, func(w io.Writer) error {
-		return printContents(w, result.Contents, saved, c.images)
+		return printContents(w, result.Contents, saved)
 	})
 }
 
 // printContents prints the contents of a resource. If there are several, each follows a line with its URI.
-func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles, images imageProtocol) error {
-	c := newContentWriter(w, saved, images)
+func printContents(w io.Writer, contents []mcp.ResourceContents, saved savedFiles) error {
+	c := newContentWriter(w, saved)
 	if len(contents) == 1 {
 		only := &contents[0]
 		switch {
@@ -258,7 +258,7 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 		return err
 	}
 	return output.Show(cmd, result, func(w io.Writer) error {
-		c := newContentWriter(w, saved, c.images)
+		c := newContentWriter(w, saved)
 		c.messages(result.Messages)
 		_, err := io.WriteString(w, c.b.String())
 		return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -29,21 +28,10 @@ type contentWriter struct {
 	b        strings.Builder
 	terminal bool
 	saved    savedFiles
-	images   imageProtocol
-	screen   screenSize
-	shown    int // images
 }
 
-// maxImages limits the images of a result that the terminal shows.
-const maxImages = 20
-
-// newContentWriter returns a writer for a stream. It shows images only at a terminal.
-func newContentWriter(w io.Writer, saved savedFiles, images imageProtocol) *contentWriter {
-	c := &contentWriter{terminal: terminal.Is(w), saved: saved, images: imagesOff}
-	if f, ok := w.(*os.File); ok && c.terminal && images != imagesOff {
-		c.images, c.screen = images, screenOf(f)
-	}
-	return c
+func newContentWriter(w io.Writer, saved savedFiles) *contentWriter {
+	return &contentWriter{terminal: terminal.Is(w), saved: saved}
 }
 
 // line writes text, and a newline if the last line has none.
@@ -63,9 +51,9 @@ func (c *contentWriter) block(block mcp.Content) {
 	case *mcp.TextContent:
 		c.line(b.Text)
 	case *mcp.ImageContent:
-		c.binary(b, "image, "+b.MimeType, b.MimeType, b.Data)
+		c.binary(b, "image, "+b.MimeType, b.Data)
 	case *mcp.AudioContent:
-		c.binary(b, "audio, "+b.MimeType, b.MimeType, b.Data)
+		c.binary(b, "audio, "+b.MimeType, b.Data)
 	case *mcp.ResourceLink:
 		c.line(fmt.Sprintf("[resource %s: %s]", terminal.Line(b.Name), terminal.Line(b.URI)))
 	case *mcp.EmbeddedResource:
@@ -84,7 +72,7 @@ func (c *contentWriter) resource(r *mcp.ResourceContents) {
 		head += ", " + r.MimeType
 	}
 	if r.Blob != nil {
-		c.binary(r, head, r.MimeType, r.Blob)
+		c.binary(r, head, r.Blob)
 		return
 	}
 	c.line("[" + terminal.Line(head) + "]")
@@ -93,19 +81,13 @@ func (c *contentWriter) resource(r *mcp.ResourceContents) {
 	}
 }
 
-// binary writes a description of data, and the image if the terminal can show it. of is its key in saved.
-func (c *contentWriter) binary(of any, head, mimeType string, data []byte) {
+// binary writes a description of data. of is its key in saved.
+func (c *contentWriter) binary(of any, head string, data []byte) {
 	advice := "save it with --save DIR"
 	if path := c.saved[of]; path != "" {
 		advice = "saved as " + path
 	}
 	c.line(fmt.Sprintf("[%s, %s; %s]", terminal.Line(head), size(len(data)), advice))
-	if c.images != imagesOff && c.shown < maxImages && strings.HasPrefix(mimeType, "image/") {
-		c.shown++
-		if sequence, err := c.images.encode(data, c.screen); err == nil {
-			c.b.WriteString(sequence)
-		}
-	}
 }
 
 // size returns a number of bytes in a suitable unit.
@@ -176,12 +158,12 @@ func (s *session) saveContents(cmd *cobra.Command, contents []mcp.ResourceConten
 
 // printResult prints the result of a tool. The last line ends with a newline. The text of a tool error is printed to
 // stderr.
-func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles, images imageProtocol) error {
+func printResult(cmd *cobra.Command, result *mcp.CallToolResult, saved savedFiles) error {
 	return output.Show(cmd, result, func(w io.Writer) error {
 		if result.IsError {
 			w = cmd.ErrOrStderr()
 		}
-		c := newContentWriter(w, saved, images)
+		c := newContentWriter(w, saved)
 		c.result(result)
 		if result.IsError && c.b.Len() == 0 {
 			c.line("the tool returned an error without a message")

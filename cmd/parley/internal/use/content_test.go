@@ -45,7 +45,7 @@ func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
 	} {
 		var b strings.Builder
-		if err := printContents(&b, c.contents, nil, imagesOff); err != nil || b.String() != c.want {
+		if err := printContents(&b, c.contents, nil); err != nil || b.String() != c.want {
 			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
 		}
 	}
@@ -185,7 +185,7 @@ func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
 		cmd, _, err := root.Find(path)
 		must.Do(t, err)
 		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
-			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--images", "--answer",
+			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--answer",
 				"--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {
 				t.Errorf("%s has %s", path, flag)
 			}

@@ -3,7 +3,6 @@
 package use
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +31,6 @@ type sessionFlags struct {
 	roots    []string
 	logLevel string
 	saveDir  string
-	images   string
 	answers  answerFlags
 	given    *answers        // of the flags; nil without them
 	end      func(err error) // ends the command with an error; set before it runs
@@ -59,10 +57,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	}
 	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
-	cmd.Flags().StringVar(&f.images, "images", imagesAuto, "show images at the terminal with this `protocol`: "+
-		strings.Join(imageProtocols()[1:], ", "))
 	_ = cmd.MarkFlagDirname("save") // the flag exists
-	program.CompleteFlag(cmd, "images", imageProtocols())
 	f.addSession(cmd)
 }
 
@@ -83,7 +78,6 @@ type session struct {
 	*client.Client
 	progress *terminal.Progress
 	saveDir  string                        // of --save
-	images   imageProtocol                 // of --images
 	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
 	// the questions belong to results of calls, and are no requests of the server
 	modern atomic.Bool
@@ -113,14 +107,11 @@ func (s *session) close(cmd *cobra.Command) {
 // open connects to the target of a command line. label labels the progress. Each of settings can change the Dialer.
 func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	settings ...func(*client.Dialer, client.Target) error) (*session, error) {
-	images, err := parseImages(cmp.Or(f.images, imagesAuto), os.Getenv)
-	if err != nil {
-		return nil, fmt.Errorf("--images: %w", err)
-	}
+	var err error
 	if f.given, err = f.answers.read(cmd); err != nil {
 		return nil, err
 	}
-	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir, images: images}
+	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir}
 	f.SetProgress(s.progress)
 	s.use(&activeCommand{f.end, make(chan struct{}), f.given})
 	if of := runningShell(cmd); of != nil {

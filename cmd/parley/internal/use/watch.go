@@ -347,7 +347,7 @@ func (r *reporter) write(e event) error {
 			e.Contents == nil {
 			return err
 		}
-		return printContents(r.w, e.Contents, nil, imagesOff)
+		return printContents(r.w, e.Contents, nil)
 	}
 	e.Time = r.now().Format(time.RFC3339Nano)
 	return output.WriteEvent(r.w, r.format, &e)
