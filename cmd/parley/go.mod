@@ -39,7 +39,6 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.46.0
 	google.golang.org/protobuf v1.36.12
 )
 

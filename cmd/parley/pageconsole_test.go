@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
 var (
@@ -96,7 +96,7 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		for of, by := range replaced {
 			line = strings.ReplaceAll(line, of, by)
 		}
-		words, err := linesh.Split(line)
+		words, err := quoting.Split(line)
 		if err != nil {
 			t.Fatalf("%s: %s: %v", p.name, line, err)
 		}
@@ -171,7 +171,7 @@ func TestModuleOfPagesIsBuilt(t *testing.T) {
 	_, lines, _ := strings.Cut(block("sh"), "cd hello\n")
 	output := ""
 	for line := range strings.Lines(strings.ReplaceAll(lines, "../parley", filepath.ToSlash(root))) {
-		words, err := linesh.Split(strings.TrimSpace(line))
+		words, err := quoting.Split(strings.TrimSpace(line))
 		if err != nil {
 			t.Fatal(err)
 		}

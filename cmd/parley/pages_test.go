@@ -23,8 +23,8 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/suite"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/mock"
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -391,7 +391,7 @@ func (p *page) commandLines(t *testing.T) (all []pageCommand) {
 				if m == nil {
 					continue
 				}
-				words, err := linesh.Split(m[1])
+				words, err := quoting.Split(m[1])
 				if err != nil {
 					t.Errorf("%s:%d: %v", p.name, b.line+i, err)
 				}

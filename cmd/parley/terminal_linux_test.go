@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -17,83 +18,12 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
-	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
-
-// At a terminal, the shell completes words, keeps a history, shows questions and changes, and cancels commands.
-func TestShellAtATerminal(t *testing.T) {
-	parley, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
-	defer cancel()
-	shell := exec.CommandContext(ctx, parley, "shell", "--", parley, "serve", "--stdio")
-	shell.Env = terminalEnv(dir)
-	p := startAtTerminal(t, shell, false)
-	shown := p.shown
-	// Each step enters keys when the terminal shows a pattern.
-	typed := func(pattern, keys string) {
-		t.Helper()
-		shown.find(ctx, t, pattern)
-		p.enter(keys)
-	}
-	typed(`Ctrl-D ends the shell\.\r\n.*parley> `, "\t")
-	typed(`watch\r\n`, "ca\t")
-	typed(`call `, "gre\t")
-	typed(`call greet `, "n\t")
-	typed(`name=`, "Ada\r")
-	typed(`Hello, Ada!\r\n(\x1b\[[0-9;]*[A-Za-z])*parley> `, "call weather city=Oslo unit=\t")
-	typed(`unit=celsius  unit=fahrenheit\r\n`, "f\t\r")
-	typed(`"temperature"(?s:.*)parley> `, "prompt postcard city=Osl\t")
-	typed(`postcard city=Oslo `, "\x03")                             // clears the line
-	typed(`postcard city=Oslo (?s:.*)\r\nparley> $`, "\x1b[A\x1b[A") // the first command
-	typed(`call greet name=Ada +\x1b\[20D$`, "\x7f\x7f\x7fGrace token=a\x03")
-	shown.find(ctx, t, `token=a(?s:.*)parley> $`)
-	golden(t, "testdata/shell.golden", strings.ReplaceAll(screenOf(shown.String()), program.Version(), "VERSION"))
-
-	typed(`.`, "read demo://ci\tKyo\t\r") // a resource template, and a value of its variable
-	typed(`"Kyoto"(?s:.*)parley> $`, "complete prompt postcard ci\tOs\r")
-	typed(`Osaka\r\nOslo(?s:.*)parley> $`, "call shop open=true\r")
-	shown.find(ctx, t, `The shop is open`)
-	typed(`The list of tools has changed\.`, "call buy th\t")
-	typed(`thing=`, "apples\r")
-	typed(`You have bought apples(?s:.*)parley> $`, "call count to=1000 \r")
-	typed(`[1-9][0-9]*/1000`, "\x03")
-	typed(`parley: interrupted\r\n(?s:.*)parley> $`, "call book_table restaurant=Maaemo\r")
-	typed(`ctrl\+d: decline`, "\x04")
-	typed(`(?i)declined(?s:.*)parley> $`, "\x04")
-	if err := p.wait(); err != nil {
-		t.Errorf("%v; the terminal shows %.3000q", err, shown.String())
-	}
-	history, err := os.ReadFile(filepath.Join(dir, "history"))
-	if err != nil || strings.Contains(string(history), "token") ||
-		!strings.HasPrefix(string(history), "call greet name=Ada\ncall weather city=Oslo unit=fahrenheit \n") {
-		t.Errorf("history %q, %v", history, err)
-	}
-}
-
-// golden compares text with a file. With UPDATE_GOLDEN set, it writes the file.
-func golden(t *testing.T, path, text string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != string(want) {
-		t.Errorf("the terminal shows\n%s\nwant\n%s", text, want)
-	}
-}
 
 // The user who runs parley up approves the calls of clients that cannot be asked.
 func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
@@ -110,14 +40,14 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 	}
 	env := terminalEnv(dir)
 	for _, answer := range []struct {
-		down   []string // the options to go down to
-		script string   // of a client with a session
-		want   string
+		down  []string // the options to go down to
+		names []string // to greet, with a client that has a session
+		want  string
 	}{
-		{nil, "call one__greet name=Ada\n", "it was not approved: the user declined"},
-		{[]string{"Allow once"}, "call one__greet name=Ada\n", "Hello, Ada!"},
-		{[]string{"Allow once", "Allow for this session, with any arguments"},
-			"call one__greet name=Ada\ncall one__greet name=Bob\n", "Hello, Ada!\nHello, Bob!"},
+		{nil, []string{"Ada"}, "it was not approved: the user declined"},
+		{[]string{"Allow once"}, []string{"Ada"}, "Hello, Ada!"},
+		{[]string{"Allow once", "Allow for this session, with any arguments"}, []string{"Ada", "Bob"},
+			"Hello, Ada!\nHello, Bob!"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
@@ -128,17 +58,18 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		shown := p.shown
 		url := shown.find(ctx, t, `(http://[0-9.:]+/mcp)`)[1]
 		shown.find(ctx, t, `✓.* one `)
-
-		call := exec.CommandContext(ctx, program, "shell", "--revision", "2025-11-25", url)
-		var result bytes.Buffer
-		call.Env, call.Stdin, call.Stdout, call.Stderr = env, strings.NewReader(answer.script), &result, &result
-		if err := call.Start(); err != nil {
+		c, err := (&client.Dialer{Name: "parley", Revision: mcp.V20251125}).Dial(ctx, client.URL(url))
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.Close()
+		var result strings.Builder
 		exited := make(chan struct{})
 		go func() {
-			_ = call.Wait() // the exit code tells nothing more than the output
-			close(exited)
+			defer close(exited)
+			for _, name := range answer.names {
+				fmt.Fprintln(&result, greet(ctx, c, name))
+			}
 		}()
 		shown.find(ctx, t,
 			`(?s)Arguments: {"name":"Ada"}.*Caller: a client without a login, which calls itself "parley".*Allow the `+
@@ -171,6 +102,18 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
 		t.Errorf("audit log: %s, %v", audit, err)
 	}
+}
+
+// greet calls the tool greet of the server one, and returns its text or the error.
+func greet(ctx context.Context, c *client.Client, name string) string {
+	result, err := c.CallTool(ctx, "one__greet", map[string]string{"name": name})
+	if err != nil {
+		return err.Error()
+	}
+	if block, ok := result.Content[0].(*mcp.TextContent); ok {
+		return block.Text
+	}
+	return "no text"
 }
 
 // choose runs the program at a terminal, and answers its question with Yes or No. It returns what the terminal has

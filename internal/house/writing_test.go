@@ -30,7 +30,6 @@ var writes = map[string]string{
 	"auth/oauth/tokenstore/file.go: atomicfile.Write":                    "the File holds its lock",
 	"cmd/parley/internal/login/credstore/credstore.go: atomicfile.Write": "a new key, under the lock of the store",
 	"cmd/parley/internal/use/listing/listing.go: atomicfile.WriteCache":  "a cache",
-	"cmd/parley/internal/use/shell/shell.go: os.OpenFile":                "appends to the history of the shell",
 	"cmd/parley/internal/serve/audit.go: os.OpenFile":                    "appends to the audit log",
 	"cmd/parley/internal/check/test.go: os.Create":                       "a report, which may be a pipe",
 	"cmd/parley/internal/servers/confine/probe.go: os.Create":            "a new file in a new temporary directory",

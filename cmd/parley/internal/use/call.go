@@ -82,7 +82,7 @@ func callTool(cmd *cobra.Command, flags *sessionFlags, target []string, tool str
 	if err != nil {
 		return err
 	}
-	defer c.close(cmd)
+	defer c.close()
 	mistaken := func() error { return lookUp(cmd.Context(), c.Client, tool) }
 	if object.text == "" {
 		input, err := schemaOf(cmd.Context(), c.Client, tool)
@@ -165,7 +165,7 @@ func read(cmd *cobra.Command, flags *sessionFlags, target []string, uri string) 
 	if err != nil {
 		return err
 	}
-	defer c.close(cmd)
+	defer c.close()
 	result, err := c.ReadResource(cmd.Context(), uri, c.onProgress())
 	c.progress.Done()
 	reported, _ := errors.AsType[*jsonrpc.Error](err)
@@ -240,7 +240,7 @@ func prompt(cmd *cobra.Command, flags *sessionFlags, target []string, name strin
 	if err != nil {
 		return err
 	}
-	defer c.close(cmd)
+	defer c.close()
 	if err := checkPrompt(cmd, c.Client, name, arguments); err != nil {
 		return err
 	}
@@ -379,7 +379,7 @@ func complete(cmd *cobra.Command, flags *dialing.Flags, target []string, params 
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, c)
+	defer dialing.CloseQuietly(c)
 	completion, err := c.Complete(cmd.Context(), params)
 	if err != nil {
 		return err

@@ -1,19 +1,15 @@
 package use
 
 import (
-	"context"
 	"encoding/json"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
-	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -168,45 +164,6 @@ func TestLogLineReturnsOneLine(t *testing.T) {
 		if got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk",
 			Data: json.RawMessage(data)}); got != want {
 			t.Errorf("logLine of %s = %q, want %q", data, got, want)
-		}
-	}
-}
-
-// Flags of the connection have no effect on the commands of a shell, so these do not have them.
-func TestCommandsOfAShellHaveNoFlagsOfTheConnection(t *testing.T) {
-	of := &cobra.Command{}
-	of.SetContext(context.Background())
-	root := newShellRoot(of)
-	connection := &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
-	new(sessionFlags).add(connection)
-	names := longFlag.FindAllString(connection.Flags().FlagUsages(), -1)
-	for _, path := range [][]string{{"ls"}, {"call"}, {"read"}, {"prompt"}, {"complete"}, {"watch"}, {"ping"},
-		{"task", "get"}, {"task", "wait"}, {"task", "ls"}} {
-		cmd, _, err := root.Find(path)
-		must.Do(t, err)
-		for _, flag := range longFlag.FindAllString(cmd.Flags().FlagUsages(), -1) {
-			if slices.Contains(names, flag) && !slices.Contains([]string{"--timeout", "--save", "--answer",
-				"--answers", "--decline"}, flag) && (flag != "--log-level" || path[0] != "watch") {
-				t.Errorf("%s has %s", path, flag)
-			}
-		}
-	}
-}
-
-func TestLinesWithSecretsAreNotKept(t *testing.T) {
-	for line, secret := range map[string]bool{
-		"call greet name=Ada":                          false,
-		"call count_tokens text=a":                     false,
-		"call login password=a":                        true,
-		"call login --answer password=a":               true,
-		"call login --answer=password=a":               true,
-		"call login api_key:=1":                        true,
-		`call login --json '{"user": "a", "token":1}'`: true,
-		`call login --json='{"user": "a"}'`:            false,
-		"call login 'open":                             true,
-	} {
-		if got := isSecretLine(line); got != secret {
-			t.Errorf("%s: %v, want %v", line, got, secret)
 		}
 	}
 }

@@ -64,7 +64,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 	cmd.Flags().BoolVar(&status, "status", false, "connect to each server, and print its state")
 	ofTarget := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 && cmd.ArgsLenAtDash() < 0 && dialing.ShellOf(cmd) == nil {
+		if len(args) == 0 && cmd.ArgsLenAtDash() < 0 {
 			return lsServers(cmd, &flags, status) // --timeout ends the wait for servers, and not the command
 		}
 		return ofTarget(cmd, args)
@@ -79,7 +79,7 @@ func ls(cmd *cobra.Command, flags *dialing.Flags, target []string, name string) 
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, c)
+	defer dialing.CloseQuietly(c)
 	listed, incomplete := listing.All(cmd.Context(), c)
 	if listed == nil {
 		return incomplete
@@ -258,11 +258,7 @@ func printPrompt(w io.Writer, width int, p *mcp.Prompt, command commandLine) err
 func commandLineOf(cmd *cobra.Command, f *dialing.Flags, target []string) commandLine {
 	return func(verb string, names ...string) string {
 		dialect, words := quoting.OfUser(), []string{verb}
-		switch {
-		case dialing.ShellOf(cmd) != nil: // the shell of parley knows the target
-			_, line, _ := strings.Cut(quoting.Unix.Command(words, names...), " ")
-			return line
-		case dialing.CommandAt(cmd) >= 0:
+		if dialing.CommandAt(cmd) >= 0 {
 			return dialect.CommandWith(append(words, f.Env.Words()...), target, names...)
 		}
 		return dialect.Command(append(words, f.Config.Words()...), append(target[:1:1], names...)...)
@@ -270,6 +266,9 @@ func commandLineOf(cmd *cobra.Command, f *dialing.Flags, target []string) comman
 }
 
 const statusTimeout = 20 * time.Second // for servers to start and list their definitions
+
+// connectionFlags are the flags of a connection, without effect on the list of servers.
+var connectionFlags = []string{"env", "env-all", "header", "no-redact", "record", "revision", "trace", "verbose"}
 
 const serversHelp = `Without TARGET, list your servers with their commands or URLs. --status also starts or connects to each server, and
 prints its state. … replaces what looks like a secret.
@@ -279,7 +278,7 @@ prints its state. … replaces what looks like a secret.
 // lsServers lists the servers that a TARGET can name.
 func lsServers(cmd *cobra.Command, flags *dialing.Flags, status bool) error {
 	for _, name := range connectionFlags {
-		if cmd.Flags().Changed(name) && name != "config" && name != "input" {
+		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s requires a TARGET; see %s --help", name, cmd.CommandPath())
 		}
 	}

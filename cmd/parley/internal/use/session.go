@@ -58,11 +58,6 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
 	_ = cmd.MarkFlagDirname("save") // the flag exists
-	f.addSession(cmd)
-}
-
-// addSession adds the flags that dialing.Flags does not have.
-func (f *sessionFlags) addSession(cmd *cobra.Command) {
 	cmd.Flags().Var((*program.Repeated)(&f.roots), "root", "`directory` that the server may work in (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "",
 		"print the server's log messages of this `level` and above, such as info")
@@ -77,29 +72,18 @@ type endError struct{ error }
 type session struct {
 	*client.Client
 	progress *terminal.Progress
-	saveDir  string                        // of --save
-	command  atomic.Pointer[activeCommand] // nil while a shell waits for a line
+	saveDir  string          // of --save
+	end      func(err error) // ends the command with an error
+	ending   chan struct{}   // closed when the command has no call in flight
+	answers  *answers        // nil to ask at the terminal
 	// the questions belong to results of calls, and are no requests of the server
 	modern atomic.Bool
 }
 
-// activeCommand is the command that uses a session.
-type activeCommand struct {
-	end     func(err error) // ends the command with an error
-	ending  chan struct{}   // closed when the command has no call in flight
-	answers *answers        // nil to ask at the terminal
-}
-
-// use sets the command that uses the session.
-func (s *session) use(r *activeCommand) { s.command.Store(r) }
-
-// close ends the use of the session by a command, and closes the client unless it is that of a shell. It ignores
-// errors, because the user already has the result.
-func (s *session) close(cmd *cobra.Command) {
-	close(s.command.Load().ending)
-	if of := runningShell(cmd); of != nil {
-		of.use(nil)
-	} else if s.Client != nil {
+// close closes the client. It ignores errors, because the user already has the result.
+func (s *session) close() {
+	close(s.ending)
+	if s.Client != nil {
 		dialing.CloseQuietly(s.Client)
 	}
 }
@@ -111,21 +95,9 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	if f.given, err = f.answers.read(cmd); err != nil {
 		return nil, err
 	}
-	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir}
+	s := &session{progress: terminal.NewProgress(cmd.ErrOrStderr(), label), saveDir: f.saveDir, end: f.end,
+		ending: make(chan struct{}), answers: f.given}
 	f.SetProgress(s.progress)
-	s.use(&activeCommand{f.end, make(chan struct{}), f.given})
-	if of := runningShell(cmd); of != nil {
-		if of.editor == nil && f.given != nil {
-			return nil,
-				errors.New("a shell without a terminal cannot answer questions; run the command without a shell")
-		}
-		of.use(s.command.Load()) // the client of the shell asks the questions
-		if of.editor != nil {
-			s.progress = of.progress // questions and log messages use it
-		}
-		s.Client, err = f.Dial(cmd, target, settings...)
-		return s, err
-	}
 	level := mcp.LoggingLevel(f.logLevel)
 	if level != "" && !level.Known() {
 		return nil, fmt.Errorf("unknown --log-level %q; use one of %s", f.logLevel, program.Commas(mcp.LoggingLevels()))
@@ -146,7 +118,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 	s.Client, err = f.Dial(cmd, target,
 		append([]func(*client.Dialer, client.Target) error{sessionSettings}, settings...)...)
 	if err != nil {
-		s.close(cmd)
+		s.close()
 		return nil, err
 	}
 	s.modern.Store(s.Revision().Modern())
@@ -158,7 +130,7 @@ func (f *sessionFlags) open(cmd *cobra.Command, target []string, label string,
 		return s, nil
 	}
 	if err := s.SetLogLevel(cmd.Context(), level); err != nil {
-		s.close(cmd)
+		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -178,7 +150,7 @@ func (s *session) onProgress() client.CallOption {
 	return client.WithProgress(s.progress.Set)
 }
 
-// answerWith answers the server's questions, one at a time: with the answers of the active command, or by a screen that
+// answerWith answers the server's questions, one at a time: with the answers of the command line, or by a screen that
 // shows them. Ctrl-C, and a question without an answer, end the command instead of answering.
 func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string) {
 	busy := make(chan struct{}, 1)
@@ -191,26 +163,25 @@ func (s *session) answerWith(d *client.Dialer, screen *form.Screen, from string)
 				return nil, context.Cause(ctx)
 			}
 			defer func() { <-busy }()
-			command := s.command.Load()
 			var result *mcp.ElicitResult
 			var err error
-			if command != nil && command.answers != nil {
-				if result, err = command.answers.elicit(params); err == nil {
+			if s.answers != nil {
+				if result, err = s.answers.elicit(params); err == nil {
 					return result, nil
 				}
-				command.end(err)
+				s.end(err)
 			} else {
 				s.progress.Pause()
 				defer s.progress.Resume()
 				result, err = ask(ctx, from, params)
-				if command == nil || !errors.Is(err, form.ErrInterrupted) {
+				if !errors.Is(err, form.ErrInterrupted) {
 					return result, err
 				}
-				command.end(form.ErrInterrupted)
+				s.end(form.ErrInterrupted)
 			}
 			if !s.modern.Load() {
 				// the call must be cancelled before the server receives an error, with which the tool could go on
-				<-command.ending
+				<-s.ending
 			}
 			return nil, err
 		}

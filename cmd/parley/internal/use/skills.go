@@ -56,7 +56,7 @@ func newSkillsLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer dialing.Release(cmd, c)
+			defer dialing.CloseQuietly(c)
 			all, err := listSkills(cmd, c)
 			if err != nil {
 				return err
@@ -163,7 +163,7 @@ func withSkill(flags *dialing.Flags,
 		if err != nil {
 			return err
 		}
-		defer dialing.Release(cmd, c)
+		defer dialing.CloseQuietly(c)
 		s, err := findSkill(cmd, c, rest[0])
 		if err != nil {
 			return err
@@ -248,7 +248,7 @@ parley skills verify docs skill://pdf-processing/SKILL.md`,
 			if err != nil {
 				return err
 			}
-			defer dialing.Release(cmd, c)
+			defer dialing.CloseQuietly(c)
 			return verify(cmd, c, rest)
 		}),
 	}

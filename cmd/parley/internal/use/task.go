@@ -100,7 +100,7 @@ parley task get http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			defer dialing.Release(cmd, c)
+			defer dialing.CloseQuietly(c)
 			state, err := task.Get(cmd.Context())
 			if err != nil {
 				return err
@@ -125,7 +125,7 @@ func dialTask(cmd *cobra.Command, args []string, flags *dialing.Flags) (*client.
 	}
 	task, err := c.Task(id)
 	if err != nil {
-		dialing.Release(cmd, c)
+		dialing.CloseQuietly(c)
 		return nil, nil, err
 	}
 	return c, task, nil
@@ -180,7 +180,7 @@ parley task cancel http://127.0.0.1:7777/mcp ID`,
 			if err != nil {
 				return err
 			}
-			defer dialing.Release(cmd, c)
+			defer dialing.CloseQuietly(c)
 			return task.Cancel(cmd.Context())
 		},
 	}
@@ -239,7 +239,7 @@ func listTasks(cmd *cobra.Command, flags *dialing.Flags, target []string) error 
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, c)
+	defer dialing.CloseQuietly(c)
 	all := []listedTask{}
 	for _, r := range records {
 		if r.Server != server {
@@ -317,7 +317,7 @@ func answerTask(cmd *cobra.Command, flags *dialing.Flags, target []string, id, k
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, c)
+	defer dialing.CloseQuietly(c)
 	if r := c.Revision(); !r.Modern() {
 		return fmt.Errorf("a server of %s accepts answers only while the client waits; answer with parley task wait", r)
 	}
@@ -445,7 +445,7 @@ func waitForTask(cmd *cobra.Command, flags *sessionFlags, target []string, id st
 	if err != nil {
 		return err
 	}
-	defer c.close(cmd)
+	defer c.close()
 	task, err := c.Task(id, c.onProgress())
 	if err != nil {
 		return err

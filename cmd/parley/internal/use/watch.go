@@ -103,7 +103,7 @@ func (w *watcher) run(cmd *cobra.Command, flags *dialing.Flags, target []string)
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, w.client)
+	defer dialing.CloseQuietly(w.client)
 	info := w.client.Server().Info
 	cmd.PrintErrln(terminal.Line(fmt.Sprintf("%s %s · MCP %s", info.Name, info.Version, w.client.Revision())))
 	if err := w.enableLogs(cmd); err != nil {
@@ -467,7 +467,7 @@ func ping(cmd *cobra.Command, flags *dialing.Flags, target []string) error {
 	if err != nil {
 		return err
 	}
-	defer dialing.Release(cmd, c)
+	defer dialing.CloseQuietly(c)
 	dialled := time.Now()
 	if err := c.Ping(cmd.Context()); err != nil {
 		return err

@@ -47,9 +47,7 @@ func Add(cmd *cobra.Command, flags ServerFlags, kinds ...Argument) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion,
 		cobra.ShellCompDirective) {
 		c := &completing{ctx: cmd.Context(), cmd: cmd, args: args, word: word}
-		if dialing.ShellOf(cmd) != nil {
-			c.args = slices.Insert(args, 0, "") // TARGET, which commands of parley shell do not have
-		} else if dash := dashOf(cmd, args); dash >= 0 {
+		if dash := dashOf(cmd, args); dash >= 0 {
 			names := append(args[dash:len(args):len(args)], word)
 			if !strings.HasPrefix(names[0], "-") || slices.Contains(names[:len(names)-1], "--") {
 				return nil, cobra.ShellCompDirectiveDefault
@@ -62,9 +60,7 @@ func Add(cmd *cobra.Command, flags ServerFlags, kinds ...Argument) {
 		if c.dial != nil {
 			c.dial.Named = true // Cobra adds a -- to a line that a shell completes
 		}
-		if dialing.ShellOf(cmd) == nil {
-			c.parseOnce()
-		}
+		c.parseOnce()
 		return kinds[min(len(c.args), len(kinds)-1)](c)
 	}
 }
@@ -319,25 +315,17 @@ func (c *completing) within(limit time.Duration, f func(ctx context.Context)) {
 	}
 }
 
-// lists returns the entries of some lists of the server that is the first argument, or of the shell. It connects to the
-// server only if they are not known, or if the server is at a URL and they are old.
+// lists returns the entries of some lists of the server that is the first argument. It connects to the server only if
+// they are not known, or if the server is at a URL and they are old.
 func (c *completing) lists(names ...string) (entries []listing.Entry) {
-	all := c.names()
-	for _, name := range names {
-		entries = append(entries, all.Lists[name]...)
-	}
-	return entries
-}
-
-func (c *completing) names() *listing.Names {
-	if of := dialing.ShellOf(c.cmd); of != nil {
-		return of.Names(c.ctx)
-	}
 	s, _ := c.server()
 	if s == nil {
-		return new(listing.Names)
+		return nil
 	}
-	return &s.Names
+	for _, name := range names {
+		entries = append(entries, s.Lists[name]...)
+	}
+	return entries
 }
 
 // server returns what the cache has of the server that is the first argument, or nil.
@@ -403,9 +391,6 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	if len(others) > 0 {
 		params.Context = &mcp.CompleteContext{Arguments: others}
 	}
-	if of := dialing.ShellOf(c.cmd); of != nil {
-		return of.Values(c.ctx, params)
-	}
 	if s, atURL := c.server(); s == nil || !s.Completes || !atURL {
 		return nil
 	}
@@ -428,28 +413,21 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	}
 }
 
-// tasks returns the tasks that parley has started at the server that is the first argument, or at that of the shell.
+// tasks returns the tasks that parley has started at the server that is the first argument.
 func (c *completing) tasks() []client.TaskRecord {
 	found := make(chan []client.TaskRecord, 1)
-	if dialing.ShellOf(c.cmd) == nil {
-		cache, err := listing.OpenCache()
-		if err != nil {
-			return nil
-		}
-		if key, _, _ := c.dial.CacheKey(c.args[0]); !c.mayConnect(cache.Get(key)) { // the target can refer to files
-			return nil
-		}
+	cache, err := listing.OpenCache()
+	if err != nil {
+		return nil
+	}
+	if key, _, _ := c.dial.CacheKey(c.args[0]); !c.mayConnect(cache.Get(key)) { // the target can refer to files
+		return nil
 	}
 	c.within(listsTimeout, func(ctx context.Context) {
-		var server client.Target
-		if of := dialing.ShellOf(c.cmd); of != nil {
-			server = of.Target()
-		} else {
-			var err error
-			c.cmd.SetContext(ctx)
-			if server, err = c.dial.Target(c.cmd, c.args[:1]); err != nil {
-				return
-			}
+		c.cmd.SetContext(ctx)
+		server, err := c.dial.Target(c.cmd, c.args[:1])
+		if err != nil {
+			return
 		}
 		stored, err := credstore.Open()
 		if err != nil {

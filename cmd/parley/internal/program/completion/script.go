@@ -18,7 +18,6 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
 	"github.com/parley-mcp/parley/internal/resourceuri"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -204,7 +203,7 @@ func offerBash(complete completer, b *strings.Builder, args []string) {
 		return
 	}
 	line, replaced, kind := args[0], args[1], args[2]
-	syntax := linesh.Syntax{Getenv: os.Getenv}
+	syntax := quoting.Syntax{Getenv: os.Getenv}
 	before, current, start, _ := syntax.Cursor(line)
 	kept, found := strings.CutSuffix(line[start:], replaced)
 	if !found || len(before) == 0 {
@@ -261,14 +260,14 @@ func commonPrefix(words []offeredWord) string {
 
 // offerZsh writes words and the texts of a list. args is the line before the cursor.
 func offerZsh(complete completer, b *strings.Builder, args []string) {
-	offerLine(complete, b, args[0], linesh.Syntax{Getenv: os.Getenv}, func(o *offered, w offeredWord) string {
+	offerLine(complete, b, args[0], quoting.Syntax{Getenv: os.Getenv}, func(o *offered, w offeredWord) string {
 		return w.text + "\n" + w.shown(w.text, o, "  -- ", "")
 	})
 }
 
 // offerFish writes words and descriptions. args is the line before the cursor.
 func offerFish(complete completer, b *strings.Builder, args []string) {
-	o := offerLine(complete, b, args[0], linesh.Syntax{Getenv: os.Getenv, Fish: true},
+	o := offerLine(complete, b, args[0], quoting.Syntax{Getenv: os.Getenv, Fish: true},
 		func(_ *offered, w offeredWord) string { return w.text + "\t" + w.description })
 	if len(o.words) == 1 && o.directive&cobra.ShellCompDirectiveNoSpace != 0 &&
 		!strings.ContainsAny(o.words[0].text[len(o.words[0].text)-1:], "@=/:.,") {
@@ -278,7 +277,7 @@ func offerFish(complete completer, b *strings.Builder, args []string) {
 }
 
 // offerLine writes the words for the end of a line.
-func offerLine(complete completer, b *strings.Builder, line string, syntax linesh.Syntax,
+func offerLine(complete completer, b *strings.Builder, line string, syntax quoting.Syntax,
 	shown func(*offered, offeredWord) string) *offered {
 	before, current, _, _ := syntax.Cursor(line)
 	if len(before) == 0 {

@@ -114,34 +114,6 @@ func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
 	flags.BoolVarP(&f.Verbose, "verbose", "v", false, "print log messages, and the stderr of the server")
 }
 
-// Shell is the parley shell that runs a command. The command uses its server instead of a TARGET.
-type Shell interface {
-	// dial returns the client of the shell, and calls the settings with its target.
-	Dial(cmd *cobra.Command, settings []func(*client.Dialer, client.Target) error) (*client.Client, error)
-	Target() client.Target
-	// names returns the lists of the server for completion.
-	Names(ctx context.Context) *listing.Names
-	// values returns the values of an argument that the server completes.
-	Values(ctx context.Context, params mcp.CompleteParams) []string
-}
-
-type shellKey struct{}
-
-// WithShell returns a context for the commands of a shell.
-func WithShell(ctx context.Context, s Shell) context.Context {
-	return context.WithValue(ctx, shellKey{}, s)
-}
-
-// ShellOf returns the shell that runs a command, or nil.
-func ShellOf(cmd *cobra.Command) Shell {
-	ctx := cmd.Context()
-	if ctx == nil { // of a command that is not run
-		return nil
-	}
-	s, _ := ctx.Value(shellKey{}).(Shell)
-	return s
-}
-
 // CommandAt returns the index in the arguments at which the command after -- begins, or -1 if there is none. Words
 // after -- that begin with - are no command, but names that begin with -. Another -- ends them.
 func CommandAt(cmd *cobra.Command) int {
@@ -158,8 +130,6 @@ func CommandAt(cmd *cobra.Command) int {
 // Split splits the arguments of a command line: TARGET is the first argument, or the command after --.
 func Split(cmd *cobra.Command, args []string) (target, rest []string, err error) {
 	switch at := CommandAt(cmd); {
-	case ShellOf(cmd) != nil:
-		return []string{""}, args, nil
 	case at >= 0 && at == len(args):
 		err = errors.New("no command after --; write the command that starts the server")
 	case at > cmd.ArgsLenAtDash():
@@ -207,7 +177,7 @@ func OnlyTarget(cmd *cobra.Command, args []string) ([]string, error) {
 
 // Unexpected returns the error for a word after TARGET and the other arguments that a command has.
 func Unexpected(cmd *cobra.Command, target, word, has string) error {
-	if advice := CommandAdvice(cmd, target); advice != "" && CommandAt(cmd) < 0 && ShellOf(cmd) == nil {
+	if advice := CommandAdvice(cmd, target); advice != "" && CommandAt(cmd) < 0 {
 		return fmt.Errorf("unexpected argument %q; %s", word, advice)
 	}
 	return fmt.Errorf("unexpected argument %q; %s has %s", word, cmd.Name(), has)
@@ -216,9 +186,6 @@ func Unexpected(cmd *cobra.Command, target, word, has string) error {
 // Dial connects to the target of a command line, which split has returned. Each of settings can change the Dialer.
 func (f *Flags) Dial(cmd *cobra.Command, target []string,
 	settings ...func(*client.Dialer, client.Target) error) (*client.Client, error) {
-	if s := ShellOf(cmd); s != nil {
-		return s.Dial(cmd, settings)
-	}
 	d, to, err := f.Dialer(cmd, target)
 	if err != nil {
 		return nil, err
@@ -377,13 +344,6 @@ func ParseHeaders(lines []string) (http.Header, error) {
 		header.Add(name, strings.TrimSpace(value))
 	}
 	return header, nil
-}
-
-// Release closes the client of a command, unless it is that of a shell.
-func Release(cmd *cobra.Command, c *client.Client) {
-	if ShellOf(cmd) == nil {
-		CloseQuietly(c)
-	}
 }
 
 // CloseQuietly closes a client. It ignores the error, because the user already has the result.

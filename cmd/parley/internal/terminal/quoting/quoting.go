@@ -1,5 +1,5 @@
-// Package quoting writes words and commands that a user can paste into a shell, or that a shell inserts into a line.
-// The words can be names of a hostile server.
+// Package quoting writes words and commands that a user can paste into a shell, or that a shell inserts into a line,
+// and splits lines into words. The words can be names of a hostile server.
 package quoting
 
 import (

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	linesh "github.com/parley-mcp/parley/cmd/parley/internal/use/shell"
 )
 
 // hostile are names in which shells would find commands, flags or quotation marks.
@@ -64,16 +62,16 @@ func powerShellWord(line string) (word, rest string, ok bool) {
 	return b.String(), "", false
 }
 
-// Package shell reads words as POSIX shells do. TestShellsCompleteCommandLines has shells read them.
+// Split reads words as POSIX shells do. TestShellsCompleteCommandLines has shells read them.
 func TestUnixShellsReadQuotedWordsAsNames(t *testing.T) {
 	for _, name := range hostile {
 		for _, text := range []string{"x=" + Unix.Quote(name), "x=" + Escape(name)} {
-			if got, err := linesh.Split(text); err != nil || len(got) != 1 || got[0] != "x="+name {
+			if got, err := Split(text); err != nil || len(got) != 1 || got[0] != "x="+name {
 				t.Errorf("%s is %q, %v, want %q", text, got, err, name)
 			}
 		}
 		line := Unix.CommandWith([]string{"call"}, []string{"npx", name}, "srv", name)
-		if got, err := linesh.Split(line); err != nil || got[len(got)-1] != name ||
+		if got, err := Split(line); err != nil || got[len(got)-1] != name ||
 			strings.HasPrefix(name, "-") != (got[3] == "--") {
 			t.Errorf("%s: %q, %v", line, got, err)
 		}

@@ -1,0 +1,72 @@
+package quoting
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestLinesAreSplitAsAShellDoes(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want []string
+	}{
+		{"", nil},
+		{"  call  greet name=Ada ", []string{"call", "greet", "name=Ada"}},
+		{`call note 'text=a b' "x=\"y\" \n"`, []string{"call", "note", "text=a b", `x="y" \n`}},
+		{`a\ b '' c'd'"e"`, []string{"a b", "", "cde"}},
+		{`call add '{"a": 1}' # a comment`, []string{"call", "add", `{"a": 1}`}},
+		{"a#b", []string{"a#b"}},
+		{`$HOME *`, []string{"$HOME", "*"}},
+	} {
+		if got, err := Split(c.line); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.line, got, err, c.want)
+		}
+	}
+	if _, err := Split(`call 'greet`); err == nil {
+		t.Error("no error for an open quotation")
+	}
+}
+
+func TestTheCurrentWordIsTheOneBeforeTheCursor(t *testing.T) {
+	for _, c := range []struct {
+		line    string
+		before  []string
+		current string
+		start   int
+	}{
+		{"", nil, "", 0},
+		{"ca", nil, "ca", 0},
+		{"call ", []string{"call"}, "", 5},
+		{"call gr", []string{"call"}, "gr", 5},
+		{"call note 'text=a b", []string{"call", "note"}, "text=a b", 10},
+	} {
+		before, current, start, _ := Syntax{}.Cursor(c.line)
+		if !slices.Equal(before, c.before) || current != c.current || start != c.start {
+			t.Errorf("%q: %q %q %d", c.line, before, current, start)
+		}
+	}
+}
+
+func TestLinesOfOtherShellsAreReadWithoutExecution(t *testing.T) {
+	getenv := func(name string) string { return "<" + name + ">" }
+	for _, c := range []struct {
+		line, word string
+		quote      byte
+		fish       bool
+	}{
+		{`p $U`, "<U>", 0, false},
+		{`p "${U}/a`, "<U>/a", '"', false},
+		{`p '$U`, "$U", '\'', false},
+		{`p \$U`, "$U", 0, false},
+		{`p ~/a`, "<HOME>/a", 0, false},
+		{`p '~/a'`, "~/a", 0, false},
+		{`p $(ran)`, "$(ran)", 0, false},
+		{`p 'a\'b`, `a\b`, 0, false},
+		{`p 'a\'b\\c\d`, `a'b\c\d`, '\'', true},
+	} {
+		before, word, _, quote := Syntax{Getenv: getenv, Fish: c.fish}.Cursor(c.line)
+		if len(before) != 1 || word != c.word || quote != c.quote {
+			t.Errorf("%s: %q %q %q", c.line, before, word, quote)
+		}
+	}
+}
