@@ -32,8 +32,6 @@ var writes = map[string]string{
 	"cmd/parley/internal/use/listing/listing.go: atomicfile.WriteCache":  "a cache",
 	"cmd/parley/internal/serve/audit.go: os.OpenFile":                    "appends to the audit log",
 	"cmd/parley/internal/check/test.go: os.Create":                       "a report, which may be a pipe",
-	"cmd/parley/internal/servers/confine/probe.go: os.Create":            "a new file in a new temporary directory",
-	"cmd/parley/internal/servers/confine/probe.go: os.OpenFile":          "tries to open that file, and writes nothing",
 	"cmd/parley/internal/traffic/recording/recording.go: os.OpenFile":    "a new file, which grows",
 	"cmd/parley/internal/use/savedir.go: OpenFile":                       "a new file",
 	"cmd/parley/internal/use/skillinstall.go: OpenFile":                  "a new file in a directory under a lock",

@@ -205,12 +205,3 @@ func dropCapabilities() error {
 	}
 	return unix.Capset(&header, &data[0])
 }
-
-// signal reports whether this process may send signals to another one.
-func signal(process string) error {
-	id, err := strconv.Atoi(process)
-	if err != nil {
-		return err
-	}
-	return unix.Kill(id, 0)
-}

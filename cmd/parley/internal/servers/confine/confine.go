@@ -139,18 +139,13 @@ func parse(args []string) (r *Rules, name string, command []string, err error) {
 // prefix begins the line about an error of the step.
 const prefix = "parley: confine: "
 
-// Step runs the commands that parley starts itself with, and reports whether args are one of them. It does not return
-// if this process becomes another program.
+// Step runs the command that parley starts itself with, and reports whether args are it. It does not return if this
+// process becomes another program.
 func Step(args []string) (exitCode int, isStep bool) {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 || args[0] != Command {
 		return 0, false
-	case args[0] == Command:
-		return Main(args[1:]), true
-	case args[0] == ProbeCommand:
-		return Probe(args[1:]), true
 	}
-	return 0, false
+	return Main(args[1:]), true
 }
 
 // Main restricts this process and makes it the program that args name, after the flags of [Rules.Wrap]. It returns

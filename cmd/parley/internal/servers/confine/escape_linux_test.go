@@ -219,6 +219,14 @@ func write(path string) error {
 	return err
 }
 
+func dial(network, address string) error {
+	c, err := net.DialTimeout(network, address, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
 func listen(network, address string) error {
 	l, err := net.Listen(network, address)
 	if err == nil {

@@ -374,19 +374,3 @@ func TestAnotherUsersTemporaryDirectoryIsRejected(t *testing.T) {
 		t.Errorf("a link: %v", err)
 	}
 }
-
-func TestTheSystemRefusesWhatDoctorTries(t *testing.T) {
-	w := newWorld(t)
-	all := must.Get((&Rules{Read: []string{w.Read}}).Verify(t.Context()))(t)
-	if len(all) != len(attempts) {
-		t.Errorf("%d attempts", len(all))
-	}
-	for _, a := range all {
-		if a.Reached {
-			t.Errorf("the program can %s", a.What)
-		}
-	}
-	if all := must.Get((&Rules{Network: true, Read: []string{"/"}}).Verify(t.Context()))(t); len(all) != len(attempts)-3 {
-		t.Errorf("%d attempts with the network and all files", len(all))
-	}
-}
