@@ -231,8 +231,7 @@ func TestBrowserFiltersSearchesCopiesAndExportsTheLog(t *testing.T) {
 	p.review("log")
 	p.awaitTrue(`(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => void ` +
 		`(window.copied = text) } }), true)`)
-	for button, want := range map[string]string{"as parley": "parley call --json ", "as curl": "curl -sS -X POST",
-		"as Go": "package main"} {
+	for button, want := range map[string]string{"as parley": "parley call --json ", "as curl": "curl -sS -X POST"} {
 		p.press(button)
 		p.awaitTrue(`window.copied?.startsWith("` + want + `")`)
 	}

@@ -2,19 +2,16 @@ package inspect
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -107,7 +104,7 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 // errNoCopy is the error of a copy of a message that is not a request, or that the other form cannot express.
 var errNoCopy = errors.New("there is no such copy of this message")
 
-// serveCopy serves a request as a command of parley or curl, or as a Go program.
+// serveCopy serves a request as a command of parley or curl.
 func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 	e, x, ok := h.log.find(numberOf(r))
 	s := h.server(e.Server)
@@ -123,8 +120,6 @@ func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 			text, err = asParley(&s.Server, &m)
 		case "curl":
 			text, err = asCurl(e.text, x)
-		case "go":
-			text, err = asGo(s.Target, &m)
 		}
 	}
 	if err != nil {
@@ -203,88 +198,3 @@ func asCurl(text []byte, x *exchange) (string, error) {
 
 // otherThanName matches characters that a shell could read within the name of a header.
 var otherThanName = regexp.MustCompile(`[^A-Za-z0-9-]`)
-
-// asGo returns a Go program that sends the same request.
-func asGo(target client.Target, m *jsonrpc.Message) (string, error) {
-	dial := ""
-	switch t := target.(type) {
-	case *client.HTTPTarget:
-		dial = "client.URL(" + strconv.Quote(t.URL) + ")"
-	case *client.CommandTarget:
-		words := []string{strconv.Quote(t.Path)}
-		for _, word := range t.Args {
-			words = append(words, strconv.Quote(word))
-		}
-		dial = "client.Command(" + strings.Join(words, ", ") + ")"
-	default:
-		return "", errNoCopy
-	}
-	name := strconv.Quote(stringOf(m.Params.Get("name")))
-	arguments, has := m.Params.Get("arguments")
-	if !has {
-		arguments = []byte("{}")
-	}
-	raw := "json.RawMessage(" + goText(compact(arguments)) + ")"
-	call := ""
-	switch m.Method {
-	case mcp.MethodCallTool:
-		call = "c.CallTool(ctx, " + name + ", " + raw + ")"
-	case mcp.MethodGetPrompt:
-		call = "c.GetPrompt(ctx, " + name + ", " + raw + ")"
-	case mcp.MethodReadResource:
-		call = "c.ReadResource(ctx, " + strconv.Quote(stringOf(m.Params.Get("uri"))) + ")"
-	case mcp.MethodListTools:
-		return goList(dial, "Tools", "Name"), nil
-	case mcp.MethodListPrompts:
-		return goList(dial, "Prompts", "Name"), nil
-	case mcp.MethodListResources:
-		return goList(dial, "Resources", "URI"), nil
-	case mcp.MethodListResourceTemplates:
-		return goList(dial, "ResourceTemplates", "URITemplate"), nil
-	default:
-		return "", fmt.Errorf("%w: the client sends %s by itself", errNoCopy, m.Method)
-	}
-	return goProgram([]string{"context", "encoding/json", "fmt", "log"}, dial, fmt.Sprintf(`	result, err := %s
-	if err != nil {
-		log.Fatal(err)
-	}
-	text, err := json.MarshalIndent(result, "", "  ")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(string(text))
-`, call)), nil
-}
-
-func goList(dial, method, field string) string {
-	return goProgram([]string{"context", "fmt", "log"}, dial, fmt.Sprintf(`	for entry, err := range c.%s(ctx) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(entry.%s)
-	}
-`, method, field))
-}
-
-// goProgram returns a program that connects, with the statements body.
-func goProgram(imports []string, dial, body string) string {
-	var b strings.Builder
-	b.WriteString("package main\n\nimport (\n")
-	for _, path := range imports {
-		fmt.Fprintf(&b, "\t%q\n", path)
-	}
-	fmt.Fprintf(&b, "\n\t\"github.com/parley-mcp/parley/client\"\n)\n\nfunc main() {\n\tctx := "+
-		"context.Background()\n\tc, err := client.Dial(ctx, %s)\n", dial)
-	b.WriteString("\tif err != nil {\n\t\tlog.Fatal(err)\n\t}\n\tdefer c.Close()\n\n")
-	b.WriteString(body)
-	b.WriteString("}\n")
-	return b.String()
-}
-
-// goText returns a Go literal of a text.
-func goText(text []byte) string {
-	if shown := terminal.JSON(string(text)); !strings.Contains(shown, "`") && json.Valid(text) {
-		return "`" + shown + "`"
-	}
-	return strconv.Quote(string(text))
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"go/format"
 	"io"
 	"log/slog"
 	"net/http"
@@ -224,28 +223,6 @@ func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
 	}
 	if _, err := asCurl(nil, nil); err == nil {
 		t.Error("there is a command of curl for a message over stdio")
-	}
-}
-
-func TestCopiesAsGoAreFormattedPrograms(t *testing.T) {
-	for _, params := range []string{
-		"\"method\":\"tools/call\",\"params\":{\"name\":\"greet\",\"arguments\":{\"name\":\"a`b\"}}",
-		`"method":"tools/list"`, `"method":"prompts/list"`,
-		`"method":"prompts/get","params":{"name":"card","arguments":{"a":"1"}}`,
-		`"method":"resources/read","params":{"uri":"demo://a"}`,
-		`"method":"resources/list"`, `"method":"resources/templates/list"`,
-	} {
-		for _, target := range []client.Target{client.URL("http://host/mcp"), client.Command("npx", "-y", `a"b`)} {
-			got, err := asGo(target, parsed(t, `{"jsonrpc":"2.0","id":1,`+params+`}`))
-			if err != nil {
-				t.Errorf("%s: %v", params, err)
-				continue
-			}
-			formatted, err := format.Source([]byte(got))
-			if err != nil || string(formatted) != got {
-				t.Errorf("%s: %v\n%s", params, err, got)
-			}
-		}
 	}
 }
 

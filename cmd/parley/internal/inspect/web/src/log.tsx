@@ -208,7 +208,6 @@ function Detail({ number }: { number: number }) {
           <>
             <button type="button" class="quiet" onClick={() => void copy("parley", "the command of parley")}>as parley</button>
             {message.exchange && <button type="button" class="quiet" onClick={() => void copy("curl", "the command of curl")}>as curl</button>}
-            <button type="button" class="quiet" onClick={() => void copy("go", "the Go program")}>as Go</button>
           </>
         )}
         <button type="button" class="quiet" aria-label="Close the message" onClick={() => (selected.value = 0)}>✕</button>
