@@ -1,6 +1,5 @@
-// Package doctor examines an MCP server: whether it can be reached, which revisions it supports, whether it obeys the
-// rules of the specification that clients depend on, and whether models can use its definitions. Each finding says what
-// to do.
+// Package doctor examines an MCP server: whether it can be reached, which revisions it supports, whether web pages and
+// lost sessions harm its clients, and whether models can use its definitions. Each finding says what to do.
 package doctor
 
 import (
@@ -247,7 +246,7 @@ func collect[E any](ctx context.Context, e *Examination, noun string, list iter.
 	for entry, err := range list {
 		var reported *jsonrpc.Error
 		switch {
-		case errors.As(err, &reported) && reported.Code == codeMethodNotFound:
+		case errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound:
 			e.report("lists", Note, "", "the server has no list of %ss", noun)
 			return nil
 		case errors.Is(err, client.ErrIncompleteList):

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -15,12 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const codeMethodNotFound = jsonrpc.CodeMethodNotFound
-
-const (
-	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	pingMessage = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
-)
+const pingMessage = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 
 // initialize returns the first message of a session.
 func initialize(version string) string {
@@ -36,21 +30,6 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 		p.end(ctx, a, r)
 		return a, err
 	}))
-	e.apply(ctx, []rule{{
-		check: "revisions", does: "answers initialize with an unknown revision by offering one that it supports",
-		level: Warning,
-		fix:   "answer with the newest revision that the server supports (lifecycle, Version Negotiation)",
-		send: func() (*answer, error) {
-			a, err := p.post(ctx, initialize(unknownRevision))
-			p.end(ctx, a, r)
-			return a, err
-		},
-		obeys: func(a *answer) bool {
-			return a.message != nil && a.message.Err == nil &&
-				strings.Contains(string(a.message.Raw), `"protocolVersion"`) &&
-				!strings.Contains(string(a.message.Raw), unknownRevision)
-		},
-	}})
 	a, err := p.post(ctx, initialize(string(r)))
 	if err != nil || a.message == nil || a.message.Err != nil {
 		e.report("session", Problem, "answer initialize with a result, as JSON or as an event stream",
@@ -59,71 +38,18 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 	}
 	id := a.header.Get(headerSession)
 	e.sessionID(id)
-	headers := []string{headerRevision, string(r)}
-	if id != "" {
-		headers = append(headers, headerSession, id)
+	if id == "" {
+		return
 	}
-	rules := []rule{{
-		check: "session", does: "accepts notifications with status 202 and no body", level: Warning,
-		fix:   "answer a notification with status 202 and an empty body",
-		send:  func() (*answer, error) { return p.post(ctx, initialized, headers...) },
-		obeys: func(a *answer) bool { return a.status == http.StatusAccepted && a.empty },
-	}, {
-		check: "stream", does: "answers GET with an event stream, or with status 405", level: Warning,
-		fix: "open an event stream, or answer with status 405 if the server sends nothing on its own",
-		send: func() (*answer, error) {
-			return p.send(ctx, http.MethodGet, "", append(headers, "Accept", contentEvents)...)
-		},
-		obeys: func(a *answer) bool {
-			return a.status == http.StatusOK && a.media == contentEvents || a.status == http.StatusMethodNotAllowed
-		},
-	}}
-	if r >= mcp.V20250618 {
-		rules = append(rules, rule{
-			check: "headers", does: "rejects an unknown MCP-Protocol-Version with status 400", level: Warning,
-			fix: "check the header MCP-Protocol-Version (transports, Protocol Version Header)",
-			send: func() (*answer, error) {
-				return p.post(ctx, pingMessage, append(headers, headerRevision, unknownRevision)...)
-			},
-			obeys: func(a *answer) bool { return a.status == http.StatusBadRequest },
-		})
-	}
-	if id != "" {
-		rules = append(rules, p.sessionRules(ctx, r, headers)...)
-	}
-	e.apply(ctx, rules)
-}
-
-// sessionRules are the rules for servers that keep sessions. The last ones end the session of headers.
-func (p *prober) sessionRules(ctx context.Context, r mcp.Revision, headers []string) []rule {
-	ended := false
-	return []rule{{
-		check: "session", does: "rejects requests without a session with status 400", level: Warning,
-		fix:   "require the header Mcp-Session-Id after initialize",
-		send:  func() (*answer, error) { return p.post(ctx, pingMessage, headerRevision, string(r)) },
-		obeys: func(a *answer) bool { return a.status == http.StatusBadRequest },
-	}, {
+	defer p.end(ctx, a, r)
+	e.apply(ctx, []rule{{
 		check: "session", does: "rejects an unknown session with status 404", level: Problem,
 		fix: "answer with status 404, so that clients begin a new session after a restart of the server",
 		send: func() (*answer, error) {
-			return p.post(ctx, pingMessage, append(headers, headerSession, "doctor-unknown-session")...)
+			return p.post(ctx, pingMessage, headerRevision, string(r), headerSession, "doctor-unknown-session")
 		},
 		obeys: func(a *answer) bool { return a.status == http.StatusNotFound },
-	}, {
-		check: "session", does: "ends a session on DELETE, or answers with status 405", level: Warning,
-		fix: "support DELETE, so that clients can end their sessions",
-		send: func() (*answer, error) {
-			a, err := p.send(ctx, http.MethodDelete, "", headers...)
-			ended = err == nil && a.status < 300
-			return a, err
-		},
-		obeys: func(a *answer) bool { return a.status < 300 || a.status == http.StatusMethodNotAllowed },
-	}, {
-		check: "session", does: "rejects requests of a session that has ended with status 404", level: Warning,
-		fix:   "forget a session when its client has ended it",
-		send:  func() (*answer, error) { return p.post(ctx, pingMessage, headers...) },
-		obeys: func(a *answer) bool { return !ended || a.status == http.StatusNotFound },
-	}}
+	}})
 }
 
 // end ends the session that an answer to initialize has begun.
@@ -174,14 +100,7 @@ func (e *Examination) newProber(target *client.HTTPTarget) *prober {
 type answer struct {
 	status  int
 	header  http.Header
-	media   string // the media type, without parameters
-	empty   bool   // the body is empty
 	message *jsonrpc.Message
-}
-
-// failed reports whether the message is an error with a code.
-func (a *answer) failed(code int64) bool {
-	return a.message != nil && a.message.Err != nil && a.message.Err.Code == code
 }
 
 const (
@@ -199,8 +118,8 @@ func (p *prober) post(ctx context.Context, message string, headers ...string) (*
 		append([]string{"Content-Type", contentJSON, "Accept", contentJSON + ", " + contentEvents}, headers...)...)
 }
 
-// send sends a request and reads the response: up to the first JSON-RPC response of an event stream, and nothing of a
-// stream that answers a GET. It follows no redirects.
+// send sends a request and reads the response, up to the first JSON-RPC response of an event stream. It follows no
+// redirects.
 func (p *prober) send(ctx context.Context, method, message string, headers ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -208,14 +127,14 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{empty: true}
+	a := &answer{}
 	transport := &recording.Transport{Base: p.base, Report: func(e recording.Event) {
-		if e.From == recording.Server && len(e.Message) > 0 {
-			a.empty = false
-			if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil &&
-				m.Kind == jsonrpc.Response && a.message == nil {
-				a.message = &m
-			}
+		if e.From != recording.Server || a.message != nil {
+			return
+		}
+		if m, err := jsonrpc.Parse(bytes.TrimSpace(bytes.Clone(e.Message)), jsonrpc.Limits{}); err == nil &&
+			m.Kind == jsonrpc.Response {
+			a.message = &m
 		}
 	}}
 	h := &http.Client{Transport: transport, CheckRedirect: redirect.None}
@@ -225,10 +144,6 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 	}
 	defer resp.Body.Close()
 	a.status, a.header = resp.StatusCode, resp.Header
-	a.media, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if a.media == contentEvents && method == http.MethodGet {
-		return a, nil
-	}
 	body := io.LimitReader(resp.Body, maxProbeBody)
 	for buffer := make([]byte, 4096); a.message == nil; {
 		if _, err = body.Read(buffer); err != nil {

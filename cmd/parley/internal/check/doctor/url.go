@@ -140,7 +140,10 @@ type rule struct {
 func (e *Examination) endpoint(ctx context.Context, target *client.HTTPTarget, supported []mcp.Revision) {
 	p := e.newProber(target)
 	if slices.Contains(supported, mcp.V20260728) {
-		e.apply(ctx, p.stateless(ctx))
+		e.apply(ctx, p.originRules(func(headers ...string) (*answer, error) {
+			return p.post(ctx, stateless(1, string(mcp.V20260728), mcp.MethodDiscover), append([]string{headerRevision,
+				string(mcp.V20260728), headerMethod, mcp.MethodDiscover}, headers...)...)
+		}))
 	}
 	for _, r := range supported {
 		if r >= mcp.V20250326 && r < mcp.V20260728 { // Streamable HTTP with sessions
@@ -208,66 +211,11 @@ func (p *prober) originRules(post func(headers ...string) (*answer, error)) []ru
 	return rules
 }
 
-const (
-	unknownRevision = "1900-01-01"
-	unknownMethod   = "doctor/unknown"
-)
-
 // stateless returns a request of 2026-07-28 without parameters.
 func stateless(id int, version, method string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"_meta":{`+
 		`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"parley doctor","version":"1"}}}}`, id, method, version)
-}
-
-// stateless returns the rules of 2026-07-28 (basic/transports/streamable-http).
-func (p *prober) stateless(ctx context.Context) []rule {
-	discover := func(header, version, method, named string) func(more ...string) (*answer, error) {
-		return func(more ...string) (*answer, error) {
-			return p.post(ctx, stateless(1, version, method),
-				append([]string{headerRevision, header, headerMethod, named}, more...)...)
-		}
-	}
-	const current = string(mcp.V20260728)
-	valid := discover(current, current, mcp.MethodDiscover, mcp.MethodDiscover)
-	once := func(send func(...string) (*answer, error)) func() (*answer, error) {
-		return func() (*answer, error) { return send() }
-	}
-	isError := func(status int, code int64) func(*answer) bool {
-		return func(a *answer) bool { return a.status == status && a.failed(code) }
-	}
-	return append(p.originRules(valid),
-		rule{
-			check: "headers", does: "rejects a header Mcp-Method that differs from the message with status 400 and " +
-				"code -32020", level: Warning,
-			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Server Validation)",
-			send:  once(discover(current, current, mcp.MethodDiscover, mcp.MethodListTools)),
-			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
-		},
-		rule{
-			check: "headers",
-			does: "rejects a header MCP-Protocol-Version that differs from the message with status 400 " +
-				"and code -32020", level: Warning,
-			fix:   "compare the headers with the message (2026-07-28, Streamable HTTP, Protocol Version Header)",
-			send:  once(discover(string(mcp.V20251125), current, mcp.MethodDiscover, mcp.MethodDiscover)),
-			obeys: isError(http.StatusBadRequest, mcp.CodeHeaderMismatch),
-		},
-		rule{
-			check: "revisions",
-			does: "rejects an unknown revision with status 400, code -32022 and the revisions that it " +
-				"supports", level: Warning,
-			fix:   "name the supported revisions in the error, so that clients can choose one (2026-07-28, Versioning)",
-			send:  once(discover(unknownRevision, unknownRevision, mcp.MethodDiscover, mcp.MethodDiscover)),
-			obeys: isError(http.StatusBadRequest, mcp.CodeUnsupportedVersion),
-		},
-		rule{
-			check: "methods", does: "rejects an unknown method with status 404 and code -32601", level: Warning,
-			fix: "answer unknown methods with a JSON-RPC error; with another status clients take the server for one " +
-				"of an older revision",
-			send:  once(discover(current, current, unknownMethod, unknownMethod)),
-			obeys: isError(http.StatusNotFound, codeMethodNotFound),
-		},
-	)
 }
 
 // errDiscovered ends a login after the discovery, before anything is registered or opened.
