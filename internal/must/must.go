@@ -31,19 +31,36 @@ func Get[V any](v V, err error) func(t T) V {
 // Err returns the error of a function that returns a value, too.
 func Err[V any](_ V, err error) error { return err }
 
-// Do ends the test if err is not nil.
-func Do(t T, err error) {
+// Do ends the test if err is not nil. The message begins with the values of about.
+func Do(t T, err error, about ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(prefixed(err.Error(), about))
 	}
 }
 
-// Check fails the test if err is not nil.
-func Check(t T, err error) {
+// Check fails the test if err is not nil. The message begins with the values of about.
+func Check(t T, err error, about ...any) {
 	t.Helper()
 	if err != nil {
-		t.Error(err)
+		t.Error(prefixed(err.Error(), about))
+	}
+}
+
+// Fails ends the test unless err is an error whose text contains part. The message begins with the values of about.
+func Fails(t T, err error, part string, about ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Fatal(message(fmt.Sprint(err), part, about))
+	}
+}
+
+// CheckFails fails the test unless err is an error whose text contains part. The message begins with the values of
+// about.
+func CheckFails(t T, err error, part string, about ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), part) {
+		t.Error(message(fmt.Sprint(err), part, about))
 	}
 }
 
@@ -102,7 +119,10 @@ func message(got, want any, about []any) string {
 			format = "got\n%s\nwant\n%s"
 		}
 	}
-	text := fmt.Sprintf(format, got, want)
+	return prefixed(fmt.Sprintf(format, got, want), about)
+}
+
+func prefixed(text string, about []any) string {
 	for i := len(about) - 1; i >= 0; i-- {
 		if v := reflect.ValueOf(about[i]); v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
 			about[i] = string(v.Bytes())

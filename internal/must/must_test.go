@@ -22,7 +22,13 @@ func TestFailuresAreReported(t *testing.T) {
 	for want, f := range map[string]func(t must.T){
 		"fatal: EOF":                       func(t must.T) { must.Get(value(io.EOF))(t) },
 		"fatal: EOF ":                      func(t must.T) { must.Do(t, errors.New("EOF ")) },
+		"fatal: x: EOF":                    func(t must.T) { must.Do(t, io.EOF, "x") },
 		"error: EOF":                       func(t must.T) { must.Check(t, must.Err(value(io.EOF))) },
+		"error: 7: EOF":                    func(t must.T) { must.Check(t, io.EOF, 7) },
+		"fatal: got `<nil>`, want `c`":     func(t must.T) { must.Fails(t, nil, "c") },
+		"fatal: x: got `EOF`, want `c`":    func(t must.T) { must.Fails(t, io.EOF, "c", "x") },
+		"error: got `<nil>`, want ``":      func(t must.T) { must.CheckFails(t, nil, "") },
+		"error: x: got `EOF`, want `c`":    func(t must.T) { must.CheckFails(t, io.EOF, "c", "x") },
 		"fatal: got 1, want 2":             func(t must.T) { must.Equal(t, 1, 2) },
 		"error: x: [y]: got `a`, want `b`": func(t must.T) { must.CheckEqual(t, "a", "b", []byte("x"), []string{"y"}) },
 		"error: got\na\n\nwant\nb":         func(t must.T) { must.CheckEqual(t, "a\n", "b") },
@@ -35,6 +41,8 @@ func TestFailuresAreReported(t *testing.T) {
 			must.Check(t, nil)
 			must.Equal(t, must.Get(value(nil))(t), 1)
 			must.CheckEqual(t, "a", "a")
+			must.Fails(t, wrapped, "read")
+			must.CheckFails(t, wrapped, "EOF")
 			must.Is(t, wrapped, io.EOF)
 			must.CheckIs(t, wrapped, io.EOF)
 			must.Contains(t, "ab", "b")
