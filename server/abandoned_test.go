@@ -47,9 +47,8 @@ func TestAbandonedHandshakesLeaveNoGoroutine(t *testing.T) {
 			conn := e.connect()
 			fmt.Fprint(conn, getOf(""))
 			path := strings.TrimPrefix(readUntil(e.t, conn, "data: /"), "data: ")
-			if a := e.do("POST", path, fmt.Sprintf(wiretest.Initialize, version)); a.status != 202 {
-				e.t.Fatalf("%s", a)
-			}
+			a := e.do("POST", path, fmt.Sprintf(wiretest.Initialize, version))
+			must.Equal(e.t, a.status, 202, a)
 			reset(conn)
 			eventually(e.t, func() bool { return e.do("POST", path, pingBody).status == 404 })
 		},
@@ -136,9 +135,7 @@ func TestNoStreamOfABatchBeginsAfterADisconnect(t *testing.T) {
 		f.progress(1, 1)
 		must.CheckEqual(t, batch.body(), "")
 		close(f.steps)
-		if !batch.ended() {
-			t.Error("the batch has not ended")
-		}
+		must.CheckThat(t, batch.ended(), "the batch has not ended")
 	})
 }
 
@@ -160,9 +157,7 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		down := make(chan error, 1)
 		go func() { down <- s.Shutdown(t.Context()) }()
 		w.Expect(ended(`1`)...)
-		if err := <-down; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-down)
 		_ = w.Served()
 		goleak.VerifyNone(t, before)
 	})
@@ -265,9 +260,7 @@ func TestAnAnsweredQuestionDoesNotKeepItsRequest(t *testing.T) {
 	defer cancel()
 	for request.Value() != nil {
 		runtime.GC()
-		if ctx.Err() != nil {
-			t.Fatal("the request is in memory")
-		}
+		must.Do(t, ctx.Err(), "the request is in memory")
 		runtime.Gosched()
 	}
 }

@@ -74,9 +74,7 @@ func interview(t *testing.T, modern bool, tool, answer string) (response string,
 		}
 		text := l.Receive()
 		m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		must.Do(t, err, text)
 		if m.Kind == jsonrpc.Request {
 			asked++
 			l.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
@@ -139,10 +137,8 @@ func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			for _, answer := range append(bad, `7`, `"accept"`, `[]`, `true`) {
 				response, asked := interview(t, modern, tool, answer)
-				if strings.Contains(response, "answered") || asked == 0 || asked > 10 {
-					t.Errorf("%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked,
-						response)
-				}
+				must.CheckThat(t, !strings.Contains(response, "answered") && asked != 0 && asked <= 10,
+					"%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked, response)
 				if strings.HasPrefix(answer, "{") && asked != 3 {
 					t.Errorf("%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
 				}
@@ -281,9 +277,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			} else if batch {
 				none = `[{"jsonrpc":"2.0","id":` + id + `,"result":{"roots":[]}}]`
 			}
-			if a := e.do("POST", path, none, header...); a.status != want {
-				t.Errorf("%s", a)
-			}
+			a := e.do("POST", path, none, header...)
+			must.CheckEqual(t, a.status, want, a)
 			if data := stream.Data(); !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) ||
 				!strings.Contains(data, "invalid response") {
 				t.Errorf("the call was answered with %q", data)
@@ -318,9 +313,6 @@ func TestAFormIsAStruct(t *testing.T) {
 		return server.Elicit[string](ctx, "When?")
 	})
 	c := mcptest.Dial(t, s)
-	_, err := client.CallTool[string](t.Context(), c, "ask", nil)
-	if err == nil || !strings.Contains(err.Error(),
-		"a form must be a struct whose fields are strings, numbers or booleans, not string") {
-		t.Error(err)
-	}
+	must.CheckFails(t, must.Err(client.CallTool[string](t.Context(), c, "ask", nil)),
+		"a form must be a struct whose fields are strings, numbers or booleans, not string")
 }

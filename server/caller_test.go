@@ -135,9 +135,7 @@ func TestLimitsApplyToTheCallersWhomTheProgramAuthenticates(t *testing.T) {
 		}
 		limited++
 	}
-	if limited == 0 {
-		t.Error("ada has no limit")
-	}
+	must.CheckThat(t, limited != 0, "ada has no limit")
 	must.CheckContains(t, asWhoami(h, "X-User", "bob").Body.String(), "it is bob")
 }
 
@@ -189,17 +187,12 @@ func TestServeConnTakesTheCallerOfTheProgram(t *testing.T) {
 		"ada, not expired":  {&auth.Info{Principal: person(t, "ada"), Scopes: use, Expiry: time.Now().Add(time.Hour)}, "it is"},
 		"ada without scope": {&auth.Info{Principal: person(t, "ada")}, "insufficient scope"},
 	} {
-		if got := serve(tc.info).Ask(body); !strings.Contains(got, tc.want) {
-			t.Errorf("%s: %s", name, got)
-		}
+		must.CheckContains(t, serve(tc.info).Ask(body), tc.want, name)
 	}
-	if err := serve(&auth.Info{}).Served(); err == nil || !strings.Contains(err.Error(), "has no principal") {
-		t.Errorf("no principal: %v", err)
-	}
+	must.CheckFails(t, serve(&auth.Info{}).Served(), "has no principal", "no principal")
 	expired := &auth.Info{Principal: person(t, "ada"), Expiry: time.Now().Add(-time.Second)}
-	if err := serve(expired).Served(); err != context.DeadlineExceeded {
-		t.Errorf("expired: %v", err)
-	}
+	err := serve(expired).Served()
+	must.CheckThat(t, err == context.DeadlineExceeded, "expired: %v", err)
 }
 
 // The context of Serve may be that of a call, whose caller is not the one of the requests.

@@ -79,10 +79,8 @@ func TestACalledToolServesTheCall(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "protocol"}, func(context.Context, struct{}) (string, error) {
 		return "", jsonrpc.Errorf(-1234, "no")
 	})
-	if err := s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)},
-		raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)},
+		raw))
 	addCaller(t, s)
 	l := connectLine(t, s)
 	do := func(arguments string) called { return l.callTool(`"name":"do","arguments":` + arguments) }
@@ -139,10 +137,8 @@ func TestACalledToolAsksTheClient(t *testing.T) {
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		for _, name := range []string{"do", "parked"} {
-			if got, err := client.CallTool[string](t.Context(), c, name, map[string]any{"name": "ask"}); err != nil ||
-				got != "Ada" {
-				t.Errorf("%s: %q, %v", name, got, err)
-			}
+			must.CheckEqual(t,
+				must.Get(client.CallTool[string](t.Context(), c, name, map[string]any{"name": "ask"}))(t), "Ada", name)
 		}
 	}, func(d *client.Dialer) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -229,9 +229,8 @@ func TestTenantsHaveTheirCatalogs(t *testing.T) {
 			missing []string
 		}{{ada, "prices", nil}, {ada, "refund", nil}, {ada, "report", everyKind}, {bob, "report", nil}, {bob, "refund",
 			everyKind}} {
-			if got := uses(t, c.c, c.name); !slices.Equal(got, c.missing) {
-				t.Errorf("%s: missing %v, want %v", c.name, got, c.missing)
-			}
+			got := uses(t, c.c, c.name)
+			must.CheckThat(t, slices.Equal(got, c.missing), "%s: missing %v, want %v", c.name, got, c.missing)
 		}
 		filter := client.WatchFilter{Tools: true, Prompts: true, URIs: []string{"x:refund", "x:prices"}}
 		hers, his := changesOf(t, ada, filter), changesOf(t, bob, filter)
@@ -247,9 +246,8 @@ func TestTenantsHaveTheirCatalogs(t *testing.T) {
 		if his := <-his; his.Kind == client.ResourceUpdated {
 			t.Errorf("Bob learns of %+v", his)
 		}
-		if got := uses(t, bob, "report"); !slices.Equal(got, everyKind) {
-			t.Errorf("Bob keeps what he had: missing %v", got)
-		}
+		got := uses(t, bob, "report")
+		must.CheckThat(t, slices.Equal(got, everyKind), "Bob keeps what he had: missing %v", got)
 	})
 }
 
@@ -290,9 +288,7 @@ func TestSessionsHaveTheirCatalogs(t *testing.T) {
 			if first, second := has(t, one), has(t, other); first != "build open" || second != "open" {
 				t.Errorf("then %s and %s", first, second)
 			}
-			if _, err := one.CallTool(t.Context(), "build", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(one.CallTool(t.Context(), "build", nil)))
 			if _, err := other.CallTool(t.Context(), "build", nil); err == nil {
 				t.Error("the other session has the tool")
 			}
@@ -350,9 +346,7 @@ func TestPluginsOfADirectoryAreServed(t *testing.T) {
 		wantChange(t, learned, client.Change{Kind: client.ToolsChanged})
 		must.CheckEqual(t, has(t, c), "format lint test")
 		for _, name := range []string{"format", "lint", "test"} {
-			if _, err := c.CallTool(t.Context(), name, nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), name, nil)))
 		}
 	})
 }
@@ -426,9 +420,7 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 				must.Check(t, err)
 			}
 			_, tool := c.CallTool(t.Context(), "a", nil)
-			if wire.forbidden.Load() == granted {
-				t.Errorf("%s, %s: got status 403: %v", revision, token, granted)
-			}
+			must.CheckThat(t, wire.forbidden.Load() != granted, "%s, %s: got status 403: %v", revision, token, granted)
 			_, prompt := c.GetPrompt(t.Context(), "a", nil)
 			_, resource := c.ReadResource(t.Context(), "x:a")
 			_, template := c.ReadResource(t.Context(), "x:a/1")
@@ -461,9 +453,8 @@ func TestResourcesOfCatalogsAreSubscribedTo(t *testing.T) {
 	scoped := `"notifications":{"resourceSubscriptions":["x:scoped"]}`
 	l.wantError(mcp.MethodListen, scoped, jsonrpc.CodeInvalidRequest, "scope")
 	l.Send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["x:denied","x:open"]}`))
-	if got := l.Receive(); !strings.Contains(got, "x:open") || strings.Contains(got, "x:denied") {
-		t.Error(got)
-	}
+	got := l.Receive()
+	must.CheckThat(t, strings.Contains(got, "x:open") && !strings.Contains(got, "x:denied"), "%v", got)
 	d.expect(t, "+x:open")
 	extra.ResourceUpdated("x:open")
 	must.CheckContains(t, l.Receive(), "resources/updated")
@@ -482,10 +473,8 @@ func TestToolsOfCatalogsRunAsTasks(t *testing.T) {
 	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&extra}, nil }
 	c := mcptest.Dial(t, s)
 	task := must.Get(c.StartTool(t.Context(), "job", nil))(t)
-	if result, err := task.Wait(t.Context()); err != nil ||
-		fmt.Sprint(result.Content[0]) != fmt.Sprint(mcp.Text("done")) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result := must.Get(task.Wait(t.Context()))(t)
+	must.CheckEqual(t, fmt.Sprint(result.Content[0]), fmt.Sprint(mcp.Text("done")), result)
 }
 
 // An error of Catalogs is that of the request, unless the server itself has what the request names.
@@ -503,9 +492,8 @@ func TestAnErrorOfCatalogsFailsTheRequest(t *testing.T) {
 	} {
 		l.wantError(method, params, -4711, "the directory is down")
 	}
-	if got := l.callTool(`"name":"a"`); got.failed {
-		t.Errorf("the server's own tool: %+v", got)
-	}
+	got := l.callTool(`"name":"a"`)
+	must.CheckThat(t, !got.failed, "the server's own tool: %+v", got)
 }
 
 // giveTo gives a caller catalogs that no other caller has.

@@ -206,9 +206,7 @@ func TestManyChangesBecomeOneNotificationForASlowReader(t *testing.T) {
 	}
 	// The connection holds 64 messages. One more is being written, one waits for each resource and list, and the end of
 	// the subscription follows.
-	if n > 64+4 {
-		t.Errorf("20,000 changes were %d notifications", n)
-	}
+	must.CheckThat(t, n <= 64+4, "20,000 changes were %d notifications", n)
 }
 
 func TestTheEndOfTheInputEndsListens(t *testing.T) {
@@ -233,9 +231,7 @@ func TestTheEndOfTheInputEndsListens(t *testing.T) {
 			input.Close()
 		}
 	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-served)
 }
 
 func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
@@ -294,9 +290,7 @@ func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":"note://%d"}}`, i+1,
 			i))
 		m := w.Receive()
-		if ok := strings.Contains(m, `"result":{}`); ok != (i < 1024) {
-			t.Fatalf("subscription %d: %s", i+1, m)
-		}
+		must.Equal(t, strings.Contains(m, `"result":{}`), i < 1024, i+1, m)
 	}
 }
 
@@ -352,9 +346,7 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 		if m == "" {
 			break
 		}
-		if strings.Contains(m, "list_changed") {
-			t.Errorf("the response to a call has %s", m)
-		}
+		must.CheckThat(t, !strings.Contains(m, "list_changed"), "the response to a call has %s", m)
 	}
 	// Subscriptions outlive the stream.
 	wiretest.Do(t, "POST", endpoint.URL,
@@ -362,10 +354,8 @@ func TestChangesGoToOneStreamOfASession(t *testing.T) {
 	last := get()
 	newer.Ends(t)
 	s.ResourceUpdated("note://a")
-	if got := last.Data(); got != `{"jsonrpc":"2.0","method":"notifications/resources/updated",`+
-		`"params":{"uri":"note://a"}}` {
-		t.Errorf("the last stream has %s", got)
-	}
+	must.CheckEqual(t, last.Data(), `{"jsonrpc":"2.0","method":"notifications/resources/updated",`+
+		`"params":{"uri":"note://a"}}`, "the last stream")
 	must.Check(t, s.Shutdown(t.Context()))
 }
 
@@ -508,9 +498,8 @@ func TestAddingToolsWhileTheBusIsDownDoesNotBlock(t *testing.T) {
 		started := time.Now()
 		server.AddTool(s, mcp.Tool{Name: "new"}, nothing)
 		w.Expect(tagged(`1`, "tools/list_changed"))
-		if waited := time.Since(started); waited > 0 {
-			t.Errorf("waited %v", waited)
-		}
+		waited := time.Since(started)
+		must.CheckThat(t, waited <= 0, "waited %v", waited)
 	})
 }
 

@@ -108,13 +108,11 @@ func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
 		if err != nil || text != "bought" || len(p.asked) != asks {
 			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
 		}
-		if waited := time.Since(start); waited < took || waited > took+6*time.Second {
-			t.Errorf("it took %v", waited)
-		}
+		waited := time.Since(start)
+		must.CheckThat(t, waited >= took && waited <= took+6*time.Second, "it took %v", waited)
 		if r.Modern() {
-			if p.asked[0].ElicitationID != "" || len(p.complete) != 0 {
-				t.Errorf("ids of elicitations in 2026-07-28: %+v, %q", p.asked, p.complete)
-			}
+			must.CheckEqual(t, p.asked[0].ElicitationID, "", p.asked, p.complete)
+			must.CheckEqual(t, len(p.complete), 0, p.asked, p.complete)
 			return
 		}
 		if id := p.asked[0].ElicitationID; len(id) < 26 || len(p.complete) != 1 || p.complete[0] != id {
@@ -222,9 +220,7 @@ func TestUsersCanDeclineAURL(t *testing.T) {
 				}
 				return &mcp.ElicitResult{Action: action}, nil
 			})
-			if err == nil || !strings.Contains(err.Error(), want.Error()) {
-				t.Errorf("got %v, want %v", err, want)
-			}
+			must.CheckFails(t, err, want.Error())
 		}
 	})
 }
@@ -240,9 +236,7 @@ func TestElicitURLReturnsTheErrorOfDone(t *testing.T) {
 				return false, nil
 			})
 		})
-		if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "the bank is closed") {
-			t.Errorf("got %v", err)
-		}
+		must.CheckFails(t, must.Err(p.buy(t, r, s, p.ask(0))), "the bank is closed")
 	})
 }
 
@@ -303,18 +297,14 @@ func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 		var failed *client.ToolError
 		switch {
 		case r.Modern():
-			if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
-				t.Errorf("%s: %v", r, err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability, "%s: %v", r, err)
 		case r == mcp.V20251125:
 			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest ||
 				!strings.Contains(err.Error(), `"url"`) {
 				t.Errorf("%s: %v", r, err)
 			}
 		default:
-			if !errors.As(err, &failed) || !strings.Contains(err.Error(), payHere) {
-				t.Errorf("%s: %v", r, err)
-			}
+			must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), payHere), "%s: %v", r, err)
 			if _, err := c.GetPrompt(t.Context(), "bill", nil); !errors.As(err, &reported) ||
 				reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), payHere) {
 				t.Errorf("%s: %v", r, err)
@@ -340,9 +330,7 @@ func TestADeclinedRequiredURLIsNotRetried(t *testing.T) {
 		})
 		var reported *jsonrpc.Error
 		want := map[bool]int64{true: jsonrpc.CodeInvalidRequest, false: mcp.CodeURLElicitationRequired}[r.Modern()]
-		if !errors.As(err, &reported) || reported.Code != want {
-			t.Fatalf("got %v", err)
-		}
+		must.That(t, errors.As(err, &reported) && reported.Code == want, "got %v", err)
 		if r.Modern() {
 			return
 		}
@@ -543,9 +531,8 @@ func TestParkedCallMayRequireAURL(t *testing.T) {
 				InputRequests map[string]mcp.InputRequest
 				RequestState  json.RawMessage
 			}
-			if err := json.Unmarshal(r, &required); err != nil || len(required.InputRequests) != 1 {
-				t.Fatalf("%s: %v", r, err)
-			}
+			err := json.Unmarshal(r, &required)
+			must.That(t, err == nil && len(required.InputRequests) == 1, "%s: %v", r, err)
 			state = `,"requestState":` + string(required.RequestState)
 			for key, q := range required.InputRequests {
 				answer := acceptName("Ada")

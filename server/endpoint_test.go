@@ -137,9 +137,7 @@ func (a answer) code(t *testing.T) (code int64, id string) {
 		ID    json.RawMessage
 		Error *jsonrpc.Error
 	}
-	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
-		t.Fatalf("%v: %s", err, a)
-	}
+	must.Do(t, json.Unmarshal([]byte(a.body), &m), a)
 	if m.Error != nil {
 		code = m.Error.Code
 	}
@@ -178,9 +176,7 @@ func (e *endpoint) session(version string) []string {
 	e.t.Helper()
 	a := e.do(http.MethodPost, "/", fmt.Sprintf(wiretest.Initialize, version))
 	id := a.header.Get("Mcp-Session-Id")
-	if a.status != http.StatusOK || id == "" {
-		e.t.Fatalf("initialize: %s", a)
-	}
+	must.That(e.t, a.status == http.StatusOK && id != "", "initialize: %s", a)
 	header := []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", version}
 	if a := e.do(http.MethodPost, "/", wiretest.Initialized, header...); a.status != http.StatusAccepted ||
 		a.body != "" {
@@ -192,9 +188,8 @@ func (e *endpoint) session(version string) []string {
 // alive checks that the server still serves.
 func (e *endpoint) alive() {
 	e.t.Helper()
-	if a := e.modern("1", mcp.MethodDiscover, ""); a.status != http.StatusOK {
-		e.t.Errorf("the server is not what it was: %s", a)
-	}
+	a := e.modern("1", mcp.MethodDiscover, "")
+	must.CheckEqual(e.t, a.status, http.StatusOK, "the server is not what it was", a)
 }
 
 const foreign = "http://evil.example"

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -59,9 +60,7 @@ func inBubble(s *server.Server, method, body string, header ...string) *httptest
 func begin(t *testing.T, s *server.Server) []string {
 	t.Helper()
 	rec := inBubble(s, http.MethodPost, fmt.Sprintf(wiretest.Initialize, "2025-11-25"))
-	if rec.Code != http.StatusOK {
-		t.Fatalf("%d %s", rec.Code, rec.Body)
-	}
+	must.Equal(t, rec.Code, http.StatusOK, rec.Body)
 	return []string{"Mcp-Session-Id", rec.Header().Get("Mcp-Session-Id")}
 }
 

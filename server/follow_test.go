@@ -58,9 +58,7 @@ func (d *diary) expect(t *testing.T, want ...string) {
 	got := slices.Clone(d.entries)
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
+	must.That(t, slices.Equal(got, want), "%q, want %q", got, want)
 	d.entries = nil
 }
 
@@ -173,9 +171,7 @@ func TestAPanicInAFollowerIsContained(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	defer following(t, c, "note://a")()
 	eventually(t, func() bool { return strings.Contains(log.String(), "panic in the function of WhileSubscribed") })
-	if _, err := c.ReadResource(t.Context(), "note://a"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(c.ReadResource(t.Context(), "note://a")))
 }
 
 // Rule R7: a caller cannot make the server follow a hidden resource, not even by subscribing first.

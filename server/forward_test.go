@@ -53,9 +53,8 @@ func beginAsk(t *testing.T, e *endpoint, session []string, tool string, id int,
 		ID     json.RawMessage
 		Method string
 	}
-	if err := json.Unmarshal([]byte(data), &question); err != nil || question.Method != method {
-		t.Fatalf("%s %v", data, err)
-	}
+	err := json.Unmarshal([]byte(data), &question)
+	must.That(t, err == nil && question.Method == method, "%s %v", data, err)
 	return stream, question.ID
 }
 
@@ -83,9 +82,8 @@ func TestAnswersAndCancellationsReachTheReplicaOfTheirCall(t *testing.T) {
 				session...); a.status != http.StatusAccepted {
 				t.Errorf("the cancellation: %s", a)
 			}
-			if err := <-ended; err == nil {
-				t.Error("the call was not cancelled")
-			}
+			err := <-ended
+			must.CheckThat(t, err != nil, "the call was not cancelled")
 			stream.Close()
 		}
 	}
@@ -108,9 +106,7 @@ func TestAnswersOfClientsThatDisconnectReachTheReplicaOfTheirCall(t *testing.T) 
 		r.Header.Set(session[0], session[1])
 		w := httptest.NewRecorder()
 		second.server.ServeHTTP(w, r)
-		if w.Code != http.StatusAccepted {
-			t.Fatalf("status %d %s", w.Code, w.Body)
-		}
+		must.Equal(t, w.Code, http.StatusAccepted, w.Body)
 		must.CheckContains(t, stream.Data(), `"text":"1 roots"`)
 		<-ended
 		stream.Close()
@@ -138,13 +134,10 @@ func TestAnswersAndCancellationsInABatchReachTheReplicaOfTheirCall(t *testing.T)
 
 		stream, _ = beginAsk(t, first, session, "roots", 2, mcp.MethodListRoots)
 		cancellation := `[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}` + request + `]`
-		if a := second.do(http.MethodPost, "/", cancellation, session...); a.status != want.status ||
-			a.body != want.body {
-			t.Errorf("the cancellation with %q: %s", request, a)
-		}
-		if err := <-ended; err == nil {
-			t.Error("the call was not cancelled")
-		}
+		a := second.do(http.MethodPost, "/", cancellation, session...)
+		must.CheckThat(t, a.status == want.status && a.body == want.body, "the cancellation with %q: %s", request, a)
+		err := <-ended
+		must.CheckThat(t, err != nil, "the call was not cancelled")
 		stream.Close()
 	}
 }
@@ -161,8 +154,7 @@ func TestAnswersThatCannotBeForwardedAreRejected(t *testing.T) {
 			t.Error(a)
 		}
 	}
-	if a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
-		session...); a.status != http.StatusOK {
-		t.Error(a)
-	}
+	a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		session...)
+	must.CheckEqual(t, a.status, http.StatusOK, a)
 }

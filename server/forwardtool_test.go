@@ -27,9 +27,8 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	}
 	invalid := json.RawMessage(`{"type":"object","properties":7}`)
 	tool := mcp.Tool{Name: "t", InputSchema: invalid, OutputSchema: invalid}
-	if err := s.RegisterTool(tool, handler); err == nil {
-		t.Error("RegisterTool accepts an invalid schema")
-	}
+	err := s.RegisterTool(tool, handler)
+	must.CheckThat(t, err != nil, "RegisterTool accepts an invalid schema")
 	must.Do(t, s.RegisterTool(tool, handler, server.Forwarded(nil)))
 	c := mcptest.Dial(t, s)
 	for listed, err := range c.Tools(t.Context()) {
@@ -39,9 +38,8 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 		}
 	}
 	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
-		if err := s.RegisterTool(tool, handler, server.Forwarded(nil)); err == nil {
-			t.Errorf("ForwardTool accepts %s", name)
-		}
+		err := s.RegisterTool(tool, handler, server.Forwarded(nil))
+		must.CheckThat(t, err != nil, "ForwardTool accepts %s", name)
 	}
 	if err := s.RegisterTool(mcp.Tool{Name: "u"}, nil, server.Forwarded(nil)); err == nil {
 		t.Error("ForwardTool accepts a nil handler")
@@ -89,9 +87,7 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 	for _, want := range []string{"before", "after", ""} {
 		text.Store(want)
 		for _, revision := range mcp.Revisions() {
-			if got := mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions; got != want {
-				t.Errorf("%s: instructions %q, want %q", revision, got, want)
-			}
+			must.CheckEqual(t, mcptest.Dial(t, s, mcptest.WithRevision(revision)).Server().Instructions, want, revision)
 		}
 	}
 }
@@ -160,21 +156,15 @@ func TestSchemasOfForwardedToolsTakeBoundedMemory(t *testing.T) {
 		}
 		n := 0
 		for ; !register(n); n++ {
-			if n > 60 {
-				t.Fatalf("%s: memory is not bounded", name)
-			}
+			must.That(t, n <= 60, "%s: memory is not bounded", name)
 		}
 		if s.RemoveTool("t0"); register(0) {
 			t.Errorf("%s: the memory of a removed tool is not given back", name)
 		}
-		if !register(n + 1) {
-			t.Errorf("%s: the budget is larger after a removal", name)
-		}
+		must.CheckThat(t, register(n+1), "%s: the budget is larger after a removal", name)
 		// Another server has its own budget.
 		options = []server.Option{server.Forwarded(new(schema.Budget))}
-		if register(n + 2) {
-			t.Errorf("%s: servers share a budget", name)
-		}
+		must.CheckThat(t, !register(n+2), "%s: servers share a budget", name)
 	}
 }
 

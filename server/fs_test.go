@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -112,21 +111,16 @@ func TestPathsCannotLeaveTheDirectory(t *testing.T) {
 		uri := "file:///d/" + path
 		result, err := c.ReadResource(t.Context(), uri)
 		must.CheckIs(t, err, call.ErrResourceNotFound, path, result)
-		if strings.Contains(fmt.Sprint(result, err), secretText) {
-			t.Errorf("%q leads out", path)
-		}
+		must.CheckThat(t, !strings.Contains(fmt.Sprint(result, err), secretText), "%q leads out", path)
 	}
 	for _, uri := range []string{"file:///", "file:///d", "file:///d2/secret.txt", "file://localhost/d/ok.txt",
 		"FILE:///d/ok.txt", "file:/d/ok.txt", "file:///D/ok.txt"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%q: %v", uri, err)
-		}
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)
 	}
 
 	want := []string{"fine.txt", "ok.txt", "sub/ok.txt"}
-	if got := served(t, c, "file:///d/"); !slices.Equal(got, want) {
-		t.Errorf("listed: %q, want %q", got, want)
-	}
+	got := served(t, c, "file:///d/")
+	must.CheckThat(t, slices.Equal(got, want), "listed: %q, want %q", got, want)
 }
 
 // Rule Y2: completion of paths suggests served files only.
@@ -153,9 +147,7 @@ func TestCompletionSuggestsServedFilesOnly(t *testing.T) {
 			Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "file:///d/{+path}"},
 			Argument: mcp.CompleteArgument{Name: "path", Value: value},
 		})
-		if err != nil || !slices.Equal(got.Values, want) {
-			t.Errorf("%q: %v, %v; want %q", value, got, err, want)
-		}
+		must.CheckThat(t, err == nil && slices.Equal(got.Values, want), "%q: %v, %v; want %q", value, got, err, want)
 	}
 }
 
@@ -191,9 +183,8 @@ func TestATooLargeFileIsRejected(t *testing.T) {
 	s := quiet()
 	server.AddFS(s, "file:///d/", root, server.FSOptions{MaxFile: 10})
 	c := mcptest.Dial(t, s)
-	if got := textAt(t, c, "file:///d/fits"); len(got) != 10 {
-		t.Error(got)
-	}
+	got := textAt(t, c, "file:///d/fits")
+	must.CheckEqual(t, len(got), 10, got)
 	must.CheckContains(t, textAt(t, c, "file:///d/large"), "the file has 11 bytes, the limit is 10")
 	// A file of unknown size.
 	if runtime.GOOS == "linux" {
@@ -229,9 +220,7 @@ func TestFilesAreListedInTheOrderOfURIs(t *testing.T) {
 	for r, err := range c.Resources(t.Context()) {
 		must.Do(t, err)
 		got = append(got, r.URI)
-		if _, err := c.ReadResource(t.Context(), r.URI); err != nil {
-			t.Errorf("%s is listed: %v", r.URI, err)
-		}
+		must.Check(t, must.Err(c.ReadResource(t.Context(), r.URI)), r.URI)
 	}
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 		t.Errorf("not in order, or twice:\n%s", strings.Join(got, "\n"))
@@ -278,15 +267,11 @@ func TestHiddenAndUnlistedFiles(t *testing.T) {
 	for template := range c.ResourceTemplates(t.Context()) {
 		names = append(names, template.Name+" "+template.Description)
 	}
-	if want := []string{"all All files.", "files "}; !slices.Equal(names, want) {
-		t.Errorf("templates: %q, want %q", names, want)
-	}
-	if !s.RemoveTemplate("hidden:///{+path}") {
-		t.Error("the directory cannot be removed")
-	}
-	if got := served(t, c, ""); got != nil {
-		t.Errorf("still listed: %q", got)
-	}
+	want := []string{"all All files.", "files "}
+	must.CheckThat(t, slices.Equal(names, want), "templates: %q, want %q", names, want)
+	must.CheckThat(t, s.RemoveTemplate("hidden:///{+path}"), "the directory cannot be removed")
+	got := served(t, c, "")
+	must.CheckThat(t, got == nil, "still listed: %q", got)
 }
 
 func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
@@ -297,29 +282,22 @@ func TestFilesCanChangeWhileTheyAreServed(t *testing.T) {
 	must.CheckEqual(t, textAt(t, c, "file:///d/a"), "one")
 	must.Do(t, os.WriteFile(filepath.Join(dir, "b"), []byte("two"), 0o600))
 	must.Do(t, os.Remove(filepath.Join(dir, "a")))
-	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("listed: %q", got)
-	}
-	if _, err := c.ReadResource(t.Context(), "file:///d/a"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Error(err)
-	}
+	got := served(t, c, "file:///d/")
+	must.CheckThat(t, slices.Equal(got, []string{"b"}), "listed: %q", got)
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "file:///d/a")), call.ErrResourceNotFound)
 }
 
 func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	_, root := tree(t, nil)
 	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded",
 		"file:///a?b": "query", "file:///{a}": "percent-encoded"} {
-		if got := panicOf(func() {
+		must.CheckContains(t, panicOf(func() {
 			server.AddFS(quiet(), prefix, root, server.FSOptions{})
-		}); !strings.Contains(got, want) {
-			t.Errorf("%q: %s, want %q", prefix, got, want)
-		}
+		}), want, prefix)
 	}
-	if got := panicOf(func() {
+	must.CheckContains(t, panicOf(func() {
 		server.AddFS(quiet(), "file:///", nil, server.FSOptions{})
-	}); !strings.Contains(got, "root must not be nil") {
-		t.Error(got)
-	}
+	}), "root must not be nil")
 }
 
 // Rule Y2: a directory or file without read permission is not found.
@@ -336,13 +314,10 @@ func TestUnreadableFilesAreNotFound(t *testing.T) {
 	server.AddFS(s, "file:///d/", root, server.FSOptions{})
 	c := mcptest.Dial(t, s)
 	for _, name := range []string{"closed", "shut/a"} {
-		if _, err := c.ReadResource(t.Context(), "file:///d/"+name); !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "file:///d/"+name)), call.ErrResourceNotFound, name)
 	}
-	if got := served(t, c, "file:///d/"); !slices.Contains(got, "open") {
-		t.Errorf("listed: %q", got)
-	}
+	got := served(t, c, "file:///d/")
+	must.CheckThat(t, slices.Contains(got, "open"), "listed: %q", got)
 }
 
 // Directory.URI returns the URI under which the file is listed and read.
@@ -363,9 +338,8 @@ func TestDirectoryReturnsURIsOfServedFiles(t *testing.T) {
 	}
 	for _, name := range names {
 		uri := d.URI(name)
-		if got := textAt(t, c, uri); got != name || !listed[uri] {
-			t.Errorf("%s holds %q, listed: %v", uri, got, listed)
-		}
+		got := textAt(t, c, uri)
+		must.CheckThat(t, got == name && listed[uri], "%s holds %q, listed: %v", uri, got, listed)
 	}
 	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", ".git/config", "sub/.x", `a\b`, "a/", "a//b",
 		"c:a"} {

@@ -4,7 +4,6 @@ package server_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -27,10 +26,7 @@ func TestPipesAreNotRead(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := c.ReadResource(ctx, "file:///d/pipe"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("pipe: %v", err)
-	}
-	if got := served(t, c, "file:///d/"); !slices.Equal(got, []string{"file"}) {
-		t.Errorf("listed: %q", got)
-	}
+	must.CheckIs(t, must.Err(c.ReadResource(ctx, "file:///d/pipe")), call.ErrResourceNotFound)
+	got := served(t, c, "file:///d/")
+	must.CheckThat(t, slices.Equal(got, []string{"file"}), "listed: %q", got)
 }

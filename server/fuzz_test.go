@@ -147,16 +147,10 @@ func sendRaw(t *testing.T, raw []byte) (response []byte, calls int64) {
 	near.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Errorf("%q: Shutdown: %v", raw, err)
-	}
-	if err := h.Shutdown(ctx); err != nil {
-		t.Errorf("%q: Shutdown: %v", raw, err)
-	}
+	must.Check(t, s.Shutdown(ctx), raw)
+	must.Check(t, h.Shutdown(ctx), raw)
 	<-ended
-	if strings.Contains(failures.String(), "panic") {
-		t.Fatalf("%q: %s", raw, failures.String())
-	}
+	must.That(t, !strings.Contains(failures.String(), "panic"), "%q: %s", raw, failures.String())
 	return response, served.Load()
 }
 
@@ -178,9 +172,7 @@ func checkStatuses(t *testing.T, raw, responses []byte) {
 			}
 			return
 		}
-		if !slices.Contains(fuzzedStatuses, response.StatusCode) {
-			t.Fatalf("%q is answered with %q", raw, responses)
-		}
+		must.That(t, slices.Contains(fuzzedStatuses, response.StatusCode), "%q is answered with %q", raw, responses)
 		_, _ = io.Copy(io.Discard, response.Body)
 		if request == nil {
 			return
@@ -232,9 +224,7 @@ func FuzzBatch(f *testing.F) {
 			return // other targets test invalid JSON and lines; a cancelled request has no response
 		}
 		var parts []json.RawMessage // raw may have several elements
-		if err := json.Unmarshal([]byte(batch), &parts); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(batch), &parts))
 		want := make(map[jsonrpc.ID]int) // responses by id; the zero ID is null
 		total, whole := 0, len(parts) == 0 || len(parts) > 100
 		for _, part := range parts {
@@ -254,10 +244,8 @@ func FuzzBatch(f *testing.F) {
 		if whole || total > 0 {
 			response := l.Receive()
 			if whole {
-				if m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{}); err != nil || m.Err == nil ||
-					!m.ID.IsZero() {
-					t.Fatalf("%s is answered with %s", batch, response)
-				}
+				m := must.Get(jsonrpc.Parse([]byte(response), jsonrpc.Limits{}))(t)
+				must.That(t, m.Err != nil && m.ID.IsZero(), "%s is answered with %s", batch, response)
 			} else {
 				checkResponses(t, batch, response, want, total)
 			}
@@ -270,10 +258,7 @@ func FuzzBatch(f *testing.F) {
 // checkResponses checks the responses of a batch: want has their number by id.
 func checkResponses(t *testing.T, batch, response string, want map[jsonrpc.ID]int, total int) {
 	t.Helper()
-	parts, err := jsonrpc.SplitBatch([]byte(response), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := must.Get(jsonrpc.SplitBatch([]byte(response), jsonrpc.Limits{}))(t)
 	must.Equal(t, len(parts), total, batch, response)
 	for _, part := range parts {
 		m, err := jsonrpc.Parse(part, jsonrpc.Limits{})
@@ -367,20 +352,14 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 			return
 		}
 		replaceAt(document, path, value)
-		raw, err := json.Marshal(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(document))(t)
 		l := &line{&wiretest.Peer{T: t, Conn: connected.Conn}}
 		if method == mcp.MethodInitialize {
 			l = connectLine(t, s)
 		}
 		l.Send(string(raw))
 		response := l.Receive()
-		m, err := jsonrpc.Parse([]byte(response), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(jsonrpc.Parse([]byte(response), jsonrpc.Limits{}))(t)
 		must.Equal(t, m.Kind, jsonrpc.Response, raw, response)
 		invalid := spec.ValidateMessage(r, raw, "")
 		rejected := m.Err != nil
@@ -391,9 +370,7 @@ func fuzzDecode(f *testing.F, r mcp.Revision) {
 			return // null is absent
 		}
 		change := fmt.Sprintf("%s with %s set to %q", method, strings.Join(path, "."), value)
-		if rejected {
-			t.Fatalf("%s is valid, and the server rejects %s with %s", change, raw, response)
-		}
+		must.That(t, !rejected, "%s is valid, and the server rejects %s with %s", change, raw, response)
 		t.Fatalf("%s is invalid, and the server accepts it with %s: %v", change, response, invalid)
 	})
 }
@@ -439,12 +416,10 @@ func decodeExceptions(r mcp.Revision, method string, path []string, value string
 func decodingServer(t testing.TB) *server.Server {
 	s := &server.Server{Logger: slog.New(slog.DiscardHandler)}
 	s.Limits.CallsPerSecond = -1
-	if err := s.RegisterTool(mcp.Tool{Name: "any"}, func(context.Context,
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "any"}, func(context.Context,
 		json.RawMessage) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	server.AddPrompt(s, mcp.Prompt{Name: "any"}, func(context.Context, struct {
 		A string `json:"a,omitempty"`
 	}) (string, error) {
@@ -533,21 +508,16 @@ func FuzzFilePath(f *testing.F) {
 		raw, rejected := l.ask(mcp.MethodReadResource, `"uri":`+quoted("file:///d/"+path))
 		var read mcp.ReadResourceResult
 		if rejected == nil {
-			if err := json.Unmarshal(raw, &read); err != nil || len(read.Contents) != 1 {
-				t.Fatalf("%q: %s, %v", path, raw, err)
-			}
+			err := json.Unmarshal(raw, &read)
+			must.That(t, err == nil && len(read.Contents) == 1, "%q: %s, %v", path, raw, err)
 			must.Equal(t, read.Contents[0].Text, "ok", path, raw)
 		}
 		raw, rejected = l.ask(mcp.MethodComplete,
 			`"ref":{"type":"ref/resource","uri":"file:///d/{+path}"},"argument":{"name":"path","value":`+quoted(path)+
 				`}`)
-		if rejected != nil {
-			t.Fatalf("%q: the completion fails: %v", path, rejected)
-		}
+		must.That(t, rejected == nil, "%q: the completion fails: %v", path, rejected)
 		var completed mcp.CompleteResult
-		if err := json.Unmarshal(raw, &completed); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(raw, &completed))
 		for _, value := range completed.Completion.Values {
 			if !slices.Contains(names, value) || !strings.HasPrefix(value, path) {
 				t.Fatalf("%q is completed to %q", path, value)

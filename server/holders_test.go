@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -37,15 +38,11 @@ func TestHoldersOfACatalogAreKnown(t *testing.T) {
 			}
 			h.record(at.who, at.source, has[at])
 		}
-		if len(h.by) > maxHolders {
-			t.Errorf("%d callers are kept", len(h.by))
-		}
+		must.CheckThat(t, len(h.by) <= maxHolders, "%d callers are kept", len(h.by))
 		owned := make(map[principal.Principal]map[*Catalog]bool)
 		for at, all := range has {
 			for _, c := range all {
-				if !h.mayHave(at.who, c, false) {
-					t.Fatalf("%d callers: %v is left out", of.callers, at)
-				}
+				must.That(t, h.mayHave(at.who, c, false), "%d callers: %v is left out", of.callers, at)
 				if owned[at.who] == nil {
 					owned[at.who] = make(map[*Catalog]bool)
 				}

@@ -56,9 +56,8 @@ func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 		}
 	}
 	// The session still exists after a foreign page has tried to end it.
-	if a := e.do("POST", "/", pingBody, append(session, "Origin", e.http.URL)...); a.status != http.StatusOK {
-		t.Errorf("its own origin: %s", a)
-	}
+	a := e.do("POST", "/", pingBody, append(session, "Origin", e.http.URL)...)
+	must.CheckEqual(t, a.status, http.StatusOK, "its own origin", a)
 }
 
 // Rule T1.
@@ -75,9 +74,8 @@ func TestTheServerUsesItsAllowedOriginsAndHosts(t *testing.T) {
 		{"mcp.example", "https://mcp.example", 200},
 		{"mcp.example", foreign, 403}, {"127.0.0.1", "https://app.example", 403}, {"localhost", "", 403},
 	} {
-		if a := e.modern("1", mcp.MethodDiscover, "", "Host", tc.host, "Origin", tc.origin); a.status != tc.want {
-			t.Errorf("Host %s, Origin %s: %s", tc.host, tc.origin, a)
-		}
+		a := e.modern("1", mcp.MethodDiscover, "", "Host", tc.host, "Origin", tc.origin)
+		must.CheckEqual(t, a.status, tc.want, tc.host, tc.origin, a)
 	}
 }
 
@@ -125,15 +123,12 @@ func TestTheModernEraHasOnlyPOST(t *testing.T) {
 	for _, method := range []string{"GET", "DELETE"} {
 		for _, more := range [][]string{nil, session[:2], {"Accept", "text/event-stream"}, {"Last-Event-ID", "1"}} {
 			a := e.do(method, "/", "", append([]string{"MCP-Protocol-Version", "2026-07-28"}, more...)...)
-			if a.status != 405 || a.header.Get("Allow") != "POST" {
-				t.Errorf("%s with %q: %s", method, more, a)
-			}
+			must.CheckThat(t, a.status == 405 && a.header.Get("Allow") == "POST", "%s with %q: %s", method, more, a)
 		}
 	}
 	a := e.modern("1", mcp.MethodDiscover, "", "Mcp-Session-Id", session[1], "Last-Event-ID", "7")
-	if a.status != 200 || a.header.Get("Mcp-Session-Id") != "" {
-		t.Errorf("with a session id: %s", a)
-	}
+	must.CheckEqual(t, a.status, 200, a)
+	must.CheckEqual(t, a.header.Get("Mcp-Session-Id"), "", a)
 	if a := e.do("POST", "/", pingBody, session...); a.status != 200 {
 		t.Errorf("the session: %s", a)
 	}
@@ -172,9 +167,8 @@ func TestAVersionThatNoSessionHasIsRejectedWithThoseThatExist(t *testing.T) {
 	for _, method := range []string{"POST", "GET", "DELETE"} {
 		a := e.do(method, "/", pingBody, append(e.session("2025-11-25")[:2], "MCP-Protocol-Version", "1.0",
 			"Accept", "application/json, text/event-stream")...)
-		if a.status != 400 || !strings.Contains(a.body, want) {
-			t.Errorf("%s: %s", method, a)
-		}
+		must.CheckEqual(t, a.status, 400, method, a)
+		must.CheckContains(t, a.body, want, method, a)
 	}
 }
 
@@ -207,9 +201,8 @@ func TestNotificationsAndResponsesAreAcceptedWithoutABody(t *testing.T) {
 			session[1]}, 400},
 	} {
 		a := e.do("POST", "/", tc.body, tc.header...)
-		if a.status != tc.status || (a.body == "") != (tc.status == 202) {
-			t.Errorf("%s: %s", tc.what, a)
-		}
+		must.CheckEqual(t, a.status, tc.status, tc.what, a)
+		must.CheckEqual(t, a.body == "", tc.status == 202, tc.what, a)
 		// The id belongs to a request of the server, so the error must not repeat it.
 		if _, id := a.code(t); id != "" && id != "null" {
 			t.Errorf("%s: the id is repeated: %s", tc.what, a)
@@ -230,9 +223,7 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	a := e.do("POST", "/", batch, session...)
 	want := `[{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"2"}]}},{"jsonrpc":"2.0","id":1,` +
 		`"result":{"content":[{"type":"text","text":"1"}]}}]`
-	if a.status != 200 || a.body != want || a.header.Get("Content-Type") != "application/json" {
-		t.Errorf("%s", a)
-	}
+	must.CheckThat(t, a.status == 200 && a.body == want && a.header.Get("Content-Type") == "application/json", "%s", a)
 	if a := e.do("POST", "/", "["+notice+","+notice+"]", session...); a.status != 202 || a.body != "" {
 		t.Errorf("notifications only: %s", a)
 	}
@@ -240,9 +231,8 @@ func TestBatchIsServedInTheOneRevisionThatHasIt(t *testing.T) {
 	for range 3 {
 		must.CheckContains(t, counting.Data(), "notifications/progress")
 	}
-	if data := counting.Data(); !strings.HasPrefix(data, `[{"jsonrpc":"2.0","id":1,"result"`) {
-		t.Errorf("%s", data)
-	}
+	data := counting.Data()
+	must.CheckThat(t, strings.HasPrefix(data, `[{"jsonrpc":"2.0","id":1,"result"`), "%s", data)
 	counting.Ends(t)
 	if a := e.do("POST", "/", "["+fmt.Sprintf(wiretest.Initialize, "2025-03-26")+"]"); a.status != 400 ||
 		a.header.Get("Mcp-Session-Id") != "" {
@@ -269,9 +259,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		}
 	}
 	a := e.do("POST", "/", pingBody, append(session, "Content-Encoding", "gzip")...)
-	if a.status != http.StatusUnsupportedMediaType || a.header.Get("Accept-Encoding") != "identity" {
-		t.Errorf("a body with a content coding: %s", a)
-	}
+	must.CheckEqual(t, a.status, http.StatusUnsupportedMediaType, a)
+	must.CheckEqual(t, a.header.Get("Accept-Encoding"), "identity", a)
 }
 
 // Rule T20: closing the response cancels the request. A client may close its half of the connection and keep reading.
@@ -322,9 +311,8 @@ func TestACancelledRequestOfASessionGetsNoResponse(t *testing.T) {
 				append(session, "Accept", accept)...)
 		}()
 		w := <-e.waiting
-		if a := e.do("POST", "/", cancel, session...); a.status != 202 {
-			t.Errorf("%s", a)
-		}
+		a := e.do("POST", "/", cancel, session...)
+		must.CheckEqual(t, a.status, 202, a)
 		<-w.ctx.Done()
 		if a := <-done; a.status != want.status || a.body != "" ||
 			a.header.Get("Content-Type") != want.header.Get("Content-Type") {
@@ -352,9 +340,8 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 		stream := wiretest.Stream(t, resp)
 		const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d,`
 		for i := range 50 {
-			if data := stream.Data(); !strings.HasPrefix(data, fmt.Sprintf(progress, i+1)) {
-				t.Fatalf("%s: %.200s", era, data)
-			}
+			data := stream.Data()
+			must.That(t, strings.HasPrefix(data, fmt.Sprintf(progress, i+1)), "%s: %.200s", era, data)
 		}
 		must.CheckContains(t, stream.Data(), `"id":1,"result"`, era)
 		stream.Ends(t)

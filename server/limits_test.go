@@ -72,10 +72,8 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 					rejected++
 				}
 			}
-			if !strings.Contains(log.String(), "overload: ") ||
-				!strings.Contains(log.String(), `limit="requests in flight"`) {
-				t.Errorf("the log does not name the limit: %s", log.String())
-			}
+			must.CheckContains(t, log.String(), "overload: ")
+			must.CheckContains(t, log.String(), `limit="requests in flight"`)
 			for _, w := range blocked {
 				close(w.release)
 			}
@@ -195,9 +193,8 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 	}
 	logged := func(t *testing.T, limit string) {
 		t.Helper()
-		if !strings.Contains(log.String(), "overload: ") || !strings.Contains(log.String(), "limit="+limit) {
-			t.Errorf("the log does not name the limit %q: %s", limit, &log)
-		}
+		must.CheckContains(t, log.String(), "overload: ", limit, &log)
+		must.CheckContains(t, log.String(), "limit="+limit, limit, &log)
 		log.Reset()
 	}
 	t.Run("rate of calls", func(t *testing.T) {
@@ -219,9 +216,8 @@ func TestOverloadHasOneErrorOnEveryWire(t *testing.T) {
 		onEverySurface(t, few, func(t *testing.T, s surface) {
 			s.ask(1, mcp.MethodListTools, "")
 			checkOverload(t, "list", s.ask(2, mcp.MethodListTools, ""), "requests for lists")
-			if response := s.ask(3, mcp.MethodCallTool, echo); strings.Contains(response, `"error"`) {
-				t.Errorf("a call counts as a list: %s", response)
-			}
+			response := s.ask(3, mcp.MethodCallTool, echo)
+			must.CheckThat(t, !strings.Contains(response, `"error"`), "a call counts as a list: %s", response)
 		})
 		e := endpointOf(t, few())
 		e.modern("1", mcp.MethodListResources, "")

@@ -43,9 +43,7 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 		params = fmt.Sprintf(`"cursor":%q`, cursor)
 	}
 	raw, rejected := l.ask(method, params)
-	if rejected != nil {
-		t.Fatalf("%s from %q: %v", method, cursor, rejected)
-	}
+	must.That(t, rejected == nil, "%s from %q: %v", method, cursor, rejected)
 	var page struct {
 		NextCursor *string
 		CacheScope string
@@ -53,9 +51,7 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 	var entries []struct{ Name string }
 	array, _ := jsonrpc.Get(raw, listMethods[method])
 	must.Do(t, json.Unmarshal(raw, &page))
-	if err := json.Unmarshal(array, &entries); err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, json.Unmarshal(array, &entries), raw)
 	for _, e := range entries {
 		names = append(names, e.Name)
 	}
@@ -326,9 +322,8 @@ func TestCachedPagesAreBounded(t *testing.T) {
 	for i := range 200 {
 		names(t, l, s.CursorAfter(mcp.MethodListTools, fmt.Sprintf("t%03dx", i))) // a cursor of an older list
 	}
-	if n := s.ToolPages(); n > 11 {
-		t.Errorf("%d pages are kept", n)
-	}
+	n := s.ToolPages()
+	must.CheckThat(t, n <= 11, "%d pages are kept", n)
 	if s.RemoveTool("unknown"); s.ToolPages() == 0 {
 		t.Error("pages were dropped though nothing has changed")
 	}
@@ -355,9 +350,8 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	l.wantError(mcp.MethodListTools, "", jsonrpc.CodeMethodNotFound, "tools/list")
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeMethodNotFound, "tools/call")
 	s.Declare(mcp.MethodCallTool)
-	if got := capabilities(); got == "" {
-		t.Error("tools that are offered are not declared")
-	}
+	got := capabilities()
+	must.CheckThat(t, got != "", "tools that are offered are not declared")
 	must.CheckEqual(t, len(list(t, l)), 0)
 	l.wantError(mcp.MethodCallTool, `"name":"a"`, jsonrpc.CodeInvalidParams, "unknown tool")
 }

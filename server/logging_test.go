@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -84,13 +85,10 @@ func TestDerivedLoggersAreIndependent(t *testing.T) {
 	one, two := base.With("b", 2), base.With("c", 3)
 	one.Info("one")
 	two.Info("two")
-	if got := strings.Join(out.all, ""); strings.Count(got, `"b"`) != 1 || strings.Count(got, `"c"`) != 1 {
-		t.Errorf("sent %s", got)
-	}
+	got := strings.Join(out.all, "")
+	must.CheckThat(t, strings.Count(got, `"b"`) == 1 && strings.Count(got, `"c"`) == 1, "sent %s", got)
 }
 
 func TestALoggerOutsideOfAHandlerDropsRecords(t *testing.T) {
-	if Logger(t.Context()).Enabled(t.Context(), levelEmergency) {
-		t.Error("it is enabled")
-	}
+	must.CheckThat(t, !Logger(t.Context()).Enabled(t.Context(), levelEmergency), "it is enabled")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -37,9 +38,8 @@ func payments[T any](t *testing.T, kv store.Store, pay func() T) (paid int32, er
 			return mcp.AcceptElicit(map[string]bool{"Go": true})
 		}
 	})
-	if r, err := c.CallTool(t.Context(), "pay", nil); err != nil || r.IsError {
-		t.Fatal(r, err)
-	}
+	r := must.Get(c.CallTool(t.Context(), "pay", nil))(t)
+	must.That(t, !r.IsError, "%v", r)
 	return count.Load(), errs
 }
 
@@ -58,9 +58,7 @@ func TestAfterTheEffectEveryErrorOfOnceIsUncertain(t *testing.T) {
 	type receipt struct{ Text string }
 	check := func(name string, paid int32, errs []error, certain bool) {
 		t.Helper()
-		if paid != 1 {
-			t.Errorf("%s: paid %d times", name, paid)
-		}
+		must.CheckEqual(t, paid, 1, name)
 		for run, err := range errs {
 			if certain && err != nil || !certain && !errors.Is(err, server.ErrOnceUncertain) {
 				t.Errorf("%s: run %d: %v", name, run, err)

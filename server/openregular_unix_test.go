@@ -26,9 +26,7 @@ func TestAPipeInPlaceOfAFileDoesNotBlock(t *testing.T) {
 	}()
 	select {
 	case err := <-opened:
-		if err == nil {
-			t.Error("a pipe was opened as a file")
-		}
+		must.CheckThat(t, err != nil, "a pipe was opened as a file")
 	case <-time.After(10 * time.Second):
 		t.Error("opening a pipe blocks")
 		if other, err := os.OpenFile(filepath.Join(dir, "pipe"), os.O_WRONLY, 0); err == nil { // ends the goroutine

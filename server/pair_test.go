@@ -43,10 +43,9 @@ func TestPairBeginsWithItsEndpoint(t *testing.T) {
 	post(`{"jsonrpc":"2.0","id":3,"method":"ping"`, 400)
 	post(`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 400)
 	post(`{"jsonrpc":"2.0","id":99,"result":{}}`, 202)
-	if a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA",
-		`{"jsonrpc":"2.0","id":3,"method":"ping"}`); a.status != 404 {
-		t.Errorf("another session's: %s", a)
-	}
+	a := e.do("POST", "/?sessionId=AAAAAAAAAAAAAAAAAAAAAA",
+		`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+	must.CheckEqual(t, a.status, 404, "another session's", a)
 	post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`, 202)
 	must.CheckEqual(t, p.Data(), `{"jsonrpc":"2.0","id":4,"result":{}}`)
 }
@@ -92,10 +91,8 @@ func TestAGETWithoutASessionOpensThePairWithAnyLegacyVersion(t *testing.T) {
 			t.Errorf("%s: the stream begins with %+v", r, first)
 			continue
 		}
-		if a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r),
-			version...); a.status != http.StatusAccepted {
-			t.Errorf("%s: %s", r, a)
-		}
+		a := e.do("POST", first.Data, fmt.Sprintf(wiretest.Initialize, r), version...)
+		must.CheckEqual(t, a.status, http.StatusAccepted, r, a)
 		must.CheckContains(t, stream.Data(), `"protocolVersion":"`+string(r)+`"`, r)
 	}
 }
@@ -134,9 +131,8 @@ func TestAPairIsServedByTheReplicaOfItsEventStream(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"note://a"}}`)
 		f.servers[1].ResourceUpdated("note://a")
 		time.Sleep(coalescing)
-		if got := x.messages(); len(got) != 4 || !strings.Contains(got[3], "note://a") {
-			t.Errorf("%q", got)
-		}
+		got := x.messages()
+		must.CheckThat(t, len(got) == 4 && strings.Contains(got[3], "note://a"), "%q", got)
 		unknown := func(replica int, endpoint string) {
 			t.Helper()
 			if status, text := f.post(replica, endpoint, pingBody); status != http.StatusNotFound ||

@@ -89,9 +89,8 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		}
 	}
 	peer := rawPeer(t, s)
-	if e := peer("prompts/get", `{"name":"typed","arguments":{"query":"x","after":null}}`); e != nil {
-		t.Error(e)
-	}
+	e := peer("prompts/get", `{"name":"typed","arguments":{"query":"x","after":null}}`)
+	must.CheckThat(t, e == nil, "%v", e)
 	if e := peer("prompts/get", `{"name":"typed","arguments":{"query":null}}`); e == nil {
 		t.Error("null for a required argument of a prompt is accepted")
 	}
@@ -115,31 +114,23 @@ func TestMetaKeysOfDefinitionsAreChecked(t *testing.T) {
 	}
 	for _, key := range badKeys {
 		for kind, err := range offer(new(server.Server), key) {
-			if err == nil || !strings.Contains(err.Error(), "_meta") {
-				t.Errorf("a %s with %q: %v", kind, key, err)
-			}
+			must.CheckFails(t, err, "_meta", kind, key)
 		}
 	}
 	for _, key := range []string{"x", "com.example/x", "com.example.mcp/x", mcp.MetaTraceParent, mcp.MetaTraceState,
 		mcp.MetaBaggage} {
 		for kind, err := range offer(new(server.Server), key) {
-			if err != nil {
-				t.Errorf("a %s with %q: %v", kind, key, err)
-			}
+			must.Check(t, err, kind, key)
 		}
 	}
 	// A program that supports an official extension may use its keys, but not those of the core.
 	s := new(server.Server)
 	server.AddExtension(s, server.Extension{ID: "io.modelcontextprotocol/ui"})
 	for kind, err := range offer(s, "io.modelcontextprotocol/ui") {
-		if err != nil {
-			t.Errorf("a %s: %v", kind, err)
-		}
+		must.Check(t, err, kind)
 	}
 	for kind, err := range offer(s, mcp.MetaServerInfo) {
-		if err == nil {
-			t.Errorf("a %s took the core's key", kind)
-		}
+		must.CheckThat(t, err != nil, "a %s took the core's key", kind)
 	}
 }
 
@@ -245,12 +236,10 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
 	s := &server.Server{Name: "s", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (string, error) { return "called", nil })
-	if err := s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: []byte(`{"type":"object"}`)},
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "raw", InputSchema: []byte(`{"type":"object"}`)},
 		func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("called with " + string(arguments))}}, nil
-		}); err != nil {
-		t.Fatal(err)
-	}
+		}))
 	server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct {
 		X string `json:"x,omitempty"`
 	}) (string, error) {

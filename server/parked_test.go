@@ -89,9 +89,8 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 				!strings.Contains(got, "without it") || runs.Load() != 1 {
 				t.Error(got)
 			}
-			if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
-				t.Errorf("left in the store: %v %v", members, err)
-			}
+			members := must.Get(memory.List(t.Context(), "local/tasks", "", 10))(t)
+			must.CheckEqual(t, len(members), 0, "left in the store", members)
 		})
 	}
 }
@@ -121,9 +120,8 @@ func TestParkedCallsEnd(t *testing.T) {
 			synctest.Wait()
 			must.CheckEqual(t, ended.Load(), 1, name)
 			callBook(second, first, `{"Name":"Ada"}`)
-			if got := second.Receive(); !strings.Contains(got, c.want) || runs.Load() != 1 {
-				t.Errorf("%s: %s", name, got)
-			}
+			got := second.Receive()
+			must.CheckThat(t, strings.Contains(got, c.want) && runs.Load() == 1, "%s: %s", name, got)
 		})
 	}
 }
@@ -287,9 +285,8 @@ func TestCallsThatAskNothingAreNotParked(t *testing.T) {
 		wires[0].Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,` + wiretest.Meta +
 			`}}`)
 		synctest.Wait()
-		if members, err := memory.List(t.Context(), "local/tasks", "", 10); err != nil || len(members) != 0 {
-			t.Errorf("in the store: %v %v", members, err)
-		}
+		members := must.Get(memory.List(t.Context(), "local/tasks", "", 10))(t)
+		must.CheckEqual(t, len(members), 0, members)
 		close(release)
 		for _, w := range wires[1:] {
 			must.CheckContains(t, w.Receive(), `"text":"done"`)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -74,9 +75,7 @@ func (l *line) callTool(params string) called {
 		return called{}
 	}
 	var result mcp.CallToolResult
-	if err := result.UnmarshalJSON(raw); err != nil {
-		l.T.Errorf("tools/call %s: %s: %v", params, raw, err)
-	}
+	must.Check(l.T, result.UnmarshalJSON(raw), params, raw)
 	c := called{structured: string(result.StructuredContent), failed: result.IsError}
 	for _, content := range result.Content {
 		if text, ok := content.(*mcp.TextContent); ok {
@@ -93,10 +92,8 @@ func rawPeer(t *testing.T, s *server.Server) func(method, params string) *jsonrp
 	return func(method, params string) *jsonrpc.Error {
 		t.Helper()
 		raw := l.Ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
-		m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-		if err != nil || m.Kind != jsonrpc.Response {
-			t.Fatalf("%s is answered with %s", method, raw)
-		}
+		m := must.Get(jsonrpc.Parse([]byte(raw), jsonrpc.Limits{}))(t)
+		must.Equal(t, m.Kind, jsonrpc.Response, method, raw)
 		return m.Err
 	}
 }
@@ -171,9 +168,8 @@ func pairSurface(t *testing.T, s *server.Server, r mcp.Revision) surface {
 	p := e.pair("/")
 	post := func(body string) {
 		t.Helper()
-		if a := e.do(http.MethodPost, p.endpoint, body); a.status != http.StatusAccepted {
-			t.Errorf("%s: %s", body, a)
-		}
+		a := e.do(http.MethodPost, p.endpoint, body)
+		must.CheckEqual(t, a.status, http.StatusAccepted, body, a)
 	}
 	post(fmt.Sprintf(wiretest.Initialize, r))
 	p.Data()

@@ -69,9 +69,8 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				var answer func(pong string)
 				if does.answer {
 					answer = func(pong string) {
-						if rec := inBubble(s, http.MethodPost, pong, session...); rec.Code != 202 {
-							t.Errorf("%s: %d %s", pong, rec.Code, rec.Body)
-						}
+						rec := inBubble(s, http.MethodPost, pong, session...)
+						must.CheckEqual(t, rec.Code, 202, pong, rec.Body)
 					}
 				}
 				stream := listenTo(t, s, answer, session...)
@@ -88,10 +87,8 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				if stream.ended() == does.answer || stream.pings() < 2 {
 					t.Errorf("after %d pings the stream is over: %v", stream.pings(), stream.ended())
 				}
-				if silent := strings.Contains(log.String(), "the peer sent nothing for 30s"); silent == does.answer ||
-					strings.Contains(log.String(), session[1]) {
-					t.Errorf("log: %s", &log)
-				}
+				silent := strings.Contains(log.String(), "the peer sent nothing for 30s")
+				must.CheckThat(t, silent != does.answer && !strings.Contains(log.String(), session[1]), "log: %s", &log)
 				if does.comeBack {
 					listenTo(t, s, nil, session...)
 				}
@@ -99,9 +96,7 @@ func TestSilentSessionClientsAreDisconnected(t *testing.T) {
 				lives := inBubble(s, http.MethodPost, pingBody, session...).Code == 200
 				must.CheckEqual(t, lives, (does.answer || does.call || does.comeBack))
 				if does.call {
-					if handling.ctx.Err() != nil {
-						t.Error("the handler was cancelled")
-					}
+					must.Check(t, handling.ctx.Err(), "the handler was cancelled")
 					close(handling.release)
 					must.CheckContains(t, <-served, "waited")
 				}
@@ -134,9 +129,8 @@ func TestSilentPairClientsAreDisconnected(t *testing.T) {
 				t.Errorf("answers=%v: after %d pings the stream is over: %v; the call: %v", answers, stream.pings(),
 					stream.ended(), handling.ctx.Err())
 			}
-			if code := post(pingBody); (code == 202) != answers {
-				t.Errorf("answers=%v: %d", answers, code)
-			}
+			code := post(pingBody)
+			must.CheckEqual(t, code == 202, answers, code)
 		})
 	}
 }
@@ -192,9 +186,8 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				synctest.Wait()
 				if does.lost {
 					var silent *call.SilentError
-					if err := l.Served(); !errors.As(err, &silent) || silent.After != 2*time.Minute {
-						t.Errorf("it ended with %v", err)
-					}
+					err := l.Served()
+					must.CheckThat(t, errors.As(err, &silent) && silent.After == 2*time.Minute, "it ended with %v", err)
 					return
 				}
 				got := l.Ask(pingBody)

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,9 +77,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 		"must have a name": quiet().RegisterPrompt(mcp.Prompt{Name: "a", Arguments: []mcp.PromptArgument{{}}},
 			raw),
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, err, want)
 	}
 }
 
@@ -88,9 +85,7 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 	s := quiet()
 	s.Declare(mcp.MethodGetPrompt)
 	c := mcptest.Dial(t, s)
-	if c.Server().Capabilities.Prompts == nil {
-		t.Error("prompts are offered and not declared")
-	}
+	must.CheckThat(t, c.Server().Capabilities.Prompts != nil, "prompts are offered and not declared")
 	shared := &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleAssistant,
 		Content: mcp.Text("shared")}}}
 	err := s.RegisterPrompt(mcp.Prompt{Name: "raw", Description: "Raw.",
@@ -107,13 +102,8 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	must.CheckEqual(t, shared.Description, "")
-	if !s.RemovePrompt("raw") || s.RemovePrompt("raw") {
-		t.Error("one prompt was there to be removed")
-	}
-	if _, err := c.GetPrompt(t.Context(), "raw", nil); !errors.Is(err,
-		&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, s.RemovePrompt("raw") && !s.RemovePrompt("raw"), "one prompt was there to be removed")
+	must.CheckIs(t, must.Err(c.GetPrompt(t.Context(), "raw", nil)), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
 }
 
 func TestACompleterWithoutAnArgumentIsRejected(t *testing.T) {
@@ -179,17 +169,13 @@ func TestAnOptionOfAnotherKindIsAnError(t *testing.T) {
 				t.Errorf("%s: %v", kind, err)
 			}
 		}
-		if err := tc.register(server.RequireScopes("a")); err != nil {
-			t.Errorf("%s: %v", kind, err)
-		}
+		must.Check(t, tc.register(server.RequireScopes("a")), kind)
 	}
 	got := panicOf(func() {
 		server.AddPrompt(s, mcp.Prompt{Name: "b"}, func(context.Context, struct{}) (string, error) { return "", nil },
 			server.Parked())
 	})
-	if got != `server: prompt "b": Parked must be an option of a tool` {
-		t.Errorf("AddPrompt panics with %q", got)
-	}
+	must.CheckEqual(t, got, `server: prompt "b": Parked must be an option of a tool`, "AddPrompt panics")
 }
 
 // The completions capability is declared while there is a completer.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -90,9 +91,7 @@ func streamsOf(t *testing.T) map[string]string {
 func TestEventStreamsAreReadByOtherSDKs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams := streamsOf(t)
-		if len(streams) < 15 {
-			t.Errorf("%d streams", len(streams))
-		}
+		must.CheckThat(t, len(streams) >= 15, "%d streams", len(streams))
 		for name, stream := range streams {
 			var want []string
 			for _, e := range wiretest.ReadEvents(strings.NewReader(stream)).Take(-1) {

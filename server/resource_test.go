@@ -66,26 +66,20 @@ func TestInvalidResourcesAreRejected(t *testing.T) {
 	} {
 		s := quiet()
 		server.AddStatic(s, mcp.Resource{URI: "note://taken", Name: "a"}, "")
-		if got := panicOf(func() { server.AddResource(s, tc.resource, text("")) }); !strings.Contains(got, tc.want) {
-			t.Errorf("%.40q: %v, want %q", tc.resource.URI, got, tc.want)
-		}
+		must.CheckContains(t, panicOf(func() { server.AddResource(s, tc.resource, text("")) }), tc.want,
+			tc.resource.URI)
 		raw := func(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil }
-		if err := s.RegisterResource(tc.resource, raw); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%.40q: %v, want %q", tc.resource.URI, err, tc.want)
-		}
+		must.CheckFails(t, s.RegisterResource(tc.resource, raw), tc.want, tc.resource.URI)
 	}
 	for _, uri := range []string{"note:a", "note://a%20b%3f", "urn:isbn:0-395-36341-1", "x-y.z+1://[::1]:80/a;b=c?d#e",
 		"https://example.com/caf%C3%A9"} {
 		server.AddStatic(quiet(), mcp.Resource{URI: uri, Name: "a"}, "")
 	}
-	if err := quiet().RegisterResource(mcp.Resource{URI: "note://a", Name: "a"}, nil); err == nil {
-		t.Error("a resource without a handler is offered")
-	}
-	if got := panicOf(func() {
+	err := quiet().RegisterResource(mcp.Resource{URI: "note://a", Name: "a"}, nil)
+	must.CheckThat(t, err != nil, "a resource without a handler is offered")
+	must.CheckContains(t, panicOf(func() {
 		server.AddResource[string](quiet(), mcp.Resource{URI: "note://a", Name: "a"}, nil)
-	}); !strings.Contains(got, "handler") {
-		t.Errorf("without a handler: %v", got)
-	}
+	}), "handler", "without a handler")
 	for name, add := range map[string]func(*server.Server){
 		"resource": func(s *server.Server) {
 			server.AddResource(s, mcp.Resource{URI: "note://a", Name: "a"},
@@ -100,9 +94,7 @@ func TestInvalidResourcesAreRejected(t *testing.T) {
 				})
 		},
 	} {
-		if got := panicOf(func() { add(quiet()) }); !strings.Contains(got, "has no JSON form") {
-			t.Errorf("a %s whose contents have no JSON form: %v", name, got)
-		}
+		must.CheckContains(t, panicOf(func() { add(quiet()) }), "has no JSON form", name)
 	}
 }
 
@@ -123,44 +115,35 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 	s := quiet()
 	shared := &mcp.ReadResourceResult{Contents: []mcp.ResourceContents{{Text: "shared"}}}
 	for _, uri := range []string{"note://a", "note://b"} {
-		if err := s.RegisterResource(mcp.Resource{URI: uri, Name: uri, MimeType: "text/markdown"},
+		must.Do(t, s.RegisterResource(mcp.Resource{URI: uri, Name: uri, MimeType: "text/markdown"},
 			func(_ context.Context, uri string) (*mcp.ReadResourceResult, error) {
 				if uri == "note://b" {
 					return nil, nil
 				}
 				return shared, nil
-			}); err != nil {
-			t.Fatal(err)
-		}
+			}))
 	}
 	c := mcptest.Dial(t, s)
 	result := must.Get(c.ReadResource(t.Context(), "note://a"))(t)
-	if got := result.Contents[0]; got.URI != "note://a" || got.MimeType != "text/markdown" || got.Text != "shared" {
-		t.Errorf("%+v", got)
-	}
+	got := result.Contents[0]
+	must.CheckThat(t, got.URI == "note://a" && got.MimeType == "text/markdown" && got.Text == "shared", "%+v", got)
 	if shared.Contents[0].URI != "" || shared.TTLMs != nil {
 		t.Errorf("the handler's own result was changed: %+v", shared)
 	}
-	if _, err := c.ReadResource(t.Context(), "note://b"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("no result: %v", err)
-	}
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "note://b")), call.ErrResourceNotFound, "no result")
 }
 
 func TestRemovedResourceIsNotFound(t *testing.T) {
 	s := quiet()
 	s.Declare(mcp.MethodReadResource)
 	c := mcptest.Dial(t, s)
-	if c.Server().Capabilities.Resources == nil {
-		t.Error("resources are offered and not declared")
-	}
+	must.CheckThat(t, c.Server().Capabilities.Resources != nil, "resources are offered and not declared")
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text")
 	must.CheckEqual(t, textAt(t, c, "note://a"), "text")
 	if !s.RemoveResource("note://a") || s.RemoveResource("note://a") {
 		t.Error("one resource was there to be removed")
 	}
-	if _, err := c.ReadResource(t.Context(), "note://a"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "note://a")), call.ErrResourceNotFound)
 	for r := range c.Resources(t.Context()) {
 		t.Errorf("%v is listed", r)
 	}
@@ -283,9 +266,7 @@ func TestVariablesAreDecodedIntoTheirTypes(t *testing.T) {
 		"all://t/9223372036854775808/1/true", "all://t/1/1/true?ints=a", "all://t/1/1/true?for=long",
 		"all://t/1/1/true?when=now", "all://t/1/1/%22true%22",
 	} {
-		if result, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%s: %+v, %v", uri, result, err)
-		}
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)
 	}
 }
 
@@ -341,16 +322,10 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 		"handler":   s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a}", Name: "b"}, nil),
 		"missing }": s.RegisterTemplate(mcp.ResourceTemplate{URITemplate: "y://{a", Name: "b"}, echo),
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, err, want)
 	}
-	if !s.RemoveTemplate(text) || s.RemoveTemplate(text) {
-		t.Error("one template was there to be removed")
-	}
-	if _, err := c.ReadResource(t.Context(), "x://h/1"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, s.RemoveTemplate(text) && !s.RemoveTemplate(text), "one template was there to be removed")
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "x://h/1")), call.ErrResourceNotFound)
 }
 
 // A value that does not match its schema is an unknown resource, without details.
@@ -362,9 +337,7 @@ func TestInvalidURIsAreRejected(t *testing.T) {
 		})
 	c := mcptest.Dial(t, s)
 	for _, uri := range []string{" ", "a b", "x:\n", "x:<>", "x:\u00e9", "x:%", "x:%0g", "x:\\"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%q: %v", uri, err)
-		}
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)
 	}
 }
 
@@ -372,9 +345,8 @@ func hintsOf(t *testing.T, l *line, method, params string) (ttl int64, scope str
 	t.Helper()
 	raw, rejected := l.ask(method, params)
 	var hints mcp.CacheHints
-	if err := json.Unmarshal(raw, &hints); err != nil || rejected != nil || hints.TTLMs == nil {
-		t.Fatalf("%s: %s, %v, %v", method, raw, rejected, err)
-	}
+	err := json.Unmarshal(raw, &hints)
+	must.That(t, err == nil && rejected == nil && hints.TTLMs != nil, "%s: %s, %v, %v", method, raw, rejected, err)
 	return *hints.TTLMs, hints.CacheScope
 }
 

@@ -33,14 +33,11 @@ const everything = -1
 // wantNumbered fails unless the events are progress from first to last with matching numbers.
 func wantNumbered(t *testing.T, got []wiretest.Event, first, last int) {
 	t.Helper()
-	if len(got) < last-first+1 {
-		t.Fatalf("%d events, want %d to %d: %.300v", len(got), first, last, got)
-	}
+	must.That(t, len(got) >= last-first+1, "%d events, want %d to %d: %.300v", len(got), first, last, got)
 	for i := range last - first + 1 {
 		n := strconv.Itoa(first + i)
-		if f := got[i]; f.Seq() != n || !strings.Contains(f.Data, `"progress":`+n+`,`) {
-			t.Fatalf("event %s is %.200v", n, f)
-		}
+		f := got[i]
+		must.That(t, f.Seq() == n && strings.Contains(f.Data, `"progress":`+n+`,`), "event %s is %.200v", n, f)
 	}
 }
 
@@ -158,9 +155,7 @@ func TestEventsOfOtherRevisionsHaveNoIDs(t *testing.T) {
 			"Last-Event-ID", "p.1")...), everything),
 	} {
 		for _, f := range got {
-			if f.ID != "" || f.Retry != "" || f.Data == "" {
-				t.Errorf("%s: %v", what, f)
-			}
+			must.CheckThat(t, f.ID == "" && f.Retry == "" && f.Data != "", "%s: %v", what, f)
 		}
 		must.CheckEqual(t, len(got), map[bool]int{true: 1, false: 4}[strings.Contains(what, "standalone")], what, got)
 	}
@@ -198,9 +193,8 @@ func TestAResumedStreamContinuesWhereItBroke(t *testing.T) {
 		late := frames(t, e.resume(session, got[len(got)-2].ID), everything)
 		wantNumbered(t, late, 3, 9)
 		wantAnswer(t, late, 10)
-		if rest := frames(t, e.resume(session, late[len(late)-1].ID), everything); len(rest) != 0 {
-			t.Errorf("%s: behind the response came %v", r, rest)
-		}
+		rest := frames(t, e.resume(session, late[len(late)-1].ID), everything)
+		must.CheckEqual(t, len(rest), 0, r, "behind the response came", rest)
 	}
 }
 
@@ -224,10 +218,8 @@ func TestForgedEventIDsReplayNothing(t *testing.T) {
 			t.Errorf("%.40q: %s", last, a)
 		}
 	}
-	if a := e.do("GET", "/", "", append(other, "Accept", "text/event-stream", "Last-Event-ID",
-		id)...); a.status != http.StatusBadRequest {
-		t.Errorf("in another session: %s", a)
-	}
+	a := e.do("GET", "/", "", append(other, "Accept", "text/event-stream", "Last-Event-ID", id)...)
+	must.CheckEqual(t, a.status, http.StatusBadRequest, a)
 	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", id, "Last-Event-ID",
 		id)...); a.status != http.StatusBadRequest {
 		t.Errorf("twice: %s", a)
@@ -247,12 +239,10 @@ func TestNewerResumeTakesOver(t *testing.T) {
 	id := frames(t, last, 3)[1].ID
 	for range 2 {
 		newer := e.resume(session, id)
-		if rest := wiretest.ReadEvents(last.Body).Take(everything); len(rest) != 0 {
-			t.Errorf("the older connection goes on with %v", rest)
-		}
-		if got := frames(t, newer, 1); got[0].Seq() != "2" {
-			t.Fatal(got)
-		}
+		rest := wiretest.ReadEvents(last.Body).Take(everything)
+		must.CheckEqual(t, len(rest), 0, "the older connection goes", rest)
+		got := frames(t, newer, 1)
+		must.Equal(t, got[0].Seq(), "2", got)
 		last = newer
 	}
 	close(e.steps)
@@ -295,10 +285,8 @@ func TestAMissingResultIsReportedOnResume(t *testing.T) {
 		t.Fatalf("%d events, and the last one has the id %q", len(got), got[len(got)-1].ID)
 	}
 	for _, f := range got[:2] {
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
-			f.ID)...); a.status != http.StatusGone {
-			t.Errorf("behind %v: %.200s", f, a.String())
-		}
+		a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", f.ID)...)
+		must.CheckEqual(t, a.status, http.StatusGone, f, a.String())
 	}
 }
 
@@ -321,9 +309,8 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		<-(<-e.arrived).Done()
 		e.server.RemoveTool("count")
 		last := got[len(got)-1]
-		if last.Seq() != "1" || !strings.Contains(last.Data, "tools/list_changed") {
-			t.Fatalf("%s: %v", r, got)
-		}
+		must.Equal(t, last.Seq(), "1", r, got)
+		must.Contains(t, last.Data, "tools/list_changed", r, got)
 		resp = e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
 			last.ID)...)
 		if got := frames(t, resp, 1); got[0].Seq() != "2" || !strings.Contains(got[0].Data, "tools/list_changed") {
@@ -332,13 +319,10 @@ func TestTheStandaloneStreamCanBeResumed(t *testing.T) {
 		// Another connection replaces it, and it ends.
 		third := e.open(t.Context(), "GET", "/", "", append(session, "Accept", "text/event-stream")...)
 		defer third.Body.Close()
-		if rest := wiretest.ReadEvents(resp.Body).Take(everything); len(rest) != 0 {
-			t.Errorf("%s: then came %v", r, rest)
-		}
-		if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
-			last.ID)...); a.status != http.StatusGone {
-			t.Errorf("%s: resumed after it is over: %s", r, a)
-		}
+		rest := wiretest.ReadEvents(resp.Body).Take(everything)
+		must.CheckEqual(t, len(rest), 0, r, "then came", rest)
+		a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", last.ID)...)
+		must.CheckEqual(t, a.status, http.StatusGone, r, "resumed after it is over", a)
 	}
 }
 
@@ -349,12 +333,10 @@ func TestAnEndedSessionStoresNoEvents(t *testing.T) {
 	e.server.Store = kept
 	session := e.session("2025-11-25")
 	id := e.begin(session, 2)[1].ID
-	if got := kept.streams(t); got == 0 {
-		t.Error("nothing is held while the session lasts")
-	}
-	if a := e.do("DELETE", "/", "", session...); a.status != http.StatusNoContent {
-		t.Fatalf("%s", a)
-	}
+	got := kept.streams(t)
+	must.CheckThat(t, got != 0, "nothing is held while the session lasts")
+	a := e.do("DELETE", "/", "", session...)
+	must.Equal(t, a.status, http.StatusNoContent, a)
 	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID",
 		id)...); a.status != http.StatusNotFound {
 		t.Errorf("%s", a)

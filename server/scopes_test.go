@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -56,9 +57,8 @@ func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string
 func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		answers, log := scopesLogged(t, late, nil)
-		if n := strings.Count(answers, "insufficient scope"); n != 2 || !strings.Contains(answers, "done") {
-			t.Errorf("%d calls are rejected: %s", n, answers)
-		}
+		n := strings.Count(answers, "insufficient scope")
+		must.CheckThat(t, n == 2 && strings.Contains(answers, "done"), "%d calls are rejected: %s", n, answers)
 		if n := strings.Count(log, "set Server.Auth"); n != 1 || !strings.Contains(log, "level=ERROR") {
 			t.Errorf("added late: %v: it is logged %d times: %s", late, n, log)
 		}
@@ -68,7 +68,5 @@ func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
 // A program that authenticates its callers in front of the server grants the scopes itself.
 func TestScopesGrantedByTheProgramCount(t *testing.T) {
 	answers, log := scopesLogged(t, false, &auth.Info{Principal: principal.Local, Scopes: []string{"files"}})
-	if strings.Contains(answers, "insufficient") || log != "" {
-		t.Errorf("%s%s", answers, log)
-	}
+	must.CheckThat(t, !strings.Contains(answers, "insufficient") && log == "", "%s%s", answers, log)
 }

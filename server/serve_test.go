@@ -87,9 +87,7 @@ func TestListenAndServeListensOnTheLoopbackInterfaceByDefault(t *testing.T) {
 		!strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("%v", err)
 	}
-	if err := quiet().ListenAndServe(t.Context(), "8080"); err == nil || !strings.Contains(err.Error(), "host:port") {
-		t.Errorf("an address without a colon: %v", err)
-	}
+	must.CheckFails(t, quiet().ListenAndServe(t.Context(), "8080"), "host:port", "an address without a colon")
 }
 
 func TestWrongFieldsAreAnErrorOfEveryWayToServe(t *testing.T) {
@@ -121,9 +119,7 @@ func TestWrongFieldsAreAnErrorOfEveryWayToServe(t *testing.T) {
 				t.Errorf("a request is answered with %d %s", w.Code, w.Body)
 			}
 		}
-		if strings.Count(log.String(), want) != 1 {
-			t.Errorf("the log has %s", log.String())
-		}
+		must.CheckEqual(t, strings.Count(log.String(), want), 1, "the log", log.String())
 	}
 }
 
@@ -236,9 +232,7 @@ func TestMainServesHTTPOnTheAddressOfTheFlag(t *testing.T) {
 			line, err := bufio.NewReader(stderr).ReadString('\n')
 			_, address, found := strings.Cut(line, " serves MCP on http://")
 			address, _, _ = strings.Cut(address, "/")
-			if !found {
-				t.Fatalf("%q, %v", line, err)
-			}
+			must.That(t, found, "%q, %v", line, err)
 			conn := must.Get(net.Dial("tcp", address))(t)
 			conn.Close()
 			busy, err := asProgram("no flags", "-http", address).CombinedOutput()

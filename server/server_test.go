@@ -31,21 +31,17 @@ import (
 func TestTheZeroServerServes(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		c := mcptest.Dial(t, new(server.Server), mcptest.WithRevision(r))
-		if info := c.Server().Info; info.Name != "parley" || info.Version != "0.0.0" {
-			t.Errorf("%s: %+v", r, info)
-		}
-		if err := c.Ping(t.Context()); err != nil {
-			t.Errorf("%s: %v", r, err)
-		}
+		info := c.Server().Info
+		must.CheckThat(t, info.Name == "parley" && info.Version == "0.0.0", "%s: %+v", r, info)
+		must.Check(t, c.Ping(t.Context()), r)
 	}
 }
 
 func TestAContextOutsideOfAHandlerHasNoCall(t *testing.T) {
 	ctx := t.Context()
 	must.CheckIs(t, server.Progress(ctx, 1, 2, ""), call.ErrNoCall)
-	if c := call.From(ctx); c != nil {
-		t.Errorf("call.From: %+v", c)
-	}
+	c := call.From(ctx)
+	must.CheckThat(t, c == nil, "call.From: %+v", c)
 	must.CheckEqual(t, server.PrincipalOf(ctx), principal.Anonymous)
 }
 
@@ -58,9 +54,7 @@ func TestRunServesStandardInputUntilItEnds(t *testing.T) {
 	cmd.Stdin = strings.NewReader(request(1, mcp.MethodCallTool, `"name":"greet","arguments":{"name":"Ada"}`) + "\n" +
 		request(2, mcp.MethodListTools, "") + "\n")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, err, out)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != 2 || !strings.Contains(string(out), "Hello, Ada!") ||
 		!strings.Contains(string(out), `"name":"greet"`) {
@@ -222,9 +216,7 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 	} {
 		s := new(server.Server)
 		server.AddExtension(s, server.Extension{ID: "com.example/other", Requests: requests("other/run")})
-		if err := s.RegisterExtension(e); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, s.RegisterExtension(e), want)
 	}
 }
 
@@ -246,32 +238,21 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 		return false
 	}
 	for range 2 {
-		if works("jobs/run") {
-			t.Error("the method exists before the extension is added")
-		}
-		if err := s.RegisterExtension(server.Extension{ID: "com.example/jobs",
-			Requests: requests("jobs/run")}); err != nil {
-			t.Fatal(err)
-		}
-		if !works("jobs/run") || !works("other/run") {
-			t.Error("a method is missing")
-		}
+		must.CheckThat(t, !works("jobs/run"), "the method exists before the extension is added")
+		must.Do(t, s.RegisterExtension(server.Extension{ID: "com.example/jobs", Requests: requests("jobs/run")}))
+		must.CheckThat(t, works("jobs/run") && works("other/run"), "a method is missing")
 		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil ||
 			!strings.Contains(string(raw), `"com.example/jobs":{}`) {
 			t.Errorf("%s, %v", raw, err)
 		}
-		if !s.RemoveExtension("com.example/jobs") ||
-			s.RemoveExtension("com.example/jobs") {
-			t.Error("the extension is not removed once")
-		}
+		must.CheckThat(t, s.RemoveExtension("com.example/jobs") && !s.RemoveExtension("com.example/jobs"),
+			"the extension is not removed once")
 		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") ||
 			!strings.Contains(string(raw), "com.example/other") {
 			t.Errorf("%s, %v", raw, err)
 		}
 	}
-	if !works("other/run") {
-		t.Error("another extension was removed")
-	}
+	must.CheckThat(t, works("other/run"), "another extension was removed")
 }
 
 // Rule J13: a declaration in an earlier request does not count for this one.
@@ -331,13 +312,9 @@ func TestTasksExtensionCanChangeWhileTheServerServes(t *testing.T) {
 		return strings.Contains(l.Receive(), `"resultType":"complete"`)
 	}
 	for range 2 {
-		if isOwn() {
-			t.Error("the program has no extension, but it serves tasks/get")
-		}
+		must.CheckThat(t, !isOwn(), "the program has no extension, but it serves tasks/get")
 		server.AddExtension(s, server.Extension{ID: mcp.ExtensionTasks, Requests: requests(mcp.MethodGetTask)})
-		if !isOwn() {
-			t.Error("the server serves tasks/get instead of the extension")
-		}
+		must.CheckThat(t, isOwn(), "the server serves tasks/get instead of the extension")
 		s.RemoveExtension(mcp.ExtensionTasks)
 	}
 }
@@ -390,10 +367,8 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 						}
 						must.CheckEqual(t, strings.Count(log.String(), "level=ERROR")-logged, 1, test.members)
 					}
-					if response := s.ask(id, mcp.MethodCallTool,
-						`"name":"echo","arguments":{"text":"alive"}`); !strings.Contains(response, "alive") {
-						t.Errorf("the next call: %s", response)
-					}
+					must.CheckContains(t, s.ask(id, mcp.MethodCallTool,
+						`"name":"echo","arguments":{"text":"alive"}`), "alive", "the next call")
 				}
 			})
 		})

@@ -59,10 +59,8 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 		},
 		"after a call": func(t *testing.T, s *server.Server, session []string) {
 			inBubble(s, http.MethodPost, wiretest.Initialized, session...)
-			if rec := inBubble(s, http.MethodPost, countCall, session...); !strings.Contains(rec.Body.String(),
-				"done") {
-				t.Fatal(rec.Body)
-			}
+			rec := inBubble(s, http.MethodPost, countCall, session...)
+			must.Contains(t, rec.Body.String(), "done", rec.Body)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +81,8 @@ func TestAbandonedSessionsAreReclaimed(t *testing.T) {
 				time.Sleep(30 * time.Minute)
 				must.CheckEqual(t, k.left(t), 0)
 				// The runtime may have one or two more of its own, for example after a garbage collection.
-				if n := runtime.NumGoroutine(); n >= before+sessions {
-					t.Errorf("%d goroutines, and %d before", n, before)
-				}
+				n := runtime.NumGoroutine()
+				must.CheckThat(t, n < before+sessions, "%d goroutines, and %d before", n, before)
 			})
 		})
 	}

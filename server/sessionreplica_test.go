@@ -35,9 +35,8 @@ func TestSubscriptionsOfOneReplicaReachTheStreamAtAnother(t *testing.T) {
 		f.subscribe(2, session, mcp.MethodUnsubscribe)
 		f.servers[2].ResourceUpdated("note://a")
 		time.Sleep(coalescing)
-		if got := x.messages(); len(got) != 1 {
-			t.Errorf("after the end of the subscription: %q", got)
-		}
+		got := x.messages()
+		must.CheckEqual(t, len(got), 1, "after the end of the subscription", got)
 	})
 }
 
@@ -58,13 +57,10 @@ func TestANewerStandaloneStreamReplacesThatOfAnotherReplica(t *testing.T) {
 			}
 			f.servers[2].ResourceUpdated("note://a")
 			time.Sleep(coalescing)
-			if got := append(older.messages(), newer.messages()...); len(got) != 1 || len(newer.messages()) != 1 {
-				t.Errorf("disconnected %v: %q", disconnected, got)
-			}
+			got := append(older.messages(), newer.messages()...)
+			must.CheckThat(t, len(got) == 1 && len(newer.messages()) == 1, "disconnected %v: %q", disconnected, got)
 			back := f.listen(0, session)
-			if !newer.ended() || back.ended() {
-				t.Error("the stream does not come back to the first replica")
-			}
+			must.CheckThat(t, newer.ended() && !back.ended(), "the stream does not come back to the first replica")
 		})
 	}
 }
@@ -112,9 +108,8 @@ func TestNotificationsReachTheReplicaWithTheStandaloneStream(t *testing.T) {
 			if got := x.messages(); len(got) != 1 || !strings.Contains(got[0], mcp.NotificationElicitationComplete) {
 				t.Errorf("%s: %q", when, got)
 			}
-			if got := f.listen(2, session).messages(); len(got) != 0 {
-				t.Errorf("a second time: %q", got)
-			}
+			got := f.listen(2, session).messages()
+			must.CheckEqual(t, len(got), 0, "a second time", got)
 		})
 	}
 }
@@ -142,18 +137,16 @@ func TestDeleteEndsTheSessionAtAllReplicas(t *testing.T) {
 			}
 		}
 		started := time.Now()
-		if rec := inBubble(f.servers[3], http.MethodDelete, "", session...); rec.Code != http.StatusNoContent {
-			t.Fatal(rec.Code, rec.Body)
-		}
+		rec := inBubble(f.servers[3], http.MethodDelete, "", session...)
+		must.Equal(t, rec.Code, http.StatusNoContent, rec.Body)
 		if !standalone.ended() || !follower.ended() {
 			t.Errorf("the standalone stream has ended: %v, the follower: %v", standalone.ended(), follower.ended())
 		}
 		if close(release); !call.ended() {
 			t.Error("the stream of the call has not ended")
 		}
-		if waited := time.Since(started); waited > 0 {
-			t.Errorf("the streams end after %v", waited)
-		}
+		waited := time.Since(started)
+		must.CheckThat(t, waited <= 0, "the streams end after %v", waited)
 		select {
 		case err := <-cause:
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
@@ -178,14 +171,10 @@ func TestSessionsAreReadAgainWhenMessagesAreLost(t *testing.T) {
 		x := f.listen(1, session)
 		must.Do(t, f.stores[0].Store.Delete(t.Context(), *f.stores[0].session.Load()))
 		for range 4 * storecheck.MaxQueue { // more than a subscription holds
-			if err := f.stores[0].Store.Publish(t.Context(), "server/sessions",
-				[]byte(`{"o":"x","s":"another"}`)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.stores[0].Store.Publish(t.Context(), "server/sessions",
+				[]byte(`{"o":"x","s":"another"}`)))
 		}
-		if !x.ended() {
-			t.Error("the stream has not ended")
-		}
+		must.CheckThat(t, x.ended(), "the stream has not ended")
 	})
 }
 
@@ -287,9 +276,8 @@ func TestAStandaloneStreamOfAReplicaThatHasEndedIsResumedAtAnother(t *testing.T)
 				go func() { shutdown <- f.servers[0].Shutdown(t.Context()) }()
 				defer func() {
 					close(f.steps)
-					if err := <-shutdown; err != nil || !call.ended() {
-						t.Error(err)
-					}
+					err := <-shutdown
+					must.CheckThat(t, err == nil && call.ended(), "%v", err)
 				}()
 				synctest.Wait()
 			case "it has shut down":
@@ -349,9 +337,7 @@ func TestEventsOfTheEarlierReplicaOfAStandaloneStreamArriveOnce(t *testing.T) {
 				time.Sleep(coalescing)
 				wantEvents(t, later, second, "2 updated", "3 list")
 				f.update(0) // the first replica finds out, and hands the notification over
-				if !first.ended() {
-					t.Error("the stream at the first replica has not ended")
-				}
+				must.CheckThat(t, first.ended(), "the stream at the first replica has not ended")
 				buses[1].down.Store(false)
 				time.Sleep(5 * time.Second)
 				if got := second.events(); len(got) < 3 || got[2] != "4 updated" {
@@ -386,9 +372,7 @@ func TestOnlyTheNewestStandaloneStreamIsResumedAtAnotherReplica(t *testing.T) {
 				t.Errorf("%s: %d %s", forged, x.status(), x.body())
 			}
 		}
-		if newer.ended() {
-			t.Error("the stream has ended")
-		}
+		must.CheckThat(t, !newer.ended(), "the stream has ended")
 		newer.leave()
 		time.Sleep(6 * time.Minute) // the client has not come back in time
 		if x := f.resume(1, session, id+".1"); x.status() != http.StatusBadRequest {

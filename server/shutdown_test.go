@@ -26,9 +26,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- e.server.Shutdown(context.Background()) }()
 		eventually(t, func() bool { return e.do("POST", "/", pingBody).status == 503 })
-		if w.ctx.Err() != nil {
-			t.Errorf("%s: cancelled", era)
-		}
+		must.Check(t, w.ctx.Err(), era)
 		select {
 		case err := <-done:
 			t.Errorf("%s: Shutdown did not wait: %v", era, err)
@@ -39,13 +37,10 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 		must.CheckContains(t, stream.Data(), `"text":"waited"`, era)
 		stream.Ends(t)
 		for _, err := range []error{<-done, e.server.Shutdown(context.Background())} {
-			if err != nil {
-				t.Errorf("%s: %v", era, err)
-			}
+			must.Check(t, err, era)
 		}
-		if a := e.do("POST", "/", pingBody); a.status != 503 || a.header.Get("Retry-After") == "" {
-			t.Errorf("%s, after: %s", era, a)
-		}
+		a := e.do("POST", "/", pingBody)
+		must.CheckThat(t, a.status == 503 && a.header.Get("Retry-After") != "", "%s, after: %s", era, a)
 	}
 }
 
@@ -58,9 +53,8 @@ func TestShutdownEndsOpenStreams(t *testing.T) {
 	must.Check(t, e.server.Shutdown(t.Context()))
 	standalone.Ends(t)
 	p.Ends(t)
-	if a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream")...); a.status != 503 {
-		t.Errorf("%s", a)
-	}
+	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream")...)
+	must.CheckEqual(t, a.status, 503, a)
 }
 
 // A Shutdown whose context ends cancels the calls, and still sends their results.
@@ -76,9 +70,7 @@ func TestShutdownCancelsWhenItsContextEnds(t *testing.T) {
 		if rest := stream.Take(everything); len(rest) == 0 || !strings.Contains(rest[len(rest)-1].Data, `"id":1`) {
 			t.Errorf("%s: then came %v", era, rest)
 		}
-		if err := e.server.Shutdown(t.Context()); err != nil {
-			t.Errorf("%s, again: %v", era, err)
-		}
+		must.Check(t, e.server.Shutdown(t.Context()), era)
 	}
 }
 
@@ -121,9 +113,7 @@ func TestShutdownDoesNotWaitForAStoreThatDoesNotAnswer(t *testing.T) {
 			_ = f.servers[0].Shutdown(ctx) // it cannot delete the lease
 		}()
 		time.Sleep(2 * time.Second)
-		if !stream.ended() {
-			t.Error("the standalone stream has not ended")
-		}
+		must.CheckThat(t, stream.ended(), "the standalone stream has not ended")
 		time.Sleep(2 * time.Second)
 		close(f.steps)
 		synctest.Wait()
@@ -147,9 +137,7 @@ func TestShutdownDoesNotWaitForDisconnectedClients(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- e.server.Shutdown(t.Context()) }()
 	close(e.steps) // Shutdown waits for the call
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-ended)
 }
 
 // blocking returns a server with a tool that waits until it is released or cancelled.
@@ -192,9 +180,7 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 		must.CheckContains(t, l.Receive(), "went on")
 		must.Check(t, l.Served())
 		for range 2 {
-			if err := <-down; err != nil {
-				t.Errorf("Shutdown: %v", err)
-			}
+			must.Check(t, <-down)
 		}
 		must.Check(t, s.Shutdown(t.Context()))
 	})

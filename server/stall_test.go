@@ -105,9 +105,7 @@ func TestABodyThatNeverComesEndsItsRequest(t *testing.T) {
 				defer conn.Close()
 				_ = conn.SetReadDeadline(time.Now().Add(maxStall))
 				go func() { _, _ = io.WriteString(conn, head(session)+body) }()
-				if raw, err := io.ReadAll(conn); err != nil {
-					t.Errorf("%s, %q: %v after %q", name, body, err, raw)
-				}
+				must.Check(t, must.Err(io.ReadAll(conn)), name, body)
 			})
 		}
 	}
@@ -242,9 +240,7 @@ func TestTimeoutsDoNotOutliveTheirRequest(t *testing.T) {
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set(session[0], session[1])
 			resp, err := transport.RoundTrip(req)
-			if err != nil {
-				t.Fatalf("%s %s: %v", path, body, err)
-			}
+			must.Do(t, err, path, body)
 			defer resp.Body.Close()
 			raw, _ := io.ReadAll(resp.Body)
 			return string(raw)

@@ -139,18 +139,15 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 				ID     json.RawMessage
 				Method string
 			}
-			if json.Unmarshal([]byte(data), &m) != nil {
-				t.Fatalf("the stream ended: %s", data)
-			}
+			must.Do(t, json.Unmarshal([]byte(data), &m), "the stream ended", data)
 			switch done = m.Method == ""; m.Method {
 			case "":
 				must.Contains(t, data, "canary-result for canary-argumentCANARYCANARY")
 			case mcp.MethodElicit:
-				if a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
+				a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
 					map[bool]string{true: answer, false: published}[r == "2025-11-25"]),
-					session...); a.status != http.StatusAccepted {
-					t.Fatalf("the answer: %s", a)
-				}
+					session...)
+				must.Equal(t, a.status, http.StatusAccepted, "the answer", a)
 			}
 		}
 	}
@@ -172,9 +169,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 		members := `"name":"` + tool + `","arguments":{"text":"canary-argument"}`
 		got := ask(first, mcp.MethodCallTool, tool, members)
 		for round := 0; !strings.Contains(got, "canary-result"); round++ {
-			if round > 2 || !strings.Contains(got, "input_required") {
-				t.Fatalf("%s: %.500s", tool, got)
-			}
+			must.That(t, round <= 2 && strings.Contains(got, "input_required"), "%s: %.500s", tool, got)
 			got = ask([]*endpoint{second, first}[round%2], mcp.MethodCallTool, tool,
 				members+`,"requestState":"`+member(t, got, "requestState")+`","inputResponses":{"`+inputKey(t, got)+
 					`":`+answer+`}`)
@@ -223,9 +218,7 @@ func TestStoredAndPublishedTextsAreEncrypted(t *testing.T) {
 			sessions := useEverything(t, first, second)
 			all := shared.text()
 			for _, secret := range append(sessions, canaryToken) {
-				if strings.Contains(all, secret) {
-					t.Errorf("the store has %s", secret)
-				}
+				must.CheckThat(t, !strings.Contains(all, secret), "the store has %s", secret)
 			}
 			for _, secret := range secretTexts {
 				if keys == nil { // a replica publishes announcements in the background
@@ -280,9 +273,8 @@ func TestSessionsOfUnknownKeysDoNotExist(t *testing.T) {
 			unknown[1] = strings.Repeat("A", len(unknown[1]))
 			got := e.do(http.MethodPost, "/", pingBody, session...)
 			want := e.do(http.MethodPost, "/", pingBody, unknown...)
-			if got.status != http.StatusNotFound || got.body != want.body {
-				t.Errorf("%s, want %s", got, want)
-			}
+			must.CheckEqual(t, got.status, http.StatusNotFound, got, want)
+			must.CheckEqual(t, got.body, want.body, got, want)
 			must.CheckContains(t, logged.String(), "replicas need the same Keys")
 			must.CheckEqual(t, e.pings(e.session("2025-11-25")), http.StatusOK)
 		})
@@ -325,9 +317,7 @@ func TestStoredEventsCannotBeExchanged(t *testing.T) {
 			close(s.steps)
 			resp := s.resume(session, got[0].ID)
 			defer resp.Body.Close()
-			if replayed := resp.StatusCode == http.StatusOK; replayed != (name == "none") {
-				t.Errorf("status %d", resp.StatusCode)
-			}
+			must.CheckEqual(t, resp.StatusCode == http.StatusOK, name == "none", resp.StatusCode)
 		})
 	}
 }

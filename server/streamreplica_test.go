@@ -28,19 +28,15 @@ func TestEventsWakeTheFollowersOfTheirStream(t *testing.T) {
 			f.progress(2+i, 2+i)
 			must.Equal(t, len(x.frames()), 1+i)
 		}
-		if waited := time.Since(started); waited > 0 {
-			t.Errorf("the events arrive after %v", waited)
-		}
+		waited := time.Since(started)
+		must.CheckThat(t, waited <= 0, "the events arrive after %v", waited)
 		time.Sleep(time.Minute)
-		if n := f.stores[1].reads.Load() - before; n > 100+2*16 {
-			t.Errorf("%d readings of the log for 100 events and one minute", n)
-		}
+		n := f.stores[1].reads.Load() - before
+		must.CheckThat(t, n <= 100+2*16, "%d readings of the log for 100 events and one minute", n)
 		close(f.steps)
 		wantNumbered(t, x.frames(), 2, 101)
 		wantAnswer(t, x.frames(), 102)
-		if !x.ended() {
-			t.Error("the stream has not ended")
-		}
+		must.CheckThat(t, x.ended(), "the stream has not ended")
 	})
 }
 
@@ -53,15 +49,12 @@ func TestEventsWakeTheNextConnectionOfAFollower(t *testing.T) {
 		f.progress(1, 1)
 		id := call.frames()[0].ID
 		before, x := f.resume(1, session, id), f.resume(1, session, id)
-		if !before.ended() {
-			t.Error("the first connection has not ended")
-		}
+		must.CheckThat(t, before.ended(), "the first connection has not ended")
 		started := time.Now()
 		f.progress(2, 2)
 		wantNumbered(t, x.frames(), 2, 2)
-		if waited := time.Since(started); waited > 0 {
-			t.Errorf("the event arrives after %v", waited)
-		}
+		waited := time.Since(started)
+		must.CheckThat(t, waited <= 0, "the event arrives after %v", waited)
 		close(f.steps)
 	})
 }
@@ -92,9 +85,8 @@ func TestEventsAtTheBeginningOfAFollowerAreNotDelayed(t *testing.T) {
 		close(gate)
 		started := time.Now()
 		wantNumbered(t, x.frames(), 2, 2)
-		if waited := time.Since(started); waited > 0 {
-			t.Errorf("the event arrives after %v", waited)
-		}
+		waited := time.Since(started)
+		must.CheckThat(t, waited <= 0, "the event arrives after %v", waited)
 		close(f.steps)
 	})
 }
@@ -140,9 +132,8 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			for time.Since(started) < time.Minute && !(followers[0].ended() && followers[1].ended()) {
 				time.Sleep(time.Second)
 			}
-			if waited := time.Since(started); waited > 20*time.Second {
-				t.Errorf("the streams end after %v", waited)
-			}
+			waited := time.Since(started)
+			must.CheckThat(t, waited <= 20*time.Second, "the streams end after %v", waited)
 			later := f.resume(3, session, last)
 			for _, x := range append(followers, later) {
 				got := x.frames()
@@ -153,9 +144,7 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 					t.Errorf("the other request of the batch: %v", got)
 				}
 			}
-			if !later.ended() {
-				t.Error("a later stream does not end")
-			}
+			must.CheckThat(t, later.ended(), "a later stream does not end")
 			// The replica was only slow. Its client must not receive a second response.
 			before := len(call.body())
 			f.stores[0].cut.Store(false)
@@ -288,18 +277,16 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 			for !x.ended() && time.Since(started) < time.Minute {
 				time.Sleep(time.Second)
 			}
-			if waited := time.Since(started); waited > c.within {
-				t.Errorf("%s: the stream ends after %v", c.name, waited)
-			}
+			waited := time.Since(started)
+			must.CheckThat(t, waited <= c.within, "%s: the stream ends after %v", c.name, waited)
 			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" ||
 				!strings.Contains(got[0].Data, `"id":1,`+unlogged) {
 				t.Errorf("%s: %v", c.name, got)
 			}
 			if !c.ended { // the client at the first replica has not lost its connection
 				close(f.steps)
-				if got := call.frames(); !strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
-					t.Errorf("%s: %v", c.name, got)
-				}
+				got := call.frames()
+				must.CheckThat(t, strings.Contains(got[len(got)-1].Data, `"id":1,"result"`), "%s: %v", c.name, got)
 			}
 			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 ||
 				!strings.Contains(again[0].Data, unlogged) {
@@ -388,9 +375,8 @@ func TestABatchWithLongIDsHasAStreamThatCannotBeResumed(t *testing.T) {
 			}
 			x := f.open(0, http.MethodPost, "["+strings.Join(batch, ",")+"]", session...)
 			f.progress(1, 1)
-			if got := x.frames(); len(got) != 1 || (got[0].ID != "") != c.resumable {
-				t.Errorf("%d long ids: %v", c.requests, got)
-			}
+			got := x.frames()
+			must.CheckThat(t, len(got) == 1 && (got[0].ID != "") == c.resumable, "%d long ids: %v", c.requests, got)
 			if c.resumable {
 				follower := f.resume(1, session, x.frames()[0].ID)
 				f.stores[0].cut.Store(true)

@@ -43,9 +43,7 @@ func TestInitializeDeclaresTasks(t *testing.T) {
 				Capabilities struct{ Tasks, Extensions json.RawMessage }
 			}
 		}
-		if err := json.Unmarshal([]byte(raw), &m); err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
+		must.Do(t, json.Unmarshal([]byte(raw), &m), raw)
 		if got := string(m.Result.Capabilities.Tasks); got != test.want || m.Result.Capabilities.Extensions != nil {
 			t.Errorf("%s to %v: %s, want %s", test.revision, test.who, raw, test.want)
 		}
@@ -58,9 +56,8 @@ func TestToolsListDeclaresTaskSupport(t *testing.T) {
 	onEverySurface(t, newServer, func(t *testing.T, s surface) {
 		raw := s.ask(1, mcp.MethodListTools, "")
 		var m struct{ Result struct{ Tools []mcp.Tool } }
-		if err := json.Unmarshal([]byte(raw), &m); err != nil || len(m.Result.Tools) == 0 {
-			t.Fatalf("%s: %v", raw, err)
-		}
+		err := json.Unmarshal([]byte(raw), &m)
+		must.That(t, err == nil && len(m.Result.Tools) != 0, "%s: %v", raw, err)
 		for _, tool := range m.Result.Tools {
 			want, ok := map[string]string{"plain": "", "never": mcp.TaskForbidden, "only": mcp.TaskRequired}[tool.Name]
 			if !ok {
@@ -331,9 +328,7 @@ func TestKeysOfInputRequestsAreNeverReused(t *testing.T) {
 			}
 			return third != "" && !seen[third]
 		})
-		if seen[third] {
-			t.Errorf("key %s was used before: %s", third, task.raw)
-		}
+		must.CheckThat(t, !seen[third], "key %s was used before: %s", third, task.raw)
 		p.update(id, fmt.Sprintf(`{%q:%s,%q:%s}`, third, acceptName("Cy"), first, acceptName("Eve")))
 		result, _ := p.outcome(id, mcp.TaskCompleted)
 		must.CheckContains(t, string(result), "Ada, Bob, Cy")
@@ -397,9 +392,7 @@ func TestTaskIDsCannotBeGuessed(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 200 {
 		id := p.create("quick").TaskID
-		if len(id) != 26 || seen[id] {
-			t.Fatalf("task id %q, seen before: %t", id, seen[id])
-		}
+		must.That(t, len(id) == 26 && !seen[id], "task id %q, seen before: %t", id, seen[id])
 		seen[id] = true
 	}
 }
@@ -490,9 +483,7 @@ func TestServerWithoutTasksIgnoresThem(t *testing.T) {
 		p := w.connect(t, s)
 		for _, task := range []string{`{}`, `{"ttl":1}`, `7`} {
 			r := p.must(mcp.MethodCallTool, `"name":"plain","task":`+task)
-			if strings.Contains(string(r), "taskId") {
-				t.Errorf("params.task %s: %s", task, r)
-			}
+			must.CheckThat(t, !strings.Contains(string(r), "taskId"), "params.task %s: %s", task, r)
 		}
 		for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {
 			p.wantError(method, `"taskId":"x"`, jsonrpc.CodeMethodNotFound, "")

@@ -57,13 +57,10 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 						w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"job","arguments":{},%s}}`,
 							i, withTasks))
 						must.CheckContains(t, w.Receive(), `"text":"done"`)
-						if err := <-late; !errors.Is(err, call.ErrCallDone) {
-							t.Errorf("the goroutine of the handler: %v", err)
-						}
+						must.CheckIs(t, <-late, call.ErrCallDone, "the goroutine of the handler")
 						synctest.Wait()
-						if left := must.Get(shared.List(t.Context(), "local/tasks", "", 10))(t); len(left) > 0 {
-							t.Errorf("left in the store: %v", left)
-						}
+						left := must.Get(shared.List(t.Context(), "local/tasks", "", 10))(t)
+						must.CheckThat(t, len(left) <= 0, "left in the store: %v", left)
 					}
 				})
 			})

@@ -60,10 +60,8 @@ func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 			!strings.Contains(task.raw, `"ttlMs":7200000`) {
 			t.Errorf("second round: %s", task.raw)
 		}
-		if s := p.until(task.TaskID, mcp.TaskInputRequired); len(s.InputRequests) != 1 ||
-			s.InputRequests["second"].Method == "" {
-			t.Errorf("the task: %s", s.raw)
-		}
+		s := p.until(task.TaskID, mcp.TaskInputRequired)
+		must.CheckThat(t, len(s.InputRequests) == 1 && s.InputRequests["second"].Method != "", "the task: %s", s.raw)
 		p.update(task.TaskID, fmt.Sprintf(`{"second":%s}`, acceptName("Bob")))
 		if result, _ := p.outcome(task.TaskID, mcp.TaskCompleted); !strings.Contains(string(result), "Ada and Bob") {
 			t.Errorf("%s", result)
@@ -87,10 +85,8 @@ func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
 		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e") && !strings.Contains(r.raw, "Ada, <nil>") {
 			t.Errorf("a task: %s", r.raw)
 		}
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw,
-			"Ada, not supported by the revision of the protocol or the connection of this call") {
-			t.Errorf("no task: %s", r.raw)
-		}
+		must.CheckContains(t, p.ask(mcp.MethodCallTool, `"name":"detach"`).raw,
+			"Ada, not supported by the revision of the protocol or the connection of this call", "no task")
 	})
 }
 
@@ -115,9 +111,7 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 			t.Errorf("a handler that does not call Detach: %s", r.raw)
 		}
 	})
-	if err := server.Detach(t.Context()); !errors.Is(err, call.ErrNoCall) {
-		t.Errorf("outside of a handler: %v", err)
-	}
+	must.CheckIs(t, server.Detach(t.Context()), call.ErrNoCall, "outside of a handler")
 	s := quiet()
 	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return fmt.Sprint(errors.Is(server.Detach(ctx), errors.ErrUnsupported)), nil
@@ -126,9 +120,8 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 		return fmt.Sprint(errors.Is(server.Detach(ctx), errors.ErrUnsupported)), nil
 	})
 	l := connectLine(t, s)
-	if c := l.callTool(`"name":"plain"`); c.text != "true" {
-		t.Errorf("a tool without AsTask: %v", c)
-	}
+	c := l.callTool(`"name":"plain"`)
+	must.CheckEqual(t, c.text, "true", "a tool without AsTask", c)
 	if r, err := l.ask(mcp.MethodGetPrompt, `"name":"prompt"`); err != nil || !strings.Contains(string(r), `"true"`) {
 		t.Errorf("a prompt: %s %v", r, err)
 	}
@@ -154,9 +147,8 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 			var again sync.WaitGroup
 			for range 3 {
 				again.Go(func() {
-					if err := server.Detach(ctx); err != nil || ctx.Err() != nil {
-						t.Errorf("Detach again: %v", err)
-					}
+					err := server.Detach(ctx)
+					must.CheckThat(t, err == nil && ctx.Err() == nil, "Detach again: %v", err)
 				})
 			}
 			again.Wait()
@@ -172,9 +164,8 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 		if s := p.get(id); s.Status != mcp.TaskWorking || c.Err() != nil {
 			t.Errorf("%s, %v", s.raw, c.Err())
 		}
-		if s := call.From(c).Peer(); s.Capabilities == nil || s.Capabilities.Elicitation == nil {
-			t.Errorf("the peer in the task: %v", s)
-		}
+		s := call.From(c).Peer()
+		must.CheckThat(t, s.Capabilities != nil && s.Capabilities.Elicitation != nil, "the peer in the task: %v", s)
 		close(proceed)
 		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "ended: \\u003cnil") &&
 			!strings.Contains(string(result), "ended: <nil") {
@@ -196,9 +187,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 			detach := false
 			s := detaching(func(ctx context.Context) (string, error) {
 				if detach {
-					if err := server.Detach(ctx); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, server.Detach(ctx))
 				}
 				return "", fail()
 			})
@@ -208,9 +197,8 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 			p := taskWire{revision: mcp.V20260728}.connect(t, s)
 			want := p.ask(mcp.MethodCallTool, `"name":"plain"`)
 			before := p.ask(mcp.MethodCallTool, `"name":"detach"`)
-			if contentOf(before.result) != contentOf(want.result) || fmt.Sprint(before.err) != fmt.Sprint(want.err) {
-				t.Errorf("before Detach: %s, want %s", before.raw, want.raw)
-			}
+			must.CheckEqual(t, contentOf(before.result), contentOf(want.result), before.raw, want.raw)
+			must.CheckEqual(t, fmt.Sprint(before.err), fmt.Sprint(want.err), before.raw, want.raw)
 			detach = true
 			status := mcp.TaskCompleted
 			if want.err != nil {
@@ -253,9 +241,7 @@ func TestDetachCanFail(t *testing.T) {
 	p.start(mcp.MethodCallTool, `"name":"detach"`)
 	<-started
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "", "")
-	if !<-outcome {
-		t.Error("Detach did not return the cause of the cancellation")
-	}
+	must.CheckThat(t, <-outcome, "Detach did not return the cause of the cancellation")
 }
 
 // engine is a driver whose tasks have the states that the test sets.
@@ -370,17 +356,13 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 	e.set(task.State{Status: mcp.TaskCompleted,
 		Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}}, nil)
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")
-	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got,
-		`"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`) {
-		t.Error(got)
-	}
+	must.CheckContains(t, request("tasks/get", `"taskId":"`+id+`"`),
+		`"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}`)
 	id = member(t, request("tools/call", `"name":"job","arguments":{}`), "taskId")
 	e.take(id)
 	request("tasks/cancel", `"taskId":"`+id+`"`)
-	if got := request("tasks/get", `"taskId":"`+id+`"`); !strings.Contains(got, `"status":"cancelled"`) ||
-		e.take(id) != "cancel ID" {
-		t.Error(got)
-	}
+	got := request("tasks/get", `"taskId":"`+id+`"`)
+	must.CheckThat(t, strings.Contains(got, `"status":"cancelled"`) && e.take(id) == "cancel ID", "%v", got)
 }
 
 func TestTasksThatCannotStartDoNotExist(t *testing.T) {
@@ -400,9 +382,8 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 		t.Error(calls)
 	}
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
-	if got := w.Receive(); !strings.Contains(got, "task not found") || e.take("") != "" {
-		t.Error(got)
-	}
+	got := w.Receive()
+	must.CheckThat(t, strings.Contains(got, "task not found") && e.take("") == "", "%v", got)
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"job","arguments":{},` + wiretest.Meta +
 		`}}`)
 	must.CheckContains(t, w.Receive(), "without a task")
@@ -419,9 +400,8 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 		w.Send(`{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["` + id +
 			`"]},` + withTasks + `}}`)
 		w.Expect(acknowledged(`2`, `{"taskIds":["`+id+`"]}`))
-		if got := w.Receive(); member(t, got, "status") != "working" {
-			t.Error(got)
-		}
+		got := w.Receive()
+		must.CheckEqual(t, member(t, got, "status"), "working", got)
 		e.set(task.State{Status: mcp.TaskFailed, Error: &jsonrpc.Error{Code: -1, Message: "no"}}, nil)
 		if got := w.Receive(); !strings.Contains(got, `"status":"failed"`) ||
 			!strings.Contains(got, `"error":{"code":-1,"message":"no"}`) {
@@ -443,10 +423,8 @@ func TestWaitingClientsReceiveTheChangesOfAnEngine(t *testing.T) {
 			ID     json.RawMessage
 			Method string
 		}
-		if question := session.Receive(); json.Unmarshal([]byte(question), &m) != nil ||
-			m.Method != "elicitation/create" {
-			t.Fatal(question)
-		}
+		question := session.Receive()
+		must.That(t, json.Unmarshal([]byte(question), &m) == nil && m.Method == "elicitation/create", "%v", question)
 		e.set(task.State{Status: mcp.TaskCompleted,
 			Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}, IsError: true}}, nil)
 		session.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))

@@ -43,10 +43,8 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 	})
 	onWires(t, mcp.V20260728, func(t *testing.T, w taskWire) {
 		s, _ := taskServer()
-		if r := w.connect(t, s).must(mcp.MethodCallTool, `"name":"never"`); !strings.Contains(string(r),
-			`"resultType":"complete"`) {
-			t.Errorf("a tool that never runs as a task: %s", r)
-		}
+		r := w.connect(t, s).must(mcp.MethodCallTool, `"name":"never"`)
+		must.CheckContains(t, string(r), `"resultType":"complete"`, "a tool that never runs as a task", r)
 	})
 	// Revisions without tasks cannot call a tool that requires one, and ignore params.task.
 	newServer := func() *server.Server { s, _ := taskServer(); return s }
@@ -55,10 +53,8 @@ func TestTaskSupportOfToolsIsEnforced(t *testing.T) {
 			return
 		}
 		must.CheckContains(t, s.ask(1, mcp.MethodCallTool, `"name":"only"`), `"code":-32601`)
-		if r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`); !strings.Contains(r, `"text":"done"`) ||
-			strings.Contains(r, "taskId") {
-			t.Errorf("params.task: %s", r)
-		}
+		r := s.ask(2, mcp.MethodCallTool, `"name":"quick","task":{}`)
+		must.CheckThat(t, strings.Contains(r, `"text":"done"`) && !strings.Contains(r, "taskId"), "params.task: %s", r)
 		for id, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask, mcp.MethodTaskResult,
 			mcp.MethodListTasks, mcp.MethodUpdateTask} {
 			must.CheckContains(t, s.ask(3+id, method, `"taskId":"x"`), `"code":-32601`, method)
@@ -86,9 +82,7 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 					t.Errorf("task %s: %s, want ttl %d", task, s.raw, want)
 				}
 			}
-			if seen[created.TaskID] {
-				t.Errorf("id %s is not unique", created.TaskID)
-			}
+			must.CheckThat(t, !seen[created.TaskID], "id %s is not unique", created.TaskID)
 			seen[created.TaskID] = true
 		}
 		for _, task := range []string{`[]`, `"x"`, `{"ttl":0}`, `{"ttl":-1}`, `{"ttl":"1"}`, `{"ttl":1.5}`} {
@@ -127,10 +121,8 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 		var asked atomic.Int64
 		p.answer = func(m *jsonrpc.Message) string {
 			raw := string(m.Params.Raw())
-			if !strings.Contains(raw, fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`,
-				id)) {
-				t.Errorf("no related task: %s", raw)
-			}
+			must.CheckContains(t, raw, fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`,
+				id), "no related task")
 			return acceptName(fmt.Sprint("guest ", asked.Add(1)))
 		}
 		p.until(id, mcp.TaskInputRequired)
@@ -140,14 +132,11 @@ func TestTaskResultCarriesTheQuestionsOfTheTask(t *testing.T) {
 		}
 		must.CheckEqual(t, asked.Load(), 0)
 		r := p.must(mcp.MethodTaskResult, taskMembers(id)+other)
-		if !strings.Contains(string(r), "guest 3") || asked.Load() != 3 {
-			t.Errorf("%d questions: %s", asked.Load(), r)
-		}
+		must.CheckContains(t, string(r), "guest 3", r)
+		must.CheckEqual(t, asked.Load(), 3, r)
 		id = p.create("work").TaskID
-		if raw := p.must(mcp.MethodCancelTask, taskMembers(id)+other); strings.Contains(string(raw),
-			mcp.MetaRelatedTask) {
-			t.Errorf("tasks/cancel: %s", raw)
-		}
+		raw := p.must(mcp.MethodCancelTask, taskMembers(id)+other)
+		must.CheckThat(t, !strings.Contains(string(raw), mcp.MetaRelatedTask), "tasks/cancel: %s", raw)
 	})
 }
 
@@ -275,9 +264,8 @@ func TestLegacyCancelEndsTheTaskBeforeTheResponse(t *testing.T) {
 		}
 		<-j.ctx.Done()
 		<-j.ended
-		if r := p.await(waiting); r.err == nil || !strings.Contains(r.err.Message, "cancelled") {
-			t.Errorf("tasks/result: %s", r.raw)
-		}
+		r := p.await(waiting)
+		must.CheckThat(t, r.err != nil && strings.Contains(r.err.Message, "cancelled"), "tasks/result: %s", r.raw)
 		if s := p.get(id); s.Status != mcp.TaskCancelled {
 			t.Errorf("later: %s", s.raw)
 		}
@@ -316,9 +304,8 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 			pages++
 			raw := ada.must(mcp.MethodListTasks, cursor)
 			var list mcp.ListTasksResult
-			if err := json.Unmarshal(raw, &list); err != nil || strings.Contains(string(raw), mcp.MetaRelatedTask) {
-				t.Fatalf("%s: %v", raw, err)
-			}
+			err := json.Unmarshal(raw, &list)
+			must.That(t, err == nil && !strings.Contains(string(raw), mcp.MetaRelatedTask), "%s: %v", raw, err)
 			for _, task := range list.Tasks {
 				if !own[task.TaskID] {
 					t.Errorf("task %s is listed twice, or belongs to another principal (%s)", task.TaskID, other)
@@ -331,9 +318,7 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 			cursor = fmt.Sprintf(`"cursor":%q`, *list.NextCursor)
 			bob.wantError(mcp.MethodListTasks, cursor, jsonrpc.CodeInvalidParams, "cursor")
 		}
-		if len(own) != 0 || pages < 2 {
-			t.Errorf("%d tasks are not listed on %d pages", len(own), pages)
-		}
+		must.CheckThat(t, len(own) == 0 && pages >= 2, "%d tasks are not listed on %d pages", len(own), pages)
 		ada.wantError(mcp.MethodListTasks, `"cursor":"unknown"`, jsonrpc.CodeInvalidParams, "cursor")
 		must.CheckContains(t, string(bob.must(mcp.MethodListTasks, "")), other)
 	})
@@ -352,9 +337,8 @@ func TestTaskStateIsNoEventStream(t *testing.T) {
 	id := p.create("ask").TaskID
 	p.until(id, mcp.TaskInputRequired)
 	for _, method := range []string{mcp.MethodGetTask, mcp.MethodCancelTask} {
-		if r := p.ask(method, taskMembers(id)); r.events || r.err != nil {
-			t.Errorf("%s: event stream %t, %s", method, r.events, r.raw)
-		}
+		r := p.ask(method, taskMembers(id))
+		must.CheckThat(t, !r.events && r.err == nil, "%s: event stream %t, %s", method, r.events, r.raw)
 	}
 }
 

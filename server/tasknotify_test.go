@@ -46,18 +46,14 @@ func newTaskServer(release chan struct{}) *server.Server {
 func member(t testing.TB, message, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`"` + name + `":"([^"]*)"`).FindStringSubmatch(message)
-	if found == nil {
-		t.Fatalf("no %s in %s", name, message)
-	}
+	must.That(t, found != nil, "no %s in %s", name, message)
 	return found[1]
 }
 
 func inputKey(t testing.TB, message string) string {
 	t.Helper()
 	found := regexp.MustCompile(`"inputRequests":\{"([^"]*)"`).FindStringSubmatch(message)
-	if found == nil {
-		t.Fatalf("no input requests in %s", message)
-	}
+	must.That(t, found != nil, "no input requests in %s", message)
 	return found[1]
 }
 
@@ -87,19 +83,16 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 			}
 			w.Send(`{"jsonrpc":"2.0","id":3,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
 			_, state, _ := strings.Cut(got, `"taskId"`)
-			if answer := w.Receive(); !strings.HasSuffix(answer, `"taskId"`+state) {
-				t.Errorf("notified %s\nanswered %s", got, answer)
-			}
+			answer := w.Receive()
+			must.CheckThat(t, strings.HasSuffix(answer, `"taskId"`+state), "notified %s\nanswered %s", got, answer)
 			return got
 		}
 		key := inputKey(t, next(id, "input_required"))
 		w.Send(`{"jsonrpc":"2.0","id":4,"method":"tasks/update","params":{"taskId":"` + id + `","inputResponses":{"` +
 			key + `":{"action":"accept","content":{"Name":"Ada"}}},` + withTasks + `}}`)
 		answers := w.Receive() + w.Receive() // in any order
-		if !strings.Contains(answers, `"id":4,"result":{"resultType":"complete"`) ||
-			!strings.Contains(answers, `"status":"working"`) {
-			t.Error(answers)
-		}
+		must.CheckContains(t, answers, `"id":4,"result":{"resultType":"complete"`)
+		must.CheckContains(t, answers, `"status":"working"`)
 		close(release)
 		if got := next(id, "completed"); !strings.HasSuffix(got,
 			`"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
@@ -142,9 +135,7 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 					t.Fatal(got)
 				}
 				next := member(t, got, "status") + member(t, got, "statusMessage")
-				if next == last {
-					t.Errorf("notified twice: %s", got)
-				}
+				must.CheckThat(t, next != last, "notified twice: %s", got)
 				last = next
 			}
 		}

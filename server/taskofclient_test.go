@@ -192,10 +192,8 @@ func TestWithinIsTheTimeForAnAnswer(t *testing.T) {
 				})
 				p := taskWire{revision: mcp.V20251125, declared: `{"elicitation":{}}`}.connect(t, s)
 				p.answer = func(*jsonrpc.Message) string { time.Sleep(tc.after); return acceptName("Ada") }
-				if r := <-p.start(mcp.MethodCallTool, `"name":"ask"`); strings.Contains(r.raw,
-					"Hello, Ada") == tc.late {
-					t.Errorf("%s", r.raw)
-				}
+				r := <-p.start(mcp.MethodCallTool, `"name":"ask"`)
+				must.CheckThat(t, strings.Contains(r.raw, "Hello, Ada") != tc.late, "%s", r.raw)
 			})
 		})
 	}
@@ -241,10 +239,9 @@ func TestServerAsksForDeclaredTasksOnly(t *testing.T) {
 			answers[mcp.MethodElicit] = []string{acceptName("Bob")} // a client may also answer at once
 			r, _ := connectRequestor(t, w, declared, answers)
 			for _, tool := range []string{"patient", "plain"} {
-				if result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`,
-					tool)); !strings.Contains(string(result), "Hello, Bob") {
-					t.Errorf("%s: %s", declared, result)
-				}
+				result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`,
+					tool))
+				must.CheckContains(t, string(result), "Hello, Bob", declared, result)
 			}
 			if augmented := strings.Contains(r.params[0], `"task":`); augmented != want ||
 				strings.Contains(r.params[1], `"task":`) {
@@ -308,9 +305,7 @@ func TestHandlerReceivesTheOutcomeOfTheClientsTask(t *testing.T) {
 					!errors.As(err, new(*call.TimeoutError)) {
 					t.Errorf("%v, want %q", err, tc.want)
 				}
-				if strings.Contains(fmt.Sprint(err), "%!") {
-					t.Errorf("the text is malformed: %v", err)
-				}
+				must.CheckThat(t, !strings.Contains(fmt.Sprint(err), "%!"), "the text is malformed: %v", err)
 				must.CheckEqual(t, r.requests(), tc.requests)
 			})
 		})
@@ -362,9 +357,8 @@ func TestServerCancelsTheTaskThatItNoLongerNeeds(t *testing.T) {
 					time.Sleep(900 * time.Millisecond)
 					r.send(`{"jsonrpc":"2.0","id":`+id+`,"result":{"task":`+clientTask("working")+`}}`, "", "")
 				}
-				if err := <-failures; err == nil {
-					t.Error("the question has an answer")
-				}
+				err := <-failures
+				must.CheckThat(t, err != nil, "the question has an answer")
 				synctest.Wait()
 				if got := strings.Contains(r.requests(), mcp.MethodCancelTask); got != tc.cancelled {
 					t.Errorf("the server sent %s", r.requests())

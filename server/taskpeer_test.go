@@ -140,9 +140,7 @@ func (p *taskPeer) serveStream(s *server.Server, who []string) {
 	}
 	go func() { served <- s.ServeConnAs(ctx, far, caller) }()
 	p.send = func(body, _, _ string) {
-		if err := near.Write(ctx, []byte(body)); err != nil {
-			p.t.Errorf("send %s: %v", body, err)
-		}
+		must.Check(p.t, near.Write(ctx, []byte(body)), body)
 	}
 	ready := make(chan string, 1)
 	go func() {
@@ -193,9 +191,7 @@ func (p *taskPeer) serveHTTP(s *server.Server, who string) {
 		}
 		resp, err := web.Client().Do(req)
 		if err != nil {
-			if ctx.Err() == nil {
-				p.t.Errorf("%s: %v", body, err)
-			}
+			must.CheckThat(p.t, ctx.Err() != nil, "%s: %v", body, err)
 			return nil
 		}
 		return resp
@@ -323,9 +319,7 @@ func (p *taskPeer) await(reply <-chan taskReply) taskReply {
 func (p *taskPeer) must(method, members string) json.RawMessage {
 	p.t.Helper()
 	r := p.ask(method, members)
-	if r.err != nil {
-		p.t.Fatalf("%s %s: %s", method, members, r.raw)
-	}
+	must.That(p.t, r.err == nil, "%s %s: %s", method, members, r.raw)
 	return r.result
 }
 
@@ -407,9 +401,8 @@ func (p *taskPeer) created(result json.RawMessage) taskState {
 func (p *taskPeer) decode(raw json.RawMessage) taskState {
 	p.t.Helper()
 	s := taskState{raw: string(raw)}
-	if err := json.Unmarshal(raw, &s); err != nil || s.TaskID == "" {
-		p.t.Fatalf("no task: %s: %v", raw, err)
-	}
+	err := json.Unmarshal(raw, &s)
+	must.That(p.t, err == nil && s.TaskID != "", "no task: %s: %v", raw, err)
 	return s
 }
 
@@ -430,9 +423,7 @@ func (p *taskPeer) until(id string, status mcp.TaskStatus) taskState {
 		if s.Status == status {
 			return s
 		}
-		if s.Status.Terminal() {
-			p.t.Fatalf("the task ended: %s, want %s", s.raw, status)
-		}
+		must.That(p.t, !s.Status.Terminal(), "the task ended: %s, want %s", s.raw, status)
 		select {
 		case <-time.After(time.Millisecond):
 		case <-timeout:

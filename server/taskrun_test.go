@@ -63,9 +63,8 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 			holds.Store(true)
 			created := p.start(mcp.MethodCallTool, p.taskCall("work", ""))
 			synctest.Wait()
-			if len(created) != 0 || len(jobs) != 0 {
-				t.Errorf("%s: %d responses and %d handlers before the task is stored", r, len(created), len(jobs))
-			}
+			must.CheckEqual(t, len(created), 0, r)
+			must.CheckEqual(t, len(jobs), 0, r)
 			holds.Store(false)
 			proceed <- nil
 			p.get(p.created(p.await(created).result).TaskID)
@@ -76,9 +75,8 @@ func TestTaskIsStoredBeforeTheResponse(t *testing.T) {
 			synctest.Wait()
 			holds.Store(false)
 			proceed <- errors.New("disk full")
-			if reply := p.await(created); reply.err == nil || reply.err.Code != jsonrpc.CodeInternalError {
-				t.Errorf("%s: %s", r, reply.raw)
-			}
+			reply := p.await(created)
+			must.CheckThat(t, reply.err != nil && reply.err.Code == jsonrpc.CodeInternalError, "%s: %s", r, reply.raw)
 			synctest.Wait()
 			must.CheckEqual(t, len(jobs), 0, r)
 			shutdownNow(t, s)
@@ -115,9 +113,7 @@ func TestTaskOfACancelledRequestIsCancelled(t *testing.T) {
 			synctest.Wait()
 			select {
 			case j := <-jobs:
-				if j.ctx.Err() == nil {
-					t.Errorf("%s: the task runs", r)
-				}
+				must.CheckThat(t, j.ctx.Err() != nil, "%s: the task runs", r)
 			default:
 				t.Errorf("%s: the task has not started", r)
 			}
@@ -150,9 +146,7 @@ func TestTaskHasATimeoutAndATTL(t *testing.T) {
 			time.Sleep(time.Minute - time.Second)
 			p.until(task.TaskID, mcp.TaskWorking)
 			time.Sleep(2 * time.Second)
-			if err := <-cause; err == nil || !strings.Contains(err.Error(), "in time") {
-				t.Errorf("%s: %v", r, err)
-			}
+			must.CheckFails(t, <-cause, "in time", r)
 			_, err := p.outcome(task.TaskID, mcp.TaskFailed)
 			if err == nil || err.Code != jsonrpc.CodeInternalError || !strings.Contains(err.Message, "1m0s") {
 				t.Errorf("%s: %v", r, err)
@@ -180,9 +174,8 @@ func TestTaskResultEndsWhenTheTaskExpires(t *testing.T) {
 		}, server.AsTask(server.TaskOptions{}))
 		p := taskWire{revision: mcp.V20251125}.connect(t, s)
 		id := p.created(p.must(mcp.MethodCallTool, `"name":"late","task":{"ttl":5000}`)).TaskID
-		if r := p.ask(mcp.MethodTaskResult, taskMembers(id)); r.err == nil {
-			t.Errorf("%s", r.raw)
-		}
+		r := p.ask(mcp.MethodTaskResult, taskMembers(id))
+		must.CheckThat(t, r.err != nil, "%s", r.raw)
 		time.Sleep(time.Hour)
 		p.wantError(mcp.MethodTaskResult, taskMembers(id), jsonrpc.CodeInvalidParams, "expired")
 		shutdownNow(t, s)
@@ -242,11 +235,9 @@ func TestInvalidTaskOptionsAreRejected(t *testing.T) {
 		"Timeout must be at most":    {TTL: time.Second, Timeout: time.Minute},
 		"Timeout must be at most TT": {Timeout: 2 * time.Hour},
 	} {
-		if got := panicOf(func() {
+		must.CheckContains(t, panicOf(func() {
 			server.AddTool(quiet(), newTool("job"), nothing, server.AsTask(o))
-		}); !strings.Contains(got, text) {
-			t.Errorf("%+v: %q, want %q", o, got, text)
-		}
+		}), text, o)
 	}
 }
 
@@ -274,9 +265,8 @@ func TestShutdownWaitsForTasks(t *testing.T) {
 		}
 		cancel()
 		<-second.ctx.Done()
-		if cause := context.Cause(second.ctx); !strings.Contains(fmt.Sprint(cause), "stopping") {
-			t.Errorf("cause %v", cause)
-		}
+		cause := context.Cause(second.ctx)
+		must.CheckThat(t, strings.Contains(fmt.Sprint(cause), "stopping"), "cause %v", cause)
 		must.CheckIs(t, <-ended, context.Canceled)
 	})
 }
@@ -364,9 +354,7 @@ func handoverOf(
 		r = p.ask(mcp.MethodCallTool, p.taskCall("job", "")+
 			fmt.Sprintf(`,"inputResponses":%s,"requestState":%q`, raw, round.RequestState))
 	}
-	if r.err != nil {
-		t.Fatalf("%s", r.raw)
-	}
+	must.That(t, r.err == nil, "%s", r.raw)
 	id = p.created(r.result).TaskID
 	p.until(id, mcp.TaskInputRequired)
 	p.close()
@@ -500,9 +488,8 @@ func TestRotatedKeysFailNoTask(t *testing.T) {
 		p.close()
 		shutdownNow(t, first)
 		must.CheckContains(t, q.finish(orphan, "Eve"), "AdaEveEve")
-		if got := q.get(running); got.Status != mcp.TaskCompleted {
-			t.Errorf("%.200s", got.raw)
-		}
+		got := q.get(running)
+		must.CheckEqual(t, got.Status, mcp.TaskCompleted, got.raw)
 		third := replica(newKey)
 		if got := w.connect(t, third).get(orphan); got.Status != mcp.TaskCompleted {
 			t.Errorf("with the new key only: %.200s", got.raw)

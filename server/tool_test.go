@@ -125,9 +125,7 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 			!strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
-		if s.RemoveTool("a") {
-			t.Errorf("%s: the tool is offered", name)
-		}
+		must.CheckThat(t, !s.RemoveTool("a"), "%s: the tool is offered", name)
 	}
 }
 
@@ -297,12 +295,10 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 		"an error": {IsError: true, Content: []mcp.Content{mcp.Text("out of n")}},
 	}
 	for name, result := range results {
-		if err := s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema},
+		must.Do(t, s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema},
 			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 				return result, nil
-			}); err != nil {
-			t.Fatal(err)
-		}
+			}))
 	}
 	l := connectLine(t, &s)
 	const failed = "the tool failed: its result does not fit its output schema"
@@ -314,9 +310,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 	}
 	l.Conn.Close()
 	_ = l.Served()
-	if !strings.Contains(log.String(), "output schema") {
-		t.Errorf("logged %s", &log)
-	}
+	must.CheckContains(t, log.String(), "output schema", &log)
 }
 
 // Invalid arguments are reported to the model, malformed requests to the client.
@@ -338,10 +332,8 @@ func TestArgumentsAreValidated(t *testing.T) {
 		must.CheckEqual(t, l.callTool(params), want, params)
 	}
 	for _, arguments := range []string{`{}`, `{"name":7}`, `{"Name":"Ada"}`, `{"name":"Ada","more":1}`} {
-		if got := l.callTool(`"name":"greet","arguments":` + arguments); !got.failed ||
-			!strings.HasPrefix(got.text, "invalid arguments: ") {
-			t.Errorf("%s: %+v", arguments, got)
-		}
+		got := l.callTool(`"name":"greet","arguments":` + arguments)
+		must.CheckThat(t, got.failed && strings.HasPrefix(got.text, "invalid arguments: "), "%s: %+v", arguments, got)
 	}
 	for params, words := range map[string]string{
 		`"name":"greet","arguments":[]`:      "arguments must be an object",
@@ -399,15 +391,12 @@ func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
 	l := connectLine(t, &s)
 	l.Send(request(7, mcp.MethodCallTool, `"name":"slow"`))
 	<-started
-	if !s.RemoveTool("slow") || s.RemoveTool("slow") {
-		t.Error("it was not removed once")
-	}
+	must.CheckThat(t, s.RemoveTool("slow") && !s.RemoveTool("slow"), "it was not removed once")
 	l.wantError(mcp.MethodCallTool, `"name":"slow"`, jsonrpc.CodeInvalidParams, "unknown tool")
 	must.CheckEqual(t, len(list(t, l)), 0)
 	close(proceed)
-	if got := l.Receive(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "done") {
-		t.Errorf("got %s", got)
-	}
+	got := l.Receive()
+	must.CheckThat(t, strings.Contains(got, `"id":7`) && strings.Contains(got, "done"), "got %s", got)
 	server.AddTool(&s, mcp.Tool{Name: "slow"}, greet) // the name can be used again
 }
 
@@ -434,12 +423,8 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 					}
 					seen = seen || tool.Name == "stays"
 				}
-				if !seen {
-					t.Error("a tool that stays was not listed")
-				}
-				if !s.RemoveTool(name) {
-					t.Errorf("%s was not there", name)
-				}
+				must.CheckThat(t, seen, "a tool that stays was not listed")
+				must.CheckThat(t, s.RemoveTool(name), "%s was not there", name)
 			}
 		})
 	}
@@ -460,9 +445,8 @@ func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
 		log.Reset()
 	}
 	l := connectLine(t, s)
-	if got := l.callTool(`"name":"a","arguments":{"x":"b"}`); got.failed {
-		t.Errorf("the keyword rejects a value: %+v", got)
-	}
+	got := l.callTool(`"name":"a","arguments":{"x":"b"}`)
+	must.CheckThat(t, !got.failed, "the keyword rejects a value: %+v", got)
 	if got := l.callTool(`"name":"a","arguments":{"x":1}`); !got.failed {
 		t.Errorf("the other keywords are not checked: %+v", got)
 	}
@@ -488,9 +472,7 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 			!strings.Contains(err.Error(), `server.NotSecret("X")`) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := s.RegisterTool(marked(name, "X", ""), raw, server.NotSecret("x")); err != nil {
-			t.Errorf("%s, which is no secret: %v", name, err)
-		}
+		must.Check(t, s.RegisterTool(marked(name, "X", ""), raw, server.NotSecret("x")), name, "which is no secret")
 		if strings.ContainsAny(name, ".") {
 			continue // not a valid header name
 		}
@@ -500,24 +482,17 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	}
 	for _, name := range []string{"region", "tenant", "keyboard", "tokenizer", "monkey", "author", "secretary",
 		"opinion", "hockey"} {
-		if err := new(server.Server).RegisterTool(marked(name, "X", ""), raw); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, new(server.Server).RegisterTool(marked(name, "X", ""), raw), name)
 	}
 }
 
 // Rule T24: a parameter that its schema marks as secret is a secret, whatever its name.
 func TestWriteOnlyParametersAreNotMirroredInHeaders(t *testing.T) {
 	for more, want := range map[string]string{`,"writeOnly":true`: "writeOnly", `,"format":"password"`: "password"} {
-		if err := new(server.Server).RegisterTool(marked("region", "Region", more), raw); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", more, err)
-		}
+		must.CheckFails(t, new(server.Server).RegisterTool(marked("region", "Region", more), raw), want, more)
 	}
-	if err := new(server.Server).RegisterTool(marked("region", "Region", `,"writeOnly":false,"format":"hostname"`),
-		raw); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, new(server.Server).RegisterTool(marked("region", "Region", `,"writeOnly":false,"format":"hostname"`),
+		raw))
 }
 
 // Rule T24: a typed tool panics with the reason, and a NotSecret without effect is an error.
@@ -527,10 +502,8 @@ func TestASecretInATypedToolPanics(t *testing.T) {
 			t.Errorf("panic: %v", v)
 		}
 	}()
-	if err := new(server.Server).RegisterTool(marked("region", "Region", ""), raw,
-		server.NotSecret("Other")); err == nil {
-		t.Error("an exception for no parameter was taken")
-	}
+	err := new(server.Server).RegisterTool(marked("region", "Region", ""), raw, server.NotSecret("Other"))
+	must.CheckThat(t, err != nil, "an exception for no parameter was taken")
 	server.AddTool(new(server.Server), marked("token2", "Token", ""),
 		func(context.Context, map[string]any) (string, error) { return "", nil })
 }

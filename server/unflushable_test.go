@@ -55,15 +55,11 @@ func TestAWrapperWithoutFlushIsNamedAndItsQuestionsFail(t *testing.T) {
 					return mcp.AcceptElicit(map[string]string{"Name": "Ada"})
 				}}).Dial(t.Context(), client.URL(endpoint.URL))
 			if revision == mcp.V20241105 && wrapped {
-				if err == nil {
-					t.Error("HTTP+SSE works without event streams")
-				}
+				must.CheckThat(t, err != nil, "HTTP+SSE works without event streams")
 			} else {
 				must.Do(t, err)
 				plain, err := c.CallTool(t.Context(), "plain", nil)
-				if err != nil || plain.IsError {
-					t.Errorf("%s: %v, %v", revision, plain, err)
-				}
+				must.CheckThat(t, err == nil && !plain.IsError, "%s: %v, %v", revision, plain, err)
 				asked, err := c.CallTool(t.Context(), "ask", nil)
 				works := revision.Modern() || !wrapped && revision >= mcp.V20250618
 				if err != nil || asked.IsError == works {

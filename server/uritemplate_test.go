@@ -153,9 +153,7 @@ func TestInvalidTemplatesAreRejected(t *testing.T) {
 		if err == nil {
 			err = u.compile(func(string) bool { return false })
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want %q", text, err, want)
-		}
+		must.CheckFails(t, err, want, text)
 	}
 }
 
@@ -235,9 +233,7 @@ func FuzzURITemplate(f *testing.F) {
 			return
 		}
 		library, err := uritemplate.New(template)
-		if err != nil {
-			t.Fatalf("the library does not take %q: %v", template, err)
-		}
+		must.Do(t, err, "the library does not take", template)
 		values, ok := u.match(uri)
 		for name := range maps.Keys(values) {
 			if ok && u.variable(name) == nil {
@@ -267,9 +263,7 @@ func matchExpansion(t *testing.T, u *uriTemplate, library *uritemplate.Template,
 		return
 	}
 	got, ok := u.match(expanded)
-	if !ok {
-		t.Fatalf("%q expands to %q, which does not match", u.text, expanded)
-	}
+	must.That(t, ok, "%q expands to %q, which does not match", u.text, expanded)
 	if len(u.variables) == 1 && !slices.Equal(got[u.variables[0].name], []string{value}) {
 		t.Fatalf("%q expands with %q to %q, which is matched with %q", u.text, value, expanded, got)
 	}
@@ -365,9 +359,7 @@ func TestTheLongestURIMatchesTheLargestTemplate(t *testing.T) {
 		text += fmt.Sprintf("{v%d}", v)
 	}
 	s := withTemplates(t, text)
-	if _, err := s.resourceAt("x:"+strings.Repeat("a", maxURI-2), principal.Anonymous); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(s.resourceAt("x:"+strings.Repeat("a", maxURI-2), principal.Anonymous)))
 }
 
 func TestCandidatesAreTheTemplatesWhosePrefixBeginsTheURI(t *testing.T) {

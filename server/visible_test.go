@@ -85,9 +85,7 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 		same := func(e *jsonrpc.Error) string {
 			return strings.ReplaceAll(fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data), "absent", "secret")
 		}
-		if same(hidden) != same(unknown) {
-			t.Errorf("%s %s: hidden %v, unknown %v", c.method, c.params, hidden, unknown)
-		}
+		must.CheckEqual(t, same(hidden), same(unknown), c.method, c.params, hidden, unknown)
 	}
 }
 
@@ -126,9 +124,8 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 	for who, sees := range map[principal.Principal]bool{ada: true, person(t, "bob"): false} {
 		l := connectLineAs(t, s, who)
 		list, _ := l.ask(mcp.MethodListResources, "")
-		if strings.Contains(string(list), "secret.txt") != sees || !strings.Contains(string(list), `"private"`) {
-			t.Errorf("%s: %s", who, list)
-		}
+		must.CheckEqual(t, strings.Contains(string(list), "secret.txt"), sees, who, list)
+		must.CheckContains(t, string(list), `"private"`, who, list)
 		if _, err := l.ask(mcp.MethodReadResource, `"uri":"file:///dir/secret.txt"`); (err == nil) != sees {
 			t.Errorf("%s reads: %v", who, err)
 		}
@@ -171,9 +168,8 @@ func TestChangesOfHiddenEntriesReachTheirCallersOnly(t *testing.T) {
 				heard = append(heard, ada.Receive())
 			}
 			all := strings.Join(heard, "\n")
-			if !strings.Contains(all, mcp.NotificationToolListChanged) || !strings.Contains(all, "note://secret") {
-				t.Errorf("Ada heard %s", all)
-			}
+			must.CheckContains(t, all, mcp.NotificationToolListChanged)
+			must.CheckContains(t, all, "note://secret")
 			must.CheckContains(t, bob.Receive(), "note://open")
 		})
 	}
@@ -190,12 +186,10 @@ func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 		l.Send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		l.Receive()
 	}
-	if err := s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context,
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context,
 		json.RawMessage) (*mcp.CallToolResult, error) {
 		return nil, nil
 	},
-		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })); err != nil {
-		t.Fatal(err)
-	}
+		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })))
 	must.CheckEqual(t, asked.Load(), 1)
 }

@@ -112,6 +112,22 @@ func CheckContains(t T, text, part string, about ...any) {
 	}
 }
 
+// That ends the test with this message unless ok.
+func That(t T, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatal(fmt.Sprintf(format, args...))
+	}
+}
+
+// CheckThat fails the test with this message unless ok.
+func CheckThat(t T, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Error(fmt.Sprintf(format, args...))
+	}
+}
+
 func message(got, want any, about []any) string {
 	format := "got %+v, want %+v"
 	if v := reflect.ValueOf(got); v.Kind() == reflect.String {

@@ -36,7 +36,11 @@ func TestFailuresAreReported(t *testing.T) {
 		"error: got EOF, want closed pipe": func(t must.T) { must.CheckIs(t, io.EOF, errors.New("closed pipe")) },
 		"fatal: got `ab`, want `c`":        func(t must.T) { must.Contains(t, "ab", "c") },
 		"error: got `ab`, want `c`":        func(t must.T) { must.CheckContains(t, "ab", "c") },
+		"fatal: 1 of 2":                    func(t must.T) { must.That(t, 1 == 2, "%d of %d", 1, 2) },
+		"error: 1 of 2":                    func(t must.T) { must.CheckThat(t, 1 == 2, "%d of %d", 1, 2) },
 		"": func(t must.T) {
+			must.That(t, 1 < 2, "%d of %d", 1, 2)
+			must.CheckThat(t, 1 < 2, "%d of %d", 1, 2)
 			must.Do(t, nil)
 			must.Check(t, nil)
 			must.Equal(t, must.Get(value(nil))(t), 1)
