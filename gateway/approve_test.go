@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -158,10 +157,8 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 			for _, no := range []struct{ action, content string }{{"accept", `{"approve":"no"}`}, {"decline", ""},
 				{"cancel", ""}} {
 				u.set(mcp.ElicitAction(no.action), no.content)
-				if text := failure(t, c, "bank__pay", map[string]any{"amount": 7}); !strings.Contains(text,
-					`is denied: it was not approved: the user declined`) {
-					t.Errorf("%s %s: %s", no.action, no.content, text)
-				}
+				must.CheckContains(t, failure(t, c, "bank__pay", map[string]any{"amount": 7}),
+					`is denied: it was not approved: the user declined`, no.action, no.content)
 				if got := log.take(); got != asked+"denied declined" && got != "denied declined" {
 					t.Errorf("audit log: %s", got)
 				}
@@ -180,10 +177,8 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 			t.Errorf("%s: audit log: %s; paid %d times", r, got, p.paid.Load())
 		}
 	}
-	if _, err := gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}}); !errors.Is(err,
-		server.ErrCannotAsk) {
-		t.Errorf("outside of a call: %v", err)
-	}
+	must.CheckIs(t, must.Err(gateway.Approve(t.Context(), &host.Approval{Request: &host.Request{}})),
+		server.ErrCannotAsk, "outside of a call")
 }
 
 // The client of 2026-07-28 sends its answer with a new request, which it can change or repeat. The handler of a
@@ -254,9 +249,8 @@ func TestLateApprovalDoesNotCount(t *testing.T) {
 			})
 			_, err := c.GetPrompt(t.Context(), "bank__pay", nil)
 			for _, text := range []string{failure(t, c, "bank__pay", nil), fmt.Sprint(err)} {
-				if !strings.Contains(text, "it was not approved in time") || p.paid.Load() != 0 {
-					t.Errorf("%s: %s; paid %d times", r, text, p.paid.Load())
-				}
+				must.CheckContains(t, text, "it was not approved in time", r)
+				must.CheckEqual(t, p.paid.Load(), 0, r)
 			}
 			if got := log.take(); strings.Count(got, "denied unanswered") != 2 || strings.Contains(got, "allowed") {
 				t.Errorf("%s: audit log: %s", r, got)
@@ -272,17 +266,10 @@ func TestDeniedCallIsAToolErrorAndDeniedPromptAnError(t *testing.T) {
 		c := mcptest.Dial(t, asking(t, up, &events{}, func(h *host.Host) {
 			h.Policy = host.Rules{Rules: []host.Rule{{Action: host.Deny, Reason: "closed today"}}}
 		}), mcptest.WithRevision(r))
-		if text := failure(t, c, "bank__pay", nil); text != `tools/call pay of server "bank" is denied: closed today` {
-			t.Errorf("%s: the tool returns %s", r, text)
-		}
-		if _, err := c.GetPrompt(t.Context(), "bank__pay", nil); err == nil ||
-			!strings.Contains(err.Error(), "closed today") {
-			t.Errorf("%s: the prompt returns %v", r, err)
-		}
-		if _, err := c.ReadResource(t.Context(), "bank://rates"); err == nil ||
-			!strings.Contains(err.Error(), "closed today") {
-			t.Errorf("%s: the resource returns %v", r, err)
-		}
+		must.CheckEqual(t, failure(t, c, "bank__pay", nil), `tools/call pay of server "bank" is denied: closed today`,
+			r, "the tool returns")
+		must.CheckFails(t, must.Err(c.GetPrompt(t.Context(), "bank__pay", nil)), "closed today", r)
+		must.CheckFails(t, must.Err(c.ReadResource(t.Context(), "bank://rates")), "closed today", r)
 	}
 	must.CheckEqual(t, up.paid.Load(), 0)
 }
@@ -361,12 +348,10 @@ func TestApprovedPromptCanAskTheUser(t *testing.T) {
 			c := mcptest.Dial(t, asking(t, p, &events{}), mcptest.WithRevision(r),
 				func(d *client.Dialer) { d.Elicit = u.elicit })
 			u.set(mcp.ElicitAccept, `{"approve":"once"}`)
-			if result, err := c.GetPrompt(t.Context(), "bank__pay", nil); err != nil || len(result.Messages) != 1 {
-				t.Fatalf("%+v, %v; the user was asked %q", result, err, u.asked)
-			}
-			if len(u.asked) != 2 || p.paid.Load() != 1 {
-				t.Errorf("the user was asked %q; paid %d times", u.asked, p.paid.Load())
-			}
+			result := must.Get(c.GetPrompt(t.Context(), "bank__pay", nil))(t)
+			must.Equal(t, len(result.Messages), 1, result, "the user was asked", u.asked)
+			must.CheckEqual(t, len(u.asked), 2, u.asked)
+			must.CheckEqual(t, p.paid.Load(), 1, u.asked)
 		})
 	}
 }
@@ -387,9 +372,8 @@ func TestApprovalIsUsedOnceInEachRound(t *testing.T) {
 		"the second round again":                  answered(account, second),
 		"a second question with the first answer": answered(key, unanswered),
 	} {
-		if got := post(`{}`, more); !strings.Contains(string(got), "used before") || p.paid.Load() != 1 {
-			t.Errorf("%s: %s", name, got)
-		}
+		got := post(`{}`, more)
+		must.CheckThat(t, strings.Contains(string(got), "used before") && p.paid.Load() == 1, "%s: %s", name, got)
 	}
 }
 

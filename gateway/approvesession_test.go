@@ -91,9 +91,8 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 		c.pays(1, 1, "first call")
 		c.pays(1, 0, "same call")
 		c.pays(99, 0, "other arguments")
-		if got := b.log.take(); strings.Count(got, "allowed approved for the session") != 3 {
-			t.Errorf("%s: audit log: %s", r, got)
-		}
+		got := b.log.take()
+		must.CheckEqual(t, strings.Count(got, "allowed approved for the session"), 3, r, "audit log", got)
 		c.pays(100, 1, "arguments for which another rule with the same reason asks")
 		c.pays(200, 0, "that rule again")
 		must.CheckContains(t, failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}), "too much", r)

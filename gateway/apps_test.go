@@ -55,34 +55,21 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 				Visibility  []string `json:"visibility"`
 			}
 			var flat string
-			if err := json.Unmarshal(tool.Meta["ui"], &ui); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(tool.Meta["ui/resourceUri"], &flat); err != nil {
-				t.Fatal(err)
-			}
-			if template := string(tool.Meta["openai/outputTemplate"]); template != `"`+expected[0]+`"` {
-				t.Errorf("%s: %s has the template %s", r, tool.Name, template)
-			}
+			must.Do(t, json.Unmarshal(tool.Meta["ui"], &ui))
+			must.Do(t, json.Unmarshal(tool.Meta["ui/resourceUri"], &flat))
+			must.CheckEqual(t, string(tool.Meta["openai/outputTemplate"]), `"`+expected[0]+`"`, r, tool.Name)
 			wantPages := `{"ui://app":["` + strings.Replace(expected[0], "/ui:", "/UI:", 1) + `",7,"see ui://app"]}`
-			if pages := string(tool.Meta["com.example/pages"]); pages != wantPages {
-				t.Errorf("%s: %s has the pages %s, want %s", r, tool.Name, pages, wantPages)
-			}
+			must.CheckEqual(t, string(tool.Meta["com.example/pages"]), wantPages, r, tool.Name, "has the pages")
 			if ui.ResourceURI != expected[0] || flat != expected[0] || len(ui.Visibility) != 1 {
 				t.Errorf("%s: %s has %s and %s", r, tool.Name, tool.Meta["ui"], flat)
 			}
-			read, err := c.ReadResource(t.Context(), ui.ResourceURI)
-			if err != nil || read.Contents[0].Text != expected[1] {
-				t.Errorf("%s: the user interface of %s is %+v, %v", r, tool.Name, read, err)
-			}
-			result, err := c.CallTool(t.Context(), tool.Name, nil)
-			if err != nil || string(result.Meta["ui"]) != `{"resourceUri":"`+expected[0]+`"}` {
-				t.Errorf("%s: the result of %s has %s, %v", r, tool.Name, result.Meta, err)
-			}
+			read := must.Get(c.ReadResource(t.Context(), ui.ResourceURI))(t)
+			must.CheckEqual(t, read.Contents[0].Text, expected[1], r, "the user interface", tool.Name, read)
+			result := must.Get(c.CallTool(t.Context(), tool.Name, nil))(t)
+			must.CheckEqual(t, string(result.Meta["ui"]), `{"resourceUri":"`+expected[0]+`"}`, r, "the result",
+				tool.Name, result.Meta)
 		}
-		if len(want) > 0 {
-			t.Errorf("%s: not listed: %v", r, want)
-		}
+		must.CheckThat(t, len(want) == 0, "%s: not listed: %v", r, want)
 	}
 }
 
@@ -142,13 +129,9 @@ func TestPolicyAndReviewApplyToPages(t *testing.T) {
 		}
 		slices.Sort(names)
 		want := []string{"open", "secret", "set_open", "ui://changed", "ui://open"}
-		if !slices.Equal(names, want) {
-			t.Errorf("%s: listed %q", r, names)
-		}
+		must.CheckThat(t, slices.Equal(names, want), "%s: listed %q", r, names)
 		_, html, err := apps.Read(t.Context(), c, mcp.Resource{URI: "ui://open"})
-		if err != nil || html != "<p>open" {
-			t.Errorf("%s: %q, %v", r, html, err)
-		}
+		must.CheckThat(t, err == nil && html == "<p>open", "%s: %q, %v", r, html, err)
 		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "set_open", nil))(t), "done")
 		if _, html, err := apps.Read(t.Context(), c, mcp.Resource{URI: "ui://secret"}); err == nil {
 			t.Errorf("%s: a denied page is read: %q", r, html)

@@ -534,8 +534,7 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 			"the server requires the user to open a URL") || opened.Load() != 0 {
 			t.Errorf("%s: %+v, %v; opened %d URLs", r, result, err, opened.Load())
 		}
-		if got := audit.take(); !strings.HasPrefix(got, "allowed, denied, ") {
-			t.Errorf("%s: the audit log has %s", r, got)
-		}
+		got := audit.take()
+		must.CheckThat(t, strings.HasPrefix(got, "allowed, denied, "), "%s: the audit log has %s", r, got)
 	}
 }

@@ -313,9 +313,7 @@ func TestAnonymousCallersHaveNoCredentials(t *testing.T) {
 			t.Errorf("%s: the server has received requests: %v, before %v", r, after, before)
 		}
 	}
-	if len(x.forms) > 0 {
-		t.Errorf("token requests: %v", x.forms)
-	}
+	must.CheckThat(t, len(x.forms) == 0, "token requests: %v", x.forms)
 }
 
 // A task that another process has taken over has the principal of its caller, but not the token, which is not stored.
@@ -444,9 +442,7 @@ func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.Wait
 	d := client.Dialer{Revision: r, Logger: quiet, Auth: b.logins[name]}
 	d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		browsing.Go(func() {
-			if err := b.browser(name).logIn(context.WithoutCancel(ctx), params.URL); err != nil {
-				b.t.Errorf("%s in %s: %v", name, r, err)
-			}
+			must.Check(b.t, b.browser(name).logIn(context.WithoutCancel(ctx), params.URL), name, r)
 		})
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
@@ -487,9 +483,7 @@ func (b *brokered) checkReports(names ...string) {
 	defer b.mu.Unlock()
 	for _, name := range names {
 		missing, done := slices.Index(b.reports, name+" up false"), slices.Index(b.reports, name+" up true")
-		if missing < 0 || done < missing {
-			b.t.Errorf("%s: the reports are %q", name, b.reports)
-		}
+		must.CheckThat(b.t, missing >= 0 && done >= missing, "%s: the reports are %q", name, b.reports)
 	}
 }
 

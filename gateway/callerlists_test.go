@@ -92,9 +92,8 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 	var browsing sync.WaitGroup
 	defer browsing.Wait()
 	c := b.dialBrowsing(name, r, &browsing)
-	if got := toolNames(t, c); !slices.Equal(got, []string{"up__login"}) {
-		t.Fatalf("%s has the tools %v before the login", name, got)
-	}
+	got := toolNames(t, c)
+	must.That(t, slices.Equal(got, []string{"up__login"}), "%s has the tools %v before the login", name, got)
 	result, err := c.CallTool(ctx, "up__login", nil)
 	if err == nil && r < mcp.V20251125 { // without elicitation by URL
 		if err := b.browser(name).logIn(ctx, anyURL.FindString(text(result.Content))); err != nil {
@@ -107,9 +106,8 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 	}
 	want := []string{"up__" + name + "_only", "up__whoami"}
 	for range 4 { // at both replicas
-		if got := toolNames(t, c); !slices.Equal(got, want) {
-			t.Errorf("%s has the tools %v, want %v", name, got, want)
-		}
+		got := toolNames(t, c)
+		must.CheckThat(t, slices.Equal(got, want), "%s has the tools %v, want %v", name, got, want)
 		if got, err := client.CallTool[string](ctx, c, "up__"+name+"_only", nil); err != nil || got != "of "+name {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -125,10 +123,7 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 		}
 	}
 	other := map[string]string{"ada": "bob", "bob": "ada"}[name]
-	if _, err := c.CallTool(ctx, "up__"+other+"_only", nil); err == nil ||
-		!strings.Contains(err.Error(), "unknown tool") {
-		t.Errorf("%s calls the tool of %s: %v", name, other, err)
-	}
+	must.CheckFails(t, must.Err(c.CallTool(ctx, "up__"+other+"_only", nil)), "unknown tool", name, other)
 	if _, err := c.ReadResource(ctx, "server:up/lib://"+other); err == nil {
 		t.Errorf("%s reads the resource of %s", name, other)
 	}
@@ -270,15 +265,11 @@ func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 					if ada.sees(ctx, want) {
 						break
 					}
-					if ctx.Err() != nil {
-						t.Fatalf("Ada does not see %s", want)
-					}
+					must.Do(t, ctx.Err(), "Ada does not see", want)
 				}
 				ownTool(p.Server, "ada", "ada_last")
 				for !ada.sees(ctx, "up__ada_last") || !ada.seesAtBoth("up__ada_last") {
-					if ctx.Err() != nil {
-						t.Fatal("a replica has the previous lists, and has not notified Ada of others")
-					}
+					must.Do(t, ctx.Err(), "a replica has the previous lists, and has not notified Ada of others")
 				}
 				select {
 				case <-bob.changed:
@@ -329,9 +320,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 			if ada.sees(ctx, "up__"+name) {
 				return
 			}
-			if ctx.Err() != nil {
-				t.Fatalf("Ada does not see %s", name)
-			}
+			must.Do(t, ctx.Err(), "Ada does not see", name)
 		}
 	}
 	awaitChange("before")
@@ -348,9 +337,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	must.Do(t, h.SetServers([]host.ServerConfig{otherConfig, up}))
 	close(goOn)
 	for !slices.Contains(toolNames(t, ada.Client), "up__before0") {
-		if ctx.Err() != nil {
-			t.Fatal("the server does not return")
-		}
+		must.Do(t, ctx.Err(), "the server does not return")
 	}
 	awaitChange("after")
 }
@@ -490,13 +477,9 @@ func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 			ada, bob := u.dial("ada", r), u.dial("bob", r)
 			must.CheckEqual(t, allListed(t, ada), every)
 			must.CheckEqual(t, allListed(t, bob), hidden)
-			if _, err := client.CallTool[string](t.Context(), ada, "up__secret", nil); err != nil {
-				t.Error(err)
-			}
-			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil ||
-				!strings.Contains(err.Error(), "is denied") {
-				t.Errorf("the call of the hidden tool ends with %v", err)
-			}
+			must.Check(t, must.Err(client.CallTool[string](t.Context(), ada, "up__secret", nil)))
+			must.CheckFails(t, must.Err(client.CallTool[string](t.Context(), bob, "up__secret", nil)), "is denied",
+				"the call of the hidden tool ends")
 			expectMessage(t, denied, "bob secret")
 		})
 	}

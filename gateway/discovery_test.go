@@ -131,9 +131,7 @@ type discovered struct {
 func search(t *testing.T, c *client.Client, arguments string) (found discovered) {
 	t.Helper()
 	text := textOfCall(t, c, "search_tools", json.RawMessage(arguments))
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		t.Fatalf("%s: %s: %v", arguments, text, err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &found), arguments, text)
 	return found
 }
 
@@ -199,10 +197,8 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 		`{"query":"xyzzy"}`:                                       `0 of 0 tools [] servers []`,
 	} {
 		found := search(t, c, arguments)
-		if got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools,
-			found.Servers); got != want {
-			t.Errorf("%s: %s, want %s", arguments, got, want)
-		}
+		got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools, found.Servers)
+		must.CheckThat(t, got == want, "%s: %s, want %s", arguments, got, want)
 	}
 	if found := search(t, c, `{"query":"weather","detail":"definition"}`); !strings.Contains(string(found.Tools[0]),
 		`"name":"weather__forecast"`) ||
@@ -218,9 +214,7 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 	}
 	for tool, arguments := range map[string]string{"search_tools": `{"limit":51}`, "describe_tool": `{}`,
 		"call_tool": `{"name":"files__read","arguments":{}}`} {
-		if got := textOfCall(t, c, tool, json.RawMessage(arguments)); !strings.Contains(got, "invalid arguments") {
-			t.Errorf("%s %s: %s", tool, arguments, got)
-		}
+		must.CheckContains(t, textOfCall(t, c, tool, json.RawMessage(arguments)), "invalid arguments", tool, arguments)
 	}
 }
 
@@ -311,9 +305,7 @@ func TestCallToolForwardsProgressAndCancellation(t *testing.T) {
 				}
 				cancel()
 			}))
-		if err == nil {
-			t.Error("the call was not cancelled")
-		}
+		must.CheckThat(t, err != nil, "the call was not cancelled")
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
@@ -348,10 +340,8 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(`{"approve":"once"}`)}, nil
 		}
 	})
-	if got := textOfCall(t, c, "call_tool",
-		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)); !strings.Contains(got, "too much") {
-		t.Errorf("the result is %s", got)
-	}
+	must.CheckContains(t, textOfCall(t, c, "call_tool",
+		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1000}}`)), "too much", "the result")
 	if events := log.take(); !strings.HasPrefix(events, "denied") || up.paid.Load() != 0 {
 		t.Errorf("the audit log has %s; %d calls reached the server", events, up.paid.Load())
 	}
@@ -420,17 +410,13 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 				must.CheckEqual(t, [2]string{found(t, ada, arguments), found(t, bob, arguments)}, want, arguments)
 			}
 			all := search(t, ada, `{}`)
-			if got := fmt.Sprintf("%d %s", all.Total,
-				all.Servers); got != `23 [{"name":"up","tools":22} {"name":"weather","tools":1}]` {
-				t.Errorf("all tools: %s", got)
-			}
+			must.CheckEqual(t, fmt.Sprintf("%d %s", all.Total, all.Servers),
+				`23 [{"name":"up","tools":22} {"name":"weather","tools":1}]`, "all tools")
 			if other := search(t, bob, `{}`); other.Version == "" || other.Version == all.Version {
 				t.Errorf("the versions for two callers are %q and %q", all.Version, other.Version)
 			}
-			if got := textOfCall(t, ada, "describe_tool",
-				map[string]string{"name": "up__paint_07"}); !strings.Contains(got, "brush 7") {
-				t.Errorf("described: %s", got)
-			}
+			must.CheckContains(t, textOfCall(t, ada, "describe_tool", map[string]string{"name": "up__paint_07"}),
+				"brush 7")
 			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for tool, want := range map[string]string{"describe_tool": "unknown tool", "call_tool": "unknown tool"} {
 				if got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"}); !strings.Contains(got,
@@ -438,10 +424,8 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 					t.Errorf("%s of Bob: %s", tool, got)
 				}
 			}
-			if got := textOfCall(t, bob, "call_tool", map[string]string{"name": "up__whoami"}); !strings.Contains(got,
-				"is denied") {
-				t.Errorf("call of a hidden tool: %s", got)
-			}
+			must.CheckContains(t, textOfCall(t, bob, "call_tool", map[string]string{"name": "up__whoami"}), "is denied",
+				"call of a hidden tool")
 		})
 	}
 }
@@ -461,9 +445,8 @@ func TestBudgetCountsTheToolsOfTheCaller(t *testing.T) {
 			}
 			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for _, name := range []string{"up__login", "up__whoami"} { // can be called although they are not listed
-				if got := textOfCall(t, ada, name, nil); strings.HasPrefix(got, "error") {
-					t.Errorf("%s: %s", name, got)
-				}
+				got := textOfCall(t, ada, name, nil)
+				must.CheckThat(t, !strings.HasPrefix(got, "error"), "%s: %s", name, got)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -84,14 +85,9 @@ func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
 	}})
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{jobsConfig(inMemory(t, "up", up))}}
 	s := &server.Server{Name: "gateway", Logger: quiet}
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
 	g.Timeout = 50 * time.Millisecond
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
 	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: jobs}} })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -119,10 +115,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 							running <- string(params)
 						},
 					}}}}
-				c, err := d.Dial(t.Context(), client.URL(url))
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 				t.Cleanup(func() { c.Close() })
 				if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"priority":7}` {
 					t.Errorf("the gateway declares %s, %v", settings, ok)
@@ -135,10 +128,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 					t.Errorf("result %s, %v", result, err)
 				}
 				expectMessage(t, running, `{"name":"a"}`)
-				if err := c.NotifyExtension(t.Context(), "notifications/jobs/note",
-					map[string]string{"text": "n"}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.NotifyExtension(t.Context(), "notifications/jobs/note", map[string]string{"text": "n"}))
 				expectMessage(t, up.notes, `"text":"n"`)
 				var reported *jsonrpc.Error
 				if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "bad"}); !errors.As(err,
@@ -164,9 +154,7 @@ func expectMessage(t *testing.T, received <-chan string, want string) {
 	t.Helper()
 	select {
 	case got := <-received:
-		if !strings.Contains(got, want) {
-			t.Errorf("received %s, want %s", got, want)
-		}
+		must.CheckContains(t, got, want)
 	case <-time.After(20 * time.Second):
 		t.Errorf("received nothing, want %s", want)
 	}
@@ -181,9 +169,8 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 		Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
 		Policy: host.Rules{Rules: []host.Rule{{Method: "jobs/run", Action: host.Allow,
 			When: func(_ context.Context, r *host.Request) (bool, error) {
-				if r.Kind != "extension" || r.Name != jobs {
-					t.Errorf("the policy sees %+v", r)
-				}
+				must.CheckEqual(t, r.Kind, "extension", r)
+				must.CheckEqual(t, r.Name, jobs, r)
 				return string(r.Arguments) == `{"name":"allowed"}`, nil
 			}}}},
 		Audit: gatewaytest.Audit(func(_ context.Context, r map[string]any) error {
@@ -197,37 +184,24 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	gatewaytest.Run(t, h, s)
 	url := serveHTTP(t, s)
 	d := client.Dialer{Revision: mcp.V20251125, Extensions: []client.Extension{{ID: jobs}}}
-	c, err := d.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { c.Close() })
-	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"})))
 	var reported *jsonrpc.Error
 	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"}); !errors.As(err,
 		&reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(reported.Message, "is denied") {
 		t.Errorf("the denied request has the error %v", err)
 	}
-	if err := c.NotifyExtension(t.Context(), "notifications/jobs/note", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.NotifyExtension(t.Context(), "notifications/jobs/note", nil))
 	if err := c.Ping(t.Context()); err != nil { // the notification has been handled
 		t.Fatal(err)
 	}
 	want := "allowed jobs/run com.example/jobs, done jobs/run com.example/jobsok, denied jobs/run " +
 		"com.example/jobserror, denied notifications/jobs/note com.example/jobserror"
-	if got := strings.Join(seen, ", "); got != want {
-		t.Errorf("the audit log has\n%s\nwant\n%s", got, want)
-	}
-	if up.runs.Load() != 1 || len(up.notes) != 0 {
-		t.Errorf("%d requests and %d notifications have reached the server", up.runs.Load(), len(up.notes))
-	}
-	stranger, err := (&client.Dialer{Revision: mcp.V20251125}).Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.CheckEqual(t, strings.Join(seen, ", "), want, "the audit log")
+	must.CheckEqual(t, up.runs.Load(), 1)
+	must.CheckEqual(t, len(up.notes), 0)
+	stranger := must.Get((&client.Dialer{Revision: mcp.V20251125}).Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { stranger.Close() })
 	if _, err := stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); !errors.As(err,
 		&reported) || reported.Code != jsonrpc.CodeMethodNotFound {
@@ -242,14 +216,9 @@ func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "one", &one.Server)),
 		jobsConfig(httpConfig(t, "other", &other.Server))}}, s)
 	c := mcptest.Dial(t, s, func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: jobs}} })
-	_, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
-	if err == nil || !strings.Contains(err.Error(),
-		`belongs to several servers: configure it for one of ["one" "other"]`) {
-		t.Errorf("the error is %v", err)
-	}
-	if one.runs.Load()+other.runs.Load() != 0 {
-		t.Error("the request has reached a server")
-	}
+	must.CheckFails(t, must.Err(c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})),
+		`belongs to several servers: configure it for one of ["one" "other"]`, "the error")
+	must.CheckEqual(t, one.runs.Load()+other.runs.Load(), 0, "the request has reached a server")
 }
 
 // A change of the configuration adds and removes extensions while the gateway serves: methods at once, also for
@@ -266,10 +235,7 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 		t.Run(string(r), func(t *testing.T) {
 			dial := func() *client.Client {
 				d := client.Dialer{Revision: r, Logger: quiet, Extensions: []client.Extension{{ID: jobs}}}
-				c, err := d.Dial(t.Context(), client.URL(url))
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 				t.Cleanup(func() { c.Close() })
 				return c
 			}
@@ -285,9 +251,7 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 				{"of another server", []host.ServerConfig{jobsConfig(other)}, true, true},
 				{"removed", []host.ServerConfig{plain, other}, false, false},
 			} {
-				if err := h.SetServers(state.servers); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, h.SetServers(state.servers))
 				works := func(c *client.Client) bool {
 					result, _ := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"})
 					return strings.Contains(string(result), `"ran":"a"`)
@@ -380,25 +344,17 @@ func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 		return u
 	}
 	asked, other := dial(mcptest.DialHTTP), dial(mcptest.Dial)
-	if got, err := client.CallTool[string](t.Context(), asked.Client, "up__open", nil); err != nil || got != "asked" {
-		t.Fatal(got, err)
-	}
-	if err := other.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Equal(t, must.Get(client.CallTool[string](t.Context(), asked.Client, "up__open", nil))(t), "asked")
+	must.Do(t, other.Ping(t.Context()))
 	finish()
 	finish() // a notification for an unknown id is ignored
 	select {
 	case got := <-asked.finished:
-		if id := <-asked.asked; !strings.Contains(got, id) {
-			t.Errorf("received %s, want the id %s", got, id)
-		}
+		must.CheckContains(t, got, <-asked.asked)
 	case <-time.After(20 * time.Second):
 		t.Fatal("no notification")
 	}
-	if err := other.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Ping(t.Context()))
 	if len(asked.finished)+len(other.finished) > 0 {
 		t.Errorf("%d notifications too many, and %d for another client", len(asked.finished), len(other.finished))
 	}

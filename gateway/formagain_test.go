@@ -43,9 +43,7 @@ func answerForms(t *testing.T, p *wiretest.Peer, r mcp.Revision, tool string, an
 		if m.Kind == jsonrpc.Response && len(asked.InputRequests) == 0 {
 			return string(m.Raw), messages
 		}
-		if len(answers) == 0 {
-			t.Fatalf("one question too many: %s", m.Raw)
-		}
+		must.That(t, len(answers) != 0, "one question too many: %s", m.Raw)
 		answer := `{"action":"accept","content":` + answers[0] + `}`
 		answers = answers[1:]
 		if m.Kind == jsonrpc.Request {
@@ -92,9 +90,8 @@ func TestInvalidAnswerIsAskedAgain(t *testing.T) {
 					t.Errorf("asked %q, want %q; response %s", messages, want, response)
 				}
 				response, messages = ask(`{"age":7}`, `{}`, `[]`)
-				if len(messages) != 3 || !strings.Contains(response, "it must be an object") {
-					t.Errorf("asked %q; response %s", messages, response)
-				}
+				must.CheckEqual(t, len(messages), 3, messages)
+				must.CheckContains(t, response, "it must be an object", messages)
 			})
 		}
 	}

@@ -82,9 +82,8 @@ func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 		for _, tool := range listed(t, c) {
 			names = append(names, tool.Name)
 		}
-		if want := []string{"first__answer", "second__answer"}; !slices.Equal(names, want) {
-			t.Errorf("tools are %v, want %v", names, want)
-		}
+		want := []string{"first__answer", "second__answer"}
+		must.CheckThat(t, slices.Equal(names, want), "tools are %v, want %v", names, want)
 		for name, want := range map[string]string{"first__answer": "one", "second__answer": "two"} {
 			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, name, nil))(t), want, name)
 		}
@@ -114,9 +113,8 @@ func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
 		message = state.StatusMessage
 	}
 	close(seen)
-	if result, err := task.Wait(t.Context()); err != nil || result.IsError {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result := must.Get(task.Wait(t.Context()))(t)
+	must.CheckThat(t, !result.IsError, "%+v", result)
 }
 
 func TestErrorsNameTheServer(t *testing.T) {
@@ -264,11 +262,7 @@ func TestToolsWithBooleanSubschemasAreListedWithObjects(t *testing.T) {
 		if r >= mcp.V20250618 {
 			must.CheckEqual(t, string(tools[0].OutputSchema), want, r)
 		}
-		if _, err := c.CallTool(t.Context(), "up__t", map[string]any{"any": 1}); err != nil {
-			t.Errorf("%s: %v", r, err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "up__t", map[string]any{"any": 1})), r)
 	}
-	if text := reviewed.Load().(string); !strings.Contains(text, `"any":true`) {
-		t.Errorf("the definition to review is %s", text)
-	}
+	must.CheckContains(t, reviewed.Load().(string), `"any":true`, "the definition to review")
 }

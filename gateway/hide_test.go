@@ -157,10 +157,8 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 			ada, bob := g.dial(t, r, "ada-x"), g.dial(t, r, "bob-x")
 			must.CheckEqual(t, allListed(t, ada), every)
 			must.CheckEqual(t, allListed(t, bob), open)
-			if _, err := client.CallTool[string](t.Context(), bob, "up__secret", nil); err == nil ||
-				!strings.Contains(err.Error(), "is denied") {
-				t.Errorf("the call of the hidden tool ends with %v", err)
-			}
+			must.CheckFails(t, must.Err(client.CallTool[string](t.Context(), bob, "up__secret", nil)), "is denied",
+				"the call of the hidden tool ends")
 			expectMessage(t, g.denied, "tools/call secret")
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -353,9 +351,8 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 				}
 				break
 			}
-			if want := []string{"denied bob lib://open"}; !slices.Equal(w.take(), want) {
-				t.Errorf("the audit log does not have %q", want)
-			}
+			want := []string{"denied bob lib://open"}
+			must.CheckThat(t, slices.Equal(w.take(), want), "the audit log does not have %q", want)
 			w.up.ResourceUpdated("lib://closed")
 			w.up.ResourceUpdated("notes://a")
 			refused, updated := 0, false
@@ -385,16 +382,13 @@ func TestClientsCannotSubscribeToUnknownResourcesIfThereIsAPolicy(t *testing.T) 
 	for _, r := range mcp.Revisions() {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		for _, err := range w.dial(t, r, "ada-watch").Watch(ctx, client.WatchFilter{URIs: []string{"lib://later"}}) {
-			if err == nil {
-				t.Errorf("%s: the client has subscribed", r)
-			}
+			must.CheckThat(t, err != nil, "%s: the client has subscribed", r)
 			break
 		}
 		cancel()
 	}
-	if got := w.take(); len(got) > 0 {
-		t.Errorf("the audit log has %q", got)
-	}
+	got := w.take()
+	must.CheckThat(t, len(got) == 0, "the audit log has %q", got)
 }
 
 // A client that subscribes while the servers start receives the answer of the policy when they are ready.

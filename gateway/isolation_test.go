@@ -86,9 +86,7 @@ func (c *caller) received(t *testing.T, what, owned string) {
 	owner, nonce, _ := strings.Cut(owned, " ")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if owner != c.name || !c.open[nonce] {
-		t.Errorf("%s has received %s of %q", c.name, what, owned)
-	}
+	must.CheckThat(t, owner == c.name && c.open[nonce], "%s has received %s of %q", c.name, what, owned)
 }
 
 func (c *caller) dial(t *testing.T, url string, r mcp.Revision) *client.Client {

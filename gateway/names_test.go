@@ -12,6 +12,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -42,9 +43,7 @@ func namesOf(t *testing.T, c *client.Client) []string {
 	t.Helper()
 	all := make(map[string]bool)
 	add := func(name string, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all[name] = true
 	}
 	for e, err := range c.Tools(t.Context()) {
@@ -65,12 +64,8 @@ func namesOf(t *testing.T, c *client.Client) []string {
 // start starts a host that presents its servers through gateways that are made later.
 func start(t *testing.T, h *host.Host) {
 	t.Helper()
-	if _, err := gateway.New(h, new(server.Server)); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(gateway.New(h, new(server.Server))))
+	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
 }
 
@@ -79,10 +74,7 @@ func start(t *testing.T, h *host.Host) {
 func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Server {
 	t.Helper()
 	s := &server.Server{Name: "toolset", Version: "1", Logger: quiet}
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
 	g.Logger, g.Toolset = quiet, toolset
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -96,9 +88,7 @@ func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Serve
 	})
 	for _, status := range h.Status() {
 		if status.State == host.Ready {
-			if err := g.Await(t.Context(), status); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.Await(t.Context(), status))
 		}
 	}
 	return s
@@ -110,9 +100,7 @@ func awaitList(t *testing.T, c *client.Client, condition func([]*mcp.Tool) bool)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if condition(listed(t, c)) {
 			return
 		}
@@ -125,9 +113,7 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 		upstreamOf(t, "a", "read", "write"), upstreamOf(t, "b", "read", "write"), upstreamOf(t, "c", "read"),
 	}}
 	start(t, h)
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	for name, c := range map[string]struct {
 		toolset      *gateway.Toolset
 		want         []string
@@ -160,27 +146,21 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 				}, "Text of "+server+".")
 			}
 			d := mcptest.Dial(t, s)
-			if got := namesOf(t, d); !slices.Equal(got, c.want) {
-				t.Errorf("offered:\n%q\nwant:\n%q", got, c.want)
-			}
+			got := namesOf(t, d)
+			must.CheckThat(t, slices.Equal(got, c.want), "offered:\n%q\nwant:\n%q", got, c.want)
 			text := d.Server().Instructions
 			for _, server := range []string{"a", "b", "c"} {
-				if strings.Contains(text, "Text of "+server+".") != strings.Contains(c.instructions, server) {
-					t.Errorf("instructions %q", text)
-				}
+				must.CheckEqual(t, strings.Contains(text, "Text of "+server+"."),
+					strings.Contains(c.instructions, server), text)
 			}
 			for _, name := range []string{"a__write", "b__write"} {
 				result, err := d.CallTool(t.Context(), name, nil)
-				if slices.Contains(c.want, "tool "+name) != (err == nil) {
-					t.Errorf("CallTool(%s): %+v, %v", name, result, err)
-				}
+				must.CheckEqual(t, slices.Contains(c.want, "tool "+name), err == nil, name, result, err)
 			}
 			for _, uri := range []string{"a://one", "b://any/2"} {
 				_, err := d.ReadResource(t.Context(), uri)
-				if (c.toolset == nil || uri == "a://one" &&
-					slices.Contains(c.want, "resource a://one")) != (err == nil) {
-					t.Errorf("ReadResource(%s): %v", uri, err)
-				}
+				must.CheckEqual(t, c.toolset == nil || uri == "a://one" &&
+					slices.Contains(c.want, "resource a://one"), err == nil, uri, err)
 			}
 		})
 	}
@@ -196,12 +176,9 @@ func TestToolsThatAreNotSelectedCannotBeCalledThroughTheGateway(t *testing.T) {
 		return gatewayTo(t, copied)
 	}, func(t *testing.T, c *client.Client) {
 		want := []string{"prompt a__get", "resource a://one", "template a://any/{x}", "tool a__get"}
-		if got := namesOf(t, c); !slices.Equal(got, want) {
-			t.Errorf("offered %q, want %q", got, want)
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "a__get", nil); err != nil || text != "read of a" {
-			t.Errorf("%q, %v", text, err)
-		}
+		got := namesOf(t, c)
+		must.CheckThat(t, slices.Equal(got, want), "offered %q, want %q", got, want)
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "a__get", nil))(t), "read of a")
 		for _, name := range []string{"a__write", "a__read", "write", "read"} {
 			if _, err := c.CallTool(t.Context(), name, nil); err == nil {
 				t.Errorf("%s can be called", name)
@@ -218,34 +195,25 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	a.NoPrefix, b.NoPrefix = true, true
 	h := &host.Host{Logger: quiet, Servers: []host.ServerConfig{a, b}}
 	start(t, h)
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	c := mcptest.Dial(t, present(t, h, nil))
 	want := []string{
 		"prompt read", "prompt write", "resource a://one", "resource b://one", "template a://any/{x}",
 		"template b://any/{x}", "tool read", "tool write",
 	}
-	if got := namesOf(t, c); !slices.Equal(got, want) {
-		t.Errorf("offered %q, want %q", got, want)
-	}
-	if text, err := client.CallTool[string](t.Context(), c, "write", nil); err != nil || text != "write of b" {
-		t.Errorf("%q, %v", text, err)
-	}
+	got := namesOf(t, c)
+	must.CheckThat(t, slices.Equal(got, want), "offered %q, want %q", got, want)
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "write", nil))(t), "write of b")
 	if text := c.Server().Instructions; strings.Contains(text, "begin with") ||
 		!strings.Contains(text, "Instructions of the server b:") {
 		t.Errorf("instructions %q", text)
 	}
 	// When one of two claims is withdrawn, the name belongs to the other server.
-	if err := h.SetServers([]host.ServerConfig{a}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{a}))
 	awaitList(t, c, func(tools []*mcp.Tool) bool {
 		return slices.ContainsFunc(tools, func(tool *mcp.Tool) bool { return tool.Name == "shared" })
 	})
-	if text, err := client.CallTool[string](t.Context(), c, "shared", nil); err != nil || text != "shared of a" {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "shared", nil))(t), "shared of a")
 }
 
 // The protocol has a grammar for the names of tools and none for those of prompts. In 2026-07-28 the name is in a
@@ -258,34 +226,26 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
 				return &mcp.GetPromptResult{Description: name}, nil
 			}, server.CompleteFrom("to", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	endpoint := httptest.NewServer(gatewayTo(t, inMemory(t, "up", up)))
 	t.Cleanup(endpoint.Close)
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			d := client.Dialer{Revision: r, Logger: quiet}
-			c, err := d.Dial(t.Context(), client.URL(endpoint.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.URL(endpoint.URL)))(t)
 			defer c.Close()
 			var listed []string
 			for p, err := range c.Prompts(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				listed = append(listed, p.Name)
 			}
 			var want []string
 			for _, name := range names {
 				merged := "up__" + name
 				want = append(want, merged)
-				if result, err := c.GetPrompt(t.Context(), merged, nil); err != nil || result.Description != name {
-					t.Errorf("prompt %q: %+v, %v", merged, result, err)
-				}
+				result := must.Get(c.GetPrompt(t.Context(), merged, nil))(t)
+				must.CheckEqual(t, result.Description, name, merged, result)
 				completion, err := c.Complete(t.Context(),
 					mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: merged},
 						Argument: mcp.CompleteArgument{Name: "to"}})
@@ -295,9 +255,7 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 			}
 			slices.Sort(listed)
 			slices.Sort(want)
-			if !slices.Equal(listed, want) {
-				t.Errorf("the gateway lists %q, want %q", listed, want)
-			}
+			must.CheckThat(t, slices.Equal(listed, want), "the gateway lists %q, want %q", listed, want)
 		})
 	}
 }
@@ -314,10 +272,8 @@ func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
-	if result, err := c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}); err != nil ||
-		len(result.Messages) != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result := must.Get(c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}))(t)
+	must.CheckEqual(t, len(result.Messages), 1, result)
 }
 
 // linking returns a server whose results link to its resources lib://shared and lib://NAME, to lib://tree/NAME of its
@@ -380,10 +336,7 @@ func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 		if err != nil || !slices.Equal(urisOf(result.Content), want) {
 			t.Errorf("tool %s: %v, %v, want %v", name, urisOf(result.Content), err, want)
 		}
-		prompt, err := c.GetPrompt(t.Context(), name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prompt := must.Get(c.GetPrompt(t.Context(), name, nil))(t)
 		var blocks []mcp.Content
 		for _, m := range prompt.Messages {
 			blocks = append(blocks, m.Content)
@@ -394,9 +347,8 @@ func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 	}
 	for uri, want := range map[string]string{"server:first/lib://tree/one": "one in one",
 		"server:second/lib://tree/two": "two in two"} {
-		if got := read(t, c, uri); got.Text != want || got.URI != uri {
-			t.Errorf("%s: %+v, want %s", uri, got, want)
-		}
+		got := read(t, c, uri)
+		must.CheckThat(t, got.Text == want && got.URI == uri, "%s: %+v, want %s", uri, got, want)
 	}
 	// The contents of a resource can name other resources.
 	for uri, want := range map[string][]string{
@@ -404,16 +356,11 @@ func TestLinksLeadToTheServerThatSentThem(t *testing.T) {
 		"lib://two":                  {"server:second/lib://shared", "lib://two"},
 		"server:second/lib://shared": {"server:second/lib://shared", "server:second/lib://two"},
 	} {
-		result, err := c.ReadResource(t.Context(), uri)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(c.ReadResource(t.Context(), uri))(t)
 		var got []string
 		for _, contents := range result.Contents {
 			got = append(got, contents.URI)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s has the contents %v, want %v", uri, got, want)
-		}
+		must.CheckThat(t, slices.Equal(got, want), "%s has the contents %v, want %v", uri, got, want)
 	}
 }

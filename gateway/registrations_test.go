@@ -54,9 +54,7 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 		r.apply([]string{"x"})
 		slices.Sort(got)
 		want := slices.Sorted(slices.Values(step.want))
-		if !slices.Equal(got, want) {
-			t.Errorf("update to %v: %v, want %v", step.list, got, want)
-		}
+		must.CheckThat(t, slices.Equal(got, want), "update to %v: %v, want %v", step.list, got, want)
 	}
 }
 
@@ -79,9 +77,8 @@ func TestEntriesThatAreToHaveAnotherNameMove(t *testing.T) {
 		r.byServer["x"][0].want = want
 		r.apply([]string{"x"})
 	}
-	if want := []string{"+a", "-a", "+b"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	want := []string{"+a", "-a", "+b"}
+	must.CheckThat(t, slices.Equal(got, want), "%v, want %v", got, want)
 }
 
 func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {

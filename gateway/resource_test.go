@@ -67,9 +67,8 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 				got.URI != "lib://"+name {
 				t.Errorf("the resource of %s is %+v", name, got)
 			}
-			if got := read(t, c, "lib://"+name+"/moby%20dick"); got.Text != "moby dick in "+name {
-				t.Errorf("the book of %s is %+v", name, got)
-			}
+			got := read(t, c, "lib://"+name+"/moby%20dick")
+			must.CheckEqual(t, got.Text, "moby dick in "+name, "the book", name, got)
 		}
 		_, err := c.ReadResource(t.Context(), "lib://one/lost")
 		must.CheckIs(t, err, call.ErrResourceNotFound)
@@ -90,22 +89,18 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 	}
 	for uri, want := range map[string]string{"server:first/lib://shared": "shared of one",
 		"server:second/lib://shared": "shared of two"} {
-		if got := read(t, c, uri); got.Text != want || got.URI != uri {
-			t.Errorf("%s has the contents %+v, want %s", uri, got, want)
-		}
+		got := read(t, c, uri)
+		must.CheckThat(t, got.Text == want && got.URI == uri, "%s has the contents %+v, want %s", uri, got, want)
 	}
-	if _, err := c.ReadResource(t.Context(), "lib://shared"); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("the URI that two servers list: %v", err)
-	}
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "lib://shared")), call.ErrResourceNotFound)
 }
 
 // Servers have ids where other URIs have hosts, so the case of letters counts there.
 func TestURIsThatDifferInCaseAreOfTwoServers(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("Ab")), inMemory(t, "second", library("ab"))))
 	for _, name := range []string{"Ab", "ab"} {
-		if got := read(t, c, "lib://"+name); string(got.Blob) != name {
-			t.Errorf("lib://%s: %+v", name, got)
-		}
+		got := read(t, c, "lib://"+name)
+		must.CheckEqual(t, string(got.Blob), name, got)
 	}
 }
 
@@ -141,9 +136,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 		if policy != nil {
 			want = slices.DeleteFunc(want, func(uri string) bool { return uri == "lib://shared" })
 		}
-		if !slices.Equal(uris, want) {
-			t.Errorf("the resources are %q, want %q", uris, want)
-		}
+		must.CheckThat(t, slices.Equal(uris, want), "the resources are %q, want %q", uris, want)
 		for uri, want := range map[string]string{
 			"lib://shared": "shared of two", "server:second/lib://two": "",
 			"server:second/lib://two/emma": "emma in two", "greedy://own": "stolen", "other://x": "stolen",
@@ -188,14 +181,11 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up"), inMemory(t, "second", library("two"))))
 	for _, uri := range []string{"Report 2026.pdf", "file:///C:/My Files/a.txt", "docs://ok", "crm://customers/7",
 		"docs:///my docs/a b.txt", "docs:///my%20docs/a.txt"} {
-		if got := read(t, c, uri); got.Text != "contents of "+uri || got.URI != uri {
-			t.Errorf("%q: %+v", uri, got)
-		}
+		got := read(t, c, uri)
+		must.CheckThat(t, got.Text == "contents of "+uri && got.URI == uri, "%q: %+v", uri, got)
 	}
 	for _, uri := range []string{"crm://other/7", "docs:///your docs/a", "report 2026.pdf"} {
-		if _, err := c.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
-			t.Errorf("%q: %v", uri, err)
-		}
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)
 	}
 	result, err := c.CallTool(t.Context(), "up__download", nil)
 	if err != nil || !slices.Equal(urisOf(result.Content), []string{"Report 2026.pdf"}) {
@@ -205,9 +195,7 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "crm://customers/{customer-id}"},
 		Argument: mcp.CompleteArgument{Name: "customer-id"},
 	})
-	if err != nil || !slices.Equal(got.Values, []string{"7"}) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(got.Values, []string{"7"}), "%+v, %v", got, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for change, err := range c.Watch(ctx, client.WatchFilter{URIs: []string{"Report 2026.pdf"}}) {
@@ -230,9 +218,8 @@ func TestPromptsAreForwarded(t *testing.T) {
 				t.Errorf("the arguments of %s are %+v", p.Name, p.Arguments)
 			}
 		}
-		if want := []string{"first__review", "second__review"}; !slices.Equal(names, want) {
-			t.Errorf("prompts are %v, want %v", names, want)
-		}
+		want := []string{"first__review", "second__review"}
+		must.CheckThat(t, slices.Equal(names, want), "prompts are %v, want %v", names, want)
 		result := must.Get(c.GetPrompt(t.Context(), "second__review", map[string]string{"title": "Emma"}))(t)
 		must.Equal(t, len(result.Messages), 1, result)
 		if text, ok := result.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "review Emma for two" {
@@ -309,9 +296,7 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 			t.Helper()
 			for len(want) > 0 {
 				got, err, ok := next()
-				if err != nil || !ok {
-					t.Fatalf("waiting for %v: %v", want, err)
-				}
+				must.That(t, err == nil && ok, "waiting for %v: %v", want, err)
 				want = slices.DeleteFunc(want, func(c client.Change) bool { return c == got })
 			}
 		}

@@ -64,9 +64,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		ada, elsewhere, bob := dial(r, 0, "ada"), dial(r, 1, "ada"), dial(r, 0, "bob")
 		for tool := range ada.Tools(t.Context()) {
-			if tool.OutputSchema != nil {
-				t.Errorf("%s: tool %s has an output schema", r, tool.Name)
-			}
+			must.CheckThat(t, tool.OutputSchema == nil, "%s: tool %s has an output schema", r, tool.Name)
 		}
 		for tool, want := range map[string]string{"text": "text/plain", "structured": "text/plain",
 			"image": "application/json", "fails": "text/plain"} {
@@ -95,19 +93,15 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 					t.Errorf("%s, %s: %s: %+v, %v", r, tool, uri, read, err)
 				}
 			}
-			if _, err := bob.ReadResource(t.Context(), uri); !errors.Is(err, call.ErrResourceNotFound) {
-				t.Errorf("%s, %s: another principal reads the result: %v", r, tool, err)
-			}
+			must.CheckIs(t, must.Err(bob.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, r, tool)
 		}
 		if got, err := client.CallTool[string](t.Context(), ada, "up__small", nil); got != "small" || err != nil {
 			t.Errorf("%s: %q, %v", r, got, err)
 		}
 	}
 	for _, uri := range []string{"parley:result/up/x", "parley:result/other/x", "parley:result/up/"} {
-		if _, err := dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri); !errors.Is(err,
-			call.ErrResourceNotFound) {
-			t.Errorf("%s: %v", uri, err)
-		}
+		must.CheckIs(t, must.Err(dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri)),
+			call.ErrResourceNotFound, uri)
 	}
 }
 
@@ -128,10 +122,7 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	if !ok {
 		t.Fatalf("%+v", result.Content)
 	}
-	read, err := c.ReadResource(t.Context(), link.URI)
-	if err != nil || read.Contents[0].Text != longText {
-		t.Errorf("%s: %v", link.URI, err)
-	}
+	must.CheckEqual(t, must.Get(c.ReadResource(t.Context(), link.URI))(t).Contents[0].Text, longText, link.URI)
 }
 
 // runWithStore presents a server as s, which ends with the test.

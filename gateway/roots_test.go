@@ -318,9 +318,7 @@ func TestForwardedQuestionsNameTheServer(t *testing.T) {
 				if min(ours, theirs) < since {
 					continue
 				}
-				if _, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil {
-					t.Errorf("client %s, server %s, %s: %v", ours, theirs, tool, err)
-				}
+				must.Check(t, must.Err(client.CallTool[string](t.Context(), c, tool, nil)), ours, theirs, tool)
 				got := question()
 				switch {
 				case tool == "roots": // client.Dialer.Roots has no parameters
@@ -352,14 +350,10 @@ func TestRootsRequestNamesTheServer(t *testing.T) {
 				}
 			}
 		})
-		if _, err := client.CallTool[string](t.Context(), c, "up__roots", nil); err != nil {
-			t.Errorf("%s: %v", r, err)
-		}
+		must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "up__roots", nil)), r)
 		received.mu.Lock()
-		if all := strings.Join(received.all, "\n"); !strings.Contains(all,
-			`"roots/list","params":{"_meta":{"com.github.parley-mcp/server":"up"`) {
-			t.Errorf("%s: %s", r, all)
-		}
+		must.CheckContains(t, strings.Join(received.all, "\n"),
+			`"roots/list","params":{"_meta":{"com.github.parley-mcp/server":"up"`, r)
 		received.mu.Unlock()
 	}
 }

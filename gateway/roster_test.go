@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -35,18 +34,14 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{a, b}}
 	s := &server.Server{Name: "gateway", Version: "1"}
 	gatewaytest.Run(t, h, s)
-	if err := h.SetServers([]host.ServerConfig{b, library("c")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{b, library("c")}))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	c := mcptest.Dial(t, s)
 	want := []string{"b__t", "c__t"}
 	var names []string
 	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if err != nil {
-			t.Fatalf("tools %q, want %q: %v", names, want, err)
-		}
+		must.Do(t, err, names, want)
 		names = nil
 		for _, tool := range listed(t, c) {
 			names = append(names, tool.Name)
@@ -55,10 +50,8 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 			break
 		}
 	}
-	result, err := c.ReadResource(t.Context(), "server:b/lib://shared")
-	if err != nil || result.Contents[0].Text != "b" {
-		t.Errorf("%+v %v", result, err)
-	}
+	result := must.Get(c.ReadResource(t.Context(), "server:b/lib://shared"))(t)
+	must.CheckEqual(t, result.Contents[0].Text, "b", result)
 	if text := mcptest.Dial(t, s).Server().Instructions; !strings.Contains(text, "Text of b.") ||
 		strings.Contains(text, "Text of a.") {
 		t.Errorf("instructions %q", text)
@@ -70,9 +63,7 @@ func TestLazyServerThatIsAddedLaterStartsWhenItIsNeeded(t *testing.T) {
 	config.Lazy = true
 	h, s := &host.Host{}, &server.Server{Name: "gateway", Version: "1"}
 	gatewaytest.Run(t, h, s)
-	if err := h.SetServers([]host.ServerConfig{config}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.SetServers([]host.ServerConfig{config}))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for status := range h.Watch(ctx) {
@@ -121,19 +112,13 @@ func TestFirstRequestStartsLazyServers(t *testing.T) {
 			gatewaytest.Run(t, h, s)
 			state := func() host.State { return h.Status()[0].State }
 			first := mcptest.Dial(t, s, mcptest.WithRevision(r))
-			if _, err := first.CallTool(t.Context(), "other__t", nil); err != nil {
-				t.Error(err)
-			}
-			if state() != host.NotStarted {
-				t.Errorf("%s: the server is %v before it is needed", name, state())
-			}
+			must.Check(t, must.Err(first.CallTool(t.Context(), "other__t", nil)))
+			must.CheckEqual(t, state(), host.NotStarted, name, "before it is needed")
 			var users sync.WaitGroup
 			for range 10 { // at the same time
 				c := mcptest.Dial(t, s, mcptest.WithRevision(r))
 				users.Go(func() {
-					if !use(t.Context(), c) {
-						t.Errorf("%s: the request does not have what the server has", name)
-					}
+					must.CheckThat(t, use(t.Context(), c), "%s: the request does not have what the server has", name)
 				})
 			}
 			users.Wait()
@@ -169,9 +154,7 @@ func TestListsDoNotWaitForServersThatAreNotReady(t *testing.T) {
 		{Name: "slow", Target: client.URL(waiting.URL)},
 	}}
 	start(t, h)
-	if err := h.WaitReady(t.Context(), "fast"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context(), "fast"))
 	s := present(t, h, nil)
 	partly := present(t, h, &gateway.Toolset{Servers: []string{"fast"}, Tools: []string{"gone__*"}})
 	const text = "are missing in the lists, because the servers are not ready: "
@@ -217,22 +200,13 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "people", Target: client.URL(endpoint.URL)}}}
 	s := &server.Server{Name: "gateway"}
-	g, err := gateway.New(h, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Start(); err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(t)
+	must.Do(t, h.Start())
 	defer h.Close()
-	if err := h.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.WaitReady(t.Context()))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.WaitReady(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("before Run: %v, want %v", err, context.Canceled)
-	}
+	must.CheckIs(t, g.WaitReady(ended), context.Canceled, "before Run")
 
 	running, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -242,13 +216,9 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	}()
 	waiting, cancelWaiting := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancelWaiting()
-	if err := g.WaitReady(waiting); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.WaitReady(waiting))
 	c := mcptest.Dial(t, s)
-	if text, err := client.CallTool[string](t.Context(), c, "people__greet", nil); err != nil || text != "Hello!" {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "people__greet", nil))(t), "Hello!")
 
 	status := h.Status()[0]
 	later, other := status, host.ServerStatus{Name: "other", State: host.Ready}
@@ -256,12 +226,8 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	other.Version = 1
 	awaited := make(chan error, 1)
 	go func() { awaited <- g.Await(t.Context(), later) }()
-	if err := g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Removed}); err != nil {
-		t.Errorf("a server that the host does not have: %v", err)
-	}
-	if err := g.Await(t.Context(), other); err != nil {
-		t.Errorf("a server that the host no longer has: %v", err)
-	}
+	must.Check(t, g.Await(t.Context(), host.ServerStatus{Name: "other", State: host.Removed}))
+	must.Check(t, g.Await(t.Context(), other), "a server that the host no longer has")
 	select {
 	case err := <-awaited:
 		t.Errorf("a status that is not registered: %v", err)
@@ -269,12 +235,8 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	}
 	stop()
 	<-done
-	if err := <-awaited; !errors.Is(err, call.ErrClosed) {
-		t.Errorf("after Run: %v, want %v", err, call.ErrClosed)
-	}
-	if err := g.Await(t.Context(), status); err != nil {
-		t.Errorf("a status that is registered: %v", err)
-	}
+	must.CheckIs(t, <-awaited, call.ErrClosed, "after Run")
+	must.Check(t, g.Await(t.Context(), status), "a status that is registered")
 }
 
 // Many clients list once, right after the gateway has started, and do not follow changes. Requests wait for servers
@@ -297,25 +259,22 @@ func TestFirstRequestsWaitForServersThatAreStarting(t *testing.T) {
 					_, err = c.ReadResource(t.Context(), "slow://one")
 				}
 				must.Check(t, err)
-				if took := time.Since(began); took > 8*time.Second {
-					t.Errorf("%s: %s after %v", r, request, took)
-				}
+				took := time.Since(began)
+				must.CheckThat(t, took <= 8*time.Second, "%s: %s after %v", r, request, took)
 			})
 		}
 		synctest.Test(t, func(t *testing.T) { // a server that needs too long
 			c, release := startingSlowly(t, r, time.Hour)
 			began := time.Now()
 			must.CheckEqual(t, len(listed(t, c)), 1, r)
-			if took := time.Since(began); took > 11*time.Second {
-				t.Errorf("%s: listed after %v", r, took)
-			}
+			took := time.Since(began)
+			must.CheckThat(t, took <= 11*time.Second, "%s: listed after %v", r, took)
 			again := time.Now()
 			_, err := c.CallTool(t.Context(), "slow__t", nil)
 			must.CheckContains(t, fmt.Sprint(err), `server "slow" is still starting`, r)
 			must.CheckEqual(t, len(listed(t, c)), 1, r)
-			if _, err := c.CallTool(t.Context(), "fast__t", nil); err != nil || time.Since(again) > time.Second {
-				t.Errorf("%s: later requests take %v: %v", r, time.Since(again), err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "fast__t", nil)))
+			must.CheckThat(t, time.Since(again) <= time.Second, "%s: later requests take %v", r, time.Since(again))
 			_, err = c.CallTool(t.Context(), "other__t", nil)
 			must.CheckContains(t, fmt.Sprint(err), "unknown tool", r)
 			time.Sleep(time.Minute)

@@ -34,9 +34,7 @@ func withSkills(t testing.TB, of string, names ...string) *server.Server {
 			Data: []byte("---\nname: " + name + "\ndescription: " + name + " of " + of + "\n---\n")}
 		fsys[name+"/files/a.md"] = &fstest.MapFile{Data: []byte("a of " + of)}
 	}
-	if _, err := skills.Add(s, fsys, skills.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(skills.Add(s, fsys, skills.Options{})))
 	return s
 }
 
@@ -44,14 +42,10 @@ func withSkills(t testing.TB, of string, names ...string) *server.Server {
 func skillsOf(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	for s, err := range skills.List(t.Context(), c) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, s.URI+": "+s.Description)
 		for _, f := range s.Files {
-			if _, err := skills.Read(t.Context(), c, s, f.URI); err != nil {
-				t.Errorf("%s: %v", f.URI, err)
-			}
+			must.Check(t, must.Err(skills.Read(t.Context(), c, s, f.URI)), f.URI)
 		}
 		same, err := skills.Get(t.Context(), c, s.URI)
 		if err != nil || same.Digest() != s.Digest() || same.Description != s.Description {
@@ -72,9 +66,8 @@ func TestSkillsOfServersStayApart(t *testing.T) {
 		one := inMemory(t, "first", withSkills(t, "one", "pdf", "refunds"))
 		c := mcptest.Dial(t, gatewayTo(t, one), mcptest.WithRevision(r))
 		want := []string{"skill://pdf/SKILL.md: pdf of one", "skill://refunds/SKILL.md: refunds of one"}
-		if got := skillsOf(t, c); !slices.Equal(got, want) {
-			t.Errorf("%s: of one server: %q", r, got)
-		}
+		got := skillsOf(t, c)
+		must.CheckThat(t, slices.Equal(got, want), "%s: of one server: %q", r, got)
 		one = inMemory(t, "first", withSkills(t, "one", "pdf", "refunds"))
 		one.Revision = r
 		s := gatewayTo(t, inMemory(t, "second", withSkills(t, "two", "refunds")), one,
@@ -101,9 +94,7 @@ func TestManySkillsHavePages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n != 1000 {
-		t.Errorf("%d skills", n)
-	}
+	must.CheckEqual(t, n, 1000)
 }
 
 // Encoders write null for what they do not set.
@@ -145,35 +136,27 @@ func TestPolicyHidesSkills(t *testing.T) {
 	t.Cleanup(func() { u.server.Shutdown(context.Background()) })
 	dial := func(name string) *client.Client {
 		d := client.Dialer{Logger: quiet, Auth: u.logins[name]}
-		c, err := d.Dial(t.Context(), client.URL(u.url()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(d.Dial(t.Context(), client.URL(u.url())))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	ada, bob := dial("ada"), dial("bob")
-	if got := skillsOf(t, ada); len(got) != 3 {
-		t.Errorf("Ada has %q", got)
-	}
+	got := skillsOf(t, ada)
+	must.CheckEqual(t, len(got), 3, got)
 	var of []string
 	for s, err := range skills.List(t.Context(), bob) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, f := range s.Files {
 			of = append(of, strings.TrimPrefix(f.URI, "skill://"))
 		}
 	}
-	if want := []string{"pdf/SKILL.md", "pdf/files/a.md", "refunds/SKILL.md"}; !slices.Equal(of, want) {
-		t.Errorf("Bob has %q", of)
-	}
+	want := []string{"pdf/SKILL.md", "pdf/files/a.md", "refunds/SKILL.md"}
+	must.CheckThat(t, slices.Equal(of, want), "Bob has %q", of)
 	if _, err := skills.Get(t.Context(), bob, "skill://salaries/SKILL.md"); err == nil {
 		t.Error("Bob gets a skill that is denied")
 	}
-	if in, err := skills.ReadDirectory(t.Context(), bob, "skill://refunds/files"); err != nil || len(in) != 0 {
-		t.Errorf("Bob: %+v, %v", in, err)
-	}
+	in := must.Get(skills.ReadDirectory(t.Context(), bob, "skill://refunds/files"))(t)
+	must.CheckEqual(t, len(in), 0, in)
 	for _, uri := range []string{"skill://salaries/SKILL.md", "skill://salaries/files/a.md",
 		"skill://refunds/files/a.md"} {
 		if _, err := bob.ReadResource(t.Context(), uri); err == nil {
@@ -192,9 +175,8 @@ func TestReviewWithholdsSkills(t *testing.T) {
 		if d.Kind != "skill" {
 			return nil
 		}
-		if n := strings.Count(string(d.JSON), `"digest":"sha256:`); n != 2 || d.Server != "up" {
-			t.Errorf("%+v: %d digests", d, n)
-		}
+		n := strings.Count(string(d.JSON), `"digest":"sha256:`)
+		must.CheckThat(t, n == 2 && d.Server == "up", "%+v: %d digests", d, n)
 		if d.Name == "skill://pdf/SKILL.md" {
 			return errors.New("not accepted")
 		}
@@ -202,9 +184,8 @@ func TestReviewWithholdsSkills(t *testing.T) {
 	}
 	gatewaytest.Run(t, h, s)
 	c := mcptest.Dial(t, s)
-	if got := skillsOf(t, c); !slices.Equal(got, []string{"skill://refunds/SKILL.md: refunds of one"}) {
-		t.Errorf("%q", got)
-	}
+	got := skillsOf(t, c)
+	must.CheckThat(t, slices.Equal(got, []string{"skill://refunds/SKILL.md: refunds of one"}), "%q", got)
 	if _, err := skills.Get(t.Context(), c, "skill://pdf/SKILL.md"); err == nil {
 		t.Error("a withheld skill is returned")
 	}

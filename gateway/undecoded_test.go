@@ -75,9 +75,7 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 			for _, to := range mcp.Revisions() {
 				what := fmt.Sprintf("%s to %s, %s %s", from, to, isError, structured)
 				result, err := calledAt(t, s, to)
-				if err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
+				must.Do(t, err, what)
 				kept := structured
 				switch {
 				case to < mcp.V20250618 || !to.Modern() && strings.HasSuffix(structured, "null"):
@@ -392,10 +390,9 @@ func TestLinksNextToTextAreRewritten(t *testing.T) {
 	for _, to := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		result := must.Get(calledAt(t, s, to))(t)
 		content, _ := jsonrpc.Get(result.Source, "content")
-		if want := `[{"type":"text","text":"\u0061"},` + strings.Replace(link, "lib://a", "server:up/lib://a", 1) +
-			`]`; string(content) != want {
-			t.Errorf("%s: the content is %s, want %s", to, content, want)
-		}
+		must.CheckEqual(t, string(content),
+			`[{"type":"text","text":"\u0061"},`+strings.Replace(link, "lib://a", "server:up/lib://a", 1)+
+				`]`, to, "the content", content)
 	}
 }
 
@@ -468,9 +465,8 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 				}
 			}
 			for name := range uncheckable {
-				if result, err := c.CallTool(t.Context(), "up__in_"+name, nil); err != nil || result.IsError {
-					t.Errorf("%s: %+v, %v", name, result, err)
-				}
+				result := must.Get(c.CallTool(t.Context(), "up__in_"+name, nil))(t)
+				must.CheckThat(t, !result.IsError, "%s: %+v", name, result)
 			}
 		})
 	}
@@ -485,7 +481,5 @@ func TestArgumentsAreCheckedByTheKeywordsThatCanBeChecked(t *testing.T) {
 	}
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
 	result, err := c.CallTool(t.Context(), "up__t", map[string]any{"p": 7})
-	if err != nil || !result.IsError {
-		t.Errorf("%+v, %v, want a tool error", result, err)
-	}
+	must.CheckThat(t, err == nil && result.IsError, "%+v, %v, want a tool error", result, err)
 }
