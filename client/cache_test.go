@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -122,10 +121,9 @@ func TestCacheKeyIncludesAllParameters(t *testing.T) {
 			for range c.Prompts(t.Context()) {
 				t.Error("the list of prompts is not empty")
 			}
-			if got := text(t, c, "note://a") + text(t, c, "note://b", traced("1")) + text(t, c, "note://a", meta) +
-				text(t, c, "note://b", traced("2")); got != "abcb" {
-				t.Errorf("resources %s", got)
-			}
+			must.CheckEqual(t,
+				text(t, c, "note://a")+text(t, c, "note://b", traced("1"))+text(t, c, "note://a", meta)+
+					text(t, c, "note://b", traced("2")), "abcb")
 		}
 		c.Close()
 		if received := rec.methods(); strings.Count(received, "/list") != 3 ||
@@ -175,13 +173,10 @@ func TestReconnectDropsCachedResults(t *testing.T) {
 		exiting.Answers["tools/call"] = []string{"!close"}
 		c, _ := dial(t, exiting, withPages(page("60000", "public", "", "two")))
 		before := names(t, c)
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
-			t.Error(err)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
 		must.Check(t, c.Ping(t.Context()))
-		if after := names(t, c); before != "one" || after != "two" {
-			t.Errorf("before %s, after %s", before, after)
-		}
+		after := names(t, c)
+		must.CheckThat(t, before == "one" && after == "two", "before %s, after %s", before, after)
 	})
 }
 

@@ -59,9 +59,7 @@ func TestCallToolDecodesResults(t *testing.T) {
 	must.CheckEqual(t, must.Get(got())(t), (weather{"Oslo", 9007199254740993}))
 	must.CheckEqual(t, must.Get(got())(t), (weather{"Bergen", -1}))
 	for _, what := range []string{"structured content of the wrong type", "text that is not JSON", "no content"} {
-		if w, err := got(); !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%s: %+v, %v", what, w, err)
-		}
+		must.CheckIs(t, must.Err(got()), call.ErrInvalidResponse, what)
 	}
 	_, err := got()
 	var failed *client.ToolError
@@ -69,9 +67,7 @@ func TestCallToolDecodesResults(t *testing.T) {
 		!strings.Contains(err.Error(), "it is\ntoo cold") {
 		t.Errorf("a failed tool: %v", err)
 	}
-	if _, err := got(); !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"}) {
-		t.Errorf("an unknown tool: %v", err)
-	}
+	must.CheckIs(t, must.Err(got()), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"})
 }
 
 // A content block of an unknown type is kept unchanged.
@@ -156,9 +152,7 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 		{json.RawMessage("{\n\t\"n\": 1.50\n}"), `"params":{"name":"a","arguments":{ 	"n": 1.50 },"_meta":`},
 	} {
 		meta := mcp.Meta{"com.example/a": json.RawMessage("{\n}"), mcp.MetaTraceParent: json.RawMessage(`"00-a-b-01"`)}
-		if _, err := c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta)); err != nil {
-			t.Errorf("%v: %v", test.arguments, err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta))), test.arguments)
 		if !strings.Contains(sent, test.want) || !strings.Contains(sent, `"com.example/a":{`) ||
 			!strings.Contains(sent, `"traceparent":"00-a-b-01"`) || strings.Contains(sent, "\n") {
 			t.Errorf("sent %s, want %s", sent, test.want)
@@ -194,9 +188,7 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 				}
 				must.CheckEqual(t, time.Since(start), test.want)
 			}
-			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 			c.Close()
 			want := "tools/call notifications/cancelled tools/call notifications/cancelled tools/call " +
 				"notifications/cancelled tools/call"
@@ -229,9 +221,7 @@ func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 			done := false
 			_, err := c.CallTool(t.Context(), "a", nil, client.WithProgress(func(progress, total float64,
 				message string) {
-				if done {
-					t.Error("progress arrived after the call")
-				}
+				must.CheckThat(t, !done, "progress arrived after the call")
 				got = append(got, report{progress, total, message})
 			}))
 			done = true
@@ -253,9 +243,8 @@ func TestManyCallsDoNotGrowTheHeap(t *testing.T) {
 	before := calls(1000)
 	after := calls(10_000)
 	// The script records the method of each call: 16 bytes, and the spare capacity of its slice.
-	if grown := int64(after) - int64(before); grown > 1<<20 {
-		t.Errorf("the heap grew by %d bytes after 10,000 calls", grown)
-	}
+	grown := int64(after) - int64(before)
+	must.CheckThat(t, grown <= 1<<20, "the heap grew by %d bytes after 10,000 calls", grown)
 }
 
 // liveHeap returns the size of reachable objects. One collection is not enough: pools are
@@ -308,9 +297,7 @@ func TestTooLargeResultFailsItsCallOnly(t *testing.T) {
 					t.Errorf("after %v: %v", time.Since(began), err)
 				}
 				must.CheckContains(t, fmt.Sprint(err), "raise Dialer.MaxMessage", err)
-				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-					t.Errorf("the next call: %v", err)
-				}
+				must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)), "the next call")
 				must.CheckEqual(t, len(other), 0)
 				c.Close()
 				must.CheckIs(t, <-other, call.ErrClosed)
@@ -322,9 +309,7 @@ func TestTooLargeResultFailsItsCallOnly(t *testing.T) {
 func TestUnknownRevisionIsAnError(t *testing.T) {
 	to, rec := target(modernServer())
 	d := client.Dialer{Revision: "2000-01-01"}
-	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrRevision) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, must.Err(d.Dial(t.Context(), to)), call.ErrRevision)
 	must.CheckEqual(t, rec.methods(), "")
 }
 
@@ -338,9 +323,7 @@ func TestConnIsDialledOnce(t *testing.T) {
 	c, err := d.Dial(t.Context(), to)
 	must.Do(t, err)
 	defer c.Close()
-	if _, err := d.Dial(t.Context(), to); !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("a second Dial: %v", err)
-	}
+	must.CheckIs(t, must.Err(d.Dial(t.Context(), to)), call.ErrConnectionLost, "a second Dial")
 	far.Close()
 	for err = nil; err == nil; {
 		err = c.Ping(t.Context())

@@ -25,16 +25,12 @@ import (
 // checkClosed fails unless all methods of c report that it is closed.
 func checkClosed(t *testing.T, c *client.Client) {
 	t.Helper()
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrClosed) {
-		t.Errorf("CallTool: %v", err)
-	}
+	must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrClosed)
 	must.CheckIs(t, c.Ping(t.Context()), call.ErrClosed)
 	for _, err := range c.Tools(t.Context()) {
 		must.CheckIs(t, err, call.ErrClosed)
 	}
-	if c.Revision() == "" {
-		t.Error("Revision is empty after Close")
-	}
+	must.CheckThat(t, c.Revision() != "", "Revision is empty after Close")
 }
 
 // Close may be called more than once and concurrently.
@@ -75,9 +71,8 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 		for range 10 {
 			must.CheckIs(t, <-results, call.ErrClosed)
 		}
-		if d := time.Since(start); d > 0 {
-			t.Errorf("it took %v", d)
-		}
+		d := time.Since(start)
+		must.CheckThat(t, d <= 0, "it took %v", d)
 		checkClosed(t, c)
 	})
 }
@@ -86,9 +81,7 @@ func TestCloseEndsCallsInFlight(t *testing.T) {
 func TestCloseEndsReconnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rec := dial(t, withToolAnswers("!close"), &script{})
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
-			t.Fatal(err)
-		}
+		must.Is(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
 		results := make(chan error, 3)
 		for range 3 { // one call reconnects, the others wait for it
 			go func() {
@@ -102,9 +95,8 @@ func TestCloseEndsReconnecting(t *testing.T) {
 		for range 3 {
 			must.CheckIs(t, <-results, call.ErrClosed)
 		}
-		if d := time.Since(start); d > 0 {
-			t.Errorf("it took %v", d)
-		}
+		d := time.Since(start)
+		must.CheckThat(t, d <= 0, "it took %v", d)
 		rec.wants(t, probed, 2)
 		checkClosed(t, c)
 	})
@@ -216,9 +208,7 @@ func TestCancelledDialEndsTheProcess(t *testing.T) {
 		cancel()
 	})
 	d := quiet()
-	if _, err := d.Dial(ctx, child(t, s)); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, must.Err(d.Dial(ctx, child(t, s))), context.Canceled)
 	observed.awaitExit()
 }
 
@@ -231,9 +221,7 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 			time.AfterFunc(after, func() { cancel(cause) })
 			d := quiet()
 			start := time.Now()
-			if _, err := d.Dial(ctx, to); !errors.Is(err, cause) {
-				t.Errorf("after %v: %v", after, err)
-			}
+			must.CheckIs(t, must.Err(d.Dial(ctx, to)), cause, after)
 			must.CheckEqual(t, time.Since(start), after)
 			// server/discover and initialize must not be cancelled
 			rec.wants(t, "cancelled", 0)
@@ -300,9 +288,8 @@ func TestHalfOpenConnectionIsLost(t *testing.T) {
 			if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.After < halfOpenKeepAlive {
 				t.Errorf("the call ended with %v", err)
 			}
-			if took := time.Since(begin); took > 2*halfOpenKeepAlive+5*time.Second {
-				t.Errorf("the connection was lost after %v", took)
-			}
+			took := time.Since(begin)
+			must.CheckThat(t, took <= 2*halfOpenKeepAlive+5*time.Second, "the connection was lost after %v", took)
 			if err := <-lost; !errors.As(err, &silent) {
 				t.Errorf("OnConnectionLost received %v", err)
 			}
@@ -371,9 +358,7 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 	}
 	for begin := time.Now(); sessions.Load() < 2; { // until the client has received the status of the ping
 		wantCalled(t, c, "a")
-		if time.Since(begin) > 10*time.Second {
-			t.Fatal("the client began no new session")
-		}
+		must.That(t, time.Since(begin) <= 10*time.Second, "the client began no new session")
 	}
 	c.Close()
 }

@@ -208,9 +208,7 @@ func TestDialFindsTheEra(t *testing.T) {
 func (test *compat) check(t *testing.T, c *client.Client, err error) {
 	t.Helper()
 	if err != nil {
-		if test.want != "" || !test.fails(err) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckThat(t, test.want == "" && test.fails(err), "got %v", err)
 		return
 	}
 	defer c.Close()
@@ -269,9 +267,7 @@ func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 			d := quiet()
 			c := must.Get(d.Dial(t.Context(), to))(t)
 			defer c.Close()
-			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 			synctest.Wait() // until the responses are sent
 			revision := c.Revision()
 			c.Close()
@@ -546,9 +542,7 @@ func TestUnresponsiveServerIsAnError(t *testing.T) {
 	m := &mock{}
 	d := quiet()
 	d.Timeouts.Initialize = time.Second // also for the connection
-	if _, err := m.dial(t, d); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, must.Err(m.dial(t, d)), context.DeadlineExceeded)
 	must.CheckEqual(t, m.methods(), probed)
 }
 

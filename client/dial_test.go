@@ -195,9 +195,7 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 			d := quiet()
 			_, err := d.Dial(t.Context(), c.target)
 			var dial *client.DialError
-			if !errors.As(err, &dial) {
-				t.Fatalf("%T %v", err, err)
-			}
+			must.That(t, errors.As(err, &dial), "%T %v", err, err)
 			if dial.Stage != c.stage || dial.Target != c.target.String() || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("stage %s of %s: %v", dial.Stage, dial.Target, err)
 			}
@@ -223,9 +221,7 @@ func TestDialErrorGivesItsAdviceOnce(t *testing.T) {
 		d := quiet()
 		d.HTTPClient = s.Client()
 		_, err := d.Dial(t.Context(), client.URL(s.URL))
-		if err == nil || strings.Count(err.Error(), advice) != 1 {
-			t.Errorf("a page for %s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && strings.Count(err.Error(), advice) == 1, "a page for %s: %v", name, err)
 		s.Close()
 	}
 }
@@ -246,12 +242,8 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 			OnConnectionLost: func(error) { defer close(lost); panic("lost") },
 		}
 		c := must.Get(d.Dial(t.Context(), to))(t)
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Error(err)
-		}
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
+		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
 		<-lost
 		c.Close()
 		for _, what := range []string{"panic=trace", "panic=log", "panic=lost"} {
@@ -368,9 +360,7 @@ func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
 					d := impatient()
 					d.Timeouts.Initialize = 5 * time.Second
 					c, err := d.Dial(t.Context(), connect(t, test.server))
-					if err != nil {
-						t.Fatalf("%s: %v", how, err)
-					}
+					must.Do(t, err, how)
 					must.CheckEqual(t, c.Revision(), test.want, how)
 					callTwice(t, c)
 					time.Sleep(10 * time.Second) // all late answers arrive

@@ -159,9 +159,7 @@ func TestStaleDiscoveryDoesNotRepeatACallThatMayHaveRun(t *testing.T) {
 	c := dialStored(t, modernMock(), now, quiet())
 	_, err := c.CallTool(t.Context(), "a", nil)
 	var reported *jsonrpc.Error
-	if !errors.As(err, &reported) || reported.Code != -32603 {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == -32603, "got %v", err)
 	wantCalled(t, c, "a")
 	must.CheckEqual(t, now.methods(), "tools/call "+probed+" "+handshaken+" tools/call")
 }
@@ -199,9 +197,8 @@ func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
 			if _, err := c.CallTool(t.Context(), "a", nil); err == nil && name != "-32020" {
 				t.Error("CallTool succeeded, want an error")
 			}
-			if received := now.methods(); strings.Contains(received, "initialize") {
-				t.Errorf("the server received %s", received)
-			}
+			received := now.methods()
+			must.CheckThat(t, !strings.Contains(received, "initialize"), "the server received %s", received)
 		})
 	}
 }
@@ -251,14 +248,12 @@ func TestDiscoveryOnStreamsConnectsWithTheFirstRequest(t *testing.T) {
 				first.Close()
 				to, rec := target(other)
 				c := must.Get(d.Dial(t.Context(), to))(t)
-				if received := rec.methods(); received != "" || c.Revision() != first.Revision() {
-					t.Errorf("Dial sent %s", received)
-				}
+				received := rec.methods()
+				must.CheckThat(t, received == "" && c.Revision() == first.Revision(), "Dial sent %s", received)
 				begin := time.Now()
 				wantCalled(t, c, "a")
-				if took := time.Since(begin); took > 0 {
-					t.Errorf("%s, then %s: the call took %v", name, otherName, took)
-				}
+				took := time.Since(begin)
+				must.CheckThat(t, took <= 0, "%s, then %s: the call took %v", name, otherName, took)
 				c.Close()
 				rec.wants(t, "tools/call", 1)
 			})
@@ -275,9 +270,7 @@ func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 		d := quiet()
 		begin := time.Now()
 		first, err := d.Dial(t.Context(), to)
-		if err != nil || time.Since(begin) < time.Second {
-			t.Fatalf("%v after %v", err, time.Since(begin))
-		}
+		must.That(t, err == nil && time.Since(begin) >= time.Second, "%v after %v", err, time.Since(begin))
 		d.Discovery = stored(t, first)
 		first.Close()
 		c := must.Get(d.Dial(t.Context(), to))(t)
@@ -318,9 +311,7 @@ func TestDiscoveryOfAnotherServerIsIgnored(t *testing.T) {
 		} else {
 			c.Close()
 		}
-		if now.methods() == "" {
-			t.Errorf("%s: Dial sent nothing", name)
-		}
+		must.CheckThat(t, now.methods() != "", "%s: Dial sent nothing", name)
 		s.Close()
 	}
 }

@@ -84,9 +84,7 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 					d.Revision = mcp.V20251125
 					to, rec := target(s)
 					c := must.Get(d.Dial(t.Context(), to))(t)
-					if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil)))
 					synctest.Wait()
 					_ = c.Close()
 					must.CheckContains(t, rec.methods(), fmt.Sprintf(`"id":"q","error":{"code":%d,`, q.code))
@@ -103,9 +101,7 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 				c := must.Get(d.Dial(t.Context(), to))(t)
 				_, err := client.CallTool[string](t.Context(), c, "a", nil)
 				var reported *jsonrpc.Error // Rule J10: such an error would come from the server
-				if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
-					t.Errorf("got %v", err)
-				}
+				must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && !errors.As(err, &reported), "got %v", err)
 				_ = c.Close()
 				if got := rec.methods(); strings.Count(got, "tools/call") != 1 || strings.Contains(got, "response") {
 					t.Errorf("the server received %s", got)
@@ -183,9 +179,7 @@ func TestOptionsApplyToTheirRequests(t *testing.T) {
 		"WithUndecodedText": func() error { _, err := c.ReadResource(ctx, "x://a", client.WithUndecodedText()); return err },
 		"WithoutReconnect":  func() error { _, err := c.GetPrompt(ctx, "p", nil, client.WithoutReconnect()); return err },
 	} {
-		if err := request(); err == nil || !strings.Contains(err.Error(), "the option "+name+" does not apply") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckFails(t, request(), "the option "+name+" does not apply", name)
 	}
 	c.Close()
 	must.CheckEqual(t, rec.methods(), probed)
@@ -234,9 +228,8 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 			c := must.Get(d.Dial(t.Context(), to))(t)
 			must.CheckIs(t, request(t.Context(), c), call.ErrInvalidResponse)
 			_ = c.Close()
-			if got := rec.methods(); strings.Count(got, method) > 2 {
-				t.Errorf("the server received %s", got)
-			}
+			got := rec.methods()
+			must.CheckThat(t, strings.Count(got, method) <= 2, "the server received %s", got)
 		})
 	}
 }
@@ -283,9 +276,7 @@ func TestQuestionsToTheUserAreLimited(t *testing.T) {
 				var calls sync.WaitGroup
 				for range 2 {
 					calls.Go(func() {
-						if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
-							t.Error(err)
-						}
+						must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil)))
 					})
 				}
 				synctest.Wait()
@@ -293,9 +284,8 @@ func TestQuestionsToTheUserAreLimited(t *testing.T) {
 				close(g.release)
 				calls.Wait()
 				synctest.Wait()
-				if g.max != concurrent || g.all != 200 {
-					t.Errorf("%d questions at the same time, %d in all, want %d and 200", g.max, g.all, concurrent)
-				}
+				must.CheckEqual(t, g.max, concurrent)
+				must.CheckEqual(t, g.all, 200)
 			})
 		})
 	}
@@ -336,10 +326,8 @@ func TestRequestsBeforeTheHandshakeAreRejected(t *testing.T) {
 		synctest.Wait()
 		_ = c.Close()
 		got := rec.methods()
-		if !strings.Contains(got, `"id":"q","error":{"code":-32600,`) ||
-			!strings.Contains(got, `"id":"p","result":{}`) {
-			t.Errorf("the server received %s", got)
-		}
+		must.CheckContains(t, got, `"id":"q","error":{"code":-32600,`)
+		must.CheckContains(t, got, `"id":"p","result":{}`)
 	})
 }
 
@@ -389,9 +377,7 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t), "called")
 		}
 		must.Check(t, c.Close())
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-ended)
 		must.Equal(t, len(calls), 4, calls)
 		ids := make(map[jsonrpc.ID]bool)
 		for i, raw := range calls {
@@ -444,9 +430,8 @@ func TestRootsAreFileURIs(t *testing.T) {
 					synctest.Wait()
 					_ = c.Close()
 					must.CheckEqual(t, strings.Contains(sent.String(), `"uri":"file:///fine"`), valid, sent)
-					if told := err != nil || log.Len() > 0; told == valid {
-						t.Errorf("%v; the log is %s", err, &log)
-					}
+					told := err != nil || log.Len() > 0
+					must.CheckThat(t, told != valid, "%v; the log is %s", err, &log)
 				})
 			})
 		}

@@ -88,9 +88,8 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 			}
 			must.Do(t, err)
 			must.Equal(t, len(result.Content), 1, result)
-			if got := out.of("tools/call"); !slices.Equal(got, tc.calls) {
-				t.Errorf("tools/call %q, want %q", got, tc.calls)
-			}
+			got := out.of("tools/call")
+			must.CheckThat(t, slices.Equal(got, tc.calls), "tools/call %q, want %q", got, tc.calls)
 			if task := slices.Contains(tc.calls, asTask); task != (len(out.of("tasks/result")) == 1) {
 				t.Errorf("tasks/result %q", out.of("tasks/result"))
 			} else if took := time.Since(start); task && (took < 4*time.Second || took > 4400*time.Millisecond) {
@@ -140,9 +139,8 @@ func TestToolMayStopRunningAsTask(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := out.of("tools/call"); !slices.Equal(got, []string{`{"name":"a","task":{}}`, `{"name":"a"}`}) {
-		t.Errorf("tools/call %q", got)
-	}
+	got := out.of("tools/call")
+	must.CheckThat(t, slices.Equal(got, []string{`{"name":"a","task":{}}`, `{"name":"a"}`}), "tools/call %q", got)
 }
 
 // The error for an unknown tool is not hidden, and the call is not repeated.
@@ -170,15 +168,11 @@ func TestServerWithoutTasksGetsPlainCalls(t *testing.T) {
 			s.Answers["tools/call"] = []string{outcome}
 			c, out := dialTask(t, inSession, s)
 			names(t, c)
-			if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-				t.Error(err)
-			}
-			if task, err := c.StartTool(t.Context(), "a", nil); err != nil || task.ID() != "" {
-				t.Errorf("%+v, %v", task, err)
-			}
-			if got := out.of("tools/call"); !slices.Equal(got, []string{`{"name":"a"}`, `{"name":"a"}`}) {
-				t.Errorf("tools/call %q", got)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
+			task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
+			must.CheckEqual(t, task.ID(), "", task)
+			got := out.of("tools/call")
+			must.CheckThat(t, slices.Equal(got, []string{`{"name":"a"}`, `{"name":"a"}`}), "tools/call %q", got)
 		})
 	}
 }
@@ -239,9 +233,8 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 			if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
 				t.Errorf("%v", err)
 			}
-			if got := len(out.of("tasks/cancel")); (got == 1) != (name == "dreaming" || name == "another task") {
-				t.Errorf("%d requests to cancel", got)
-			}
+			got := len(out.of("tasks/cancel"))
+			must.CheckEqual(t, got == 1, name == "dreaming" || name == "another task", got, "requests to cancel")
 		})
 	}
 }
@@ -262,12 +255,9 @@ func TestCancelOfTaskInSession(t *testing.T) {
 		names(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if _, err := c.CallTool(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		if got := out.of("tasks/cancel"); !slices.Equal(got, []string{`{"taskId":"t"}`}) {
-			t.Errorf("tasks/cancel %q", got)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(ctx, "a", nil)), context.DeadlineExceeded)
+		got := out.of("tasks/cancel")
+		must.CheckThat(t, slices.Equal(got, []string{`{"taskId":"t"}`}), "tasks/cancel %q", got)
 	})
 	t.Run("of a task that has ended", func(t *testing.T) {
 		s := sessionTasks(mcp.TaskRequired, sessionState("completed"))
@@ -342,9 +332,7 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 func TestOlderRevisionsHaveNoTasks(t *testing.T) {
 	c, out := dialTask(t, nil, legacyServer())
 	task := must.Get(c.Task("t"))(t)
-	if _, err := task.Wait(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v, want ErrUnsupported", err)
-	}
+	must.CheckIs(t, must.Err(task.Wait(t.Context())), errors.ErrUnsupported)
 	for _, id := range []string{"", strings.Repeat("x", 4097)} {
 		if _, err := c.Task(id); err == nil {
 			t.Errorf("Task accepts an id with %d bytes", len(id))

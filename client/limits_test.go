@@ -144,14 +144,10 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 				d := quiet()
 				d.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				c := must.Get(d.Dial(t.Context(), to))(t)
-				if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-					t.Errorf("%s: %v", flood, err)
-				}
+				must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)), flood)
 				c.Close()
 				written := strings.Count(log.String(), "\n")
-				if written > 100 {
-					t.Errorf("%s: the log has %d lines", flood, written)
-				}
+				must.CheckThat(t, written <= 100, "%s: the log has %d lines", flood, written)
 				if omitted := fmt.Sprintf("not_logged=%d", lines-(written-1)); written > 0 &&
 					!strings.Contains(log.String(), omitted) {
 					t.Errorf("%s: the log lacks %s: %s", flood, omitted, log.String()[max(0, log.Len()-300):])
@@ -169,9 +165,7 @@ func TestRequestOfTheServerOverALimitIsAnswered(t *testing.T) {
 			`"params":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}
 {"jsonrpc":"2.0","id":$id,` + called + `}`}
 		c, rec := dial(t, s)
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 		synctest.Wait()
 		c.Close()
 		if received := rec.methods(); !strings.Contains(received,
@@ -278,9 +272,7 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 					t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
 				}
 				var reported *jsonrpc.Error
-				if !errors.As(err, &reported) {
-					t.Errorf("the error of the server is not there: %v", err)
-				}
+				must.CheckThat(t, errors.As(err, &reported), "the error of the server is not there: %v", err)
 			})
 		}
 	}

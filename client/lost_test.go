@@ -42,9 +42,7 @@ func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 				exiting.Answers[method] = []string{discovered, "!close"}
 			}
 			c, _ := dial(t, exiting, modernServer())
-			if err := use(c); err != nil {
-				t.Errorf("%s: %v", method, err)
-			}
+			must.Check(t, use(c), method)
 			c, rec := dial(t, exiting, exiting, exiting)
 			must.CheckIs(t, use(c), call.ErrConnectionLost, method)
 			c.Close()
@@ -72,9 +70,7 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 		c := must.Get(d.Dial(t.Context(), to))(t)
 		conns[0].Close()
 		must.CheckIs(t, <-lost, call.ErrConnectionLost)
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 		c.Close()
 		for _, conn := range conns {
 			conn.Close()
@@ -103,9 +99,7 @@ func TestConcurrentCallsReconnectOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 		c.Close()
 		received := rec.methods()
 		if strings.Count(received, probed) != 2 || lost.Load() < 5 {
@@ -118,19 +112,13 @@ func TestConcurrentCallsReconnectOnce(t *testing.T) {
 func TestFailedReconnectIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t, withToolAnswers("!close"), &script{Otherwise: "!close"}, &script{}, modernServer())
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
 		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) ||
 			!strings.Contains(err.Error(), "dial") {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-			t.Error(err)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), context.DeadlineExceeded)
+		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 	})
 }
 
@@ -266,9 +254,8 @@ func TestExpiredSessionIsReplaced(t *testing.T) {
 	for i := range int32(3) {
 		s.expired.Store(true)
 		wantCalled(t, c, "a")
-		if s.executed.Load() != i+1 || s.sessions.Load() != i+2 {
-			t.Errorf("%d calls ran in %d sessions", s.executed.Load(), s.sessions.Load())
-		}
+		must.CheckEqual(t, s.executed.Load(), i+1)
+		must.CheckEqual(t, s.sessions.Load(), i+2)
 	}
 }
 
@@ -283,16 +270,11 @@ func TestCallsInFlightSurviveTheEndOfTheirSession(t *testing.T) {
 	}()
 	<-s.waiting
 	s.expired.Store(true)
-	if _, err := c.CallTool(t.Context(), "a", nil); err != nil {
-		t.Errorf("call in the new session: %v", err)
-	}
+	must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)), "call in the new session")
 	close(s.gate)
-	if err := <-slow; err != nil {
-		t.Errorf("call in the old session: %v", err)
-	}
-	if s.executed.Load() != 2 || s.sessions.Load() != 2 {
-		t.Errorf("%d calls ran in %d sessions", s.executed.Load(), s.sessions.Load())
-	}
+	must.Check(t, <-slow, "call in the old session")
+	must.CheckEqual(t, s.executed.Load(), 2)
+	must.CheckEqual(t, s.sessions.Load(), 2)
 }
 
 // Rule U6: after a lost connection the client repeats only requests without side effects.
@@ -374,10 +356,8 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 			if test.alive != nil {
 				executed, sessions = 0, 1
 			}
-			if s.executed.Load() != executed || s.sessions.Load() != sessions {
-				t.Errorf("%d calls ran in %d sessions, want %d in %d", s.executed.Load(), s.sessions.Load(), executed,
-					sessions)
-			}
+			must.CheckEqual(t, s.executed.Load(), executed)
+			must.CheckEqual(t, s.sessions.Load(), sessions)
 		})
 	}
 }

@@ -37,9 +37,7 @@ func TestOutputSchemasTakeBoundedMemory(t *testing.T) {
 	// A server that changes its schemas makes room for the new ones.
 	for i := range 2 * n {
 		o.learn("t0", large(n+i))
-		if err := use("t0"); err != nil {
-			t.Fatalf("change %d: %v", i, err)
-		}
+		must.Do(t, use("t0"), i)
 	}
 	o.learn("t0", nil)
 	o.learn("t", []byte(`{"type":"object"}`))

@@ -68,9 +68,7 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	defer c.Close()
 	first := accept()
 	defer first.Close()
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
 	must.Check(t, c.Ping(t.Context()))
 	second := accept()
 	defer second.Close()
@@ -133,9 +131,8 @@ func TestProgramThatDoesNotAnswerIsGivenUpAfterItsStart(t *testing.T) {
 		must.CheckIs(t, err, context.DeadlineExceeded)
 		must.CheckContains(t, fmt.Sprint(err), test.want, err)
 		must.CheckContains(t, fmt.Sprint(err), test.advice, err)
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("given up after %v", took)
-		}
+		took := time.Since(began)
+		must.CheckThat(t, took <= 30*time.Second, "given up after %v", took)
 	}
 }
 
@@ -194,12 +191,9 @@ func TestEndlessLineIsLimited(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "a", nil)
 	runtime.ReadMemStats(&after)
 	var tooLarge *transport.MessageTooLargeError
-	if !errors.As(err, &tooLarge) || tooLarge.Limit != 256<<10 {
-		t.Errorf("got %v", err)
-	}
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 4<<20 {
-		t.Errorf("the client allocated %d bytes", allocated)
-	}
+	must.CheckThat(t, errors.As(err, &tooLarge) && tooLarge.Limit == 256<<10, "got %v", err)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	must.CheckThat(t, allocated <= 4<<20, "the client allocated %d bytes", allocated)
 }
 
 func TestTraceSeesEveryMessage(t *testing.T) {
@@ -225,9 +219,7 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 		`true {"jsonrpc":"2.0","method":"notifications/initialized"}`, `true {"jsonrpc":"2.0","id":3,"method":"ping"}`,
 		`false {"jsonrpc":"2.0","id":3,"result":{}}`,
 	} {
-		if !strings.Contains(seen.String(), want) {
-			t.Errorf("the trace lacks %s:\n%s", want, &seen)
-		}
+		must.CheckContains(t, seen.String(), want, "the trace lacks", &seen)
 	}
 }
 
@@ -348,9 +340,7 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 				}
 				for what, text := range map[string]string{"error": err.Error(), "log": logged.String(),
 					"name": to.String()} {
-					if strings.Contains(text, canary) {
-						t.Errorf("the %s contains a secret: %s", what, text)
-					}
+					must.CheckThat(t, !strings.Contains(text, canary), "the %s contains a secret: %s", what, text)
 				}
 			})
 		}
@@ -389,21 +379,16 @@ func TestDialReturnsAtItsDeadline(t *testing.T) {
 				cancel()
 			}
 			var failed *client.DialError
-			if err := <-returned; !errors.As(err, &failed) || !errors.Is(err, ctx.Err()) {
-				t.Fatalf("got %v", err)
-			}
+			err := <-returned
+			must.That(t, errors.As(err, &failed) && errors.Is(err, ctx.Err()), "got %v", err)
 			runs := func() bool {
 				process.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 				_, err := process.Read(make([]byte, 1))
 				return errors.Is(err, os.ErrDeadlineExceeded)
 			}
-			if !runs() {
-				t.Error("Dial has waited for the end of the process")
-			}
+			must.CheckThat(t, runs(), "Dial has waited for the end of the process")
 			failed.Wait()
-			if runs() {
-				t.Error("the process runs after Wait")
-			}
+			must.CheckThat(t, !runs(), "the process runs after Wait")
 		})
 	}
 }

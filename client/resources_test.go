@@ -92,10 +92,9 @@ func TestReadResourceTakesOptions(t *testing.T) {
 		!strings.Contains(*sent, `"com.example/a":1`) {
 		t.Errorf("%d progress notifications, %v, sent %s", reports, err, *sent)
 	}
-	if _, err := c.ReadResource(t.Context(), "note://a",
-		client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)})); !errors.Is(err, mcp.ErrMetaKey) {
-		t.Errorf("reserved _meta key: %v", err)
-	}
+	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "note://a",
+		client.WithMeta(mcp.Meta{mcp.MetaProtocolVersion: json.RawMessage(`"x"`)}))), mcp.ErrMetaKey,
+		"reserved _meta key")
 }
 
 func TestPromptArgumentsAreSentAsStrings(t *testing.T) {
@@ -226,9 +225,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �",` +
 			`"annotations":{"audience":["user"]}},{"type":"image","data":"/+8=","mimeType":"image/png"},` +
 			`{"type":"future","x":1},{"type":"resource","resource":{"uri":"x:y","blob":"/+8="}}]`
-		if string(got) != want || !result.IsError {
-			t.Errorf("%s, failed %v, want %s", got, result.IsError, want)
-		}
+		must.CheckThat(t, string(got) == want && result.IsError, "%s, failed %v, want %s", got, result.IsError, want)
 		read, err := c.ReadResource(t.Context(), "a:b")
 		if err != nil || len(read.Contents) != 2 || string(read.Contents[0].Blob) != "a" ||
 			read.Contents[1].Text != "c" {

@@ -49,13 +49,9 @@ func TestResultsAreValidated(t *testing.T) {
 			c, rec := dial(t, withTool(s, []string{listedWith(numberSchema)},
 				structured(`{"n":"one"}`), structured(`{"n":1}`), structured(`{"n":"one"}`), content(""),
 				`"result":{"content":[],"isError":true}`, structured(`{"n":2}`)))
-			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-				t.Errorf("before the tools are listed: %v", err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)), "before the tools are listed")
 			names(t, c)
-			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-				t.Errorf("valid result: %v", err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)), "valid result")
 			_, err := c.CallTool(t.Context(), "count", nil)
 			var output *client.OutputError
 			var invalid *schema.ValidationError
@@ -66,16 +62,13 @@ func TestResultsAreValidated(t *testing.T) {
 			if _, err = c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) || output.Result == nil {
 				t.Errorf("a result without structured content: %v", err)
 			}
-			if result, err := c.CallTool(t.Context(), "count", nil); err != nil || !result.IsError {
-				t.Errorf("a tool that failed: %v", err)
-			}
-			if n, err := client.CallTool[map[string]int](t.Context(), c, "count", nil); err != nil || n["n"] != 2 {
-				t.Errorf("%v, %v", n, err)
-			}
+			result := must.Get(c.CallTool(t.Context(), "count", nil))(t)
+			must.CheckThat(t, result.IsError, "a tool that failed")
+			n := must.Get(client.CallTool[map[string]int](t.Context(), c, "count", nil))(t)
+			must.CheckEqual(t, n["n"], 2, n)
 			c.Close()
-			if received := rec.methods(); strings.Count(received, "tools/list") != 1 {
-				t.Errorf("the server received %s", received)
-			}
+			received := rec.methods()
+			must.CheckEqual(t, strings.Count(received, "tools/list"), 1, "the server received", received)
 		})
 	}
 }
@@ -87,9 +80,7 @@ func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 			structured(`{"n":"one"}`), structured(`{"n":1}`)))
 		names(t, c)
 		time.Sleep(time.Minute)
-		if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)))
 		for range 3 {
 			var output *client.OutputError
 			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) {
@@ -123,13 +114,9 @@ func TestInvalidOutputSchemaIsLogged(t *testing.T) {
 			c, log := dialLogged(t, withTool(modernServer(), []string{listedWith(output)}, structured(`{"n":"one"}`)))
 			names(t, c)
 			for range 2 {
-				if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-					t.Errorf("%s: %v", output, err)
-				}
+				must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)), output)
 			}
-			if n := strings.Count(log.String(), "cannot validate"); n != 1 {
-				t.Errorf("%s: logged %d times: %s", output, n, log.String())
-			}
+			must.CheckEqual(t, strings.Count(log.String(), "cannot validate"), 1, output, log.String())
 		})
 	}
 }
@@ -150,9 +137,7 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 		lists = append(lists, `"result":{"tools":[]}`)
 		c, _ := dial(t, withTool(modernServer(), lists, structured(`{"n":"one"}`)))
 		names(t, c)
-		if _, err := c.CallTool(t.Context(), "t0", nil); err != nil {
-			t.Errorf("the schema of the first tool was not evicted: %v", err)
-		}
+		must.Check(t, must.Err(c.CallTool(t.Context(), "t0", nil)), "the schema of the first tool was not evicted")
 		var output *client.OutputError
 		if _, err := c.CallTool(t.Context(), "t11999", nil); !errors.As(err, &output) {
 			t.Errorf("the schema of the last tool was not applied: %v", err)
@@ -169,9 +154,7 @@ func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
 			c, log := dialLogged(t, withTool(s, []string{listedWith(lookahead)}, structured(`{"n":"b"}`),
 				structured(`{"n":1}`)))
 			names(t, c)
-			if _, err := c.CallTool(t.Context(), "count", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)))
 			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, new(*client.OutputError)) {
 				t.Errorf("got %v, want an *OutputError", err)
 			}

@@ -206,9 +206,8 @@ func (p *recorder) methods() string {
 // wants fails the test unless the methods and responses contain text n times.
 func (p *recorder) wants(t *testing.T, text string, n int) {
 	t.Helper()
-	if received := p.methods(); strings.Count(received, text) != n {
-		t.Errorf("the servers received %s, want %d times %s", received, n, text)
-	}
+	received := p.methods()
+	must.CheckEqual(t, strings.Count(received, text), n, "the servers received", received, text)
 }
 
 // target returns a target that runs the next script for each connection. The last one is

@@ -123,9 +123,8 @@ func (s *sent) of(method string) (all []string) {
 // wants fails the test unless the client has sent n requests with a method.
 func (s *sent) wants(t *testing.T, method string, n int) {
 	t.Helper()
-	if got := s.of(method); len(got) != n {
-		t.Errorf("%d requests %s, want %d: %q", len(got), method, n, got)
-	}
+	got := s.of(method)
+	must.CheckEqual(t, len(got), n, method, got)
 }
 
 // dialTask connects to scripts, one for each connection.
@@ -169,9 +168,8 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 			if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
 				t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
 			}
-			if got := out.of("tasks/get"); !slices.Equal(got, []string{`{"taskId":"t"}`, `{"taskId":"t"}`}) {
-				t.Errorf("tasks/get %q", got)
-			}
+			got := out.of("tasks/get")
+			must.CheckThat(t, slices.Equal(got, []string{`{"taskId":"t"}`, `{"taskId":"t"}`}), "tasks/get %q", got)
 		})
 	}
 }
@@ -183,10 +181,8 @@ func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
 		s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"completed","ttlMs":null`)}
 		c, _ := dialTask(t, nil, s)
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
-			time.Since(start) != 0 {
-			t.Errorf("%q, %v after %v", text, err, time.Since(start))
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
+		must.CheckThat(t, text == "called" && time.Since(start) == 0, "%q, after %v", text, time.Since(start))
 	})
 }
 
@@ -197,9 +193,8 @@ func TestWaitForATaskThatIsKnownToHaveEndedTakesNoTime(t *testing.T) {
 		task := must.Get(c.Task("t"))(t)
 		must.Get(task.Get(t.Context()))(t)
 		start := time.Now()
-		if _, err := task.Wait(t.Context()); err != nil || time.Since(start) != 0 {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
+		must.Check(t, must.Err(task.Wait(t.Context())))
+		must.CheckThat(t, time.Since(start) == 0, " after %v", time.Since(start))
 	})
 }
 
@@ -217,9 +212,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 			s := taskServer()
 			s.Answers["tools/call"] = []string{first}
 			c, out := dialTask(t, nil, s)
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("%v, want ErrInvalidResponse", err)
-			}
+			must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrInvalidResponse)
 			out.wants(t, "tasks/get", 0)
 		})
 	}
@@ -236,9 +229,7 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 	} {
 		inBubble(t, "state/"+name, func(t *testing.T) {
 			c, out := dialTask(t, nil, taskServer(next))
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("%v, want ErrInvalidResponse", err)
-			}
+			must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrInvalidResponse)
 			if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name,
 				"result malformed") {
 				t.Errorf("the task was cancelled: %v", cancelled)
@@ -271,9 +262,7 @@ func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
 				must.CheckIs(t, err, call.ErrInvalidResponse, method)
 			}
 			without, _ := dialTask(t, func(d *client.Dialer) { d.NoTasks = true }, s)
-			if _, err := without.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("tools/call without tasks: %v, want ErrInvalidResponse", err)
-			}
+			must.CheckIs(t, must.Err(without.CallTool(t.Context(), "a", nil)), call.ErrInvalidResponse)
 		})
 	}
 }
@@ -357,12 +346,9 @@ func TestCancelOfTaskIsBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		if _, err := c.CallTool(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		if took := time.Since(start); took > 61*time.Second {
-			t.Errorf("the call took %v", took)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(ctx, "a", nil)), context.DeadlineExceeded)
+		took := time.Since(start)
+		must.CheckThat(t, took <= 61*time.Second, "the call took %v", took)
 	})
 }
 
@@ -390,9 +376,8 @@ func TestOutcomeOfTaskIsKept(t *testing.T) {
 		c, _ := dialTask(t, nil, taskServer(state("completed", outcome), forgotten))
 		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 		for range 2 {
-			if result, err := task.Wait(t.Context()); err != nil || len(result.Content) != 1 {
-				t.Errorf("%+v, %v", result, err)
-			}
+			result := must.Get(task.Wait(t.Context()))(t)
+			must.CheckEqual(t, len(result.Content), 1, result)
 		}
 	})
 }
@@ -414,9 +399,7 @@ func TestProgramMayImplementTasks(t *testing.T) {
 	d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 	to, rec := target(taskServer())
 	c := must.Get(d.Dial(t.Context(), to))(t)
-	if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrInvalidResponse) {
-		t.Errorf("%v, want ErrInvalidResponse", err)
-	}
+	must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrInvalidResponse)
 	task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
 	must.CheckEqual(t, task.ID(), "t", task)
 	_ = c.Close()
@@ -445,9 +428,8 @@ func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 		}, s)
 		var got progressReports
 		must.Get(c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)))(t)
-		if want := []string{"0/0 mixing", "1/0 baking"}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		want := []string{"0/0 mixing", "1/0 baking"}
+		must.CheckThat(t, slices.Equal(got, want), "%q, want %q", got, want)
 	})
 }
 
@@ -480,9 +462,8 @@ func TestTaskOfASessionReportsProgressWithTheTokenOfItsCall(t *testing.T) {
 		names(t, c)
 		var got progressReports
 		must.Get(c.CallTool(t.Context(), "a", nil, client.WithProgress(got.add)))(t)
-		if want := []string{"1/4 m", "2/4 m", "3/4 m"}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		want := []string{"1/4 m", "2/4 m", "3/4 m"}
+		must.CheckThat(t, slices.Equal(got, want), "%q, want %q", got, want)
 	})
 }
 

@@ -61,9 +61,8 @@ func TestInputRequestsOfTaskAreAnsweredOnce(t *testing.T) {
 			state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
 		text := must.Get(client.CallTool[string](t.Context(), c, "x", nil))(t)
 		must.Equal(t, text, "called")
-		if got := questions(asked); !slices.Equal(got, []string{"a", "b", "c"}) {
-			t.Errorf("the user was asked %q", got)
-		}
+		got := questions(asked)
+		must.CheckThat(t, slices.Equal(got, []string{"a", "b", "c"}), "the user was asked %q", got)
 		accept := `{"action":"accept","content":{}}`
 		if got := out.of("tasks/update"); !slices.Equal(got, []string{
 			`{"inputResponses":{"a":` + accept + `,"b":` + accept + `},"taskId":"t"}`,
@@ -83,12 +82,10 @@ func TestHandlerEndsWithItsTask(t *testing.T) {
 			c, out := dialTask(t, slowly(time.Hour, asked), taskServer(needs("a"), needs("a"), last))
 			start := time.Now()
 			_, err := c.CallTool(t.Context(), "x", nil)
-			if took := time.Since(start); (err == nil) != (name == "completed") || took > time.Minute {
-				t.Errorf("%v after %v", err, took)
-			}
-			if got := questions(asked); len(got) != 2 || !strings.HasPrefix(got[1], "a ended: ") {
-				t.Errorf("the user was asked %q", got)
-			}
+			took := time.Since(start)
+			must.CheckThat(t, (err == nil) == (name == "completed") && took <= time.Minute, "%v after %v", err, took)
+			got := questions(asked)
+			must.CheckThat(t, len(got) == 2 && strings.HasPrefix(got[1], "a ended: "), "the user was asked %q", got)
 			out.wants(t, "tasks/update", 0)
 		})
 	}
@@ -144,9 +141,7 @@ func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
 		n := 0
 		asked := make(chan string, 10_000)
 		c, _ := dialTask(t, slowly(0, asked), taskServer(states...))
-		if _, err := c.CallTool(t.Context(), "x", nil); !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%v, want ErrInvalidResponse", err)
-		}
+		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "x", nil)), call.ErrInvalidResponse)
 		if n = len(questions(asked)); n > 10*rpc.MaxInputRequests {
 			t.Errorf("the user was asked %d times", n)
 		}
@@ -189,12 +184,10 @@ func TestResponsesOfTaskAreSentUntilAccepted(t *testing.T) {
 			c, out := dialTask(t, slowly(0, asked), s)
 			start := time.Now()
 			_, err := c.CallTool(t.Context(), "x", nil, client.WithTimeout(20*time.Second))
-			if took := time.Since(start); (err == nil) != tc.valid || took > 22*time.Second {
-				t.Errorf("%v after %v", err, took)
-			}
-			if got := out.of("tasks/update"); len(got) < 4 {
-				t.Errorf("tasks/update %q", got)
-			}
+			took := time.Since(start)
+			must.CheckThat(t, (err == nil) == tc.valid && took <= 22*time.Second, "%v after %v", err, took)
+			got := out.of("tasks/update")
+			must.CheckThat(t, len(got) >= 4, "tasks/update %q", got)
 			if got := questions(asked); len(got) != 1 {
 				t.Errorf("the user was asked %q", got)
 			}
@@ -213,9 +206,8 @@ func TestCallMayAskBeforeItBecomesTask(t *testing.T) {
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(0, asked), s)
 		wantCalled(t, c, "x")
-		if got := out.of("tools/call"); len(got) != 2 || len(questions(asked)) != 1 {
-			t.Errorf("tools/call %q", got)
-		}
+		got := out.of("tools/call")
+		must.CheckThat(t, len(got) == 2 && len(questions(asked)) == 1, "tools/call %q", got)
 	})
 }
 
@@ -275,9 +267,7 @@ func TestNextWaitAsksAgain(t *testing.T) {
 		task := must.Get(c.Task("t"))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if _, err := task.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
+		must.Is(t, must.Err(task.Wait(ctx)), context.DeadlineExceeded)
 		must.Get(task.Wait(t.Context()))(t)
 		out.wants(t, "tasks/update", 1)
 	})
@@ -312,10 +302,8 @@ func TestClientPollsWhenServerReportsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, out := dialTask(t, nil, seldomPolled(taskReports(`"taskIds":["t"]`, 1), state("completed", outcome)))
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
-			time.Since(start) != 0 {
-			t.Errorf("%q, %v after %v", text, err, time.Since(start))
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
+		must.CheckThat(t, text == "called" && time.Since(start) == 0, "%q, after %v", text, time.Since(start))
 		if got := out.of("subscriptions/listen"); !slices.Equal(got, []string{`{"notifications":{"taskIds":["t"]}}`}) {
 			t.Errorf("subscriptions/listen %q", got)
 		}
@@ -359,9 +347,8 @@ func TestPollingDoesNotNeedNotifications(t *testing.T) {
 			for range 2 {
 				start := time.Now()
 				must.Get(c.CallTool(t.Context(), "a", nil))(t)
-				if took := time.Since(start); took < 3*time.Minute || took > 199*time.Second {
-					t.Errorf("three polls took %v", took)
-				}
+				took := time.Since(start)
+				must.CheckThat(t, took >= 3*time.Minute && took <= 199*time.Second, "three polls took %v", took)
 			}
 			out.wants(t, "subscriptions/listen", tc.listens)
 		})

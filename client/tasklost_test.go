@@ -42,9 +42,8 @@ func TestAnswersSurviveLostConnections(t *testing.T) {
 		asked := make(chan string, 100)
 		c, out := dialTask(t, slowly(0, asked), first, taskServer(needs("a"), needs("a"), state("completed", outcome)))
 		wantCalled(t, c, "x")
-		if got := questions(asked); len(got) != 1 {
-			t.Errorf("the user was asked %q", got)
-		}
+		got := questions(asked)
+		must.CheckEqual(t, len(got), 1, "the user was asked", got)
 		if got := out.of("tasks/update"); len(got) != 2 || got[0] != got[1] {
 			t.Errorf("tasks/update %q", got)
 		}
@@ -61,10 +60,8 @@ func TestTemporaryErrorsDoNotEndTheWait(t *testing.T) {
 			c, _ := dialTask(t, nil, taskServer(temporary, temporary, state("working", ""), temporary,
 				state("completed", outcome)))
 			start := time.Now()
-			if text, err := client.CallTool[string](t.Context(), c, "a", nil,
-				client.WithTimeout(2*time.Minute)); err != nil || text != "called" {
-				t.Errorf("%q, %v", text, err)
-			}
+			text := must.Get(client.CallTool[string](t.Context(), c, "a", nil, client.WithTimeout(2*time.Minute)))(t)
+			must.CheckEqual(t, text, "called")
 			if took := time.Since(start); name == "overload" && took < 21*time.Second {
 				t.Errorf("the client did not wait as the server asked: %v", took)
 			}
@@ -150,9 +147,8 @@ func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	must.CheckEqual(t, must.Get(client.CallTool[string](ctx, c, "a", nil))(t), "called")
-	if polls.Load() != 2 || broken.Load() != 0 {
-		t.Errorf("%d polls, %d without Mcp-Name", polls.Load(), broken.Load())
-	}
+	must.CheckEqual(t, polls.Load(), 2)
+	must.CheckEqual(t, broken.Load(), 0)
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		rejecting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(status)
@@ -201,9 +197,8 @@ func TestTasksAreSavedUntilTheyEnd(t *testing.T) {
 			var r records
 			c, _ := dialTask(t, r.dialer, taskServer(state("working", ""), last))
 			task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
-			if want := []string{"save memory t a"}; !slices.Equal(r.log, want) {
-				t.Errorf("%q, want %q", r.log, want)
-			}
+			want := []string{"save memory t a"}
+			must.CheckThat(t, slices.Equal(r.log, want), "%q, want %q", r.log, want)
 			_, _ = task.Wait(t.Context())
 			if want := []string{"save memory t a", "delete memory t a"}; !slices.Equal(r.log, want) {
 				t.Errorf("%q, want %q", r.log, want)
@@ -221,9 +216,8 @@ func TestTaskWithUnknownOutcomeRemainsSaved(t *testing.T) {
 		if _, err := task.Wait(t.Context()); err == nil {
 			t.Fatal("no error")
 		}
-		if want := []string{"save memory t a"}; !slices.Equal(r.log, want) {
-			t.Errorf("%q, want %q", r.log, want)
-		}
+		want := []string{"save memory t a"}
+		must.CheckThat(t, slices.Equal(r.log, want), "%q, want %q", r.log, want)
 	})
 }
 
@@ -232,9 +226,7 @@ func TestTaskThatCannotBeSavedIsCancelled(t *testing.T) {
 	c, out := dialTask(t, r.dialer, taskServer())
 	_, err := c.StartTool(t.Context(), "a", nil)
 	var unknown *client.TaskError
-	if !errors.Is(err, r.fail) || !errors.As(err, &unknown) || unknown.ID != "t" {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.Is(err, r.fail) && errors.As(err, &unknown) && unknown.ID == "t", "%v", err)
 	out.wants(t, "tasks/cancel", 1)
 }
 
@@ -244,12 +236,9 @@ func TestOutcomeIsReturnedIfTheRecordCannotBeDeleted(t *testing.T) {
 		r := records{fail: errors.New("the disk is full")}
 		c, _ := dialTask(t, r.dialer, taskServer(state("completed", outcome)))
 		task := must.Get(c.Task("t"))(t)
-		if _, err := task.Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if want := []string{"delete memory t "}; !slices.Equal(r.log, want) {
-			t.Errorf("%q, want %q", r.log, want)
-		}
+		must.Check(t, must.Err(task.Wait(t.Context())))
+		want := []string{"delete memory t "}
+		must.CheckThat(t, slices.Equal(r.log, want), "%q, want %q", r.log, want)
 	})
 }
 
@@ -267,9 +256,8 @@ func TestTaskThatDoesNotExistIsDeleted(t *testing.T) {
 			c, _ := dialTask(t, r.dialer, s)
 			task := must.Get(c.Task("t"))(t)
 			must.CheckIs(t, request(task, t.Context()), client.ErrTaskNotFound)
-			if want := []string{"delete memory t "}; !slices.Equal(r.log, want) {
-				t.Errorf("%q, want %q", r.log, want)
-			}
+			want := []string{"delete memory t "}
+			must.CheckThat(t, slices.Equal(r.log, want), "%q, want %q", r.log, want)
 		})
 	}
 }
@@ -280,13 +268,8 @@ func TestTaskThatServerCannotCancelRemainsSaved(t *testing.T) {
 	s.Answers["tasks/cancel"] = []string{methodNotFound}
 	c, _ := dialTask(t, r.dialer, s)
 	task := must.Get(c.Task("t"))(t)
-	if err := task.Cancel(t.Context()); err == nil {
-		t.Error("no error")
-	}
-	if _, err := task.Get(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if r.log != nil {
-		t.Errorf("%q, want nothing", r.log)
-	}
+	err := task.Cancel(t.Context())
+	must.CheckThat(t, err != nil, "no error")
+	must.Check(t, must.Err(task.Get(t.Context())))
+	must.CheckThat(t, r.log == nil, "%q, want nothing", r.log)
 }

@@ -104,9 +104,8 @@ func TestCallIsRepeatedWhenURLElicitationCompletes(t *testing.T) {
 		if err := c.Ping(t.Context()); err != nil { // the server sends the reports before the response
 			t.Error(err)
 		}
-		if err := <-ended; err != nil || time.Since(start) != 0 {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
+		err := <-ended
+		must.CheckThat(t, err == nil && time.Since(start) == 0, "%v after %v", err, time.Since(start))
 	})
 }
 
@@ -173,9 +172,7 @@ func TestElicitationsWithUnsafeURLsAreRejected(t *testing.T) {
 			ask := `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"url","message":"?",` +
 				`"url":"` + url + `","elicitationId":"1"}}`
 			c, opened, rec := dialEliciting(t, "!lines "+ask+"\n"+`{"jsonrpc":"2.0","id":$id,`+called+`}`)
-			if _, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil)))
 			synctest.Wait()
 			_ = c.Close()
 			if got := rec.methods(); len(*opened) != 0 || !strings.Contains(got, `"id":"q","error":{"code":-32602,`) {

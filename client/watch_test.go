@@ -43,9 +43,7 @@ func changes(t *testing.T, c *client.Client, filter client.WatchFilter) func() (
 	})
 	return func() (client.Change, error) {
 		change, err, ok := next()
-		if !ok {
-			t.Fatal("the watch ended without an error")
-		}
+		must.That(t, ok, "the watch ended without an error")
 		return change, err
 	}
 }
@@ -158,12 +156,9 @@ func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 		}
 		_, _ = c.CallTool(t.Context(), "a", nil)
 		start := time.Now()
-		if change, err := next(); !errors.Is(err, call.ErrConnectionLost) {
-			t.Fatalf("got %+v, %v", change, err)
-		}
-		if d := time.Since(start); d < 10*time.Second || d > 2*time.Minute {
-			t.Errorf("the watch ended after %v, want 10 s to 2 min", d)
-		}
+		must.Is(t, must.Err(next()), call.ErrConnectionLost)
+		d := time.Since(start)
+		must.CheckThat(t, d >= 10*time.Second && d <= 2*time.Minute, "the watch ended after %v, want 10 s to 2 min", d)
 	})
 }
 
@@ -173,9 +168,7 @@ func TestWatchFailsWithoutAcknowledgement(t *testing.T) {
 		s.Answers["subscriptions/listen"] = []string{""}
 		c, _ := dial(t, s)
 		next := changes(t, c, client.WatchFilter{Tools: true})
-		if change, err := next(); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %+v, %v", change, err)
-		}
+		must.Is(t, must.Err(next()), context.DeadlineExceeded)
 	})
 }
 
@@ -269,9 +262,7 @@ func TestWatchThatIsNotHonouredFailsAtOnce(t *testing.T) {
 			s.Answers["subscriptions/listen"] = []string{listening(lines...)}
 			c, rec := dial(t, s)
 			next := changes(t, c, client.WatchFilter{Tools: true})
-			if change, err := next(); !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("got %+v, %v", change, err)
-			}
+			must.CheckIs(t, must.Err(next()), errors.ErrUnsupported)
 			c.Close()
 			rec.wants(t, "subscriptions/listen", 1)
 		})
@@ -318,9 +309,7 @@ func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-				if change != resyncTools || err != nil {
-					t.Fatalf("got %+v, %v", change, err)
-				}
+				must.That(t, change == resyncTools && err == nil, "got %+v, %v", change, err)
 			}
 			c.Close()
 			if n := strings.Count(rec.methods(), method); n < 30 || n > 100 { // pauses of up to 16 s
@@ -342,9 +331,8 @@ func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
 		if change, err := changes(t, c, client.WatchFilter{Tools: true})(); change != resyncTools || err != nil {
 			t.Fatalf("got %+v, %v", change, err)
 		}
-		if d := time.Since(start); d < 45*time.Second || d > time.Minute {
-			t.Errorf("the watch began after %v, want 45 s", d)
-		}
+		d := time.Since(start)
+		must.CheckThat(t, d >= 45*time.Second && d <= time.Minute, "the watch began after %v, want 45 s", d)
 	})
 }
 
