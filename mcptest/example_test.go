@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -25,17 +26,13 @@ func ExampleDial() {
 	var t *testing.T
 	c := mcptest.Dial(t, newGreeter(), mcptest.WithRevision(mcp.V20250618))
 	text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
-	if err != nil || text != "Hello, Ada!" {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.CheckThat(t, err == nil && text == "Hello, Ada!", "%q, %v", text, err)
 }
 
 func ExampleEverywhere() {
 	var t *testing.T
 	mcptest.Everywhere(t, newGreeter, func(t *testing.T, c *client.Client) {
-		text, err := client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"})
-		if err != nil || text != "Hello, Ada!" {
-			t.Errorf("%q, %v", text, err)
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "greet", map[string]string{"name": "Ada"}))(t)
+		must.CheckEqual(t, text, "Hello, Ada!")
 	})
 }

@@ -115,12 +115,8 @@ func TestHandlerRequestsInputInEveryRevision(t *testing.T) {
 		before := charged.Load()
 		text, err := client.CallTool[string](t.Context(), c, "order", nil)
 		want := fmt.Sprintf("first?! second?! third?! receipt %d", before+1)
-		if err != nil || text != want {
-			t.Errorf("%q, %v, want %q", text, err, want)
-		}
-		if n := charged.Load() - before; n != 1 {
-			t.Errorf("the card was charged %d times, want 1", n)
-		}
+		must.CheckThat(t, err == nil && text == want, "%q, %v, want %q", text, err, want)
+		must.CheckEqual(t, charged.Load()-before, 1, "the card was charged")
 	}, answering)
 }
 
@@ -130,9 +126,7 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 	rooted := func() *server.Server {
 		s := newServer()
 		s.Middleware = wiretest.OnRootsChanged(func(ctx context.Context) {
-			if call.From(ctx).Peer().Info.Name == "" {
-				t.Error("the middleware cannot identify the client")
-			}
+			must.CheckThat(t, call.From(ctx).Peer().Info.Name != "", "the middleware cannot identify the client")
 			received <- struct{}{}
 		})
 		return s
@@ -179,12 +173,8 @@ func TestInputRequestsCanBeCancelled(t *testing.T) {
 		if c.Revision().Modern() {
 			return // an input request is part of a result there, so no handler waits for it
 		}
-		if text, err := client.CallTool[string](t.Context(), c, "hasty", nil); err != nil || text != "true" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if err := <-answered; !errors.Is(err, context.Canceled) {
-			t.Errorf("the context of the client's model ends with %v, want context.Canceled", err)
-		}
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "hasty", nil))(t), "true")
+		must.CheckIs(t, <-answered, context.Canceled, "the context of the client's model ends")
 		await(t, mcp.NotificationCancelled, false)
 	}, func(d *client.Dialer) {
 		d.Sample = func(ctx context.Context, _ *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
@@ -205,9 +195,7 @@ func TestUndeclaredCapabilitiesAreNotRequested(t *testing.T) {
 		var reported *jsonrpc.Error
 		var failed *client.ToolError
 		if c.Revision().Modern() {
-			if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
-				t.Errorf("got %v", err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability, "got %v", err)
 			var data mcp.MissingCapabilityData
 			if reported != nil && (json.Unmarshal(reported.Data, &data) != nil ||
 				data.RequiredCapabilities.Sampling == nil) {
@@ -234,15 +222,10 @@ func TestFormsAreCompletedAndValidated(t *testing.T) {
 			everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 				if c.Revision() < mcp.V20250618 {
 					_, err := client.CallTool[string](t.Context(), c, "book", nil)
-					if err == nil {
-						t.Error("Elicit succeeds in a revision without forms")
-					}
+					must.CheckThat(t, err != nil, "Elicit succeeds in a revision without forms")
 					return
 				}
-				text, err := client.CallTool[string](t.Context(), c, "book", nil)
-				if err != nil || text != tt.want {
-					t.Errorf("%q, %v", text, err)
-				}
+				must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "book", nil))(t), tt.want)
 			}, func(d *client.Dialer) {
 				n := 0
 				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -318,9 +301,7 @@ func TestURLElicitationInEveryRevision(t *testing.T) {
 				if c.Revision() < mcp.V20251125 {
 					want = "Pay in cash"
 				}
-				if text, err := client.CallTool[string](t.Context(), c, "pay", nil); err != nil || text != want {
-					t.Errorf("%q, %v, want %q", text, err, want)
-				}
+				must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "pay", nil))(t), want)
 				if c.Revision() == mcp.V20251125 {
 					await(t, mcp.NotificationElicitationComplete, false)
 				}
@@ -388,9 +369,7 @@ func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 			if c.Revision() < mcp.V20251125 {
 				want = "no idea"
 			}
-			if text, err := client.CallTool[string](t.Context(), c, "forecast", nil); err != nil || text != want {
-				t.Errorf("%q, %v, want %q", text, err, want)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "forecast", nil))(t), want)
 			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
 			if c.Revision() >= mcp.V20251125 && (err == nil ||
 				!strings.Contains(err.Error(), "results of its tool uses must follow")) {
@@ -404,17 +383,13 @@ func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 			var reported *jsonrpc.Error
 			switch r := c.Revision(); {
 			case r < mcp.V20251125:
-				if err != nil || text != "no idea" {
-					t.Errorf("%q, %v", text, err)
-				}
+				must.CheckThat(t, err == nil && text == "no idea", "%q, %v", text, err)
 			case r.Modern():
 				if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
 					t.Errorf("got %v", err)
 				}
 			default:
-				if err == nil || !strings.Contains(err.Error(), `"tools"`) {
-					t.Errorf("got %v", err)
-				}
+				must.CheckFails(t, err, `"tools"`)
 			}
 		}, func(d *client.Dialer) {
 			d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {

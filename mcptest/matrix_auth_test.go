@@ -169,9 +169,7 @@ func guarded() *server.Server {
 
 func wantWho(t *testing.T, c *client.Client, tool, want string) {
 	t.Helper()
-	if who, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || who != want {
-		t.Errorf("%s: %q, %v; want %q", tool, who, err, want)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, tool, nil))(t), want, tool)
 }
 
 // Rules R5, R8, O13: a call that needs more scopes starts another login and succeeds in the
@@ -181,15 +179,11 @@ func TestStepUpKeepsSession(t *testing.T) {
 		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
 		c := w.mustDial(t, r, ada.program())
 		wantWho(t, c, "look", "ada")
-		if n := ada.asked.Load(); n != 1 {
-			t.Errorf("%d logins before a call needs more scopes, want 1", n)
-		}
+		must.CheckEqual(t, ada.asked.Load(), 1, "logins before a call needs more scopes, want 1")
 		wantWho(t, c, "change", "ada")
 		wantWho(t, c, "look", "ada")
 		wantWho(t, c, "change", "ada")
-		if n := ada.asked.Load(); n != 2 {
-			t.Errorf("%d logins after one step-up, want 2", n)
-		}
+		must.CheckEqual(t, ada.asked.Load(), 2, "logins after one step-up, want 2")
 		ada.browser.Deny = true
 		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
 		var rejection *oauth.ServerError
@@ -237,9 +231,8 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		want := []string{"tools/call scope missing", "tools/call ok"}
-		if got := outcomes[max(len(outcomes)-2, 0):]; !slices.Equal(got, want) {
-			t.Errorf("the middleware saw %q, want %q at the end", outcomes, want)
-		}
+		got := outcomes[max(len(outcomes)-2, 0):]
+		must.CheckThat(t, slices.Equal(got, want), "the middleware saw %q, want %q at the end", outcomes, want)
 	})
 }
 
@@ -280,9 +273,7 @@ func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 			t.Errorf("the call of a client without a user: %v", err)
 		}
 		wantWho(t, c, "look", "ada")
-		if asked := ada.asked.Load(); asked != 2 {
-			t.Errorf("%d logins, want 2", asked)
-		}
+		must.CheckEqual(t, ada.asked.Load(), 2, "logins, want 2")
 	})
 }
 
@@ -378,23 +369,16 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 		wantWho(t, c, "look", "ada")
 		wantWho(t, c, "change", "ada") // the token of the step-up is bound to a key, too
 		wantWho(t, c, "look", "ada")
-		if n := ada.asked.Load(); n != 2 {
-			t.Errorf("%d logins, want 2", n)
-		}
-		if bare, err := w.issuer.Token("ada", w.url, "mcp"); err != nil ||
-			(&holder{t: t, w: w}).post("Bearer "+bare, "") != "invalid_token" {
-			t.Errorf("a token without a key is accepted: %v", err)
-		}
+		must.CheckEqual(t, ada.asked.Load(), 2, "logins, want 2")
+		must.CheckEqual(t, (&holder{t: t, w: w}).post("Bearer "+must.Get(w.issuer.Token("ada", w.url, "mcp"))(t), ""),
+			"invalid_token", "a token without a key is accepted")
 
 		h := holderOf(t, w, ada, &clock)
 		own := "DPoP " + h.token
-		if code := h.post(own, h.proof(nil)); code != "use_dpop_nonce" || h.nonce == "" {
-			t.Fatalf("without a nonce: %q", code)
-		}
+		code := h.post(own, h.proof(nil))
+		must.That(t, code == "use_dpop_nonce" && h.nonce != "", "without a nonce: %q", code)
 		once := h.proof(nil)
-		if code := h.post(own, once); code != "" {
-			t.Fatalf("a valid proof is rejected: %s", code)
-		}
+		must.Equal(t, h.post(own, once), "", "a valid proof is rejected")
 		thief := *h
 		private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		thief.key = &jose.JSONWebKey{Key: private}
@@ -414,17 +398,11 @@ func TestDPoPTokensInEveryRevision(t *testing.T) {
 				h.proof(map[string]any{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}), "use_dpop_nonce"},
 			"a stolen proof for another token": {"DPoP " + w.token("ada"), h.proof(nil), "invalid_token"},
 		} {
-			if code := h.post(rejected.authorization, rejected.proof); code != rejected.code {
-				t.Errorf("%s: %q, want %q", name, code, rejected.code)
-			}
+			must.CheckEqual(t, h.post(rejected.authorization, rejected.proof), rejected.code, name)
 		}
 		clock.Store(int64(6 * time.Minute))
-		if code := h.post(own, h.proof(nil)); code != "use_dpop_nonce" {
-			t.Errorf("an old nonce: %q", code)
-		}
-		if code := h.post(own, h.proof(nil)); code != "" {
-			t.Errorf("the new nonce: %q", code)
-		}
+		must.CheckEqual(t, h.post(own, h.proof(nil)), "use_dpop_nonce", "an old nonce")
+		must.CheckEqual(t, h.post(own, h.proof(nil)), "", "the new nonce")
 		clock.Store(0)
 		wantWho(t, c, "look", "ada")
 	}, bound)
@@ -487,24 +465,19 @@ func TestErrorNamesMissingScopes(t *testing.T) {
 		for range c.Tools(t.Context()) {
 			n++
 		}
-		if n != 2 {
-			t.Errorf("%d tools are listed, want 2: scopes do not hide tools", n)
-		}
+		must.CheckEqual(t, n, 2, "tools are listed, want 2: scopes do not hide tools")
 	})
 }
 
 func TestLocalScopesAreNotGrantedOverHTTP(t *testing.T) {
 	everywhere(t, scoped("tool", "more", "prompt", "resource", "template"), func(t *testing.T, c *client.Client) {
 		if strings.Contains(t.Name(), "http") {
-			if err := uses(c)["tool"](t.Context()); err == nil {
-				t.Error("a client over HTTP has LocalScopes")
-			}
+			err := uses(c)["tool"](t.Context())
+			must.CheckThat(t, err != nil, "a client over HTTP has LocalScopes")
 			return
 		}
 		for scopes, use := range uses(c) {
-			if err := use(t.Context()); err != nil {
-				t.Errorf("%s: %v", scopes, err)
-			}
+			must.Check(t, use(t.Context()), scopes)
 		}
 	})
 }

@@ -61,9 +61,7 @@ func (w *watched) until(want client.Change, others ...client.Change) {
 	w.t.Helper()
 	for {
 		got, err, ok := w.next()
-		if err != nil || !ok {
-			w.t.Fatalf("waiting for %v: error %v, ok %v", want, err, ok)
-		}
+		must.That(w.t, err == nil && ok, "waiting for %v: error %v, ok %v", want, err, ok)
 		if got == want {
 			return
 		}
@@ -71,9 +69,7 @@ func (w *watched) until(want client.Change, others ...client.Change) {
 		for _, o := range others {
 			allowed = allowed || got == o
 		}
-		if !allowed {
-			w.t.Fatalf("waiting for %v: got %v %q", want, got.Kind, got.URI)
-		}
+		must.That(w.t, allowed, "waiting for %v: got %v %q", want, got.Kind, got.URI)
 	}
 }
 
@@ -138,14 +134,10 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for change, err := range c.Watch(ctx, client.WatchFilter{}) {
-			if err != nil {
-				t.Errorf("%+v, %v", change, err)
-			}
+			must.Check(t, err, change)
 			cancel()
 		}
-		if err := c.Ping(t.Context()); err != nil {
-			t.Errorf("Ping after the watch: %v", err)
-		}
+		must.Check(t, c.Ping(t.Context()), "Ping after the watch")
 	})
 }
 
@@ -158,9 +150,7 @@ func TestWatchEndsWithItsClient(t *testing.T) {
 				c.Close()
 			}
 		}
-		if !errors.Is(last, call.ErrClosed) {
-			t.Errorf("the watch ended with %v", last)
-		}
+		must.CheckIs(t, last, call.ErrClosed, "the watch ended")
 	})
 }
 
@@ -171,9 +161,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 		w.until(client.Change{Kind: client.ToolsChanged, Resync: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown with an open watch: %v", err)
-		}
+		must.Check(t, s.Shutdown(ctx), "Shutdown with an open watch")
 		if c.Revision().Modern() {
 			await(t, mcp.NotificationCancelled, false)
 		}
@@ -188,9 +176,7 @@ func TestWatchRejectsTooManyURIs(t *testing.T) {
 		uris[i] = fmt.Sprint("note://", i)
 	}
 	for _, err := range c.Watch(t.Context(), client.WatchFilter{URIs: uris}) {
-		if err == nil {
-			t.Fatal("Watch accepts 100,000 URIs")
-		}
+		must.That(t, err != nil, "Watch accepts 100,000 URIs")
 	}
 }
 
@@ -253,9 +239,7 @@ func TestLostConnectionLosesNoMessage(t *testing.T) {
 				var got []float64
 				_, err := c.CallTool(t.Context(), "count", countParams{To: reports},
 					client.WithProgress(func(done, _ float64, _ string) { got = append(got, done) }))
-				if err != nil || !slices.Equal(got, []float64{1, 2, 3}) {
-					t.Errorf("progress %v, %v", got, err)
-				}
+				must.CheckThat(t, err == nil && slices.Equal(got, []float64{1, 2, 3}), "progress %v, %v", got, err)
 				if n := wire.cuts(); n == 0 || cut < events && n != 1 {
 					t.Errorf("the connection was cut %d times", n)
 				}

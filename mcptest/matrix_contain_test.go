@@ -41,13 +41,9 @@ func TestPanicInInputHandlerEndsOnlyTheCall(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") != c.Revision().Modern() {
 			t.Errorf("the call returns %v", err) // in a session the error is the server's
 		}
-		if log.Load() == 0 {
-			t.Error("the panic is not logged")
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo",
-			map[string]string{"text": "alive"}); err != nil || text != "alive" {
-			t.Errorf("the next call: %q, %v", text, err)
-		}
+		must.CheckThat(t, log.Load() != 0, "the panic is not logged")
+		text := must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}))(t)
+		must.CheckEqual(t, text, "alive", "the next call")
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(errorCount{&log})
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { panic("secret") }
@@ -60,13 +56,9 @@ func TestPanicInMiddlewareEndsOnlyTheRequest(t *testing.T) {
 	var log atomic.Int32
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		log.Store(0)
-		if result, err := c.CallTool(t.Context(), "everything", nil); err == nil ||
-			!strings.Contains(err.Error(), "Middleware panicked") {
-			t.Errorf("the call returns %+v, %v", result, err)
-		}
-		if log.Load() != 1 {
-			t.Errorf("%d errors were logged", log.Load())
-		}
+		must.CheckFails(t, must.Err(c.CallTool(t.Context(), "everything", nil)), "Middleware panicked",
+			"the call returns")
+		must.CheckEqual(t, log.Load(), 1, "errors were logged")
 		reports := 0
 		result, err := c.CallTool(t.Context(), "count", countParams{To: 3},
 			client.WithProgress(func(float64, float64, string) {
@@ -101,10 +93,7 @@ func TestPanicInMiddlewareDuringDialIsAnError(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	for name, target := range map[string]client.Target{"stream": client.Conn(near), "http": client.URL(endpoint.URL)} {
 		t.Run(name, func(t *testing.T) {
-			if c, err := d.Dial(t.Context(), target); err == nil ||
-				!strings.Contains(err.Error(), "Middleware panicked") {
-				t.Errorf("%v, %v", c, err)
-			}
+			must.CheckFails(t, must.Err(d.Dial(t.Context(), target)), "Middleware panicked")
 		})
 	}
 }
@@ -154,12 +143,9 @@ func TestGoexitInAFunctionOfTheClientIsAnError(t *testing.T) {
 				t.Fatalf("%s: %+v, %v, want an error of the client", tool, result, err)
 			}
 		}
-		if result, err := c.CallTool(ctx, "log", nil); err != nil || result.IsError {
-			t.Errorf("log: %+v, %v", result, err)
-		}
-		if _, err := c.CallTool(ctx, "everything", nil); err != nil {
-			t.Errorf("the next call: %v", err)
-		}
+		result := must.Get(c.CallTool(ctx, "log", nil))(t)
+		must.CheckThat(t, !result.IsError, "log: %+v", result)
+		must.Check(t, must.Err(c.CallTool(ctx, "everything", nil)), "the next call")
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -193,9 +179,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 				mu.Lock()
 				arrived[c.Method()] = string(meta[mcp.MetaTraceParent])
 				mu.Unlock()
-				if err := c.SetMeta(mcp.MetaTraceParent, traceParent); err == nil {
-					t.Error("SetMeta of a call that is served returns nil")
-				}
+				err := c.SetMeta(mcp.MetaTraceParent, traceParent)
+				must.CheckThat(t, err != nil, "SetMeta of a call that is served returns nil")
 				return next(ctx, c)
 			}
 		}}
@@ -210,9 +195,7 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 	middleware := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			must.Check(t, c.SetMeta(mcp.MetaTraceParent, traceParent))
-			if err := c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"); !errors.Is(err, mcp.ErrMetaKey) {
-				t.Errorf("SetMeta of a reserved key: %v", err)
-			}
+			must.CheckIs(t, c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"), mcp.ErrMetaKey)
 			result, err := next(ctx, c)
 			if err == nil && c.Method() == mcp.MethodCallTool {
 				result, err = next(ctx, c)
@@ -229,10 +212,8 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		}
 	}
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		if text, err := client.CallTool[string](t.Context(), c, "echo",
-			map[string]string{"text": "hello"}); err != nil || text != "hello" {
-			t.Errorf("%q, %v", text, err)
-		}
+		must.CheckEqual(t,
+			must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "hello"}))(t), "hello")
 		mu.Lock()
 		defer mu.Unlock()
 		opening := mcp.MethodDiscover
@@ -241,13 +222,9 @@ func TestClientMiddlewareWrapsRequests(t *testing.T) {
 		}
 		for _, want := range []string{opening + string(c.Revision()),
 			mcp.MethodCallTool + `"echo"` + string(c.Revision())} {
-			if !slices.Contains(seen, want) {
-				t.Errorf("the middleware has received %q, want %s", seen, want)
-			}
+			must.CheckThat(t, slices.Contains(seen, want), "the middleware has received %q, want %s", seen, want)
 		}
-		if got := arrived[mcp.MethodCallTool]; got != `"`+traceParent+`"` {
-			t.Errorf("the server has received the traceparent %s", got)
-		}
+		must.CheckEqual(t, arrived[mcp.MethodCallTool], `"`+traceParent+`"`, "the server has received the traceparent")
 		seen = nil
 		clear(arrived)
 	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{middleware} })
@@ -267,10 +244,8 @@ func TestClientMiddlewareCanReturnResult(t *testing.T) {
 		}
 	}
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
-	if text, err := client.CallTool[string](t.Context(), c, "echo",
-		map[string]string{"text": "from server"}); err != nil || text != "from middleware" {
-		t.Errorf("%q, %v", text, err)
-	}
+	text := must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from server"}))(t)
+	must.CheckEqual(t, text, "from middleware")
 	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
 		t.Error("a nil result is accepted")
 	}
@@ -323,9 +298,7 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 	mcptest.Everywhere(t, withMiddleware(count), func(t *testing.T, c *client.Client) {
 		modern := c.Revision().Modern()
 		must.Check(t, c.Ping(t.Context()))
-		if _, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"})))
 		_ = toolNames(t, c)
 		for _, err := range c.Prompts(t.Context()) {
 			must.Check(t, err)
@@ -354,9 +327,7 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if !maps.Equal(seen, want) {
-			t.Errorf("seen %v, want %v", seen, want)
-		}
+		must.CheckThat(t, maps.Equal(seen, want), "seen %v, want %v", seen, want)
 		clear(seen)
 	})
 }
@@ -391,13 +362,9 @@ func TestServerMiddlewareRewritesResults(t *testing.T) {
 		}
 	}
 	everywhere(t, withMiddleware(rewrite), func(t *testing.T, c *client.Client) {
-		if got := c.Server().Instructions; got != "rewritten" {
-			t.Errorf("instructions %q", got)
-		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}); err != nil ||
-			text != "rewritten echo" {
-			t.Errorf("%q, %v", text, err)
-		}
+		must.CheckEqual(t, c.Server().Instructions, "rewritten")
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}))(t),
+			"rewritten echo")
 		var reported *jsonrpc.Error
 		if _, err := c.ReadResource(t.Context(), "note://open"); !errors.As(err, &reported) ||
 			reported.Message != "hidden" {
@@ -430,9 +397,7 @@ func TestServerMiddlewareChangesOneCallsResult(t *testing.T) {
 				must.Do(t, err)
 				n++
 			}
-			if !want(n) {
-				t.Errorf("list %d has %d tools", i+1, n)
-			}
+			must.CheckThat(t, want(n), "list %d has %d tools", i+1, n)
 		}
 	})
 }

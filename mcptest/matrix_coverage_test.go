@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -164,9 +165,7 @@ func TestMain(m *testing.M) {
 
 func TestMatrixExpectsMethodsThatAreNotInUnsent(t *testing.T) {
 	c := cell{mcp.V20241105, "memory", "tools/forge", true}
-	if !expected(c) {
-		t.Error("an unknown method is not expected")
-	}
+	must.CheckThat(t, expected(c), "an unknown method is not expected")
 	if c.method, c.fromClient = mcp.MethodListTasks, false; expected(c) {
 		t.Error("a method that the server does not send is expected")
 	}

@@ -55,9 +55,7 @@ func (b *inbox) await(t *testing.T, want string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if got := strings.Join(b.names, " "); got != want {
-		t.Errorf("received %q, want %q", got, want)
-	}
+	must.CheckEqual(t, strings.Join(b.names, " "), want)
 }
 
 // newExtended returns a server with an extension, whose requests send notifications.
@@ -110,9 +108,8 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 			t.Errorf("%s, %v", out, err)
 		}
 		atClient.await(t, "a")
-		if raw, err := c.CallExtension(t.Context(), "jobs/none", nil); err != nil || raw[0] != '{' {
-			t.Errorf("%s, %v", raw, err)
-		}
+		raw := must.Get(c.CallExtension(t.Context(), "jobs/none", nil))(t)
+		must.CheckEqual(t, raw[0], '{', raw)
 		var reported *jsonrpc.Error
 		if _, err := c.CallExtension(t.Context(), "jobs/panic", nil); !errors.As(err, &reported) ||
 			reported.Code != jsonrpc.CodeInternalError || strings.Contains(err.Error(), "secret") {
@@ -158,18 +155,13 @@ func TestExtensionRequiresDeclaration(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		var reported *jsonrpc.Error
 		_, err := c.CallExtension(t.Context(), "jobs/run", job{"a"})
-		if !errors.As(err, &reported) {
-			t.Fatalf("error %v", err)
-		}
+		must.That(t, errors.As(err, &reported), "error %v", err)
 		if !c.Revision().Modern() {
-			if reported.Code != jsonrpc.CodeMethodNotFound {
-				t.Errorf("%v", err)
-			}
+			must.CheckEqual(t, reported.Code, jsonrpc.CodeMethodNotFound, err)
 		} else {
 			var data mcp.MissingCapabilityData
-			if err := json.Unmarshal(reported.Data, &data); err != nil || reported.Code != mcp.CodeMissingCapability {
-				t.Errorf("%v, %v", reported, err)
-			}
+			err := json.Unmarshal(reported.Data, &data)
+			must.CheckThat(t, err == nil && reported.Code == mcp.CodeMissingCapability, "%v, %v", reported, err)
 			if _, ok := data.RequiredCapabilities.Extensions[jobs]; !ok {
 				t.Errorf("required: %s", reported.Data)
 			}
@@ -178,9 +170,7 @@ func TestExtensionRequiresDeclaration(t *testing.T) {
 		if err := c.Ping(t.Context()); err != nil { // the response arrives after the notification is handled
 			t.Error(err)
 		}
-		if len(atServer.arrived) > 0 {
-			t.Error("the extension receives the notification")
-		}
+		must.CheckThat(t, len(atServer.arrived) == 0, "the extension receives the notification")
 	})
 }
 
@@ -244,17 +234,13 @@ func TestTasksExtensionCanBeImplementedByProgram(t *testing.T) {
 				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 				d.Middleware = []call.Middleware{await}
 			})
-			out, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"})
-			if err != nil || out != "late" {
-				t.Errorf("%q, %v", out, err)
-			}
+			must.CheckEqual(t,
+				must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}))(t), "late")
 			plain := tr.Dial(t, newTasking(), func(d *client.Dialer) {
 				d.Extensions = []client.Extension{{ID: mcp.ExtensionTasks, ResultTypes: []string{mcp.ResultTypeTask}}}
 			})
-			if _, err := plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"}); !errors.Is(err,
-				call.ErrInvalidResponse) {
-				t.Errorf("CallTool with a task as the result: %v, want ErrInvalidResponse", err)
-			}
+			must.CheckIs(t, must.Err(plain.CallTool(t.Context(), "echo", map[string]string{"text": "x"})),
+				call.ErrInvalidResponse, "CallTool with a task as the result")
 		})
 	}
 }

@@ -84,13 +84,9 @@ func TestLogMessagesFollowLevelOfClient(t *testing.T) {
 		j.take()
 		expect := func(want string) []string {
 			t.Helper()
-			if text, err := client.CallTool[string](t.Context(), c, "log", nil); err != nil || text != "logged" {
-				t.Fatal(text, err)
-			}
+			must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "log", nil))(t), "logged")
 			lines := j.take() // the messages of a call arrive before its response
-			if got := logLevels(lines); got != want {
-				t.Errorf("levels %q, want %q", got, want)
-			}
+			must.CheckEqual(t, logLevels(lines), want)
 			return lines
 		}
 		if c.Revision().Modern() {
@@ -102,15 +98,10 @@ func TestLogMessagesFollowLevelOfClient(t *testing.T) {
 			must.Do(t, c.SetLogLevel(t.Context(), level))
 			expect(strings.Join(strings.Fields(all)[from:], " "))
 		}
-		if err := c.SetLogLevel(t.Context(), "loud"); err == nil {
-			t.Error("SetLogLevel accepts an unknown level")
-		}
-		if lines := expect("emergency"); lines[0] != `emergency db {"host":"here","message":"connected","n":20}` {
-			t.Errorf("the message is %s", lines[0])
-		}
-		if c.Server().Capabilities.Logging == nil {
-			t.Error("the logging capability is not declared")
-		}
+		err := c.SetLogLevel(t.Context(), "loud")
+		must.CheckThat(t, err != nil, "SetLogLevel accepts an unknown level")
+		must.CheckEqual(t, expect("emergency")[0], `emergency db {"host":"here","message":"connected","n":20}`)
+		must.CheckThat(t, c.Server().Capabilities.Logging != nil, "the logging capability is not declared")
 	}, j.configure)
 }
 
@@ -139,9 +130,7 @@ func TestRateOfLogMessagesIsLimited(t *testing.T) {
 				I     *int
 				Count int
 			}
-			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "warning  ")), &data); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+			must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "warning  ")), &data), line)
 			if data.I != nil {
 				sent++
 			}
@@ -177,9 +166,7 @@ func TestReplayDoesNotRepeatLogMessages(t *testing.T) {
 		j.take()
 		must.Get(client.CallTool[string](t.Context(), c, "order", nil))(t)
 		want := `[error  {"message":"before"} error  {"message":"after"}]`
-		if got := fmt.Sprint(j.take()); got != want {
-			t.Errorf("received %s, want %s", got, want)
-		}
+		must.CheckEqual(t, fmt.Sprint(j.take()), want)
 	}, answering, j.configure)
 }
 
@@ -199,14 +186,11 @@ func TestLoggerOfFinishedCallSendsNothing(t *testing.T) {
 		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
 		must.Get(c.CallTool(t.Context(), "leak", nil))(t)
 		log := <-loggers
-		if log.Enabled(t.Context(), slog.LevelError) {
-			t.Error("the logger of a finished call is enabled")
-		}
+		must.CheckThat(t, !log.Enabled(t.Context(), slog.LevelError), "the logger of a finished call is enabled")
 		log.Error("too late")
 		must.Do(t, c.Ping(t.Context()))
-		if lines := j.take(); len(lines) > 0 {
-			t.Errorf("received %s", lines)
-		}
+		lines := j.take()
+		must.CheckThat(t, len(lines) == 0, "received %s", lines)
 	}, j.configure)
 }
 
@@ -228,25 +212,18 @@ func TestLogLevelSurvivesLossOfSession(t *testing.T) {
 			defer c.Close()
 			must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelAlert))
 			must.Get(c.CallTool(t.Context(), "log", nil))(t)
-			if got := logLevels(j.take()); got != "alert emergency" {
-				t.Errorf("levels %q", got)
-			}
+			must.CheckEqual(t, logLevels(j.take()), "alert emergency")
 
 			first := session.Load().(string)
 			end := must.Get(http.NewRequestWithContext(t.Context(), http.MethodDelete, endpoint.URL, nil))(t)
 			end.Header.Set("Mcp-Session-Id", first)
-			resp, err := http.DefaultClient.Do(end)
-			if err != nil || resp.StatusCode != http.StatusNoContent {
-				t.Fatal(resp, err)
-			}
+			resp := must.Get(http.DefaultClient.Do(end))(t)
+			must.Equal(t, resp.StatusCode, http.StatusNoContent, resp)
 			resp.Body.Close()
 			must.Get(c.CallTool(t.Context(), "log", nil))(t)
-			if last := session.Load().(string); last == first {
-				t.Fatal("the session has not been replaced")
-			}
-			if got := logLevels(j.take()); got != "alert emergency" {
-				t.Errorf("levels %q in the new session", got)
-			}
+			last := session.Load().(string)
+			must.That(t, last != first, "the session has not been replaced")
+			must.CheckEqual(t, logLevels(j.take()), "alert emergency")
 		})
 	}
 }
@@ -265,20 +242,15 @@ func TestServerRejectsInvalidLogLevel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRawPeer(t, logging(), mcp.V20251125)
-			if got := p.Ask(message); !strings.Contains(got, `"code":-32602`) {
-				t.Errorf("response to %s: %s", message, got)
-			}
-			if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel",` +
-				`"params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":"x","result":{}}` {
-				t.Errorf("response to a valid level: %s", got)
-			}
+			must.CheckContains(t, p.Ask(message), `"code":-32602`, message)
+			must.CheckEqual(t, p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel",`+
+				`"params":{"level":"alert"}}`), `{"jsonrpc":"2.0","id":"x","result":{}}`, "response to a valid level")
 		})
 	}
 	p := newRawPeer(t, logging(), mcp.V20251125)
-	if got := p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",` + modernMeta +
-		`"alert"}}}`); !strings.Contains(got, `"code":-32601`) {
-		t.Errorf("response in 2026-07-28, which does not have the method: %s", got)
-	}
+	must.CheckContains(t,
+		p.Ask(`{"jsonrpc":"2.0","id":"x","method":"logging/setLevel","params":{"level":"alert",`+modernMeta+
+			`"alert"}}}`), `"code":-32601`, "response in 2026-07-28, which does not have the method")
 }
 
 // newRawPeer returns a peer after the handshake.
@@ -427,9 +399,7 @@ func TestInputRequestIsAnsweredForAnotherCallOfTheCaller(t *testing.T) {
 		other.Go(func() { _, _ = c.CallTool(waiting, "wait", nil) })
 		<-started
 		got, err := client.CallTool[string](context.WithValue(t.Context(), userKey{}, "ask"), c, "ask", asks{"?"})
-		if err != nil || got != "yes" || <-first != "ask" {
-			t.Errorf("%s: %q, %v", r, got, err)
-		}
+		must.CheckThat(t, err == nil && got == "yes" && <-first == "ask", "%s: %q, %v", r, got, err)
 		cancel()
 		other.Wait()
 	}
@@ -447,9 +417,7 @@ func TestLogMessagesHaveTheContextOfTheirCall(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
 		must.Get(c.CallTool(context.WithValue(t.Context(), userKey{}, "ada"), "log", asks{"hello"}))(t)
-		if got := <-logs; got != `ada: {"message":"hello"}` {
-			t.Errorf("received %s", got)
-		}
+		must.CheckEqual(t, <-logs, `ada: {"message":"hello"}`)
 	}, func(d *client.Dialer) {
 		d.OnLog = func(ctx context.Context, m mcp.LoggingMessageParams) {
 			logs <- fmt.Sprintf("%v: %s", ctx.Value(userKey{}), m.Data)
@@ -466,16 +434,14 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		})
-		if err := s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}},
+		must.Do(t, s.RegisterPrompt(mcp.Prompt{Name: "hello", Arguments: []mcp.PromptArgument{{Name: "name"}}},
 			func(context.Context, map[string]string) (*mcp.GetPromptResult, error) {
 				return &mcp.GetPromptResult{}, nil
 			},
 			server.Complete("name", func(ctx context.Context, value string, _ map[string]string) ([]string, error) {
 				server.Logger(ctx).Warn(value)
 				return nil, nil
-			})); err != nil {
-			t.Fatal(err)
-		}
+			})))
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))

@@ -58,9 +58,7 @@ func TestParametersWithHeaderNamesWorkEverywhere(t *testing.T) {
 			}{"a"}},
 		} {
 			want, _ := json.Marshal(q)
-			if got, err := client.CallTool[string](t.Context(), c, "query", q); err != nil || got != string(want) {
-				t.Errorf("%s: %s, %v", want, got, err)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "query", q))(t), string(want), want)
 		}
 	})
 }
@@ -131,26 +129,18 @@ func TestParametersAreMirroredInHeaders(t *testing.T) {
 		{`{"where":{"zone":"z"}}`, map[string]string{"Zone": "z"}},
 		{`{"where":{}}`, nil},
 	} {
-		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(tt.arguments)); err != nil ||
-			result.IsError {
-			t.Errorf("%s: %+v, %v", tt.arguments, result, err)
-		}
+		result := must.Get(c.CallTool(t.Context(), "query", json.RawMessage(tt.arguments)))(t)
+		must.CheckThat(t, !result.IsError, "%s: %+v", tt.arguments, result)
 		calls, _ := r.take()
-		if len(calls) != 1 {
-			t.Fatalf("%s: %d requests", tt.arguments, len(calls))
-		}
+		must.Equal(t, len(calls), 1, tt.arguments)
 		got := make(map[string]string)
 		for name, values := range calls[0] {
 			if param, ok := strings.CutPrefix(name, "Mcp-Param-"); ok {
 				got[param] = strings.Join(values, "|")
 			}
 		}
-		if fmt.Sprint(got) != fmt.Sprint(tt.want) {
-			t.Errorf("%s: headers %q, want %q", tt.arguments, got, tt.want)
-		}
-		if calls[0].Get("X-Evil") != "" {
-			t.Error("an argument has injected a header")
-		}
+		must.CheckEqual(t, fmt.Sprint(got), fmt.Sprint(tt.want), tt.arguments, got, tt.want)
+		must.CheckEqual(t, calls[0].Get("X-Evil"), "", "an argument has injected a header")
 	}
 }
 
@@ -161,9 +151,8 @@ func TestToolsAreListedWhenHeadersAreUnknown(t *testing.T) {
 	c := dialModern(t, r.URL)
 	call := func(arguments string, wantCalls, wantLists int) {
 		t.Helper()
-		if result, err := c.CallTool(t.Context(), "query", json.RawMessage(arguments)); err != nil || result.IsError {
-			t.Fatalf("%s: %+v, %v", arguments, result, err)
-		}
+		result := must.Get(c.CallTool(t.Context(), "query", json.RawMessage(arguments)))(t)
+		must.That(t, !result.IsError, "%s: %+v", arguments, result)
 		if calls, lists := r.take(); len(calls) != wantCalls || lists != wantLists {
 			t.Errorf("%s: %d calls and %d lists, want %d and %d", arguments, len(calls), lists, wantCalls, wantLists)
 		}
@@ -199,9 +188,7 @@ func TestHeaderMismatchIsRetriedOnce(t *testing.T) {
 	for i, want := range []int{2, 1} { // the second call does not retry, because the headers are known
 		_, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"region":"a"}`))
 		var reported *jsonrpc.Error
-		if !errors.As(err, &reported) || reported.Code != mcp.CodeHeaderMismatch {
-			t.Errorf("call %d: %v", i, err)
-		}
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeHeaderMismatch, "call %d: %v", i, err)
 		if calls, lists := r.take(); len(calls) != want || lists != 1 {
 			t.Errorf("call %d: %d calls, %d lists", i, len(calls), lists)
 		}
@@ -219,9 +206,7 @@ func TestIntegersBeyond2To53AreNotMirrored(t *testing.T) {
 	if calls, _ := r.take(); len(calls) != 0 {
 		t.Error("the client has sent a request")
 	}
-	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740991}`)); err != nil {
-		t.Errorf("2^53-1: %v", err)
-	}
+	must.Check(t, must.Err(c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740991}`))))
 }
 
 // Rule T18: the server rejects a call whose headers differ from its arguments.
@@ -298,9 +283,7 @@ func TestHeadersMustMatchArguments(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, req)
-	if w.Code != http.StatusBadRequest {
-		t.Errorf("a duplicate header: status %d", w.Code)
-	}
+	must.CheckEqual(t, w.Code, http.StatusBadRequest, "a duplicate header: status")
 }
 
 // invalidHeaderNames are schemas with an invalid x-mcp-header. Package schema tests all kinds.
@@ -316,9 +299,7 @@ func TestServerRejectsToolsWithInvalidHeaderNames(t *testing.T) {
 		s := newServer()
 		err := s.RegisterTool(mcp.Tool{Name: name, InputSchema: json.RawMessage(input)},
 			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
-		if err == nil || !strings.Contains(err.Error(), "x-mcp-header") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), "x-mcp-header"), "%s: %v", name, err)
 	}
 }
 
@@ -349,12 +330,8 @@ func TestClientOmitsToolsWithInvalidHeaderNames(t *testing.T) {
 		must.Do(t, err)
 		names = append(names, tool.Name)
 	}
-	if fmt.Sprint(names) != "[valid_tool]" {
-		t.Errorf("tools: %s", names)
-	}
+	must.CheckEqual(t, fmt.Sprint(names), "[valid_tool]", names)
 	for name := range invalidHeaderNames {
-		if !strings.Contains(log.String(), "tool="+name+" ") {
-			t.Errorf("the log does not contain %s", name)
-		}
+		must.CheckContains(t, log.String(), "tool="+name+" ", "the log does not contain", name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -73,9 +74,7 @@ func TestListPrompts(t *testing.T) {
 		return s
 	}
 	everywhere(t, paged, func(t *testing.T, c *client.Client) {
-		if c.Server().Capabilities.Prompts == nil {
-			t.Error("the prompts capability is not declared")
-		}
+		must.CheckThat(t, c.Server().Capabilities.Prompts != nil, "the prompts capability is not declared")
 		listed := all(t, c.Prompts(t.Context()))
 		var names []string
 		for _, p := range listed {
@@ -93,9 +92,7 @@ func TestListPrompts(t *testing.T) {
 			want[0].Title = ""
 		}
 		p := listed[4]
-		if diff := cmp.Diff(want, p.Arguments); diff != "" {
-			t.Errorf("arguments (-want +got):\n%s", diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, p.Arguments), "", "arguments (-want +got")
 		if (p.Title != "") != (r >= mcp.V20250618) || (p.Meta != nil) != (r >= mcp.V20250618) ||
 			(p.Icons != nil) != (r >= mcp.V20251125) {
 			t.Errorf("%s: %+v", r, p)
@@ -226,9 +223,7 @@ func TestComplete(t *testing.T) {
 				Message: "internal error"}},
 			{prompt("review"), "author", strings.Repeat("x", 8<<10), jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}},
 		} {
-			if _, err := complete(tc.ref, tc.name, tc.value); !errors.Is(err, &tc.want) {
-				t.Errorf("%s of %+v, %.20q: %v", tc.name, tc.ref, tc.value, err)
-			}
+			must.CheckIs(t, must.Err(complete(tc.ref, tc.name, tc.value)), &tc.want, tc.name, tc.ref, tc.value)
 		}
 	})
 }
@@ -247,9 +242,7 @@ func TestUndeclaredMethodsAreNotFound(t *testing.T) {
 			"resources/templates/list": firstError(c.ResourceTemplates(ctx)),
 			"prompts/list":             firstError(c.Prompts(ctx)),
 		} {
-			if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}) {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.CheckIs(t, err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}, name)
 		}
 	})
 }
@@ -279,13 +272,9 @@ func TestPromptsAndResourcesCanRequestInput(t *testing.T) {
 		return s
 	}
 	everywhere(t, asking, func(t *testing.T, c *client.Client) {
-		prompt, err := c.GetPrompt(t.Context(), "ask", nil)
-		if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "whom?!" {
-			t.Errorf("%+v, %v", prompt, err)
-		}
-		result, err := c.ReadResource(t.Context(), "ask://why")
-		if err != nil || result.Contents[0].Text != "why! really?!" {
-			t.Errorf("%+v, %v", result, err)
-		}
+		prompt := must.Get(c.GetPrompt(t.Context(), "ask", nil))(t)
+		must.CheckEqual(t, prompt.Messages[0].Content.(*mcp.TextContent).Text, "whom?!", prompt)
+		result := must.Get(c.ReadResource(t.Context(), "ask://why"))(t)
+		must.CheckEqual(t, result.Contents[0].Text, "why! really?!", result)
 	}, answering)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -73,9 +74,7 @@ func TestToolThatFailsRunsOnce(t *testing.T) {
 							runs.Add(1)
 							return nil, failure
 						}, options...)
-					if err != nil {
-						t.Error(err)
-					}
+					must.Check(t, err)
 				}
 				register("Before")
 				s.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -89,20 +88,14 @@ func TestToolThatFailsRunsOnce(t *testing.T) {
 				}}
 				c := dial(s)
 				for _, err := range c.Tools(t.Context()) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 				}
 				result, err := c.CallTool(t.Context(), "pay", map[string]string{"a": "b"})
 				if err == nil && !result.IsError {
 					t.Error("the call succeeds")
 				}
-				if runs.Load() != 1 {
-					t.Errorf("the tool has run %d times: %v", runs.Load(), err)
-				}
-				if c.Revision() != r {
-					t.Errorf("the revision is %s", c.Revision())
-				}
+				must.CheckEqual(t, runs.Load(), 1, "the tool has run", err)
+				must.CheckEqual(t, c.Revision(), r, "the revision")
 			})
 		})
 	}
@@ -127,15 +120,11 @@ func TestErrorOfAnAnswerIsNotThatOfTheCall(t *testing.T) {
 		})
 		_, err := c.CallTool(t.Context(), "ask", nil)
 		for _, of := range []error{call.ErrNotSent, call.ErrConnectionLost, httpclient.ErrSessionGone} {
-			if errors.Is(err, of) {
-				t.Errorf("the error of the call is %v", of)
-			}
+			must.CheckThat(t, !errors.Is(err, of), "the error of the call is %v", of)
 		}
 		if r.Modern() != errors.Is(err, mine) { // in a session the error is for the server
 			t.Errorf("got %v", err)
 		}
-		if runs.Load() != 1 {
-			t.Errorf("the tool has run %d times: %v", runs.Load(), err)
-		}
+		must.CheckEqual(t, runs.Load(), 1, "the tool has run", err)
 	})
 }

@@ -139,9 +139,7 @@ func TestResourcesAreDeclared(t *testing.T) {
 		if declared.Resources == nil || declared.Tools != nil || declared.Prompts != nil {
 			t.Errorf("declared: %+v", declared)
 		}
-		if (declared.Completions != nil) != (c.Revision() >= mcp.V20250326) {
-			t.Errorf("completions are declared: %v", declared.Completions != nil)
-		}
+		must.CheckEqual(t, declared.Completions != nil, c.Revision() >= mcp.V20250326, "completions are declared")
 	})
 }
 
@@ -228,9 +226,8 @@ func TestReadResources(t *testing.T) {
 				t.Errorf("%s: %+v, %v", uri, result, err)
 				continue
 			}
-			if got := result.Contents[0]; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
-				t.Errorf("%s:\n%#v, want\n%#v", uri, got, want)
-			}
+			got := result.Contents[0]
+			must.CheckEqual(t, fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want), uri, got, want)
 			ttl, scope := int64(0), mcp.CacheScopePrivate
 			if uri == "note://cached" {
 				ttl, scope = 60_000, mcp.CacheScopePublic
@@ -301,9 +298,7 @@ func TestErrorsOfResourcesHaveCodeAndText(t *testing.T) {
 				Message: "params.uri has 8194 bytes, the limit is 8192"},
 		} {
 			_, err := c.ReadResource(t.Context(), uri)
-			if !errors.Is(err, &want) || errors.Is(err, call.ErrResourceNotFound) {
-				t.Errorf("%.40s: %v", uri, err)
-			}
+			must.CheckThat(t, errors.Is(err, &want) && !errors.Is(err, call.ErrResourceNotFound), "%.40s: %v", uri, err)
 		}
 	})
 }
@@ -319,10 +314,8 @@ func TestLargeBlobIsReadCompletely(t *testing.T) {
 		return s
 	}
 	everywhere(t, large, func(t *testing.T, c *client.Client) {
-		result, err := c.ReadResource(t.Context(), "note://large")
-		if err != nil || string(result.Contents[0].Blob) != string(data) {
-			t.Errorf("%v", err)
-		}
+		must.CheckEqual(t, string(must.Get(c.ReadResource(t.Context(), "note://large"))(t).Contents[0].Blob),
+			string(data))
 	})
 }
 

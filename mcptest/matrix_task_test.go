@@ -96,9 +96,7 @@ func TestCallToolWaitsForTasks(t *testing.T) {
 			t.Errorf("%+v, %v, asked %d times", out, err, asked.Load())
 		}
 		for range 2 { // the second time the client knows that the tool requires a task
-			if text, err := client.CallTool[string](t.Context(), c, "build", nil); err != nil || text != "built" {
-				t.Errorf("a required task: %q, %v", text, err)
-			}
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "build", nil))(t), "built")
 		}
 		var failed *client.ToolError
 		if _, err := client.CallTool[string](t.Context(), c, "break", nil); !errors.As(err, &failed) {
@@ -116,34 +114,26 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 		var asked atomic.Int32
 		first := dial(taking("Oslo", &asked))
 		started, err := first.StartTool(t.Context(), "greet", nil)
-		if err != nil || started.ID() == "" {
-			t.Fatalf("%+v, %v", started, err)
-		}
+		must.That(t, err == nil && started.ID() != "", "%+v, %v", started, err)
 		must.Do(t, first.Close())
 		c := dial(taking("Rome", &asked))
 		task := must.Get(c.Task(started.ID()))(t)
 		for range 2 { // the outcome is kept
-			result, err := task.Wait(t.Context())
-			if err != nil || string(result.StructuredContent) != `{"city":"Rome","degrees":3}` {
-				t.Fatalf("%+v, %v", result, err)
-			}
+			result := must.Get(task.Wait(t.Context()))(t)
+			must.Equal(t, string(result.StructuredContent), `{"city":"Rome","degrees":3}`, result)
 		}
 		state, err := task.Get(t.Context())
 		if err != nil || state.Status != mcp.TaskCompleted || asked.Load() != 1 {
 			t.Errorf("%+v, %v, asked %d times", state, err, asked.Load())
 		}
-		if err := task.Cancel(t.Context()); err != nil {
-			t.Errorf("cancelling a task that has ended: %v", err)
-		}
+		must.Check(t, task.Cancel(t.Context()), "cancelling a task that has ended")
 		unknown := must.Get(c.Task("unknown"))(t)
 		var lost *client.TaskError
 		if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrTaskNotFound) || !errors.As(err, &lost) ||
 			lost.ID != "unknown" {
 			t.Errorf("an unknown task: %v", err)
 		}
-		if err := unknown.Cancel(t.Context()); !errors.Is(err, client.ErrTaskNotFound) {
-			t.Errorf("cancelling an unknown task: %v", err)
-		}
+		must.CheckIs(t, unknown.Cancel(t.Context()), client.ErrTaskNotFound, "cancelling an unknown task")
 	})
 }
 
@@ -156,16 +146,12 @@ func TestEndOfWaitDoesNotCancelTask(t *testing.T) {
 		if _, err := task.Wait(ctx); !errors.Is(err, context.Canceled) { // leaves the task alone
 			t.Error(err)
 		}
-		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskWorking {
-			t.Fatalf("%+v, %v", state, err)
-		}
+		state := must.Get(task.Get(t.Context()))(t)
+		must.Equal(t, state.Status, mcp.TaskWorking, state)
 		must.Do(t, task.Cancel(t.Context()))
-		if _, err := task.Wait(t.Context()); !errors.Is(err, client.ErrTaskCancelled) {
-			t.Errorf("waiting for a cancelled task: %v", err)
-		}
-		if err := <-ended; err == nil {
-			t.Error("the handler's context has no cause")
-		}
+		must.CheckIs(t, must.Err(task.Wait(t.Context())), client.ErrTaskCancelled, "waiting for a cancelled task")
+		err := <-ended
+		must.CheckThat(t, err != nil, "the handler's context has no cause")
 	})
 }
 
@@ -198,9 +184,8 @@ func TestEndOfContextCancelsTaskOfCall(t *testing.T) {
 		if _, err := c.CallTool(ctx, "wait", nil); !errors.Is(err, context.Canceled) || !errors.As(err, &unknown) {
 			t.Errorf("%v", err)
 		}
-		if err := <-ended; err == nil {
-			t.Error("the handler's context has no cause")
-		}
+		err := <-ended
+		must.CheckThat(t, err != nil, "the handler's context has no cause")
 		if err := c.Close(); err != nil { // after tasks/cancel
 			t.Error(err)
 		}
@@ -211,9 +196,7 @@ func TestEndOfContextCancelsTaskOfCall(t *testing.T) {
 				"tasks/get": "*mcp.LegacyGetTaskResult", "tasks/cancel": "*mcp.LegacyGetTaskResult"}
 		}
 		for method, kind := range want {
-			if results[method] != kind {
-				t.Errorf("%s: the middleware received %s, want %s", method, results[method], kind)
-			}
+			must.CheckEqual(t, results[method], kind, method, "the middleware received")
 		}
 	})
 }
@@ -226,9 +209,7 @@ func TestProgramAnswersTask(t *testing.T) {
 		task, err := c.StartTool(t.Context(), "greet", nil)
 		must.Do(t, err)
 		if !c.Revision().Modern() {
-			if err := task.Answer(t.Context(), mcp.InputResponses{}); !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("%v, want ErrUnsupported", err)
-			}
+			must.CheckIs(t, task.Answer(t.Context(), mcp.InputResponses{}), errors.ErrUnsupported)
 			must.Check(t, task.Cancel(t.Context()))
 			return
 		}
@@ -284,9 +265,7 @@ func TestCallToolLearnsOfChangesOfItsTask(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				if text, err := client.CallTool[string](ctx, c, "slow", nil); err != nil || text != "done" {
-					t.Errorf("%q, %v", text, err)
-				}
+				must.CheckEqual(t, must.Get(client.CallTool[string](ctx, c, "slow", nil))(t), "done")
 			})
 		}
 	}
@@ -295,17 +274,12 @@ func TestCallToolLearnsOfChangesOfItsTask(t *testing.T) {
 // StartTool returns the result if the server does not run the tool as a task, in every revision.
 func TestStartToolWithoutTask(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
-		task, err := c.StartTool(t.Context(), "echo", map[string]string{"text": "hello"})
-		if err != nil || task.ID() != "" {
-			t.Fatalf("%+v, %v", task, err)
-		}
-		result, err := task.Wait(t.Context())
-		if err != nil || len(result.Content) != 1 {
-			t.Errorf("%+v, %v", result, err)
-		}
-		if state, err := task.Get(t.Context()); err != nil || state.Status != mcp.TaskCompleted || state.Result == nil {
-			t.Errorf("%+v, %v", state, err)
-		}
+		task := must.Get(c.StartTool(t.Context(), "echo", map[string]string{"text": "hello"}))(t)
+		must.Equal(t, task.ID(), "", task)
+		result := must.Get(task.Wait(t.Context()))(t)
+		must.CheckEqual(t, len(result.Content), 1, result)
+		state := must.Get(task.Get(t.Context()))(t)
+		must.CheckThat(t, state.Status == mcp.TaskCompleted && state.Result != nil, "%+v", state)
 		must.Check(t, task.Cancel(t.Context()))
 		if err := task.Answer(t.Context(), nil); err == nil {
 			t.Error("Answer accepts responses for a tool that has run")
@@ -318,14 +292,10 @@ func TestNoTasksTurnsOffTasks(t *testing.T) {
 	withTasks(t, func(t *testing.T, dial func(...func(*client.Dialer)) *client.Client, _ <-chan error) {
 		var asked atomic.Int32
 		c := dial(taking("Oslo", &asked), func(d *client.Dialer) { d.NoTasks = true })
-		out, err := client.CallTool[weather](t.Context(), c, "greet", nil)
-		if err != nil || out.City != "Oslo" {
-			t.Errorf("%+v, %v", out, err)
-		}
-		task, err := c.StartTool(t.Context(), "break", nil)
-		if err != nil || task.ID() != "" {
-			t.Errorf("%+v, %v", task, err)
-		}
+		out := must.Get(client.CallTool[weather](t.Context(), c, "greet", nil))(t)
+		must.CheckEqual(t, out.City, "Oslo", out)
+		task := must.Get(c.StartTool(t.Context(), "break", nil))(t)
+		must.CheckEqual(t, task.ID(), "", task)
 		var reported *jsonrpc.Error
 		if _, err := c.CallTool(t.Context(), "build", nil); !errors.As(err, &reported) {
 			t.Errorf("a tool that requires tasks: %v", err)
@@ -410,9 +380,7 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 				if tool == "form" && c.Revision() < mcp.V20250618 {
 					continue
 				}
-				if text, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || text != want {
-					t.Errorf("%s: %q, %v", tool, text, err)
-				}
+				must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, tool, nil))(t), want, tool)
 			}
 			results := 0
 			if c.Revision() == mcp.V20251125 && !noTasks {
@@ -423,9 +391,7 @@ func TestQuestionsWithinATimeRunAsTasksOfTheClient(t *testing.T) {
 				t.Errorf("NoTasks %t: the client received %d requests for results of tasks, want %d: %q", noTasks, got,
 					results, n.texts)
 			}
-			if got := n.of("> notifications/tasks/status"); got != results {
-				t.Errorf("NoTasks %t: the client sent %d notifications, want %d", noTasks, got, results)
-			}
+			must.CheckEqual(t, n.of("> notifications/tasks/status"), results, noTasks, "the client sent")
 		}, func(d *client.Dialer) {
 			d.NoTasks, n = noTasks, counting(d)
 			d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -462,13 +428,9 @@ func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
 		if c.Revision() != mcp.V20251125 {
 			return
 		}
-		if _, err := client.CallTool[string](t.Context(), c, "impatient", nil); err == nil ||
-			!strings.Contains(err.Error(), "no time left") {
-			t.Errorf("the tool has %v", err)
-		}
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "cancelled the task") {
-			t.Errorf("the handler of the client ended with %v", err)
-		}
+		must.CheckFails(t, must.Err(client.CallTool[string](t.Context(), c, "impatient", nil)), "no time left",
+			"the tool")
+		must.CheckFails(t, <-ended, "cancelled the task", "the handler of the client ended")
 		if n.of("< tasks/cancel") != 1 || n.of("< notifications/cancelled") != 0 || !n.has(`"status":"cancelled"`) {
 			t.Errorf("%q", n.texts)
 		}
@@ -509,9 +471,7 @@ func TestResponseToAQuestionOfATaskNamesTheTask(t *testing.T) {
 				found = found || strings.HasPrefix(text, "> ") && strings.Contains(text, `"action":"accept"`) &&
 					strings.Contains(text, related)
 			}
-			if !found {
-				t.Errorf("no response has %s: %q", related, n.texts)
-			}
+			must.CheckThat(t, found, "no response has %s: %q", related, n.texts)
 		})
 	}
 }

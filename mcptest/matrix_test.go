@@ -62,9 +62,7 @@ func (tp *tap) message(sent bool, raw []byte) {
 	default:
 		recordCell(cell{tp.revision, tp.transport, method, sent})
 	}
-	if err := spec.ValidateMessage(tp.revision, raw, method); err != nil {
-		tp.t.Errorf("sent=%v %s\n%v", sent, raw, err)
-	}
+	must.Check(tp.t, spec.ValidateMessage(tp.revision, raw, method), sent, raw)
 	for _, member := range modernMembers { // the older schemas allow further members
 		if !tp.revision.Modern() && bytes.Contains(raw, []byte(member)) {
 			tp.t.Errorf("sent=%v %s\nhas %s, which is of 2026-07-28", sent, raw, member)
@@ -93,15 +91,11 @@ func everywhere(t *testing.T, s func() *server.Server, f func(t *testing.T, c *c
 				configure := append([]func(*client.Dialer){mcptest.WithRevision(r),
 					func(d *client.Dialer) { d.Trace = tp.message }}, configure...)
 				c := tr.Dial(t, s(), configure...)
-				if c.Revision() != r {
-					t.Fatalf("the negotiated revision is %s, want %s", c.Revision(), r)
-				}
+				must.Equal(t, c.Revision(), r, "the negotiated revision")
 				f(t, c)
 				tp.mu.Lock()
 				defer tp.mu.Unlock()
-				if len(tp.seen) == 0 {
-					t.Fatal("the tap has recorded no message")
-				}
+				must.That(t, len(tp.seen) != 0, "the tap has recorded no message")
 			})
 		}
 	}
@@ -176,9 +170,7 @@ func TestDescription(t *testing.T) {
 		if s.Info.Name != "matrix" || s.Info.Version != "1.2.3" || s.Instructions != "Call the tools." {
 			t.Errorf("the details of the server are %+v", s)
 		}
-		if s.Capabilities.Tools == nil {
-			t.Error("the tools capability is not declared")
-		}
+		must.CheckThat(t, s.Capabilities.Tools != nil, "the tools capability is not declared")
 		if title := s.Info.Title; (title != "") != (c.Revision() >= mcp.V20250618) {
 			t.Errorf("title %q in %s", title, c.Revision())
 		}
@@ -196,32 +188,23 @@ func TestListTools(t *testing.T) {
 		for tool, err := range c.Tools(t.Context()) {
 			must.Do(t, err)
 			names = append(names, tool.Name)
-			if has := tool.OutputSchema != nil; has != (tool.Name == "weather" && c.Revision() >= mcp.V20250618) {
-				t.Errorf("%s: output schema %s", tool.Name, tool.OutputSchema)
-			}
+			must.CheckEqual(t, tool.OutputSchema != nil, tool.Name == "weather" && c.Revision() >= mcp.V20250618,
+				tool.Name, "output schema", tool.OutputSchema)
 		}
 		want := "count echo everything fail int64 panic reject weather"
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("tools: %s, want %s", got, want)
-		}
+		must.CheckEqual(t, strings.Join(names, " "), want)
 	})
 }
 
 func TestCallTool(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		ctx := t.Context()
-		text, err := client.CallTool[string](ctx, c, "echo", map[string]any{"text": "héllo\n\u2028"})
-		if err != nil || text != "héllo\n\u2028" {
-			t.Errorf("echo: %q, %v", text, err)
-		}
-		if n, err := client.CallTool[string](ctx, c, "int64",
-			map[string]any{"n": int64(9007199254740993)}); err != nil || n != "9007199254740993" {
-			t.Errorf("int64: %q, %v", n, err)
-		}
-		w, err := client.CallTool[weather](ctx, c, "weather", place{"Oslo"})
-		if err != nil || w != (weather{"Oslo", -3.5}) {
-			t.Errorf("weather: %+v, %v", w, err)
-		}
+		text := must.Get(client.CallTool[string](ctx, c, "echo", map[string]any{"text": "héllo\n\u2028"}))(t)
+		must.CheckEqual(t, text, "héllo\n\u2028")
+		n := must.Get(client.CallTool[string](ctx, c, "int64", map[string]any{"n": int64(9007199254740993)}))(t)
+		must.CheckEqual(t, n, "9007199254740993")
+		must.CheckEqual(t, must.Get(client.CallTool[weather](ctx, c, "weather", place{"Oslo"}))(t),
+			weather{"Oslo", -3.5})
 	})
 }
 
@@ -234,9 +217,7 @@ func TestToolErrorsAreResults(t *testing.T) {
 		} {
 			_, err := client.CallTool[string](t.Context(), c, name, nil)
 			var failed *client.ToolError
-			if !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), want), "%s: %v", name, err)
 			if strings.Contains(fmt.Sprint(err), "secret") {
 				t.Errorf("%s: the client receives the value of the panic: %v", name, err)
 			}
@@ -266,12 +247,9 @@ func TestConcurrentCallsReceiveTheirOwnProgress(t *testing.T) {
 				text, err := c.CallTool(t.Context(), "count", countParams{To: to},
 					client.WithProgress(func(done, total float64, message string) {
 						reports++
-						if has := message != ""; has != (c.Revision() >= mcp.V20250326) {
-							t.Errorf("message %q", message)
-						}
-						if total != float64(to) || done != float64(reports) {
-							t.Errorf("call %d got progress %v of %v", to, done, total)
-						}
+						must.CheckEqual(t, message != "", c.Revision() >= mcp.V20250326, message)
+						must.CheckEqual(t, total, float64(to), to)
+						must.CheckEqual(t, done, float64(reports), to)
 					}))
 				if err != nil || text.IsError || reports != to {
 					t.Errorf("call %d: %d reports, %v", to, reports, err)
@@ -312,16 +290,10 @@ func TestCancellationReachesHandler(t *testing.T) {
 			<-here.started
 			cancel(errors.New("the user changed their mind"))
 		}()
-		_, err := c.CallTool(ctx, "wait", nil)
-		if err == nil || !strings.Contains(err.Error(), "changed their mind") {
-			t.Errorf("CallTool: %v", err)
-		}
-		if cause := <-here.ended; cause == nil {
-			t.Error("the handler's context did not end")
-		}
-		if err := c.Ping(t.Context()); err != nil {
-			t.Errorf("Ping after the cancellation: %v", err)
-		}
+		must.CheckFails(t, must.Err(c.CallTool(ctx, "wait", nil)), "changed their mind")
+		cause := <-here.ended
+		must.CheckThat(t, cause != nil, "the handler's context did not end")
+		must.Check(t, c.Ping(t.Context()), "Ping after the cancellation")
 	})
 }
 
@@ -385,9 +357,7 @@ func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"everything"}}`
 	for range 3 {
 		got := wiretest.Text(t, wiretest.Do(t, http.MethodPost, url, call, wiretest.Session(t, url, "2025-11-25")...))
-		if !strings.Contains(got, `"result"`) {
-			t.Errorf("the first call of a session: %s", got)
-		}
+		must.CheckContains(t, got, `"result"`, "the first call of a session")
 	}
 }
 
@@ -402,9 +372,7 @@ func TestServerPingsClient(t *testing.T) {
 		if !c.Revision().Modern() {
 			await(t, mcp.MethodPing, false)
 		}
-		if text, err := client.CallTool[string](t.Context(), c, "echo",
-			map[string]string{"text": "alive"}); err != nil || text != "alive" {
-			t.Errorf("the next call: %q, %v", text, err)
-		}
+		text := must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}))(t)
+		must.CheckEqual(t, text, "alive", "the next call")
 	})
 }

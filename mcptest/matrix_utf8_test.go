@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -216,9 +217,8 @@ func TestBytesThatAreNotUTF8AreReplacedInResultsOfExtensions(t *testing.T) {
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		r, err := c.CallExtension(t.Context(), "a/b", nil)
-		if want := `"a":"` + replaced + `","b":"` + replaced + `"`; err != nil || !strings.Contains(string(r), want) {
-			t.Errorf("%s, %v", r, err)
-		}
+		want := `"a":"` + replaced + `","b":"` + replaced + `"`
+		must.CheckThat(t, err == nil && strings.Contains(string(r), want), "%s, %v", r, err)
 	}, func(d *client.Dialer) { d.Extensions = append(d.Extensions, client.Extension{ID: "com.example/a"}) })
 }
 
@@ -229,9 +229,7 @@ func TestArgumentsThatAreNotUTF8AreNotSent(t *testing.T) {
 			"map": map[string]string{"path": latin1}, "struct": hit{Path: latin1},
 			"raw": json.RawMessage(`{"path":"` + latin1 + `"}`),
 		} {
-			if _, err := c.CallTool(t.Context(), "string", arguments); err == nil || !strings.Contains(err.Error(), "UTF-8") {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.CheckFails(t, must.Err(c.CallTool(t.Context(), "string", arguments)), "UTF-8", name)
 		}
 		if _, err := c.GetPrompt(t.Context(), "string", map[string]string{"a": latin1}); err == nil {
 			t.Error("the argument of a prompt was sent")

@@ -3,9 +3,9 @@ package mcptest_test
 import (
 	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -31,9 +31,7 @@ func TestFailureSaysWhatIsWrongWithTheServer(t *testing.T) {
 			transport.Dial(f, &server.Server{Keys: [][]byte{{1}}})
 		}()
 		<-done
-		if !strings.Contains(f.text, "key 0 has 1 bytes") {
-			t.Errorf("%s: the test fails with %q", transport.Name, f.text)
-		}
+		must.CheckContains(t, f.text, "key 0 has 1 bytes", transport.Name, "the test fails")
 	}
 }
 
@@ -48,9 +46,7 @@ func TestOneServerServesSeveralTests(t *testing.T) {
 			for range 2 {
 				t.Run(transport.Name, func(t *testing.T) {
 					c := transport.Dial(t, s, mcptest.WithRevision(r))
-					if _, err := c.CallTool(t.Context(), "echo", map[string]string{"text": "a"}); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, must.Err(c.CallTool(t.Context(), "echo", map[string]string{"text": "a"})))
 				})
 			}
 		}

@@ -443,11 +443,8 @@ func TestLeaksFindsPartsOfSecrets(t *testing.T) {
 		`secret hunter2hunter2`:                                                     clientSecret,
 		`alg eyJhbGciOiJFUzI1NiJ9`:                                                  "",
 	} {
-		if got := strings.Join(leaks(text, secrets), ", "); got != want {
-			t.Errorf("in %s: %q, want %q", text, got, want)
-		}
+		must.CheckEqual(t, strings.Join(leaks(text, secrets), ", "), want, text)
 	}
-	if got := leaks("hunter2hunter2", secrets, clientSecret); got != nil {
-		t.Errorf("leaks reports the allowed kind: %v", got)
-	}
+	got := leaks("hunter2hunter2", secrets, clientSecret)
+	must.CheckThat(t, got == nil, "leaks reports the allowed kind: %v", got)
 }

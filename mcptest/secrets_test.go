@@ -229,9 +229,7 @@ func TestSecretsDoNotLeak(t *testing.T) {
 // succeed makes requests that succeed.
 func (l *leaking) succeed() {
 	c := l.connect(l.program())
-	if c == nil {
-		l.t.Fatalf("cannot connect: %s", l.errors.String())
-	}
+	must.That(l.t, c != nil, "cannot connect: %s", l.errors.String())
 	l.use(c, "dump", "ask", "more", "dump")
 	l.expire()
 	l.use(l.connect(l.program()), "dump") // refreshes the token
@@ -369,9 +367,7 @@ func (l *leaking) search() {
 		for _, k := range secrets {
 			found = found || k == kind
 		}
-		if !found {
-			l.t.Errorf("no %s has passed the tap, so the test is meaningless", kind)
-		}
+		must.CheckThat(l.t, found, "no %s has passed the tap, so the test is meaningless", kind)
 	}
 	file, err := os.ReadFile(l.tokens)
 	must.Check(l.t, err)
@@ -379,9 +375,7 @@ func (l *leaking) search() {
 		"logs": l.logs.String(), "errors": l.errors.String(), "keys of the store": l.keys.String(),
 		"token store": string(file),
 	} {
-		if text == "" {
-			l.t.Errorf("%s: empty, so the test is meaningless", name)
-		}
+		must.CheckThat(l.t, text != "", "%s: empty, so the test is meaningless", name)
 		if kinds := leaks(text, secrets); kinds != nil {
 			l.t.Errorf("R6: %s: found %s\n%s", name, strings.Join(kinds, ", "), linesWith(text, secrets))
 		}
@@ -404,9 +398,8 @@ func (l *leaking) searchExchange(x *exchanged, secrets map[string]string) {
 			inURL = []string{sessionID}
 		}
 	}
-	if kinds := leaks(x.url, secrets, inURL...); kinds != nil {
-		l.t.Errorf("U7: URL of %s %s contains: %s", x.method, x.url, strings.Join(kinds, ", "))
-	}
+	kinds := leaks(x.url, secrets, inURL...)
+	must.CheckThat(l.t, kinds == nil, "U7: URL of %s %s contains: %s", x.method, x.url, strings.Join(kinds, ", "))
 	if x.authorization {
 		return
 	}

@@ -260,9 +260,7 @@ func (m *machine) check(c *machineCall, result *mcp.CallToolResult, err error, p
 	}
 	switch {
 	case c.tool == "panic", c.tool == "ask" && m.revision < mcp.V20250618:
-		if !result.IsError {
-			m.t.Errorf("%s %s: %+v", c.tool, c.nonce, result)
-		}
+		must.CheckThat(m.t, result.IsError, "%s %s: %+v", c.tool, c.nonce, result)
 	case c.tool == "fail" && !result.IsError, text != c.nonce && !(result.IsError && (c.cancelled || m.cut)):
 		m.t.Errorf("%s %s: %q, %+v", c.tool, c.nonce, text, result)
 	case c.tool == "count" && !result.IsError && len(progress) != 3:
@@ -290,9 +288,7 @@ func (m *machine) end() {
 	}
 	for _, c := range m.calls {
 		c.cancel()
-		if c.outcomes != 1 {
-			m.t.Errorf("%s %s has %d outcomes", c.tool, c.nonce, c.outcomes)
-		}
+		must.CheckEqual(m.t, c.outcomes, 1, c.tool, c.nonce)
 		// a handler that asks runs again with the answer
 		if n := m.starts[c.nonce]; n > 1 && !(c.tool == "ask" && m.revision.Modern()) {
 			m.t.Errorf("%s %s: %d handlers have started", c.tool, c.nonce, n)
@@ -331,9 +327,7 @@ func newPipeNetwork(t *testing.T, s *server.Server) *pipeNetwork {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
+		must.Check(t, s.Shutdown(ctx))
 		_ = h.Close()
 		<-served
 	})
