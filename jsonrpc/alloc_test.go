@@ -47,9 +47,7 @@ func TestOrdinaryMessagesCostNoAllocation(t *testing.T) {
 	} {
 		ok := true
 		must.CheckEqual(t, testing.AllocsPerRun(100, func() { ok = tc.do() && ok }), 0, tc.what)
-		if !ok {
-			t.Errorf("%s did not work", tc.what)
-		}
+		must.CheckThat(t, ok, "%s did not work", tc.what)
 	}
 }
 
@@ -63,9 +61,7 @@ func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if _, err := jsonrpc.Parse(data, jsonrpc.Limits{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(jsonrpc.Parse(data, jsonrpc.Limits{})))
 	}
 }
 

@@ -136,9 +136,7 @@ func TestInputAtEachLimitPassesAndOneMoreFails(t *testing.T) {
 				limit int
 				lim   jsonrpc.Limits
 			}{{b.def, none}, {b.own, b.ownLim}} {
-				if err := b.accepts([]byte(b.sized(at.limit)), at.lim); err != nil {
-					t.Errorf("%d, the limit: %v", at.limit, err)
-				}
+				must.Check(t, b.accepts([]byte(b.sized(at.limit)), at.lim), at.limit, "the limit")
 				err := b.accepts([]byte(b.sized(at.limit+1)), at.lim)
 				if err == nil {
 					t.Errorf("%d, one above the limit: accepted", at.limit+1)
@@ -176,9 +174,7 @@ func TestMaxDepthBoundsNestingOnly(t *testing.T) {
 		`{"a":[1],"b":[]}`} {
 		for _, data := range []string{elements(20, value), elements(20, "["+value+"]"),
 			`{"a":` + value + `,"b":` + value + `,"c":` + value + `,"d":` + value + `}`} {
-			if err := jsonrpc.Check([]byte(data), lim); err != nil {
-				t.Errorf("%s: %v", data, err)
-			}
+			must.Check(t, jsonrpc.Check([]byte(data), lim), data)
 		}
 	}
 }
@@ -191,9 +187,7 @@ func TestErrorsMatchByCode(t *testing.T) {
 		&jsonrpc.Error{Code: jsonrpc.CodeInternalError},
 		&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "other"}, errors.New(`no tool "x" (code -32602)`),
 	} {
-		if errors.Is(err, other) {
-			t.Errorf("the error matches %v", other)
-		}
+		must.CheckThat(t, !errors.Is(err, other), "the error matches %v", other)
 	}
 	var found *jsonrpc.Error
 	if !errors.As(err, &found) || found.Error() != `no tool "x" (code -32602)` {
@@ -262,9 +256,8 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 	for _, raw := range []string{`1`, `-0`, `9007199254740993`, `"a"`, `"é\n"`, `""`} {
 		data := `{"requestId":` + raw + `}`
 		var v1, v2 holder
-		if err := json.Unmarshal([]byte(data), &v1); err != nil || v1.ID.String() != raw {
-			t.Errorf("%s: encoding/json gives %s, %v", data, v1.ID, err)
-		}
+		err := json.Unmarshal([]byte(data), &v1)
+		must.CheckThat(t, err == nil && v1.ID.String() == raw, "%s: encoding/json gives %s, %v", data, v1.ID, err)
 		if err := jsonv2.Unmarshal([]byte(data), &v2); err != nil || v2 != v1 {
 			t.Errorf("%s: json/v2 gives %s, %v", data, v2.ID, err)
 		}
@@ -278,17 +271,15 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 	}
 	for _, raw := range []string{`null`, `1.5`, `1e400`, `true`, `{}`, `[]`, `"\ud800"`, "\"\xff\""} {
 		var v1, v2 holder
-		if err := json.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v1); err == nil || !v1.ID.IsZero() {
-			t.Errorf("encoding/json reads %q as the id %s", raw, v1.ID)
-		}
+		err := json.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v1)
+		must.CheckThat(t, err != nil && v1.ID.IsZero(), "encoding/json reads %q as the id %s", raw, v1.ID)
 		if err := jsonv2.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v2); err == nil || !v2.ID.IsZero() {
 			t.Errorf("json/v2 reads %q as the id %s", raw, v2.ID)
 		}
 	}
 	for _, raw := range []string{``, `"`, `"a`, `"a"b"`, `01`, `-`, `--1`, `1 `, ` 1`, "\"\n\""} {
-		if id := new(jsonrpc.ID); id.UnmarshalJSON([]byte(raw)) == nil {
-			t.Errorf("%q is not JSON, but decodes as the id %s", raw, id)
-		}
+		id := new(jsonrpc.ID)
+		must.CheckThat(t, id.UnmarshalJSON([]byte(raw)) != nil, "%q is not JSON, but decodes as the id %s", raw, id)
 	}
 }
 
@@ -311,9 +302,7 @@ func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
 			"[" + strings.Join(want, ",") + "]",
 			" \t\r\n[ \t\r\n" + strings.Join(want, " \t\r\n, \t\r\n") + " \t\r\n] \t\r\n",
 		} {
-			if !jsonrpc.IsBatch([]byte(data)) {
-				t.Errorf("IsBatch(%s) is false", data)
-			}
+			must.CheckThat(t, jsonrpc.IsBatch([]byte(data)), "IsBatch(%s) is false", data)
 			parts, err := jsonrpc.SplitBatch([]byte(data), jsonrpc.Limits{})
 			if err != nil {
 				t.Errorf("%s: %v", data, err)
@@ -324,9 +313,7 @@ func TestSplitBatchReturnsEachElementUnchanged(t *testing.T) {
 				must.CheckEqual(t, len(part), cap(part), data)
 				got = append(got, string(part))
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: split into %q, want %q", data, got, want)
-			}
+			must.CheckThat(t, slices.Equal(got, want), "%s: split into %q, want %q", data, got, want)
 		}
 	}
 }

@@ -66,9 +66,7 @@ func FuzzScanStrict(f *testing.F) {
 				t.Fatalf("%q: rejected with %+v", data, invalid)
 			}
 		}
-		if !bytes.Equal(data, before) {
-			t.Fatalf("%q became %q", before, data)
-		}
+		must.Equal(t, string(data), string(before))
 	})
 }
 
@@ -115,34 +113,24 @@ func FuzzEnvelope(f *testing.F) {
 			}
 			return
 		}
-		if m.Kind == jsonrpc.Invalid {
-			t.Fatalf("%q: an invalid message without error", data)
-		}
+		must.That(t, m.Kind != jsonrpc.Invalid, "%q: an invalid message without error", data)
 		checkNames(t, data)
 		if !jsontext.Value(data).IsValid() { // lone surrogates in the outcome of a request were replaced
-			if m.Kind != jsonrpc.Response || !utf8.Valid(data) {
-				t.Fatalf("%q accepted", data)
-			}
+			must.That(t, m.Kind == jsonrpc.Response && utf8.Valid(data), "%q accepted", data)
 			data = encode(&m)
 			if m, err = jsonrpc.Parse(data, jsonrpc.Limits{}); err != nil {
 				t.Fatalf("%q: %v", data, err)
 			}
 		}
 		var v1, v2 wireMessage
-		if err := json.Unmarshal(data, &v1); err != nil {
-			t.Fatalf("%q: encoding/json rejects it: %v", data, err)
-		}
-		if err := jsonv2.Unmarshal(data, &v2); err != nil {
-			t.Fatalf("%q: json/v2 rejects it: %v", data, err)
-		}
+		must.Do(t, json.Unmarshal(data, &v1), data, "encoding/json rejects it")
+		must.Do(t, jsonv2.Unmarshal(data, &v2), data, "json/v2 rejects it")
 		checkAgreement(t, data, &m, &v1)
 		checkAgreement(t, data, &m, &v2)
 
 		again := encode(&m)
 		m2, err := jsonrpc.Parse(again, jsonrpc.Limits{})
-		if err != nil {
-			t.Fatalf("%q was written again as %q: %v", data, again, err)
-		}
+		must.Do(t, err, data, "was written again", again)
 		must.Equal(t, difference(m2, m), "", data, again)
 		if got, want := collect(t, m2.Params.All()), collect(t, m.Params.All()); !slices.Equal(got, want) {
 			t.Fatalf("%q was written again as %q: params are %q, want %q", data, again, got, want)
@@ -162,9 +150,7 @@ func FuzzEnvelope(f *testing.F) {
 func checkNames(t *testing.T, data []byte) {
 	t.Helper()
 	var all map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(data, &all, jsontext.AllowInvalidUTF8(true)); err != nil {
-		t.Fatalf("%q: json/v2 rejects it: %v", data, err)
-	}
+	must.Do(t, jsonv2.Unmarshal(data, &all, jsontext.AllowInvalidUTF8(true)), data, "json/v2 rejects it")
 	for name := range all {
 		for _, known := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
 			if name != known && strings.EqualFold(name, known) {
@@ -180,17 +166,13 @@ func checkAgreement(t *testing.T, data []byte, m *jsonrpc.Message, other *wireMe
 	if id == "null" {
 		id = ""
 	}
-	if m.ID.String() != id {
-		t.Fatalf("%q: id is %q, another parser says %q", data, m.ID, id)
-	}
+	must.Equal(t, m.ID.String(), id, data, m.ID, "another parser")
 	must.Equal(t, m.Method, other.Method, data)
 	if m.Kind == jsonrpc.Response {
 		if m.Err == nil && string(m.Raw) != string(other.Result) {
 			t.Fatalf("%q: result is %q, another parser says %q", data, m.Raw, other.Result)
 		}
-		if (m.Err != nil) != (other.Error != nil) {
-			t.Fatalf("%q: error is %v, another parser says %v", data, m.Err, other.Error)
-		}
+		must.Equal(t, m.Err != nil, other.Error != nil, data, m.Err, "another parser", other.Error)
 		if e := m.Err; e != nil && (e.Code != other.Error.Code || e.Message != other.Error.Message ||
 			string(e.Data) != string(other.Error.Data)) {
 			t.Fatalf("%q: error is %+v, another parser says %+v", data, e, other.Error)
@@ -250,14 +232,9 @@ func FuzzIDRoundTrip(f *testing.F) {
 		var theirs struct {
 			ID jsontext.Value `json:"id"`
 		}
-		if err := jsonv2.Unmarshal(data, &theirs); err != nil {
-			t.Fatalf("%q accepted: %v", data, err)
-		}
+		must.Do(t, jsonv2.Unmarshal(data, &theirs), data)
 		if n, err := strconv.ParseFloat(string(theirs.ID), 64); err == nil && bytes.ContainsAny(theirs.ID, ".eE") {
-			echoed, err := strconv.ParseFloat(m.ID.String(), 64)
-			if err != nil || echoed != n {
-				t.Fatalf("%q: id %q", data, m.ID)
-			}
+			must.Equal(t, must.Get(strconv.ParseFloat(m.ID.String(), 64))(t), n, data, m.ID)
 			return
 		}
 		if m.Kind != jsonrpc.Request || m.ID.String() != string(theirs.ID) {
@@ -295,28 +272,20 @@ func FuzzSplitBatch(f *testing.F) {
 			strict = utf8.Valid(data) && jsontext.Value(data).IsValid(lenient)
 		}
 		if strict {
-			if err := jsonv2.Unmarshal(data, &theirs, lenient); err != nil {
-				t.Fatalf("%q: %v", data, err)
-			}
+			must.Do(t, jsonv2.Unmarshal(data, &theirs, lenient), data)
 		}
 		must.Equal(t, err == nil, (len(theirs) > 0), data, err, len(theirs))
 		if err != nil {
 			rejection(t, err)
 			for id := range jsonrpc.Responses(data) {
-				if jsonrpc.Check([]byte(id.String()), jsonrpc.Limits{}) != nil {
-					t.Fatalf("%q: a response with id %q", data, id)
-				}
+				must.Do(t, jsonrpc.Check([]byte(id.String()), jsonrpc.Limits{}), data, "a response with id", id)
 			}
 			return
 		}
-		if !jsonrpc.IsBatch(data) {
-			t.Fatalf("%q was split but is not a batch", data)
-		}
+		must.That(t, jsonrpc.IsBatch(data), "%q was split but is not a batch", data)
 		must.Equal(t, len(parts), len(theirs), data)
 		for i, part := range parts {
-			if !bytes.Equal(part, theirs[i]) {
-				t.Fatalf("%q: part %d is %q, another parser says %q", data, i, part, theirs[i])
-			}
+			must.Equal(t, string(part), string(theirs[i]), data, i, "another parser")
 		}
 	})
 }
@@ -330,28 +299,20 @@ func FuzzAppendString(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		raw := jsonrpc.AppendString(nil, s)
-		if !jsontext.Value(raw).IsValid() {
-			t.Fatalf("%q was written as %q, which is not strict JSON", s, raw)
-		}
-		if err := jsonrpc.Check(raw, unbounded); err != nil {
-			t.Fatalf("%q was written as %q: %v", s, raw, err)
-		}
+		must.That(t, jsontext.Value(raw).IsValid(), "%q was written as %q, which is not strict JSON", s, raw)
+		must.Do(t, jsonrpc.Check(raw, unbounded), s, "was written", raw)
 		want := string([]rune(s)) // each byte that is not UTF-8 is a rune U+FFFD
 		var v1 string
 		if err := json.Unmarshal(raw, &v1); err != nil || v1 != want {
 			t.Fatalf("%q was written as %q, which encoding/json reads as %q, %v", s, raw, v1, err)
 		}
 		must.Equal(t, jsonrpc.Unquote(raw), want, s, raw)
-		if bytes.ContainsAny(raw, "\r\n") {
-			t.Fatalf("%q was written on more than one line", s)
-		}
+		must.That(t, !bytes.ContainsAny(raw, "\r\n"), "%q was written on more than one line", s)
 		// Another encoder may use other escapes for the same text.
 		v1Raw := must.Get(json.Marshal(s))(t)
 		if got := jsonrpc.Unquote(v1Raw); got != want || jsonrpc.Check(v1Raw, unbounded) != nil {
 			t.Fatalf("encoding/json wrote %q, which was read as %q, want %q", v1Raw, got, want)
 		}
-		if len(raw) > len(v1Raw) {
-			t.Fatalf("%q was written as %q, encoding/json needs less: %q", s, raw, v1Raw)
-		}
+		must.That(t, len(raw) <= len(v1Raw), "%q was written as %q, encoding/json needs less: %q", s, raw, v1Raw)
 	})
 }

@@ -60,12 +60,9 @@ func collect(t *testing.T, all func(func(string, []byte) bool)) (got []member) {
 func TestAllAndGetFindEachMemberOfAnObject(t *testing.T) {
 	for _, o := range objects {
 		obj := []byte(o.data)
-		if err := jsonrpc.Check(obj, jsonrpc.Limits{}); err != nil {
-			t.Fatalf("%s: %v", o.data, err)
-		}
-		if got := collect(t, jsonrpc.All(obj)); !slices.Equal(got, o.members) {
-			t.Errorf("%s: All yields %q, want %q", o.data, got, o.members)
-		}
+		must.Do(t, jsonrpc.Check(obj, jsonrpc.Limits{}), o.data)
+		got := collect(t, jsonrpc.All(obj))
+		must.CheckThat(t, slices.Equal(got, o.members), "%s: All yields %q, want %q", o.data, got, o.members)
 		for _, m := range o.members {
 			if value, ok := jsonrpc.Get(obj, m.name); !ok || string(value) != m.value {
 				t.Errorf("%s: Get of %q gives %q, %t", o.data, m.name, value, ok)
@@ -86,14 +83,11 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 			`{"params":%s,"jsonrpc":"2.0","id":1,"method":"m","x":{"a":1}}`} {
 			data := fmt.Sprintf(envelope, o.data)
 			m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
-			if err != nil {
-				t.Fatalf("%s: %v", data, err)
-			}
+			must.Do(t, err, data)
 			must.CheckEqual(t, string(m.Raw), strings.TrimSpace(o.data), data)
 			must.CheckEqual(t, m.Params.Len(), len(o.members), data)
-			if got := collect(t, m.Params.All()); !slices.Equal(got, o.members) {
-				t.Errorf("%s: All yields %q, want %q", data, got, o.members)
-			}
+			got := collect(t, m.Params.All())
+			must.CheckThat(t, slices.Equal(got, o.members), "%s: All yields %q, want %q", data, got, o.members)
 			for _, want := range o.members {
 				value, ok := m.Params.Get(want.name)
 				if present := want.value != "null"; ok != present ||
@@ -240,9 +234,8 @@ func TestMessageOverALimitIsIdentified(t *testing.T) {
 			if !errors.As(err, &limit) || limit.Name != name || limit.Limit == 0 {
 				t.Errorf("%s in %s: %v", name, format, err)
 			}
-			if m.Kind != want.Kind || m.ID != want.ID {
-				t.Errorf("%s in %s: kind %d, id %s, want %d, %s", name, format, m.Kind, m.ID, want.Kind, want.ID)
-			}
+			must.CheckEqual(t, m.Kind, want.Kind, name, format)
+			must.CheckEqual(t, m.ID, want.ID, name, format)
 		}
 	}
 }
@@ -259,9 +252,7 @@ func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
 		} {
 			m, err := jsonrpc.Parse(fmt.Appendf(nil, format, fault), jsonrpc.Limits{})
 			var limit *jsonrpc.LimitError
-			if err == nil || errors.As(err, &limit) {
-				t.Errorf("%s in %s: %v", fault, format, err)
-			}
+			must.CheckThat(t, err != nil && !errors.As(err, &limit), "%s in %s: %v", fault, format, err)
 			if m.Kind != want || (m.ID == jsonrpc.IntID(7)) != (want == jsonrpc.Response) {
 				t.Errorf("%s in %s: kind %d, id %s, want %d", fault, format, m.Kind, m.ID, want)
 			}
@@ -299,9 +290,8 @@ func TestResponsesOfARejectedBatchAreIdentified(t *testing.T) {
 		if err == nil || errors.As(err, &limit) != (c.limit != "") || limit != nil && limit.Name != c.limit {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := slices.Collect(jsonrpc.Responses([]byte(c.batch))); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
+		got := slices.Collect(jsonrpc.Responses([]byte(c.batch)))
+		must.CheckThat(t, slices.Equal(got, c.want), "%s: got %v, want %v", name, got, c.want)
 	}
 }
 
@@ -319,9 +309,8 @@ func TestUnquoteReturnsTheTextOfAString(t *testing.T) {
 	} {
 		must.CheckEqual(t, jsonrpc.Unquote([]byte(tc.raw)), tc.want, tc.raw)
 		var std string
-		if err := json.Unmarshal([]byte(tc.raw), &std); err != nil || std != tc.want {
-			t.Errorf("encoding/json reads %s as %q, %v", tc.raw, std, err)
-		}
+		err := json.Unmarshal([]byte(tc.raw), &std)
+		must.CheckThat(t, err == nil && std == tc.want, "encoding/json reads %s as %q, %v", tc.raw, std, err)
 	}
 	for _, raw := range []string{"", `"`, "1", "null", "true", "{}", `{"a":"b"}`, `["a"]`} {
 		must.CheckEqual(t, jsonrpc.Unquote([]byte(raw)), "", raw)
@@ -350,9 +339,7 @@ func TestAppendStringUsesFewEscapes(t *testing.T) {
 		{"é\xa9é", "\"é\ufffdé\""}, {"\ufffd", "\"\ufffd\""},
 		{"12345678\n12345678\x80\"1234567é", "\"12345678\\n12345678\ufffd\\\"1234567é\""},
 	} {
-		if got := string(jsonrpc.AppendString([]byte("before"), tc.text)); got != "before"+tc.want {
-			t.Errorf("%q was written as %s, want %s", tc.text, got, tc.want)
-		}
+		must.CheckEqual(t, string(jsonrpc.AppendString([]byte("before"), tc.text)), "before"+tc.want, tc.text, tc.want)
 	}
 }
 

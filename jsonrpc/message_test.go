@@ -127,12 +127,9 @@ func TestParseRejectsDataAfterAMessage(t *testing.T) {
 				t.Errorf("%q: %v, want a parse error", message+more, err)
 			}
 		}
-		if err := parse([]byte("\ufeff"+message), jsonrpc.Limits{}); err == nil {
-			t.Errorf("%q accepted after a byte order mark", message)
-		}
-		if err := parse([]byte(" \r\n\t"+message+" \r\n\t"), jsonrpc.Limits{}); err != nil {
-			t.Errorf("%q in white space: %v", message, err)
-		}
+		err := parse([]byte("\ufeff"+message), jsonrpc.Limits{})
+		must.CheckThat(t, err != nil, "%q accepted after a byte order mark", message)
+		must.Check(t, parse([]byte(" \r\n\t"+message+" \r\n\t"), jsonrpc.Limits{}), message)
 	}
 }
 
@@ -205,23 +202,19 @@ func TestParseRejectsCaseVariantsOfEnvelopeNames(t *testing.T) {
 					if data == message {
 						continue
 					}
-					if err := parse([]byte(data), jsonrpc.Limits{}); err == nil {
-						t.Fatalf("%s accepted", data)
-					}
+					err := parse([]byte(data), jsonrpc.Limits{})
+					must.That(t, err != nil, "%s accepted", data)
 				}
 			}
 		}
 	}
 	for _, name := range []string{`\u004dethod`, `METH\u004fD`, `re\u017fult`} {
-		if err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}); err == nil {
-			t.Errorf("a member named %s accepted", name)
-		}
+		err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{})
+		must.CheckThat(t, err != nil, "a member named %s accepted", name)
 	}
 	for _, name := range []string{"ids", "i", "id ", "methods", "_meta", "json-rpc", "json_rpc", "Result2", "", "ıd",
 		"İd"} {
-		if err := parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}); err != nil {
-			t.Errorf("an unknown member named %q: %v", name, err)
-		}
+		must.Check(t, parse([]byte(`{"jsonrpc":"2.0","method":"m","`+name+`":1}`), jsonrpc.Limits{}), name)
 	}
 }
 
@@ -229,9 +222,8 @@ func TestParseRejectsCaseVariantsOfErrorNames(t *testing.T) {
 	for _, name := range []string{"code", "message", "data"} {
 		for _, spelling := range cases(name) {
 			data := `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","` + spelling + `":1}}`
-			if err := parse([]byte(data), jsonrpc.Limits{}); (err == nil) != (spelling == "data") {
-				t.Errorf("%s: %v", data, err)
-			}
+			err := parse([]byte(data), jsonrpc.Limits{})
+			must.CheckThat(t, (err == nil) == (spelling == "data"), "%s: %v", data, err)
 		}
 	}
 }
@@ -242,9 +234,7 @@ func TestParseAcceptsAnyNamesInParamsAndResults(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{"Result":1,"error":2,"ERROR":3}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":{"Code":1,"code":2}}}`,
 	} {
-		if err := parse([]byte(data), jsonrpc.Limits{}); err != nil {
-			t.Errorf("%s: %v", data, err)
-		}
+		must.Check(t, parse([]byte(data), jsonrpc.Limits{}), data)
 	}
 }
 
@@ -324,24 +314,19 @@ func TestIntegersInEverySpellingAreTheSameID(t *testing.T) {
 		"-0.0": "0"} {
 		for _, data := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`,
 			`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
-			m, err := jsonrpc.Parse(fmt.Appendf(nil, data, spelling), jsonrpc.Limits{})
-			if err != nil || m.ID.String() != want {
-				t.Errorf("%s: id %s, %v", data, m.ID, err)
-			}
+			m := must.Get(jsonrpc.Parse(fmt.Appendf(nil, data, spelling), jsonrpc.Limits{}))(t)
+			must.CheckEqual(t, m.ID.String(), want, data, m.ID)
 		}
 		var id jsonrpc.ID
-		if err := id.UnmarshalJSON([]byte(spelling)); err != nil || id.String() != want {
-			t.Errorf("%s is decoded as %s, %v", spelling, id, err)
-		}
+		err := id.UnmarshalJSON([]byte(spelling))
+		must.CheckThat(t, err == nil && id.String() == want, "%s is decoded as %s, %v", spelling, id, err)
 	}
 }
 
 // Encoders write null for params that a message does not have.
 func TestParamsThatAreNullAreAbsent(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`), jsonrpc.Limits{})
-	if err != nil || m.Kind != jsonrpc.Request || m.Raw != nil || m.Params.Len() != 0 {
-		t.Errorf("%+v, %v", m, err)
-	}
+	must.CheckThat(t, err == nil && m.Kind == jsonrpc.Request && m.Raw == nil && m.Params.Len() == 0, "%+v, %v", m, err)
 }
 
 // Rule J1.
@@ -381,9 +366,8 @@ func TestTheCodeOfAnErrorIsAnIntegerInAnySpelling(t *testing.T) {
 	for code, want := range map[string]int64{"-32700": -32700, "-32700.0": -32700, "1e3": 1000, "-3.27E+4": -32700,
 		"9007199254740993.0": 9007199254740993, "-0": 0} {
 		data := `{"jsonrpc":"2.0","id":1,"error":{"code":` + code + `,"message":"m"}}`
-		if m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{}); err != nil || m.Err == nil || m.Err.Code != want {
-			t.Errorf("%s: %+v, %v, want the code %d", data, m.Err, err, want)
-		}
+		m := must.Get(jsonrpc.Parse([]byte(data), jsonrpc.Limits{}))(t)
+		must.CheckThat(t, m.Err != nil && m.Err.Code == want, "%s: %+v, want the code %d", data, m.Err, want)
 	}
 }
 
@@ -428,9 +412,8 @@ func TestNotificationsHaveNoID(t *testing.T) {
 			t.Errorf("%s is a notification", data)
 		}
 	}
-	if data := jsonrpc.AppendNotification(nil, "m", []byte(`{"a":1}`)); strings.Contains(string(data), `"id"`) {
-		t.Errorf("sent %s", data)
-	}
+	data := jsonrpc.AppendNotification(nil, "m", []byte(`{"a":1}`))
+	must.CheckThat(t, !strings.Contains(string(data), `"id"`), "sent %s", data)
 }
 
 // Rule J6.
@@ -460,10 +443,8 @@ func TestInvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 		}
 	}
 	// The replacement character itself is valid.
-	if m, err := jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}); err != nil ||
-		m.Method != "\ufffd" {
-		t.Errorf("U+FFFD: %v, %q", err, m.Method)
-	}
+	m := must.Get(jsonrpc.Parse([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"\ufffd\"}"), jsonrpc.Limits{}))(t)
+	must.CheckEqual(t, m.Method, "\ufffd")
 }
 
 // A program that cuts a text in the middle of a character sends one half of a surrogate pair.
@@ -502,9 +483,8 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + lone + `","a":1}}`,
 		`{"jsonrpc":"2.0","id":1,"result":{"a":"` + "\xed\xa0\xbd" + `"}}`,
 	} {
-		if err := parse([]byte(data), jsonrpc.Limits{}); err == nil {
-			t.Errorf("%s is accepted", data)
-		}
+		err := parse([]byte(data), jsonrpc.Limits{})
+		must.CheckThat(t, err != nil, "%s is accepted", data)
 	}
 	parts, err := jsonrpc.SplitBatch([]byte(`[{"jsonrpc":"2.0","id":1,"result":{"a":"`+lone+
 		`"}},{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":"`+lone+`"}}]`), jsonrpc.Limits{})
@@ -517,14 +497,11 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m",}`), jsonrpc.Limits{})
 	wire := rejection(t, err).Wire()
-	if wire.Code != jsonrpc.CodeParseError || wire.Message != "invalid message: expected a member name at byte 37" {
-		t.Errorf("wire error is %+v", wire)
-	}
+	must.CheckEqual(t, wire.Code, jsonrpc.CodeParseError, wire)
+	must.CheckEqual(t, wire.Message, "invalid message: expected a member name at byte 37", wire)
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
 	wire = rejection(t, err).Wire()
-	if wire.Code != jsonrpc.CodeInvalidRequest ||
-		wire.Message != "invalid message: message must have a method, a result or an error" {
-		t.Errorf("wire error is %+v", wire)
-	}
+	must.CheckEqual(t, wire.Code, jsonrpc.CodeInvalidRequest, wire)
+	must.CheckEqual(t, wire.Message, "invalid message: message must have a method, a result or an error", wire)
 	must.CheckIs(t, wire, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest})
 }

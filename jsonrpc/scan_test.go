@@ -16,9 +16,7 @@ import (
 func rejection(t *testing.T, err error) *jsonrpc.InvalidMessageError {
 	t.Helper()
 	var invalid *jsonrpc.InvalidMessageError
-	if !errors.As(err, &invalid) {
-		t.Fatalf("error is %#v, want an *InvalidMessageError", err)
-	}
+	must.That(t, errors.As(err, &invalid), "error is %#v, want an *InvalidMessageError", err)
 	return invalid
 }
 

@@ -88,9 +88,8 @@ func TestInvalidContentBlockIsRejected(t *testing.T) {
 	} {
 		for _, codec := range codecs {
 			var r mcp.CallToolResult
-			if err := codec.unmarshal([]byte(`{"content":[`+block+`]}`), &r); err == nil {
-				t.Errorf("%s: accepted %s as %+v", codec.name, block, r.Content)
-			}
+			err := codec.unmarshal([]byte(`{"content":[`+block+`]}`), &r)
+			must.CheckThat(t, err != nil, "%s: accepted %s as %+v", codec.name, block, r.Content)
 			var m mcp.PromptMessage
 			if err := codec.unmarshal([]byte(`{"role":"user","content":`+block+`}`), &m); err == nil {
 				t.Errorf("%s: accepted %s as %+v", codec.name, block, m.Content)
@@ -164,17 +163,12 @@ func BenchmarkCallToolResult(b *testing.B) {
 	for name, text := range map[string]string{"short": "Hello, Ada!",
 		"1MiB": strings.Repeat("0123456789abcdef", 1<<16)} {
 		result := mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
-		raw, err := result.MarshalJSON()
-		if err != nil {
-			b.Fatal(err)
-		}
+		raw := must.Get(result.MarshalJSON())(b)
 		b.Run("encode/"+name, func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := result.MarshalJSON(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, must.Err(result.MarshalJSON()))
 			}
 		})
 		b.Run("decode/"+name, func(b *testing.B) {
@@ -182,9 +176,7 @@ func BenchmarkCallToolResult(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var r mcp.CallToolResult
-				if err := r.UnmarshalJSON(raw); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, r.UnmarshalJSON(raw))
 			}
 		})
 	}
@@ -332,9 +324,7 @@ func TestNumbersDecodeExactlyInEverySpelling(t *testing.T) {
 			}
 		}
 	}
-	if checked < 40 {
-		t.Errorf("%d numbers were checked, want at least 40", checked)
-	}
+	must.CheckThat(t, checked >= 40, "%d numbers were checked, want at least 40", checked)
 }
 
 // A member whose name differs in its case is unknown, and is ignored as other unknown members are.
@@ -353,7 +343,5 @@ func TestNamesOfMembersAreCaseSensitive(t *testing.T) {
 			}
 		}
 	}
-	if checked < 300 {
-		t.Errorf("%d members were checked, want at least 300", checked)
-	}
+	must.CheckThat(t, checked >= 300, "%d members were checked, want at least 300", checked)
 }

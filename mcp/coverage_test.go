@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/spec"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -34,14 +35,10 @@ func TestEveryVocabularyEntryIsInASchema(t *testing.T) {
 		}
 	}
 	for name := range vocabulary {
-		if !defined[name] {
-			t.Errorf("no schema defines %s", name)
-		}
+		must.CheckThat(t, defined[name], "no schema defines %s", name)
 	}
 	for name := range without {
-		if !defined[name] {
-			t.Errorf("no schema defines %s", name)
-		}
+		must.CheckThat(t, defined[name], "no schema defines %s", name)
 	}
 }
 
@@ -83,9 +80,8 @@ func TestFindGapsReportsEachKindOfGap(t *testing.T) {
 		"Known.title: optional, but always encoded",
 		"Unknown: no Go type",
 	}
-	if got := findGaps(types, definitions); !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	got := findGaps(types, definitions)
+	must.CheckThat(t, slices.Equal(got, want), "got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 func typesOf(rev mcp.Revision) map[string]reflect.Type {

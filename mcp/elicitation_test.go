@@ -23,10 +23,8 @@ const form = `{"type":"object","properties":{` +
 	`"required":["zip"]}`
 
 func TestFormPreservesOrderOfProperties(t *testing.T) {
-	if err := spec.Validate(mcp.Latest, "ElicitRequestFormParams",
-		[]byte(`{"message":"a","requestedSchema":`+form+`}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Validate(mcp.Latest, "ElicitRequestFormParams",
+		[]byte(`{"message":"a","requestedSchema":`+form+`}`)))
 	schema := must.Get(mcp.ParseElicitSchema([]byte(form)))(t)
 	var names []string
 	for _, p := range schema.Properties {
@@ -98,9 +96,8 @@ func TestElicitURLMustBeSafe(t *testing.T) {
 		"https://xn--pple-43d.com/",
 		"http://127.0.0.1:8080/", "http://[::1]/", "http://LOCALHOST:1/",
 	} {
-		if u, err := mcp.ParseElicitURL(address); err != nil || u.Hostname() == "" {
-			t.Errorf("%s: %v", address, err)
-		}
+		u := must.Get(mcp.ParseElicitURL(address))(t)
+		must.CheckThat(t, u.Hostname() != "", "%s", address)
 	}
 	for _, address := range []string{
 		"", "example.com", "//example.com/", "--new-window", "javascript:alert(1)", "file:///etc/passwd",
@@ -160,9 +157,8 @@ func TestSamplingMessageWithoutContentIsRejected(t *testing.T) {
 	for _, raw := range []string{`{"role":"user"}`, `{"role":"user","content":null}`, `{"role":"user","content":"a"}`,
 		`{"role":"user","content":[null]}`} {
 		for _, codec := range codecs {
-			if err := codec.unmarshal([]byte(raw), new(mcp.SamplingMessage)); err == nil {
-				t.Errorf("%s: accepted the message %s", codec.name, raw)
-			}
+			err := codec.unmarshal([]byte(raw), new(mcp.SamplingMessage))
+			must.CheckThat(t, err != nil, "%s: accepted the message %s", codec.name, raw)
 			if err := codec.unmarshal([]byte(raw), new(mcp.CreateMessageResult)); err == nil {
 				t.Errorf("%s: accepted the result %s", codec.name, raw)
 			}
@@ -192,9 +188,7 @@ func TestEveryToolUseHasResult(t *testing.T) {
 		"one by one": {model(use("a")), user(result("a")), model(use("b")), user(result("b")), user(hello)},
 		"empty id":   {model(use("")), user(result(""))},
 	} {
-		if err := mcp.CheckToolResults(all); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, mcp.CheckToolResults(all), name)
 	}
 	for name, all := range map[string]messages{
 		"no result":               {user(hello), model(use("a"))},
@@ -214,9 +208,8 @@ func TestEveryToolUseHasResult(t *testing.T) {
 		"use and result together": {model(use("a"), result("a"))},
 		"an empty message":        {model(use("a")), user()},
 	} {
-		if err := mcp.CheckToolResults(all); err == nil {
-			t.Errorf("%s: CheckToolResults returns nil", name)
-		}
+		err := mcp.CheckToolResults(all)
+		must.CheckThat(t, err != nil, "%s: CheckToolResults returns nil", name)
 	}
 }
 

@@ -44,13 +44,10 @@ func TestDecodingDropsIconsWithUnsafeSources(t *testing.T) {
 		must.CheckEqual(t, strings.Join(got, "\n"), strings.Join(safe, "\n"), name, got)
 	}
 	var link CallToolResult
-	if err := json.Unmarshal(fmt.Appendf(nil,
-		`{"content":[{"type":"resource_link","uri":"a:b","name":"a","icons":%s}]}`, raw), &link); err != nil {
-		t.Fatal(err)
-	}
-	if got := link.Content[0].(*ResourceLink).Icons; len(got) != len(safe) {
-		t.Errorf("ResourceLink: %q", got)
-	}
+	must.Do(t, json.Unmarshal(fmt.Appendf(nil,
+		`{"content":[{"type":"resource_link","uri":"a:b","name":"a","icons":%s}]}`, raw), &link))
+	got := link.Content[0].(*ResourceLink).Icons
+	must.CheckEqual(t, len(got), len(safe), got)
 }
 
 // iconsOf decodes a T.
@@ -124,8 +121,6 @@ func FuzzToolResultsAreDecodedAsByTheLibrary(f *testing.F) {
 // A result that is usual is decoded without the library.
 func TestUsualToolResultsNeedOneScan(t *testing.T) {
 	for _, raw := range []string{toolResults[9], toolResults[17]} {
-		if !new(CallToolResult).decodeTokens([]byte(raw)) {
-			t.Errorf("%s is left to the library", raw)
-		}
+		must.CheckThat(t, new(CallToolResult).decodeTokens([]byte(raw)), "%s is left to the library", raw)
 	}
 }

@@ -37,9 +37,7 @@ func TestMethodConstantsMatchSchemas(t *testing.T) {
 		}
 	}
 	for method, name := range declared {
-		if !defined[method] {
-			t.Errorf("%s is %q, which is not in any schema", name, method)
-		}
+		must.CheckThat(t, defined[method], "%s is %q, which is not in any schema", name, method)
 	}
 }
 
@@ -57,15 +55,11 @@ func TestMetaConstantsIncludeKeysOfSchemas(t *testing.T) {
 			must.Do(t, json.Unmarshal(raw, &definition))
 			for key := range definition.Properties {
 				n++
-				if declared[key] == "" {
-					t.Errorf("%s of %s has the key %q, which has no constant", name, rev, key)
-				}
+				must.CheckThat(t, declared[key] != "", "%s of %s has the key %q, which has no constant", name, rev, key)
 			}
 		}
 	}
-	if n == 0 {
-		t.Error("the schemas have no keys")
-	}
+	must.CheckThat(t, n != 0, "the schemas have no keys")
 }
 
 func TestEveryRevisionWithSchemaIsKnown(t *testing.T) {
@@ -75,15 +69,11 @@ func TestEveryRevisionWithSchemaIsKnown(t *testing.T) {
 	}
 	must.CheckEqual(t, revisions[0], mcp.Latest)
 	for _, rev := range revisions {
-		if len(spec.Schema(rev)) == 0 || !rev.Known() {
-			t.Errorf("%s.Known() is false", rev)
-		}
+		must.CheckThat(t, len(spec.Schema(rev)) != 0 && rev.Known(), "%s.Known() is false", rev)
 		must.CheckEqual(t, rev.Modern(), (rev > mcp.LatestLegacy), rev)
 	}
 	for _, rev := range []mcp.Revision{"", "2025-11-26", "DRAFT-2026-v1"} {
-		if rev.Known() {
-			t.Errorf("Revision(%q).Known() is true", rev)
-		}
+		must.CheckThat(t, !rev.Known(), "Revision(%q).Known() is true", rev)
 	}
 }
 
@@ -94,9 +84,8 @@ func TestLoggingLevelsMatchSchemas(t *testing.T) {
 		}
 		must.Do(t, json.Unmarshal(spec.Definitions(rev)["LoggingLevel"], &definition))
 		want := slices.Sorted(slices.Values(definition.Enum))
-		if got := slices.Sorted(slices.Values(mcp.LoggingLevels())); !slices.Equal(got, want) {
-			t.Errorf("levels are %v, want %v", got, want)
-		}
+		got := slices.Sorted(slices.Values(mcp.LoggingLevels()))
+		must.CheckThat(t, slices.Equal(got, want), "levels are %v, want %v", got, want)
 	}
 }
 
@@ -216,10 +205,7 @@ func TestReservedMetaKeys(t *testing.T) {
 func TestMetaSetAndGet(t *testing.T) {
 	var params mcp.CallToolParams
 	must.Do(t, params.Meta.Set(mcp.MetaProgressToken, jsonrpc.IntID(9007199254740993)))
-	if err := params.Meta.Set(mcp.MetaClientCapabilities,
-		mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, params.Meta.Set(mcp.MetaClientCapabilities, mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}))
 	var token jsonrpc.ID
 	if ok, err := params.Meta.Get(mcp.MetaProgressToken, &token); !ok || err != nil ||
 		token != jsonrpc.IntID(9007199254740993) {
@@ -232,9 +218,8 @@ func TestMetaSetAndGet(t *testing.T) {
 		t.Errorf("a value of another type: %t, %v", ok, err)
 	}
 	must.CheckIs(t, params.Meta.Set("not a key", 1), mcp.ErrMetaKey)
-	if err := params.Meta.Set("key", make(chan int)); err == nil {
-		t.Error("Set of a value that cannot be encoded returns nil")
-	}
+	err := params.Meta.Set("key", make(chan int))
+	must.CheckThat(t, err != nil, "Set of a value that cannot be encoded returns nil")
 	must.CheckEqual(t, len(params.Meta), 2)
 }
 
@@ -250,9 +235,7 @@ func TestRequestMetaDecodesProtocolKeys(t *testing.T) {
 	}`
 	for _, codec := range codecs {
 		var meta mcp.RequestMeta
-		if err := codec.unmarshal([]byte(raw), &meta); err != nil {
-			t.Fatalf("%s: %v", codec.name, err)
-		}
+		must.Do(t, codec.unmarshal([]byte(raw), &meta), codec.name)
 		if meta.ProgressToken != jsonrpc.StringID("p") || meta.ProtocolVersion != mcp.V20260728 ||
 			meta.ClientInfo == nil || meta.ClientInfo.Name != "c" || meta.ClientCapabilities == nil ||
 			meta.LogLevel != mcp.LevelInfo || meta.TraceParent == "" {
@@ -322,9 +305,8 @@ func roundTrip[T any](t *testing.T, codec codec, v T, wire string) {
 func TestCapabilityMustBeObject(t *testing.T) {
 	for _, codec := range codecs {
 		for _, raw := range []string{`{"roots":true}`, `{"sampling":[]}`, `{"elicitation":"form"}`} {
-			if err := codec.unmarshal([]byte(raw), new(mcp.ClientCapabilities)); err == nil {
-				t.Errorf("%s: accepted %s", codec.name, raw)
-			}
+			err := codec.unmarshal([]byte(raw), new(mcp.ClientCapabilities))
+			must.CheckThat(t, err != nil, "%s: accepted %s", codec.name, raw)
 		}
 	}
 }
@@ -356,9 +338,8 @@ func TestExtensionIDMustHavePrefix(t *testing.T) {
 		"/a":               false,
 		"":                 false,
 	} {
-		if err := mcp.CheckExtensionID(id); (err == nil) != valid {
-			t.Errorf("%q: %v", id, err)
-		}
+		err := mcp.CheckExtensionID(id)
+		must.CheckThat(t, (err == nil) == valid, "%q: %v", id, err)
 	}
 	must.CheckIs(t, mcp.CheckExtensionID("com.example/a b"), mcp.ErrMetaKey)
 }
@@ -418,9 +399,7 @@ func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
 	} {
 		var got mcp.Tool
 		must.Do(t, json.Unmarshal([]byte(tool), &got))
-		if got.Source != nil {
-			t.Error("decoding sets Source")
-		}
+		must.CheckThat(t, got.Source == nil, "decoding sets Source")
 		got.Source = json.RawMessage(tool)
 		test.change(&got)
 		must.CheckEqual(t, string(must.Get(got.MarshalJSON())(t)), test.want, name)

@@ -52,15 +52,12 @@ func TestPublishedExamplesRoundTrip(t *testing.T) {
 					t.Errorf("%s: %s does not encode %T: %v", name, codec.name, v, err)
 					continue
 				}
-				if want := withoutDefaults(canonical(t, raw)); withoutDefaults(canonical(t, got)) != want {
-					t.Errorf("%s: %s encodes %T as\n%s\nwant\n%s", name, codec.name, v, got, want)
-				}
+				must.CheckEqual(t, withoutDefaults(canonical(t, got)), withoutDefaults(canonical(t, raw)), name,
+					codec.name, v, got)
 			}
 		}
 	}
-	if n < 100 {
-		t.Errorf("%d examples, want at least 100", n)
-	}
+	must.CheckThat(t, n >= 100, "%d examples, want at least 100", n)
 }
 
 // typeOfExample returns the Go type for an example, and the part of the example that it represents.
@@ -91,9 +88,7 @@ func typeOfExample(t *testing.T, definition string, raw []byte) (reflect.Type, [
 		return nil, nil
 	}
 	goType, ok := vocabulary[definition]
-	if !ok {
-		t.Errorf("no Go type for examples of %s", definition)
-	}
+	must.CheckThat(t, ok, "no Go type for examples of %s", definition)
 	return goType, raw
 }
 
@@ -103,9 +98,7 @@ func canonical(t *testing.T, raw []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, dec.Decode(&v), raw)
 	out := must.Get(json.Marshal(v))(t)
 	return string(out)
 }
@@ -154,17 +147,14 @@ func TestUnmarshalJSONMethodsAreStrict(t *testing.T) {
 	} {
 		for _, codec := range codecs {
 			var r mcp.CallToolResult
-			if err := codec.unmarshal([]byte(raw), &r); err == nil {
-				t.Errorf("%s accepted %s as %+v", codec.name, raw, r)
-			}
+			err := codec.unmarshal([]byte(raw), &r)
+			must.CheckThat(t, err != nil, "%s accepted %s as %+v", codec.name, raw, r)
 		}
 	}
 	for _, codec := range codecs {
 		var r mcp.CallToolResult
 		must.Do(t, codec.unmarshal([]byte(`{"Content":[{"type":"text","text":"a"}],"isError":true}`), &r))
-		if r.Content != nil || !r.IsError {
-			t.Errorf("%s decodes the member Content as content: %+v", codec.name, r)
-		}
+		must.CheckThat(t, r.Content == nil && r.IsError, "%s decodes the member Content as content: %+v", codec.name, r)
 	}
 }
 
@@ -216,9 +206,7 @@ func TestEmptyCursorIsPresent(t *testing.T) {
 	for _, codec := range codecs {
 		var page mcp.ListToolsResult
 		must.Do(t, codec.unmarshal([]byte(`{"tools":[],"nextCursor":""}`), &page))
-		if page.NextCursor == nil {
-			t.Fatalf("%s: an empty nextCursor decodes as nil", codec.name)
-		}
+		must.That(t, page.NextCursor != nil, "%s: an empty nextCursor decodes as nil", codec.name)
 		got := must.Get(codec.marshal(mcp.PaginatedParams{Cursor: page.NextCursor}))(t)
 		must.CheckEqual(t, string(got), `{"cursor":""}`, codec.name)
 	}
@@ -250,20 +238,12 @@ func FuzzContentRoundTrip(f *testing.F) {
 		if err := first.UnmarshalJSON(raw); err != nil {
 			return
 		}
-		if !jsontext.Value(raw).IsValid() {
-			t.Fatalf("decoded invalid JSON: %q", raw)
-		}
+		must.That(t, jsontext.Value(raw).IsValid(), "decoded invalid JSON: %q", raw)
 		once, err := first.MarshalJSON()
-		if err != nil {
-			t.Fatalf("%q decodes but does not encode: %v", raw, err)
-		}
+		must.Do(t, err, raw, "decodes but does not encode")
 		var second mcp.CallToolResult
-		if err := second.UnmarshalJSON(once); err != nil {
-			t.Fatalf("%s does not decode again: %v", once, err)
-		}
+		must.Do(t, second.UnmarshalJSON(once), once, "does not decode again")
 		twice := must.Get(second.MarshalJSON())(t)
-		if !bytes.Equal(once, twice) {
-			t.Fatalf("%q encodes as %s and then as %s", raw, once, twice)
-		}
+		must.Equal(t, string(once), string(twice), raw)
 	})
 }

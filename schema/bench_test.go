@@ -57,9 +57,7 @@ func BenchmarkValidate(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(bench.instance)))
 			for b.Loop() {
-				if err := bench.schema.Validate(bench.instance); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, bench.schema.Validate(bench.instance))
 			}
 		})
 	}
@@ -70,9 +68,7 @@ func BenchmarkValidateUnevaluated(b *testing.B) {
 		`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"unevaluatedProperties":false}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Validate([]byte(`{"text":"hello"}`)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Validate([]byte(`{"text":"hello"}`)))
 	}
 }
 
@@ -88,9 +84,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := Decode([]byte(bench.raw), bench.into()); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, Decode([]byte(bench.raw), bench.into()))
 			}
 		})
 	}
@@ -100,18 +94,14 @@ func BenchmarkMarshal(b *testing.B) {
 	v := &echo{"hello"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Marshal(v); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(Marshal(v)))
 	}
 }
 
 func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Compile([]byte(fixture2020)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(Compile([]byte(fixture2020))))
 	}
 }
 
@@ -154,32 +144,22 @@ func ExampleSchema_JSON() {
 
 // BenchmarkSchemaDecode measures validation and decoding together.
 func BenchmarkSchemaDecode(b *testing.B) {
-	s, err := For[echo]()
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(For[echo]())(b)
 	for _, size := range []int{10, 10_000} {
 		raw := []byte(`{"text":"` + strings.Repeat("a", size) + `"}`)
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var v echo
-				if err := s.Decode(raw, &v); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, s.Decode(raw, &v))
 			}
 		})
 		b.Run(fmt.Sprint(size, "/separate"), func(b *testing.B) {
 			b.ReportAllocs()
-			shape, err := shapeOf(reflect.TypeFor[echo]())
-			if err != nil {
-				b.Fatal(err)
-			}
+			shape := must.Get(shapeOf(reflect.TypeFor[echo]()))(b)
 			for b.Loop() {
 				var v echo
-				if s.Validate(raw) != nil || shape.decode(raw, &v) != nil {
-					b.Fatal("invalid")
-				}
+				must.That(b, s.Validate(raw) == nil && shape.decode(raw, &v) == nil, "invalid")
 			}
 		})
 	}

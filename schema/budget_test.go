@@ -96,9 +96,7 @@ func TestParsingAnExpressionIsPaidForInAdvance(t *testing.T) {
 	for name, expression := range hostileExpressions() {
 		paid := parseMemory(expression) / bytesPerRune
 		if strings.Contains(name, "any case") || strings.Contains(name, "range") {
-			if paid < 1<<20 {
-				t.Errorf("%s: %d steps are paid for", name, paid)
-			}
+			must.CheckThat(t, paid >= 1<<20, "%s: %d steps are paid for", name, paid)
 			continue
 		}
 		tree, err := syntax.Parse(expression, syntax.Perl)
@@ -127,9 +125,8 @@ func TestOrdinaryExpressionsAreCheap(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if compiled, err := p.get(expression); err != nil || compiled.expression == nil {
-			t.Errorf("%s: %v, %v", expression, compiled, err)
-		}
+		compiled := must.Get(p.get(expression))(t)
+		must.CheckThat(t, compiled.expression != nil, "%s: %v", expression, compiled)
 	}
 }
 
@@ -162,9 +159,7 @@ func TestABudgetBoundsTheMemoryOfManySchemas(t *testing.T) {
 	})
 	must.CheckIs(t, err, ErrLimit)
 	must.CheckContains(t, fmt.Sprint(err), "all schemas of one peer must be at most 67108864")
-	if len(all) < 10 || kept > maxBudget {
-		t.Errorf("%d schemas with %d MB", len(all), kept>>20)
-	}
+	must.CheckThat(t, len(all) >= 10 && kept <= maxBudget, "%d schemas with %d MB", len(all), kept>>20)
 	// Schemas that are no longer used make room, once.
 	for _, s := range all[:5] {
 		b.Release(s)
@@ -185,9 +180,7 @@ func TestSchemasThatExceedABoundUseUpABudget(t *testing.T) {
 	var b Budget
 	doc := []byte(`{"anyOf":[` + repeated(4000, `{"pattern":"%d\\pL\\pN\\pS"}`) + `]}`)
 	for n := 0; ; n++ {
-		if n > 10 {
-			t.Fatalf("the budget allows it for ever: %d bytes are used", b.used.Load())
-		}
+		must.That(t, n <= 10, "the budget allows it for ever: %d bytes are used", b.used.Load())
 		_, err := b.Compile(doc)
 		must.CheckIs(t, err, ErrLimit)
 		if strings.Contains(err.Error(), "one peer") {
@@ -227,19 +220,15 @@ func TestDynamicReferencesCompileInLinearTime(t *testing.T) {
 			repeated(2000, `"d%d":{"$id":"x%[1]d","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}`) +
 			`},"$ref":"x0"}`,
 	} {
-		if n := edges(compile(t, schema).program); n < 2000 || n > 40_000 {
-			t.Errorf("%d steps for 2000 references: %.100s", n, schema)
-		}
+		n := edges(compile(t, schema).program)
+		must.CheckThat(t, n >= 2000 && n <= 40_000, "%d steps for 2000 references: %.100s", n, schema)
 	}
 }
 
 func TestKeywordsThatCannotBeCheckedAreListedUpToABound(t *testing.T) {
 	s := compile(t, `{"patternProperties":{`+repeated(9_000, `"(?=%d)":false`)+`},"additionalProperties":false}`)
-	if n := len(s.Unchecked()); n != maxUnchecked {
-		t.Errorf("%d are listed", n)
-	}
-	if o := s.program.extra.plain.object; len(o.patterns) > 0 {
-		t.Errorf("%d patterns are compared with each member, in vain", len(o.patterns))
-	}
+	must.CheckEqual(t, len(s.Unchecked()), maxUnchecked, "are listed")
+	o := s.program.extra.plain.object
+	must.CheckThat(t, len(o.patterns) == 0, "%d patterns are compared with each member, in vain", len(o.patterns))
 	must.Do(t, s.Validate([]byte(`{`+repeated(10_000, `"%d":0`)+`}`)))
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,9 +65,7 @@ func TestDefaultsFillAbsentMembers(t *testing.T) {
 			ByName: map[string]any{"limit": 1.0}}},
 	} {
 		var got search
-		if err := Decode([]byte(test.raw), &got); err != nil {
-			t.Errorf("%s: %v", test.raw, err)
-		}
+		must.Check(t, Decode([]byte(test.raw), &got), test.raw)
 		must.CheckEqual(t, cmp.Diff(test.want, got), "", test.raw)
 	}
 }
@@ -96,9 +93,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 			Any: map[string]any{"after": nil}, Raw: json.RawMessage(`{"after" : null}`)},
 	} {
 		var got arguments
-		if err := s.Decode([]byte(raw), &got); err != nil {
-			t.Errorf("%s: %v", raw, err)
-		}
+		must.Check(t, s.Decode([]byte(raw), &got), raw)
 		must.CheckEqual(t, cmp.Diff(want, got), "", raw)
 	}
 	for raw, want := range map[string]string{
@@ -111,9 +106,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		`null`: "expected object, got null",
 	} {
 		var got arguments
-		if err := s.Decode([]byte(raw), &got); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", raw, err, want)
-		}
+		must.CheckFails(t, s.Decode([]byte(raw), &got), want, raw)
 	}
 	// A slice and a map can be absent if a schema of the program's own says so.
 	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object",` +
@@ -128,15 +121,11 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		} `json:"inner"`
 	}
 	must.Check(t, lists.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":null}}`), new(slices)))
-	if err := lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)); err == nil ||
-		!strings.Contains(err.Error(), "count: expected integer, got null") {
-		t.Errorf("null for a required integer: %v", err)
-	}
+	must.CheckFails(t, lists.Decode([]byte(`{"tags":null,"count":null}`), new(slices)),
+		"count: expected integer, got null", "null for a required integer")
 	inferred := must.Get(For[slices]())(t)
-	if err := inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)); err == nil ||
-		!strings.Contains(err.Error(), "/tags: expected array") {
-		t.Errorf("null for a required list: %v", err)
-	}
+	must.CheckFails(t, inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)),
+		"/tags: expected array", "null for a required list")
 	// A schema of the program's own that requires the member is obeyed.
 	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
 	must.Do(t, err)
@@ -151,10 +140,8 @@ func TestDefaultsReachListsAndMaps(t *testing.T) {
 		Map  map[string]*page
 		Deep [1][]pair[page, tree]
 	}
-	if err := Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n",`+
-		`"kids":[{"name":"m"}]}}]]}`), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n",`+
+		`"kids":[{"name":"m"}]}}]]}`), &got))
 	if got.List[0].Size != 20 || got.List[1].Size != 1 || got.Map["a"].Size != 20 || got.Deep[0][0].First.Size != 20 ||
 		got.Deep[0][0].Second.Kids[0].Name != "m" {
 		t.Errorf("%+v", got)
@@ -181,9 +168,7 @@ func TestIntegersAreExactInEverySpelling(t *testing.T) {
 		{`{"u":-0}`, in{}},
 	} {
 		var got in
-		if err := Decode([]byte(test.raw), &got); err != nil {
-			t.Errorf("%s: %v", test.raw, err)
-		}
+		must.Check(t, Decode([]byte(test.raw), &got), test.raw)
 		must.CheckEqual(t, cmp.Diff(test.want, got, cmpopts.EquateEmpty()), "", test.raw)
 	}
 }
@@ -234,14 +219,12 @@ func TestDecodeIsStrict(t *testing.T) {
 	var v struct {
 		Name string `json:"name"`
 	}
-	if err := Decode([]byte(`{"NAME":"a","Name":"b"}`), &v); err != nil || v.Name != "" {
-		t.Errorf("another case: %q, %v", v.Name, err)
-	}
+	err := Decode([]byte(`{"NAME":"a","Name":"b"}`), &v)
+	must.CheckThat(t, err == nil && v.Name == "", "another case: %q, %v", v.Name, err)
 	for _, raw := range []string{`{"name":"a","name":"a"}`, "{\"name\":\"\xff\"}", `{"name":"\ud800"}`,
 		`{"name":"a"} {}`} {
-		if err := Decode([]byte(raw), &v); err == nil {
-			t.Errorf("%q is accepted", raw)
-		}
+		err := Decode([]byte(raw), &v)
+		must.CheckThat(t, err != nil, "%q is accepted", raw)
 	}
 	if err := Decode([]byte(`{}`), v); err == nil {
 		t.Error("a value that is not a pointer is accepted")
@@ -265,9 +248,7 @@ func TestDecodeKeepsNothingOfTheInput(t *testing.T) {
 	for i := range raw {
 		raw[i] = '#'
 	}
-	if v.S != "abc" || string(v.R) != `{"a":1}` || v.A.([]any)[0] != "x" {
-		t.Errorf("%+v", v)
-	}
+	must.CheckThat(t, v.S == "abc" && string(v.R) == `{"a":1}` && v.A.([]any)[0] == "x", "%+v", v)
 }
 
 // Stamp is exported because a struct that is embedded by pointer must be exported to
@@ -333,9 +314,7 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 			t.Errorf("%s does not match %s: %v", raw, s.JSON(), err)
 		}
 		into := reflect.New(reflect.TypeOf(test.value))
-		if err := Decode(raw, into.Interface()); err != nil {
-			t.Errorf("%s: %v", raw, err)
-		}
+		must.Check(t, Decode(raw, into.Interface()), raw)
 		must.CheckEqual(t, string(must.Get(Marshal(into.Elem().Interface()))(t)), string(raw))
 	}
 	must.CheckEqual(t, string(must.Get(Marshal(nil))(t)), "null")
@@ -378,15 +357,9 @@ func FuzzMatchingValuesDecode(f *testing.F) {
 		if invalid != nil {
 			return
 		}
-		if err != nil {
-			t.Fatalf("%s matches the schema, but: %v", raw, err)
-		}
+		must.Do(t, err, raw, "matches the schema, but")
 		again, err := Marshal(v)
-		if err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
-		if err := s.Validate(again); err != nil {
-			t.Fatalf("%s came back as %s: %v", raw, again, err)
-		}
+		must.Do(t, err, raw)
+		must.Do(t, s.Validate(again), raw, "came back", again)
 	})
 }

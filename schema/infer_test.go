@@ -197,9 +197,7 @@ func TestInferredSchemas(t *testing.T) {
 		if s.Unchecked() != nil {
 			t.Errorf("%v: unchecked keywords: %v", test.typ, s.Unchecked())
 		}
-		if want, err := oracle(s.JSON()); err != nil {
-			t.Errorf("%v: the oracle rejects the schema: %v, %v", test.typ, want, err)
-		}
+		must.Check(t, must.Err(oracle(s.JSON())), test.typ, "the oracle rejects the schema")
 	}
 }
 
@@ -407,12 +405,8 @@ func TestHeadersThatCannotBeMirroredAreRejected(t *testing.T) {
 		Region string     `json:"region" mcp-header:"Region"`
 		Next   *recursive `json:"next"`
 	}
-	if _, err := For[struct{ In mirrored }](); err != nil {
-		t.Errorf("in a nested struct: %v", err)
-	}
-	if _, err := For[recursive](); err != nil {
-		t.Errorf("at the root of a recursive type: %v", err)
-	}
+	must.Check(t, must.Err(For[struct{ In mirrored }]()))
+	must.Check(t, must.Err(For[recursive]()), "at the root of a recursive type")
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[struct{ In []mirrored }](),
 		reflect.TypeFor[struct{ In map[string]mirrored }](),
@@ -428,8 +422,6 @@ func TestHeadersThatCannotBeMirroredAreRejected(t *testing.T) {
 	} {
 		_, err := ForType(typ)
 		var bad *typeError
-		if !errors.As(err, &bad) {
-			t.Errorf("%v: %v, want a *typeError", typ, err)
-		}
+		must.CheckThat(t, errors.As(err, &bad), "%v: %v, want a *typeError", typ, err)
 	}
 }

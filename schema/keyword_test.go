@@ -85,9 +85,8 @@ func TestCompileRejectsWhatTheMetaSchemaRejects(t *testing.T) {
 				schema := `{"$schema":"` + uri + `","` + keyword + `":` + value + `}`
 				document := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(schema)))(t)
 				_, err := Compile([]byte(schema))
-				if want := meta.Validate(document); (err == nil) != (want == nil) {
-					t.Errorf("%s: %v, the meta-schema says %v", schema, err, want)
-				}
+				want := meta.Validate(document)
+				must.CheckThat(t, (err == nil) == (want == nil), "%s: %v, the meta-schema says %v", schema, err, want)
 			}
 		}
 	}
@@ -102,19 +101,14 @@ func TestUncheckedKeywordsAreListed(t *testing.T) {
 	var pointers []string
 	for _, u := range s.Unchecked() {
 		pointers = append(pointers, u.Pointer)
-		if u.Reason == "" {
-			t.Errorf("%s: there is no reason", u.Pointer)
-		}
+		must.CheckThat(t, u.Reason != "", "%s: there is no reason", u.Pointer)
 	}
 	want := []string{"/properties/a/pattern", "/properties/b/patternProperties/(?<!x)y", "/properties/c/multipleOf"}
 	must.CheckEqual(t, cmp.Diff(want, pointers), "")
 	must.Check(t, s.Validate([]byte(`{"a":"b","b":{"y":1,"z":2},"c":8}`)))
-	if s.Validate([]byte(`{"e":"x"}`)) == nil {
-		t.Error("a keyword that can be checked is not")
-	}
-	if got := compile(t, fixture2020).Unchecked(); got != nil {
-		t.Errorf("all keywords can be checked, but Unchecked returns %v", got)
-	}
+	must.CheckThat(t, s.Validate([]byte(`{"e":"x"}`)) != nil, "a keyword that can be checked is not")
+	got := compile(t, fixture2020).Unchecked()
+	must.CheckThat(t, got == nil, "all keywords can be checked, but Unchecked returns %v", got)
 }
 
 // Where a keyword that cannot be checked decides the verdict, the value is valid.
@@ -129,9 +123,7 @@ func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 		`{"allOf":[{"not":{"$ref":"#/$defs/a"}}],"$defs":{"a":` + unknown + `}}`,
 		`{"not":{"anyOf":[{"type":"number"},` + unknown + `]}}`,
 	} {
-		if err := compile(t, schema).Validate([]byte(`"x"`)); err != nil {
-			t.Errorf("%s: %v", schema, err)
-		}
+		must.Check(t, compile(t, schema).Validate([]byte(`"x"`)), schema)
 	}
 	const maybe = `{"propertyNames":` + unknown + `}`
 	for schema, instance := range map[string]string{
@@ -159,9 +151,7 @@ func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 		`{"prefixItems":[{"oneOf":[` + unknown + `,true]}],"items":{"not":` + unknown +
 			`}}`: `["x","y"]`,
 	} {
-		if err := compile(t, schema).Validate([]byte(instance)); err != nil {
-			t.Errorf("%s: %s: %v", schema, instance, err)
-		}
+		must.Check(t, compile(t, schema).Validate([]byte(instance)), schema, instance)
 	}
 	// Other keywords still decide.
 	for _, schema := range []string{
@@ -258,9 +248,7 @@ func TestHugeExponentsCostNothing(t *testing.T) {
 	}
 	unique := compile(t, `{"uniqueItems":true,"enum":[[1e1000000000,10e999999998]]}`)
 	must.Check(t, unique.Validate([]byte(`[10e999999999,1e999999999]`)))
-	if unique.Validate([]byte(`[1e1000000000,10e999999999]`)) == nil {
-		t.Error("equal numbers pass uniqueItems")
-	}
+	must.CheckThat(t, unique.Validate([]byte(`[1e1000000000,10e999999999]`)) != nil, "equal numbers pass uniqueItems")
 }
 
 func ExampleSchema_Validate_numbers() {
@@ -288,9 +276,8 @@ func TestHeadersAreInDocumentOrder(t *testing.T) {
 	}
 	must.CheckEqual(t, cmp.Diff(want, got), "")
 	for _, none := range []string{`{}`, `true`, `{"properties":{"a":{"type":"string"}}}`} {
-		if got, err := Headers([]byte(none)); err != nil || got != nil {
-			t.Errorf("%s: %v, %v", none, got, err)
-		}
+		got := must.Get(Headers([]byte(none)))(t)
+		must.CheckThat(t, got == nil, "%s: %v", none, got)
 	}
 }
 
@@ -373,9 +360,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 		}
 		d := &document{}
 		must.Do(t, d.scan(raw))
-		if len(params) > maxHeaders {
-			t.Fatalf("%d annotations are accepted", len(params))
-		}
+		must.That(t, len(params) <= maxHeaders, "%d annotations are accepted", len(params))
 		taken := map[string]bool{}
 		for _, p := range params {
 			if p.Type != "string" && p.Type != "integer" && p.Type != "boolean" {
@@ -386,9 +371,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 				pointer = appendPointer(append(pointer, "/properties"...), name)
 			}
 			at, ok := d.at(string(pointer))
-			if !ok {
-				t.Fatalf("%s: nothing at %s", raw, pointer)
-			}
+			must.That(t, ok, "%s: nothing at %s", raw, pointer)
 			name, _ := d.member(at, "x-mcp-header")
 			typ, _ := d.member(at, "type")
 			if d.Text(name) != p.Name || d.Text(typ) != p.Type || !isToken(p.Name) || taken[strings.ToLower(p.Name)] {

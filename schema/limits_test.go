@@ -25,9 +25,7 @@ func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
 		{"regular expression with unevaluatedItems", `{"unevaluatedItems":true,"pattern":"aaaaa"}`,
 			`{"unevaluatedItems":true,"pattern":"aaaaaa"}`},
 	} {
-		if _, err := small.Compile([]byte(test.within)); err != nil {
-			t.Errorf("%s: at the bound: %v", test.name, err)
-		}
+		must.Check(t, must.Err(small.Compile([]byte(test.within))), test.name, "at the bound")
 		var limit *limitError
 		if _, err := small.Compile([]byte(test.beyond)); !errors.As(err, &limit) || !errors.Is(err, ErrLimit) ||
 			errors.Is(err, errTooSlow) {
@@ -46,12 +44,8 @@ func TestSchemasAtADefaultLimitPassAndLargerOnesFail(t *testing.T) {
 		{"depth", func(n int) string { return strings.Repeat(`{"not":`, n-1) + `true` + strings.Repeat(`}`, n-1) }, 64},
 		{"regular expression", func(n int) string { return `{"pattern":"` + strings.Repeat("a", n) + `"}` }, 4096},
 	} {
-		if _, err := Compile([]byte(test.doc(test.most))); err != nil {
-			t.Errorf("%s: %d: %v", test.name, test.most, err)
-		}
-		if _, err := Compile([]byte(test.doc(test.most + 1))); !errors.Is(err, ErrLimit) {
-			t.Errorf("%s: %d: %v, want ErrLimit", test.name, test.most+1, err)
-		}
+		must.Check(t, must.Err(Compile([]byte(test.doc(test.most)))), test.name, test.most)
+		must.CheckIs(t, must.Err(Compile([]byte(test.doc(test.most+1)))), ErrLimit, test.name, test.most+1)
 	}
 }
 
@@ -59,9 +53,7 @@ func TestInstancesAreBounded(t *testing.T) {
 	for _, schema := range []string{`true`, `{"unevaluatedItems":true}`} {
 		s := must.Get(Compile([]byte(schema)))(t)
 		nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-		if err := s.Validate([]byte(nested(128))); err != nil {
-			t.Errorf("%s: 128 levels: %v", schema, err)
-		}
+		must.Check(t, s.Validate([]byte(nested(128))), schema, "128 levels")
 		must.CheckIs(t, s.Validate([]byte(nested(129))), ErrLimit, schema)
 	}
 	s := must.Get(Compile([]byte(`true`)))(t)
@@ -77,9 +69,8 @@ func TestTimeIsBounded(t *testing.T) {
 		`{"unevaluatedItems":true,` + doubling("oneOf", 60) + `}`} {
 		s := must.Get(limits{MaxTime: time.Millisecond}.Compile([]byte(schema)))(t)
 		err := s.Validate([]byte(`"x"`))
-		if !errors.Is(err, errTooSlow) || !errors.Is(err, ErrLimit) {
-			t.Errorf("%v, want errTooSlow", err)
-		}
+		must.CheckIs(t, err, errTooSlow)
+		must.CheckIs(t, err, ErrLimit)
 	}
 }
 
@@ -187,9 +178,8 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 			case errors.Is(err, errTooSlow):
 			case h.mistaken && errors.As(err, &invalid):
 				for _, issue := range invalid.Issues {
-					if n := len(issue.Expected) + len(issue.Got); n > 2*(maxExpected+len("…")) {
-						t.Errorf("an issue has %d bytes", n)
-					}
+					n := len(issue.Expected) + len(issue.Got)
+					must.CheckThat(t, n <= 2*(maxExpected+len("…")), "an issue has %d bytes", n)
 				}
 			default:
 				t.Errorf("%v after %d looks at the clock, want errTooSlow", err, looks)
@@ -207,14 +197,11 @@ func TestHostileReportsEndInTime(t *testing.T) {
 			continue
 		}
 		s, err := Compile([]byte(h.schema))
-		if err != nil {
-			t.Fatalf("%s: %v", h.name, err)
-		}
+		must.Do(t, err, h.name)
 		start := time.Now()
 		err = s.Validate([]byte(h.instance))
-		if took := time.Since(start); took > allowance {
-			t.Errorf("%s: took %v: %.100v", h.name, took, err)
-		}
+		took := time.Since(start)
+		must.CheckThat(t, took <= allowance, "%s: took %v: %.100v", h.name, took, err)
 	}
 }
 
@@ -225,9 +212,7 @@ func TestAReportEndsWithItsLastIssue(t *testing.T) {
 	r.now = func() time.Time { looks++; return time.Time{}.Add(time.Hour) }
 	err := r.validate(s.program, []byte(`[`+repeated(500_000, `%d`)+`]`))
 	var invalid *ValidationError
-	if !errors.As(err, &invalid) || len(invalid.Issues) != maxIssues {
-		t.Fatalf("%v, want %d issues", err, maxIssues)
-	}
+	must.That(t, errors.As(err, &invalid) && len(invalid.Issues) == maxIssues, "%v, want %d issues", err, maxIssues)
 	if r.fuel < 0 || looks > 2+2*3_500_000/bytesPerUnit/refuelUnits {
 		t.Errorf("%d looks at the clock: the report goes on after its last issue", looks)
 	}
@@ -315,9 +300,7 @@ func TestUnresolvedReferenceIsRejected(t *testing.T) {
 	} {
 		_, err := Compile([]byte(schema))
 		var ref *RefError
-		if !errors.As(err, &ref) {
-			t.Errorf("Compile(%s): %v, want a *RefError", schema, err)
-		}
+		must.CheckThat(t, errors.As(err, &ref), "Compile(%s): %v, want a *RefError", schema, err)
 	}
 }
 
@@ -338,9 +321,7 @@ func TestReferenceCyclesAreRejected(t *testing.T) {
 	} {
 		_, err := Compile([]byte(schema))
 		var ref *RefError
-		if !errors.As(err, &ref) {
-			t.Errorf("Compile(%s): %v, want a *RefError", schema, err)
-		}
+		must.CheckThat(t, errors.As(err, &ref), "Compile(%s): %v, want a *RefError", schema, err)
 	}
 	for _, schema := range []string{
 		`{"properties":{"a":{"$ref":"#"}}}`,
@@ -348,9 +329,7 @@ func TestReferenceCyclesAreRejected(t *testing.T) {
 		`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`, // not reachable
 		`{"$dynamicAnchor":"a","unevaluatedProperties":{"$dynamicRef":"#a"},"unevaluatedItems":{"$dynamicRef":"#a"}}`,
 	} {
-		if _, err := Compile([]byte(schema)); err != nil {
-			t.Errorf("Compile(%s): %v", schema, err)
-		}
+		must.Check(t, must.Err(Compile([]byte(schema))), schema)
 	}
 }
 
@@ -453,9 +432,8 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 				!errors.As(err, &malformed) {
 				t.Errorf("the error has an unknown type: %v", err)
 			}
-			if took := time.Since(start); took > allowance {
-				t.Errorf("took %v", took)
-			}
+			took := time.Since(start)
+			must.CheckThat(t, took <= allowance, "took %v", took)
 		})
 	}
 }
@@ -515,12 +493,9 @@ func TestCompilingEndsInTime(t *testing.T) {
 		{"required", `{"required":[` + repeated(50_000, `"a%d"`) + `]}`},
 	} {
 		start := time.Now()
-		if _, err := Compile([]byte(bomb.schema)); err != nil {
-			t.Errorf("%s: %v", bomb.name, err)
-		}
-		if took := time.Since(start); took > allowance {
-			t.Errorf("%s took %v", bomb.name, took)
-		}
+		must.Check(t, must.Err(Compile([]byte(bomb.schema))), bomb.name)
+		took := time.Since(start)
+		must.CheckThat(t, took <= allowance, "%s took %v", bomb.name, took)
 	}
 }
 

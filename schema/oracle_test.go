@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // noDocuments is a loader of the oracle that loads nothing.
@@ -59,9 +61,7 @@ func TestVerdictsAgreeWithTheOracle(t *testing.T) {
 func compare(t testing.TB, schema string, s *Schema, want *jsonschema.Schema, instance string) {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(instance))
-	if err != nil {
-		t.Fatalf("%s: %v", instance, err)
-	}
+	must.Do(t, err, instance)
 	got := s.Validate([]byte(instance))
 	if errors.Is(got, ErrLimit) {
 		t.Logf("%s: %v", schema, got)
@@ -97,9 +97,7 @@ func FuzzSchemaCompileValidate(f *testing.F) {
 			return
 		}
 		if !jsontext.Value(instance).IsValid() {
-			if s.Validate([]byte(instance)) == nil {
-				t.Fatalf("%q is not strict JSON, but passes %s", instance, schema)
-			}
+			must.That(t, s.Validate([]byte(instance)) != nil, "%q is not strict JSON, but passes %s", instance, schema)
 			return
 		}
 		want, err := oracle([]byte(schema))

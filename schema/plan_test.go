@@ -47,9 +47,7 @@ var planCases = []string{
 func checkPlan(t *testing.T, raw []byte) {
 	t.Helper()
 	s, err := shapeOf(reflect.TypeFor[planned]())
-	if err != nil || s.plan == nil {
-		t.Fatalf("no plan: %v", err)
-	}
+	must.That(t, err == nil && s.plan != nil, "no plan: %v", err)
 	for name, start := range map[string]func() planned{
 		"zero": func() planned { return planned{} },
 		"filled": func() planned {
@@ -96,9 +94,7 @@ func TestOtherTypesHaveNoPlan(t *testing.T) {
 		struct{ *embedded }{}, time.Duration(0), time.Time{},
 	} {
 		s := must.Get(shapeOf(reflect.TypeOf(v)))(t)
-		if s.plan != nil {
-			t.Errorf("%T has a plan", v)
-		}
+		must.CheckThat(t, s.plan == nil, "%T has a plan", v)
 	}
 }
 
@@ -106,13 +102,11 @@ func TestOtherTypesHaveNoPlan(t *testing.T) {
 func TestSchemaDecodeValidates(t *testing.T) {
 	s := compile(t, `{"type":"object","properties":{"first":{"maximum":5}}}`)
 	var v pair[int, string]
-	if err := s.Decode([]byte(`{"first":5.0,"second":"x"}`), &v); err != nil || v.First != 5 || v.Second != "x" {
-		t.Errorf("%+v, %v", v, err)
-	}
+	err := s.Decode([]byte(`{"first":5.0,"second":"x"}`), &v)
+	must.CheckThat(t, err == nil && v.First == 5 && v.Second == "x", "%+v, %v", v, err)
 	for _, raw := range []string{`{"first":6}`, `{"first":1.5}`, `{"second":1}`, `[]`, `{`, `{"first":1,"first":1}`} {
-		if err := s.Decode([]byte(raw), &v); err == nil {
-			t.Errorf("%s: no error", raw)
-		}
+		err := s.Decode([]byte(raw), &v)
+		must.CheckThat(t, err != nil, "%s: no error", raw)
 	}
 	if err := s.Decode([]byte(`{}`), v); err == nil {
 		t.Error("decoded into a value that is no pointer")

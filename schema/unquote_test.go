@@ -47,9 +47,8 @@ func TestUnquotingIsBounded(t *testing.T) {
 	for range 10 {
 		nested = "[" + string(appendQuoted(nil, nested)) + "]"
 	}
-	if got := string(s.Unquote([]byte(nested))); !strings.HasPrefix(got, "[[[[[\"") {
-		t.Errorf("got %.100s", got)
-	}
+	got := string(s.Unquote([]byte(nested)))
+	must.CheckThat(t, strings.HasPrefix(got, "[[[[[\""), "got %.100s", got)
 	_ = s.Unquote([]byte(`[` + strings.Repeat(`"[]",`, 100_000) + `[]]`))
 }
 
@@ -92,9 +91,7 @@ func TestLargeIntegersInAnInterfaceAreExactOrAnError(t *testing.T) {
 			must.Do(t, decode([]byte(`{"any":`+literal+`,"map":{"a":[`+literal+`]},"list":[{"b":`+literal+
 				`}],"named":`+literal+`}`), &v))
 			for _, got := range []any{v.Any, v.Map["a"].([]any)[0], v.List[0].(map[string]any)["b"], v.Named} {
-				if got != want {
-					t.Errorf("%s: got %T %v", literal, got, got)
-				}
+				must.CheckEqual(t, got, want, literal)
 			}
 			if want, ok := want.(int64); ok {
 				must.CheckContains(t, string(must.Get(Marshal(v))(t)), fmt.Sprintf(`"map":{"a":[%d]}`, want))

@@ -15,9 +15,7 @@ import (
 func compile(t testing.TB, schema string) *Schema {
 	t.Helper()
 	s, err := Compile([]byte(schema))
-	if err != nil {
-		t.Fatalf("Compile(%s): %v", schema, err)
-	}
+	must.Do(t, err, schema)
 	return s
 }
 
@@ -100,18 +98,14 @@ func TestIssuesAreBoundedInNumberAndLength(t *testing.T) {
 	s := compile(t, `{"items":{"type":"integer"}}`)
 	err := s.Validate([]byte(`[` + strings.Repeat(`"`+strings.Repeat("é", 1000)+`",`, 100) + `0]`))
 	var invalid *ValidationError
-	if !errors.As(err, &invalid) || len(invalid.Issues) != 8 {
-		t.Fatalf("got %v, want 8 issues", err)
-	}
+	must.That(t, errors.As(err, &invalid) && len(invalid.Issues) == 8, "got %v, want 8 issues", err)
 	must.CheckEqual(t, invalid.Issues[0].Got, `string "`+strings.Repeat("é", 32)+`"…`)
 }
 
 func TestMessagesContainNoControlCharacters(t *testing.T) {
 	s := compile(t, `{"additionalProperties":{"type":"integer"}}`)
 	err := s.Validate([]byte(`{"\u001b[31m\u202ename\n":"\u001b]0;title\u0007\u2028"}`))
-	if err == nil {
-		t.Fatal("the instance is valid")
-	}
+	must.That(t, err != nil, "the instance is valid")
 	for _, r := range err.Error() {
 		if !unicode.IsPrint(r) {
 			t.Errorf("%U in %q", r, err.Error())
@@ -158,16 +152,12 @@ func TestInvalidSchemasAreRejected(t *testing.T) {
 	} {
 		_, err := Compile([]byte(schema))
 		var invalid *invalidSchemaError
-		if !errors.As(err, &invalid) {
-			t.Errorf("%s: %v, want an *invalidSchemaError", schema, err)
-		}
+		must.CheckThat(t, errors.As(err, &invalid), "%s: %v, want an *invalidSchemaError", schema, err)
 	}
 	for _, raw := range []string{``, `{`, `{"a":1,"a":2}`, "\"\xff\"", `{"type":"object"} x`} {
 		_, err := Compile([]byte(raw))
 		var invalid *ValidationError
-		if !errors.As(err, &invalid) {
-			t.Errorf("%q: %v, want a *ValidationError", raw, err)
-		}
+		must.CheckThat(t, errors.As(err, &invalid), "%q: %v, want a *ValidationError", raw, err)
 	}
 }
 
@@ -237,8 +227,6 @@ func TestErrorsNameFaultAndRemedy(t *testing.T) {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
 	_, err = Headers([]byte(`{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}`))
-	if want := `schema: x-mcp-header at /properties/a: type must be "string", "integer" or "boolean"`; err == nil ||
-		err.Error() != want {
-		t.Errorf("\n got %v\nwant %s", err, want)
-	}
+	want := `schema: x-mcp-header at /properties/a: type must be "string", "integer" or "boolean"`
+	must.CheckThat(t, err != nil && err.Error() == want, "\n got %v\nwant %s", err, want)
 }
