@@ -81,18 +81,14 @@ func TestKeysAreAcceptedBesideAnIssuer(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", token, info, no, want)
 		}
 	}
-	if len(asked) != 3 {
-		t.Errorf("the issuer receives %q", asked)
-	}
+	must.CheckEqual(t, len(asked), 3, "the issuer receives", asked)
 }
 
 // Rule R14.
 func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	file, log := filepath.Join(t.TempDir(), "keys.json"), new(bytes.Buffer)
 	k := &auth.Keys{File: file, Logger: slog.New(slog.NewTextHandler(log, nil))}
-	if err := k.Check(); err == nil || !strings.Contains(err.Error(), "parley key add") {
-		t.Errorf("no file: %v", err)
-	}
+	must.CheckFails(t, k.Check(), "parley key add", "no file")
 	now := time.Now()
 	k = &auth.Keys{File: file, Logger: k.Logger, Now: func() time.Time { return now.Add(time.Second) }}
 	inPlace := func(content []byte) error { // twice within the resolution of the clock of the file system
@@ -196,9 +192,7 @@ func TestNewKeysHaveAChecksum(t *testing.T) {
 	form := regexp.MustCompile(`^pk_[0-9A-Za-z]{38}$`)
 	for range 1000 {
 		key := auth.NewKey()
-		if !form.MatchString(key) || known[key] {
-			t.Fatalf("key %s", key)
-		}
+		must.That(t, form.MatchString(key) && !known[key], "key %s", key)
 		known[key] = true
 	}
 	must.CheckEqual(t, auth.HashKey("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

@@ -161,9 +161,7 @@ func TestProofVerifierDecides(t *testing.T) {
 		if status != tc.status || response.Get("DPoP-Nonce") != "next" {
 			t.Errorf("%s: %+v %v", name, rejection, response)
 		}
-		if !slices.Equal(v.urls, []string{self}) {
-			t.Errorf("%s: URLs %q", name, v.urls)
-		}
+		must.CheckThat(t, slices.Equal(v.urls, []string{self}), "%s: URLs %q", name, v.urls)
 		if tc.status != 401 {
 			continue
 		}
@@ -212,9 +210,7 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 			if rejection != nil {
 				status = rejection.Status
 			}
-			if status != want {
-				t.Errorf("URI %q, Issuers %q: %s: %+v", tc.uri, tc.issuers, token, rejection)
-			}
+			must.CheckEqual(t, status, want, tc.uri, tc.issuers, token, rejection)
 			if status != 401 || tc.issuers != nil {
 				continue
 			}
@@ -226,9 +222,7 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 		w := httptest.NewRecorder()
 		p.MetadataHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet,
 			self[:len(self)-len("/mcp")]+auth.MetadataPath, nil))
-		if (w.Code == http.StatusNotFound) != (tc.issuers == nil) {
-			t.Errorf("metadata with issuers %q: %d", tc.issuers, w.Code)
-		}
+		must.CheckEqual(t, w.Code == http.StatusNotFound, tc.issuers == nil, tc.issuers, w.Code)
 	}
 }
 
@@ -265,16 +259,10 @@ func TestChallengesNameTheNeededScopes(t *testing.T) {
 	p.Implies = func(granted, needed string) bool { return granted == "admin" && strings.HasPrefix(needed, "files:") }
 	for token, granted := range map[string]bool{"admin": true, "all": true, "reader": false} {
 		info, rejection, _ := present(p, "Bearer", token)
-		if rejection != nil {
-			t.Fatalf("%s: %+v", token, rejection)
-		}
-		if info.Grants("files:write") != granted || !info.Grants("files:read") {
-			t.Errorf("%s: %v", token, info)
-		}
-		if err := auth.Require(auth.NewContext(t.Context(), info), "files:write",
-			"files:read"); (err == nil) != granted {
-			t.Errorf("%s in a handler: %v", token, err)
-		}
+		must.That(t, rejection == nil, "%s: %+v", token, rejection)
+		must.CheckThat(t, info.Grants("files:write") == granted && info.Grants("files:read"), "%s: %v", token, info)
+		err := auth.Require(auth.NewContext(t.Context(), info), "files:write", "files:read")
+		must.CheckThat(t, (err == nil) == granted, "%s in a handler: %v", token, err)
 		response := http.Header{}
 		rejection = p.Challenge(response, httptest.NewRequest(http.MethodPost, "/", nil), info,
 			[]string{"files:write", "files:read"})
@@ -289,9 +277,7 @@ func TestChallengesNameTheNeededScopes(t *testing.T) {
 			"MethodScopes": {MethodScopes: map[string][]string{"tools/call": scopes}},
 		} {
 			bad.URI, bad.Issuers = self, issuers
-			if err := jwt.Protect(bad).Check(); err == nil || !strings.Contains(err.Error(), "invalid scope") {
-				t.Errorf("%s: %q: %v", name, scopes, err)
-			}
+			must.CheckFails(t, jwt.Protect(bad).Check(), "invalid scope", name, scopes)
 		}
 	}
 }
@@ -313,9 +299,7 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 		if name != "DPoP required, unset" && name != "no Verifier" {
 			jwt.Protect(p)
 		}
-		if p.Check() == nil {
-			t.Errorf("%s: Check returned nil", name)
-		}
+		must.CheckThat(t, p.Check() != nil, "%s: Check returned nil", name)
 		if rejection := rejectionOf(p.Authenticate(http.Header{},
 			httptest.NewRequest(http.MethodGet, "/", nil))); rejection == nil ||
 			rejection.Status != http.StatusInternalServerError {
@@ -327,14 +311,11 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 
 func TestRequireWithoutToken(t *testing.T) {
 	var missing *auth.ScopeError
-	if err := auth.Require(t.Context(), "a", "b"); !errors.As(err, &missing) ||
-		strings.Join(missing.Needed, " ") != "a b" {
-		t.Errorf("%v", err)
-	}
+	err := auth.Require(t.Context(), "a", "b")
+	must.CheckThat(t, errors.As(err, &missing) && strings.Join(missing.Needed, " ") == "a b", "%v", err)
 	must.Check(t, auth.Require(t.Context()))
-	if info := auth.FromContext(t.Context()); info != nil {
-		t.Errorf("%v", info)
-	}
+	info := auth.FromContext(t.Context())
+	must.CheckThat(t, info == nil, "%v", info)
 }
 
 func TestRejectedRequestsAreReported(t *testing.T) {
@@ -347,9 +328,7 @@ func TestRejectedRequestsAreReported(t *testing.T) {
 	_, _, _ = present(p, "Bearer", "stolen")
 	p.Challenge(http.Header{}, httptest.NewRequest(http.MethodPost, "/", nil), info, []string{"files:write"})
 	want := []string{"401 unknown token false", "403 insufficient scope: the call needs files:write true"}
-	if !slices.Equal(reasons, want) {
-		t.Errorf("reported %q, want %q", reasons, want)
-	}
+	must.CheckThat(t, slices.Equal(reasons, want), "reported %q, want %q", reasons, want)
 }
 
 // Rule R4: the metadata of a resource names its issuers, at the URLs where clients look.
@@ -443,9 +422,8 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 		{"evil.example", "/mcp", "http://evil.example/mcp", 500},
 		{"evil.example:" + port, "/mcp", "", 500},
 	} {
-		if res := send(tc.host, tc.path, tc.audience); res.StatusCode != tc.status {
-			t.Errorf("%s%s with a token for %s: %s", tc.host, tc.path, tc.audience, res.Status)
-		}
+		res := send(tc.host, tc.path, tc.audience)
+		must.CheckEqual(t, res.StatusCode, tc.status, tc.host, tc.path, tc.audience, res.Status)
 	}
 	metadata := challengeOf(t, send("127.0.0.1:"+port, "/mcp", "").Header).Params["resource_metadata"]
 	must.Equal(t, metadata, endpoint.URL+"/.well-known/oauth-protected-resource/mcp")
@@ -505,9 +483,8 @@ func TestTokensAndClaimsAreNotPrinted(t *testing.T) {
 			logger.Info("rejected", "rejection", rejection)
 		}
 	}
-	if text := output.String(); strings.Contains(text, "planted-canary") {
-		t.Errorf("%s", text)
-	}
+	text := output.String()
+	must.CheckThat(t, !strings.Contains(text, "planted-canary"), "%s", text)
 }
 
 // Issuers put roles and groups into objects, and into claims whose names are URLs or contain colons.

@@ -69,9 +69,8 @@ func page(i *Issuer, changes ...string) string {
 func authorize(t *testing.T, b logintest.Browser, page string) url.Values {
 	t.Helper()
 	u := must.Get(url.Parse(must.Get(b.Authorize(t.Context(), page))(t)))(t)
-	if q := u.Query(); q.Get("state") != "s1" || !strings.HasPrefix(page, q.Get("iss")+"/authorize?") {
-		t.Fatalf("redirect to %s", u)
-	}
+	q := u.Query()
+	must.That(t, q.Get("state") == "s1" && strings.HasPrefix(page, q.Get("iss")+"/authorize?"), "redirect to %s", u)
 	return u.Query()
 }
 
@@ -115,9 +114,7 @@ func verify(t *testing.T, i *Issuer, token string) (c claims) {
 	defer got.Body.Close()
 	var set jose.JSONWebKeySet
 	must.Do(t, json.NewDecoder(got.Body).Decode(&set))
-	if !set.Keys[0].IsPublic() {
-		t.Fatal("a private key is published")
-	}
+	must.That(t, set.Keys[0].IsPublic(), "a private key is published")
 	signed := must.Get(jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256}))(t)
 	must.CheckEqual(t, signed.Signatures[0].Protected.ExtraHeaders["typ"], any("at+jwt"))
 	must.Do(t, json.Unmarshal(must.Get(signed.Verify(&set))(t), &c))
@@ -142,10 +139,8 @@ func TestUsersLogInAndClientsRefresh(t *testing.T) {
 					t.Errorf("claims %+v of %q", c, user)
 				}
 			}
-			if got := redeem(t, i, "", "grant_type", grantRefresh, "client_id", "other", "refresh_token",
-				issued.Refresh); got.Code != "invalid_grant" {
-				t.Errorf("refresh by another client: %+v", got)
-			}
+			got := redeem(t, i, "", "grant_type", grantRefresh, "client_id", "other", "refresh_token", issued.Refresh)
+			must.CheckEqual(t, got.Code, "invalid_grant", "refresh by another client", got)
 		})
 	}
 	group.Wait()
@@ -231,15 +226,11 @@ func TestErrorsAreReportedToTheClient(t *testing.T) {
 		"no resource":            {[]string{"resource", ""}, "invalid_target"},
 		"resource with fragment": {[]string{"resource", resource + "#x"}, "invalid_target"},
 	} {
-		if got := authorize(t, logintest.Browser{}, page(i, test.changes...)); got.Get("error") != test.code ||
-			got.Has("code") {
-			t.Errorf("%s: redirect with %v", name, got)
-		}
+		got := authorize(t, logintest.Browser{}, page(i, test.changes...))
+		must.CheckThat(t, got.Get("error") == test.code && !got.Has("code"), "%s: redirect with %v", name, got)
 	}
-	if got := authorize(t, logintest.Browser{Deny: true}, page(i)); got.Get("error") != "access_denied" ||
-		got.Has("code") {
-		t.Errorf("denied: redirect with %v", got)
-	}
+	got := authorize(t, logintest.Browser{Deny: true}, page(i))
+	must.CheckThat(t, got.Get("error") == "access_denied" && !got.Has("code"), "denied: redirect with %v", got)
 }
 
 // Without Users, the page asks for a name and proposes one.
@@ -252,10 +243,8 @@ func TestNamesOfUsers(t *testing.T) {
 	}
 	for name, i := range map[string]*Issuer{strings.Repeat("x", 2000): anybody, "a\nb": anybody, "\xff": anybody,
 		"root": some} {
-		if location, err := (&logintest.Browser{User: name}).Authorize(t.Context(), page(i)); err == nil ||
-			!strings.Contains(err.Error(), "This name cannot be used") {
-			t.Errorf("%.20q: redirect to %s, %v", name, location, err)
-		}
+		must.CheckFails(t, must.Err((&logintest.Browser{User: name}).Authorize(t.Context(), page(i))),
+			"This name cannot be used", name)
 	}
 }
 
@@ -318,9 +307,8 @@ func TestClientAuthentication(t *testing.T) {
 		"public client with a secret": own("editor", "x"),
 		"unknown client":              own("x", ""),
 	} {
-		if got.status != 401 || got.Code != "invalid_client" {
-			t.Errorf("%s: %+v", name, got)
-		}
+		must.CheckEqual(t, got.status, 401, name, got)
+		must.CheckEqual(t, got.Code, "invalid_client", name, got)
 	}
 	must.CheckEqual(t, own("editor", "").Code, "unauthorized_client", "public client")
 }
@@ -329,9 +317,7 @@ func TestDynamicRegistration(t *testing.T) {
 	i := start(t, Config{})
 	register := func(body string) response { return post(t, i.URL()+"/register", body) }
 	c := register(`{"client_name":"An editor","redirect_uris":["` + redirect + `"]}`)
-	if c.status != 201 || c.ID == "" || c.Secret != "" {
-		t.Fatalf("registration %+v", c)
-	}
+	must.That(t, c.status == 201 && c.ID != "" && c.Secret == "", "registration %+v", c)
 	code := authorize(t, logintest.Browser{}, page(i, "client_id", c.ID)).Get("code")
 	must.CheckEqual(t, redeem(t, i, code, "client_id", c.ID).status, 200)
 	for body, code := range map[string]string{
@@ -344,9 +330,8 @@ func TestDynamicRegistration(t *testing.T) {
 		`{"redirect_uris":["https://u@a.example/"]}`:             "invalid_redirect_uri",
 		`{"client_name":"` + strings.Repeat("x", maxBody) + `"}`: "invalid_client_metadata",
 	} {
-		if got := register(body); got.status != 400 || got.Code != code {
-			t.Errorf("%.60s: %+v", body, got)
-		}
+		got := register(body)
+		must.CheckThat(t, got.status == 400 && got.Code == code, "%.60s: %+v", body, got)
 	}
 	for n := range maxEntries {
 		i.clients.put(string(rune(n)), nil)
@@ -382,8 +367,6 @@ func TestMetadataNamesTheEndpoints(t *testing.T) {
 		address, _ := document[name].(string)
 		r := must.Get(http.Get(address))(t)
 		_ = r.Body.Close()
-		if r.StatusCode == http.StatusNotFound {
-			t.Errorf("%s is %s, which is not found", name, address)
-		}
+		must.CheckThat(t, r.StatusCode != http.StatusNotFound, "%s is %s, which is not found", name, address)
 	}
 }

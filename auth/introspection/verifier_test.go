@@ -104,9 +104,7 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 	if info, err := v.Verify(t.Context(), "machine"); err != nil || info.Principal.Subject() != "editor" {
 		t.Errorf("token of a client: %v, %v", info, err)
 	}
-	if _, err := v.Verify(t.Context(), "same issuer"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), "same issuer")))
 	for _, token := range []string{"other issuer", "inactive", "no active", "string", "expired", "no subject", "number",
 		"certificate", "unknown"} {
 		var invalid *auth.InvalidTokenError
@@ -181,16 +179,12 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 		}))
 		v := i.verifier(&now)
 		v.Endpoint = broken.URL
-		if _, err := v.Verify(t.Context(), "token"); !errors.Is(err, auth.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckIs(t, must.Err(v.Verify(t.Context(), "token")), auth.ErrUnavailable, name)
 		broken.Close()
 	}
 	for _, v := range []*introspection.Verifier{{}, {Endpoint: "http://as.example.com",
 		Issuer: "https://as.example.com"}, {Endpoint: "https://as.example.com"}} {
-		if v.Check() == nil {
-			t.Errorf("%q of %q is accepted", v.Endpoint, v.Issuer)
-		}
+		must.CheckThat(t, v.Check() != nil, "%q of %q is accepted", v.Endpoint, v.Issuer)
 	}
 }
 
@@ -218,9 +212,7 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 		}()
 	}
 	<-full
-	if _, err := v.Verify(t.Context(), "t65"); !errors.Is(err, auth.ErrUnavailable) {
-		t.Errorf("65th request: %v", err)
-	}
+	must.CheckIs(t, must.Err(v.Verify(t.Context(), "t65")), auth.ErrUnavailable, "65th request")
 	close(release)
 	for range 64 {
 		<-done
@@ -245,9 +237,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		}
 	}
 	now = start.Add(2 * time.Second) // the leeway is 30, and a rejection of another kind is still cached
-	if _, err := v.Verify(t.Context(), "later"); err != nil {
-		t.Errorf("a rejection because of the time was cached: %v", err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), "later")), "a rejection because of the time was cached")
 }
 
 func TestAResponseMayBeginWithALineBreak(t *testing.T) {
@@ -257,9 +247,7 @@ func TestAResponseMayBeginWithALineBreak(t *testing.T) {
 	}))
 	defer s.Close()
 	v := &introspection.Verifier{Endpoint: s.URL, Issuer: "https://as.example.com"}
-	if _, err := v.Verify(t.Context(), "good"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), "good")))
 }
 
 // Rule R9: the endpoints of some authorization servers say that ID tokens and refresh tokens are active.
@@ -324,12 +312,8 @@ func TestTokensOfGoogle(t *testing.T) {
 			t.Errorf("%s: %v", token, err)
 		}
 	}
-	if _, err := v.Verify(t.Context(), "ya29.broken"); !errors.Is(err, auth.ErrUnavailable) {
-		t.Error(err)
-	}
-	if err := (&introspection.Verifier{TokenInfo: true}).Check(); err != nil {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err(v.Verify(t.Context(), "ya29.broken")), auth.ErrUnavailable)
+	must.Check(t, (&introspection.Verifier{TokenInfo: true}).Check())
 }
 
 func TestScopesComeFromTheConfiguredClaim(t *testing.T) {

@@ -270,18 +270,15 @@ func TestErrorsNameTheProfileOfAToken(t *testing.T) {
 					!strings.HasPrefix(remedy, "add --auth profile="+p.profile+" (in Go: ") {
 					t.Errorf("%s as %q: %s; %s", p.profile, profile, reason, remedy)
 				}
-				if _, err := v.Verify(t.Context(), token); err == nil || !strings.Contains(err.Error(), "jwt.Verifier.Profile") {
-					t.Errorf("%s: the error of the library: %v", p.profile, err)
-				}
+				must.CheckFails(t, must.Err(v.Verify(t.Context(), token)), "jwt.Verifier.Profile", p.profile)
 			}
 		}
 	}
 	i := newIssuer(t)
 	v := &jwt.Verifier{Issuers: []string{i.URL}}
 	_, reason, remedy := access(v, i.token(i.claims(), object{"typ": "JWT"}), nil, nil)
-	if !strings.Contains(reason, `at+jwt, but "JWT"`) || !strings.Contains(remedy, "--auth type=JWT") {
-		t.Errorf("a token of an unknown provider: %s; %s", reason, remedy)
-	}
+	must.CheckContains(t, reason, `at+jwt, but "JWT"`)
+	must.CheckContains(t, remedy, "--auth type=JWT")
 }
 
 // Rule R11: the version of a token of Entra decides about its issuer, and Auth0 ends its issuer with a slash. No other
@@ -296,9 +293,7 @@ func TestErrorsNameAnotherNameOfTheIssuer(t *testing.T) {
 		i := newIssuer(t)
 		v := &jwt.Verifier{Issuers: []string{tc.trusted}, KeysURL: i.URL + "/keys"}
 		_, _, remedy := access(v, i.token(with(i.claims(), object{"iss": tc.named})), nil, nil)
-		if !strings.Contains(remedy, "add --auth issuer="+tc.named+" ") {
-			t.Errorf("%s: %q", tc.named, remedy)
-		}
+		must.CheckContains(t, remedy, "add --auth issuer="+tc.named+" ", tc.named)
 		for _, foreign := range []string{"https://evil.example/", "https://sts.windows.net/" + other + "/", ""} {
 			if _, _, remedy := access(v, i.token(with(i.claims(), object{"iss": foreign})), nil, nil); remedy != "" {
 				t.Errorf("the error proposes the issuer %q of a token that nobody has verified: %s", foreign, remedy)
@@ -361,9 +356,7 @@ func TestTypesOfTokens(t *testing.T) {
 func TestCheckNamesUnknownProfiles(t *testing.T) {
 	for profile, want := range map[string]string{"azure": "must be one of rfc9068, keycloak, entra",
 		"google": "introspection"} {
-		err := (&jwt.Verifier{Issuers: []string{"https://as.example.com"}, Profile: profile}).Check()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", profile, err)
-		}
+		must.CheckFails(t, (&jwt.Verifier{Issuers: []string{"https://as.example.com"}, Profile: profile}).Check(), want,
+			profile)
 	}
 }

@@ -345,18 +345,14 @@ func TestRejectionsDoNotContainTheProof(t *testing.T) {
 	a := resourceOf(t, map[string]*auth.Info{canary: {KeyThumbprint: p.thumbprint}})
 	proof := p.proof(canary, object{"htu": "https://planted-canary-url.example"})
 	_, rejection, response := present(a, "DPoP", canary, proof)
-	if text := fmt.Sprintf("%+v %s", rejection, response); strings.Contains(text, "planted-canary") ||
-		strings.Contains(text, proof) {
-		t.Errorf("%s", text)
-	}
+	text := fmt.Sprintf("%+v %s", rejection, response)
+	must.CheckThat(t, !strings.Contains(text, "planted-canary") && !strings.Contains(text, proof), "%s", text)
 }
 
 func TestProtectKeepsFieldsThatAreSet(t *testing.T) {
 	verifier, proofs := &jwt.Verifier{}, &jwt.ProofVerifier{}
 	a := &auth.ProtectedResource{Verifier: verifier, DPoP: proofs}
-	if jwt.Protect(a) != a || a.Verifier != verifier || a.DPoP != proofs {
-		t.Errorf("%+v", a)
-	}
+	must.CheckThat(t, jwt.Protect(a) == a && a.Verifier == verifier && a.DPoP == proofs, "%+v", a)
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

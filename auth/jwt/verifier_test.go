@@ -39,9 +39,7 @@ func TestVerifyReturnsTheClaims(t *testing.T) {
 	claims["tenant"] = object{"id": 7}
 	info := must.Get(v.Verify(t.Context(), i.token(claims)))(t)
 	p := info.Principal
-	if p.Issuer() != i.URL || p.Subject() != "ada" || p.Client() != "editor" {
-		t.Errorf("principal %v", p)
-	}
+	must.CheckThat(t, p.Issuer() == i.URL && p.Subject() == "ada" && p.Client() == "editor", "principal %v", p)
 	if strings.Join(info.Scopes, " ") != "mcp:read mcp:write" || len(info.Audience) != 1 || info.Audience[0] != self ||
 		time.Until(info.Expiry) < 50*time.Minute {
 		t.Errorf("%v, audience %v, expiry %v", info.Scopes, info.Audience, info.Expiry)
@@ -129,21 +127,15 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 		v := &jwt.Verifier{Issuers: []string{i.URL}}
 		info, err := v.Verify(t.Context(), token)
 		var invalid *auth.InvalidTokenError
-		if !errors.As(err, &invalid) || info != nil {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		must.CheckThat(t, errors.As(err, &invalid) && info == nil, "%s: %v, %v", name, info, err)
 		if len(token) > 20 && err != nil && strings.Contains(err.Error(), token[len(token)-20:]) {
 			t.Errorf("%s: the error contains the token: %v", name, err)
 		}
 	}
-	if _, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), bearer); err != nil {
-		t.Errorf("the token without defect: %v", err)
-	}
+	must.Check(t, must.Err((&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), bearer)))
 	open := i.token(with(good, object{"aud": nil}))
-	if info, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), open); err != nil ||
-		info.Audience == nil {
-		t.Errorf("a token without audience, for no server: %v, %v", info, err)
-	}
+	info := must.Get((&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), open))(t)
+	must.CheckThat(t, info.Audience != nil, "a token without audience, for no server: %v", info)
 }
 
 func flip(signature string) string {
@@ -162,9 +154,7 @@ func TestVerifyAllowsForClockSkew(t *testing.T) {
 			"iat": now.Add(5 * time.Second).Unix()},
 		"fractional expiry": {"exp": float64(now.Unix()) + 100.5},
 	} {
-		if _, err := v.Verify(t.Context(), i.token(with(i.claims(), change))); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, must.Err(v.Verify(t.Context(), i.token(with(i.claims(), change)))), name)
 	}
 }
 
@@ -202,9 +192,7 @@ func TestVerifySupportsAsymmetricAlgorithms(t *testing.T) {
 		must.CheckEqual(t, err == nil, tc.ok, tc.alg, tc.id, err)
 	}
 	// The kid is optional.
-	if _, err := v.Verify(t.Context(), sign(t, jose.EdDSA, edKey, i.claims(), object{"typ": "at+jwt"})); err != nil {
-		t.Errorf("without a kid: %v", err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), sign(t, jose.EdDSA, edKey, i.claims(), object{"typ": "at+jwt"}))))
 }
 
 // A hundred concurrent requests with a new key cause one fetch, and tokens with invented key ids cause none.
@@ -249,29 +237,20 @@ func TestKeyRotationCausesOneFetch(t *testing.T) {
 		_, err := v.Verify(t.Context(), sign(t, jose.ES256, forged.private, i.claims(),
 			object{"typ": "at+jwt", "kid": rand.Text()}))
 		var invalid *auth.InvalidTokenError
-		if !errors.As(err, &invalid) {
-			t.Fatal(err)
-		}
+		must.That(t, errors.As(err, &invalid), "%v", err)
 	}
-	if n := i.fetches.Load(); n != 2 {
-		t.Errorf("invented key ids caused %d fetches", n-2)
-	}
+	n := i.fetches.Load()
+	must.CheckEqual(t, n, 2, "invented key ids caused", n-2)
 	// If a fetch fails, cached keys are used for another hour.
 	i.broken.Store(true)
 	later(61 * time.Minute)
 	long := i.token(with(i.claims(), object{"exp": now.Add(24 * time.Hour).Unix()}))
-	if _, err := v.Verify(t.Context(), long); err != nil {
-		t.Errorf("with keys that are an hour old: %v", err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), long)))
 	later(time.Hour)
-	if _, err := v.Verify(t.Context(), long); !errors.Is(err, auth.ErrUnavailable) {
-		t.Errorf("with keys that are two hours old: %v", err)
-	}
+	must.CheckIs(t, must.Err(v.Verify(t.Context(), long)), auth.ErrUnavailable)
 	i.broken.Store(false)
 	later(11 * time.Second)
-	if _, err := v.Verify(t.Context(), long); err != nil {
-		t.Errorf("after the issuer has recovered: %v", err)
-	}
+	must.Check(t, must.Err(v.Verify(t.Context(), long)), "after the issuer has recovered")
 }
 
 // An issuer that starts anew, such as one for development, may give its new key the old id.
@@ -303,9 +282,8 @@ func TestIssuerMetadataLocations(t *testing.T) {
 	for _, path := range []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"} {
 		i := newIssuer(t)
 		i.metadata = path
-		if _, err := (&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), i.token(i.claims())); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		must.Check(t, must.Err((&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), i.token(i.claims()))),
+			path)
 	}
 	for _, path := range []string{"/.well-known/oauth-authorization-server/a", "/.well-known/openid-configuration/a",
 		"/a/.well-known/openid-configuration"} {
@@ -357,10 +335,7 @@ func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
 	}))
 	defer large.Close()
 	v = &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: large.URL}
-	if _, err := v.Verify(t.Context(), i.token(i.claims())); err == nil ||
-		!strings.Contains(err.Error(), "longer than") {
-		t.Errorf("a document of 600 KiB: %v", err)
-	}
+	must.CheckFails(t, must.Err(v.Verify(t.Context(), i.token(i.claims()))), "longer than", "a document of 600 KiB")
 }
 
 func TestCheckRejectsInsecureIssuers(t *testing.T) {
@@ -372,15 +347,12 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 		{Issuers: []string{"https://a.example", "https://b.example"}, KeysURL: "https://a.example/keys"},
 		{Issuers: []string{"https://a.example"}, KeysURL: "http://a.example/keys"},
 	} {
-		if err := v.Check(); err == nil {
-			t.Errorf("%q, %q is accepted", v.Issuers, v.KeysURL)
-		}
+		err := v.Check()
+		must.CheckThat(t, err != nil, "%q, %q is accepted", v.Issuers, v.KeysURL)
 	}
 	for _, issuer := range []string{"https://as.example.com", "https://as.example.com/tenant", "http://127.0.0.1:1",
 		"http://[::1]:1", "http://localhost"} {
-		if err := (&jwt.Verifier{Issuers: []string{issuer}}).Check(); err != nil {
-			t.Errorf("%s: %v", issuer, err)
-		}
+		must.Check(t, (&jwt.Verifier{Issuers: []string{issuer}}).Check(), issuer)
 	}
 }
 
@@ -428,12 +400,8 @@ func FuzzJWT(f *testing.F) {
 		}
 		must.Equal(t, flip, 0, header, claims, text)
 		parsed, err := jose.ParseSignedCompact(string(text), []jose.SignatureAlgorithm{jose.EdDSA})
-		if err != nil {
-			t.Fatalf("accepted as %v: %q: %v", info, text, err)
-		}
-		if _, err := parsed.Verify(key.Public()); err != nil {
-			t.Fatalf("accepted as %v: %q: %v", info, text, err)
-		}
+		must.Do(t, err, info, text)
+		must.Do(t, must.Err(parsed.Verify(key.Public())), info, text)
 		var h, c map[string]any
 		if json.Unmarshal([]byte(header), &h) != nil || json.Unmarshal([]byte(claims), &c) != nil {
 			t.Fatalf("%q and %q are accepted", header, claims)

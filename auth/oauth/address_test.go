@@ -35,9 +35,7 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
 			t.Errorf("with networks %v: %v", networks, err)
 		}
-		if dialed := len(w.Dialed) > 0; dialed != (networks != nil) {
-			t.Errorf("with networks %v, the client dialed %v", networks, w.Dialed)
-		}
+		must.CheckEqual(t, len(w.Dialed) > 0, networks != nil, networks, "the client dialed", w.Dialed)
 		w.Dialed = nil
 	}
 }
@@ -60,9 +58,7 @@ func FuzzSSRFAddr(f *testing.F) {
 		if plain.Is4() {
 			b := plain.As4()
 			for _, wrapped := range []netip.Addr{netip.AddrFrom16(plain.As16()), nat64(b)} {
-				if !oauth.IsPublic(wrapped) {
-					t.Fatalf("%s is public, and %s is not", plain, wrapped)
-				}
+				must.That(t, oauth.IsPublic(wrapped), "%s is public, and %s is not", plain, wrapped)
 			}
 		}
 	})
@@ -106,9 +102,7 @@ func TestOpenBrowserRunsTheCommandOfTheSystem(t *testing.T) {
 			runtime.Gosched()
 			got, err = os.ReadFile(out)
 		}
-		if err != nil || os.Remove(out) != nil {
-			t.Fatal("the command was not run", err)
-		}
+		must.That(t, err == nil && os.Remove(out) == nil, "the command was not run %v", err)
 		return string(got)
 	}
 	must.CheckEqual(t, read(), "1 https://as.example/a?b&c=%24(id)\n")

@@ -36,9 +36,7 @@ func TestURLsOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 			if err != nil {
 				got = "rejected"
 			}
-			if got != c.Want() {
-				t.Errorf("%s: %s: %s on %s: %q, %v", c.Place, c.Name, got, system, args, err)
-			}
+			must.CheckEqual(t, got, c.Want(), c.Place, c.Name, system, args, err)
 		}
 	}
 }
@@ -215,18 +213,14 @@ func FuzzOpenURL(f *testing.F) {
 				t.Fatalf("%q on %s runs %s %q", raw, system, name, args)
 			}
 			opened, err := url.Parse(address)
-			if err != nil {
-				t.Fatalf("%q on %s opens %q: %v", raw, system, address, err)
-			}
+			must.Do(t, err, raw, system, address)
 			host, loopback := opened.Hostname(), false
 			if ip, err := netip.ParseAddr(host); err == nil {
 				loopback = ip.Unmap().IsLoopback()
 			}
 			secure := opened.Scheme == "https" || opened.Scheme == "http" &&
 				(loopback || strings.EqualFold(host, "localhost"))
-			if !secure || host == "" || opened.User != nil {
-				t.Fatalf("%q on %s opens %q", raw, system, address)
-			}
+			must.That(t, secure && host != "" && opened.User == nil, "%q on %s opens %q", raw, system, address)
 			given, err := url.Parse(raw)
 			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path ||
 				given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {

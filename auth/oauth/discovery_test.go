@@ -123,9 +123,7 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	must.CheckEqual(t, w.Count("mcp GET /authorize"), 2)
 	first := must.Get(authorize(c, w.URL()))(t)
 	second, err := authorize(c, other)
-	if err != nil || first == second || second == "" {
-		t.Errorf("the second server receives %q: %v", second, err)
-	}
+	must.CheckThat(t, err == nil && first != second && second != "", "the second server receives %q: %v", second, err)
 }
 
 // Rule O15: a configured registration, the client metadata document, dynamic registration, then PromptRegistration.
@@ -157,9 +155,8 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 		}
 		must.Do(t, c.Login(t.Context(), w.URL()))
 		must.CheckEqual(t, w.Queries[0].Get("client_id"), tc.want, tc)
-		if n := w.Count("as POST /register"); n > 0 != (tc.want == "client") {
-			t.Errorf("%+v: %d registrations", tc, n)
-		}
+		n := w.Count("as POST /register")
+		must.CheckEqual(t, n > 0, tc.want == "client", tc, n)
 	}
 }
 
@@ -336,9 +333,8 @@ func TestWebPageIsNoMetadata(t *testing.T) {
 			_, _ = io.WriteString(rw, page)
 		})
 		w.IssuerPath = "/.well-known/openid-configuration"
-		if err := w.Client().Login(t.Context(), w.URL()); (err == nil) != valid {
-			t.Errorf("%q: %v", page, err)
-		}
+		err := w.Client().Login(t.Context(), w.URL())
+		must.CheckThat(t, (err == nil) == valid, "%q: %v", page, err)
 	}
 }
 
@@ -429,9 +425,8 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 		for _, scope := range []string{"first", "second", "first"} {
 			c := w.Client()
 			c.Store = store
-			if err := c.Login(t.Context(), w.URL(), scope); (err != nil) != test.fails {
-				t.Fatalf("%d: %v", test.status, err)
-			}
+			err := c.Login(t.Context(), w.URL(), scope)
+			must.That(t, (err != nil) == test.fails, "%d: %v", test.status, err)
 		}
 		var got []string
 		for _, body := range w.Bodies {
@@ -458,9 +453,8 @@ func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 		}
 		c := w.Client()
 		c.Store = store
-		if err := c.Login(t.Context(), w.URL()); (err != nil) != fails {
-			t.Fatal(err)
-		}
+		err := c.Login(t.Context(), w.URL())
+		must.That(t, (err != nil) == fails, "%v", err)
 	}
 	must.CheckEqual(t, len(w.Bodies), 2)
 }

@@ -138,9 +138,7 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 			ctx := asCaller(t, subject, scopes...)
 			for range 5 {
 				calls.Go(func() {
-					if err := callAs(t, w, clients, ctx); err != nil {
-						t.Errorf("%s with %v: %v", subject, scopes, err)
-					}
+					must.Check(t, callAs(t, w, clients, ctx), subject, scopes)
 				})
 			}
 		}
@@ -150,9 +148,8 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 	for _, form := range w.Forms {
 		seen[strings.ReplaceAll(form.Get("subject_token"), "writeread", "readwrite")]++
 	}
-	if len(seen) != 6 || len(w.Forms) != 6 {
-		t.Errorf("%d exchanges for %d different callers, want 6 for 6", len(w.Forms), len(seen))
-	}
+	must.CheckEqual(t, len(seen), 6)
+	must.CheckEqual(t, len(w.Forms), 6)
 }
 
 // A request of one caller on the connection of another one is not sent.
@@ -167,9 +164,7 @@ func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 		t.Errorf("%v; requests %v", err, w.Seen[before:])
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
-		if a, err := clients.Authorizer(who); !errors.Is(err, callers.ErrNoCaller) {
-			t.Errorf("%v: %v, %v", who, a, err)
-		}
+		must.CheckIs(t, must.Err(clients.Authorizer(who)), callers.ErrNoCaller, who)
 	}
 }
 
@@ -198,9 +193,7 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	if len(w.Seen) != sent {
 		t.Errorf("requests without a caller: %v", w.Seen[sent:])
 	}
-	if _, err := c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"}); err != nil {
-		t.Errorf("after a request without a caller: %v", err)
-	}
+	must.Check(t, must.Err(c.CallTool(asCaller(t, "ada"), "greet", map[string]string{"name": "Ada"})))
 }
 
 func TestInvalidExchangesAreErrors(t *testing.T) {
@@ -224,9 +217,7 @@ func TestInvalidExchangesAreErrors(t *testing.T) {
 			!strings.Contains(err.Error(), "token") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if w.Count("mcp POST "+w.Path) > 0 {
-			t.Errorf("%s: the request was sent", name)
-		}
+		must.CheckThat(t, w.Count("mcp POST "+w.Path) <= 0, "%s: the request was sent", name)
 	}
 }
 
@@ -268,9 +259,7 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 		return c
 	}}
 	for _, subject := range []string{"ada", "bob", "ada"} {
-		if err := callAs(t, w, clients, asCaller(t, subject)); err != nil {
-			t.Fatalf("%s: %v", subject, err)
-		}
+		must.Do(t, callAs(t, w, clients, asCaller(t, subject)), subject)
 	}
 	var grants []string
 	for _, form := range w.Forms {
@@ -284,10 +273,8 @@ func TestEnterpriseGrantOfEachCaller(t *testing.T) {
 		}
 	}
 	const access = " urn:ietf:params:oauth:token-type:access_token"
-	if want := []string{callerToken("ada") + access, "true false", callerToken("bob") + access,
-		"false true"}; fmt.Sprint(grants) != fmt.Sprint(want) {
-		t.Errorf("token requests %q, want %q", grants, want)
-	}
+	want := []string{callerToken("ada") + access, "true false", callerToken("bob") + access, "false true"}
+	must.CheckEqual(t, fmt.Sprint(grants), fmt.Sprint(want), "token requests", grants, want)
 }
 
 // Requests that belong to no caller are not sent, and do not count as attempts to get a token.

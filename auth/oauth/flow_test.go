@@ -73,9 +73,7 @@ func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if _, err := w.Dial(c, ""); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(w.Dial(c, "")))
 		})
 	}
 	all.Wait()
@@ -254,9 +252,7 @@ func TestGrantsWithoutUser(t *testing.T) {
 		c.Interaction, c.Grant = nil, tc.grant
 		tc.with.Server, tc.with.ClientID = w.URL(), clientID
 		c.Registrations = []oauth.Registration{tc.with}
-		if _, err := w.Dial(c, ""); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.Do(t, must.Err(w.Dial(c, "")), name)
 		if f := w.Forms[0]; !tc.check(f) || f.Get("resource") != w.URL() || f.Get("scope") != "tools" {
 			t.Errorf("%s: token request %v", name, f)
 		}
@@ -332,9 +328,7 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	must.Do(t, c.Login(t.Context(), b.URL()))
 	ha, _ := authorize(c, a.URL())
 	hb, _ := authorize(c, b.URL())
-	if ha == hb || ha == "" || hb == "" {
-		t.Fatalf("the servers receive %q and %q", ha, hb)
-	}
+	must.That(t, ha != hb && ha != "" && hb != "", "the servers receive %q and %q", ha, hb)
 	must.CheckEqual(t, a.Count("as POST /register"), 1)
 	a.Dialed = nil
 }

@@ -43,10 +43,8 @@ func TestLoginUsesTheChallenge(t *testing.T) {
 	}
 	c := w.Client()
 	must.Do(t, c.Login(t.Context(), w.URL(), "files"))
-	if got := strings.Fields(w.Queries[len(w.Queries)-1].Get("scope")); !slices.Equal(got,
-		[]string{"tools", "admin", "files"}) {
-		t.Errorf("scopes %q", got)
-	}
+	got := strings.Fields(w.Queries[len(w.Queries)-1].Get("scope"))
+	must.CheckThat(t, slices.Equal(got, []string{"tools", "admin", "files"}), "scopes %q", got)
 	must.Do(t, c.Login(t.Context(), w.URL(), "more"))
 	if got := strings.Fields(w.Queries[len(w.Queries)-1].Get("scope")); !slices.Equal(got,
 		[]string{"tools", "admin", "files", "more"}) {
@@ -70,10 +68,8 @@ func TestLoginFailsWithoutAuthorization(t *testing.T) {
 		return false
 	}
 	c := w.Client()
-	if err := c.Login(t.Context(), w.URL()); !errors.Is(err, oauth.ErrDiscovery) ||
-		!strings.Contains(err.Error(), "without a token") {
-		t.Error(err)
-	}
+	err := c.Login(t.Context(), w.URL())
+	must.CheckThat(t, errors.Is(err, oauth.ErrDiscovery) && strings.Contains(err.Error(), "without a token"), "%v", err)
 	open = false // the default endpoints of 2025-03-26 are tried
 	if err := w.Client().Login(t.Context(), w.URL()); !errors.Is(err, oauth.ErrDiscovery) ||
 		!strings.Contains(err.Error(), "API key") {
@@ -118,9 +114,8 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 			t.Errorf("a request of the Client %s has the token %q, not %q", name, got, first)
 		}
 	}
-	if n := w.Count("as POST /token"); n != 2 {
-		t.Errorf("%d token requests, %d of them refreshes", n, n-1)
-	}
+	n := w.Count("as POST /token")
+	must.CheckEqual(t, n, 2, "token requests", n-1)
 	w.Scope = "tools admin"
 	w.RevokeAll()
 	stranger := w.Client()
@@ -132,9 +127,7 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	must.Do(t, other.Login(ctx, w.URL()))
 	second := token(ctx, t, other, w.URL())
 	close(proceed)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	next := w.Client()
 	next.Store = store
 	if got, last := token(ctx, t, next, w.URL()), token(ctx, t, waiting, w.URL()); got != last || got == second {
@@ -173,9 +166,7 @@ func TestLoginsOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	go func() { _, err := w.Dial(c, ""); ended <- err }()
 	close(proceed)
 	for range 3 {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-ended)
 	}
 	must.CheckEqual(t, w.Count("as GET /authorize"), 2)
 }
@@ -196,18 +187,14 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 			must.Do(t, c.Login(t.Context(), w.URL()))
 			other := &oauth.Client{Store: store}
 			s, err := other.Status(t.Context(), strings.ToUpper(w.URL()[:4])+w.URL()[4:])
-			if err != nil || s == nil {
-				t.Fatalf("%+v, %v", s, err)
-			}
+			must.That(t, err == nil && s != nil, "%+v, %v", s, err)
 			if s.Server != w.URL() || s.Resource != w.URL() || s.Issuer != w.AS.URL || s.Subject != "ada" ||
 				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound ||
 				time.Until(s.Expires) < 59*time.Minute {
 				t.Errorf("%+v", s)
 			}
 			servers, err := other.Servers(t.Context())
-			if err != nil || !slices.Equal(servers, []string{w.URL()}) {
-				t.Errorf("%q, %v", servers, err)
-			}
+			must.CheckThat(t, err == nil && slices.Equal(servers, []string{w.URL()}), "%q, %v", servers, err)
 			must.Do(t, other.Logout(t.Context(), w.URL()))
 			if s, err := c.Status(t.Context(), w.URL()); s != nil || err != nil {
 				t.Errorf("after the logout: %+v, %v", s, err)
@@ -218,9 +205,7 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 
 func TestServersNeedsAStoreWithKeys(t *testing.T) {
 	c := &oauth.Client{Store: struct{ oauth.TokenStore }{&tokenstore.Memory{}}}
-	if _, err := c.Servers(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err(c.Servers(t.Context())), errors.ErrUnsupported)
 }
 
 // Without Interaction the error contains the authorization request.
@@ -250,14 +235,10 @@ func TestLoginOfAnotherProcessIsUsed(t *testing.T) {
 	alone, user := w.Client(), w.Client()
 	alone.Store, user.Store, alone.Interaction = store, store, nil
 	for range 2 { // the second dial uses the remembered failure
-		if _, err := w.Dial(alone, ""); !errors.Is(err, oauth.ErrInteraction) {
-			t.Fatal(err)
-		}
+		must.Is(t, must.Err(w.Dial(alone, "")), oauth.ErrInteraction)
 	}
 	must.Do(t, user.Login(t.Context(), w.URL()))
-	if _, err := w.Dial(alone, ""); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(w.Dial(alone, "")))
 }
 
 // echoes returns texts that a server may make of a request.
@@ -353,15 +334,11 @@ func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 					_, err := w.Dial(c, "")
 					mu.Lock()
 					defer mu.Unlock()
-					if err == nil || len(sent) == 0 {
-						t.Fatalf("%v after %d requests", err, len(sent))
-					}
+					must.That(t, err != nil && len(sent) != 0, "%v after %d requests", err, len(sent))
 					text := err.Error() + fmt.Sprint(*steps)
 					for _, s := range append(sent, oauthtest.Secret, oauthtest.Secret+"a", "a+b/c", "a%2Bb",
 						base64.StdEncoding.EncodeToString([]byte(oauthtest.Secret))[:9]) {
-						if strings.Contains(text, s) {
-							t.Errorf("the error or the trace contains %q: %s", s, text)
-						}
+						must.CheckThat(t, !strings.Contains(text, s), "the error or the trace contains %q: %s", s, text)
 					}
 				})
 			}
@@ -389,9 +366,7 @@ func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
 		d := client.Dialer{Auth: c, Logger: slog.New(slog.DiscardHandler)}
 		// A failure is remembered for one address of a server.
 		_, err := d.Dial(t.Context(), client.URL(w.URL()+"?"+url.QueryEscape(by)))
-		if err == nil || earlier == "" {
-			t.Fatalf("%s: %v", by, err)
-		}
+		must.That(t, err != nil && earlier != "", "%s: %v", by, err)
 		if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, earlier) {
 			t.Errorf("%s: the error or the trace contains a secret: %s", by, text)
 		}
@@ -420,9 +395,7 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 			c := w.Client()
 			steps := oauthtest.Record(c)
 			_, err := w.Dial(c, "")
-			if err == nil || state == "" {
-				t.Fatalf("%v", err)
-			}
+			must.That(t, err != nil && state != "", "%v", err)
 			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) ||
 				strings.Contains(text, oauthtest.Secret) {
 				t.Errorf("the error or the trace contains a secret: %s", text)
@@ -440,9 +413,7 @@ func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
 		proxyURL := must.Get(url.Parse(proxy))(t)
 		c.Proxy = http.ProxyURL(proxyURL)
 		err := c.Login(context.Background(), w.URL())
-		if err == nil || strings.Contains(err.Error(), oauthtest.Secret) {
-			t.Errorf("%s: %v", proxy, err)
-		}
+		must.CheckThat(t, err != nil && !strings.Contains(err.Error(), oauthtest.Secret), "%s: %v", proxy, err)
 	}
 }
 
@@ -489,12 +460,8 @@ func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 			}
 		}
 		token := must.Get(process().FinishLogin(t.Context(), w.URL(), stored, redirect))(t)
-		if h, err := authorize(process(), w.URL()); err != nil || h != token.TokenType+" "+token.AccessToken {
-			t.Errorf("the next request has %q, %v", h, err)
-		}
-		if _, err := process().BeginLogin(t.Context(), w.URL(), "http://program.example/callback"); !errors.Is(err,
-			oauth.ErrInsecureURL) {
-			t.Errorf("redirect URI without TLS: %v", err)
-		}
+		must.CheckEqual(t, must.Get(authorize(process(), w.URL()))(t), token.TokenType+" "+token.AccessToken)
+		must.CheckIs(t, must.Err(process().BeginLogin(t.Context(), w.URL(), "http://program.example/callback")),
+			oauth.ErrInsecureURL, "redirect URI without TLS")
 	}
 }

@@ -73,9 +73,7 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 		}
 		flow := begin(t, l, "")
 		redirect = flow.RedirectURI()
-		if _, err := flow.Authorize(t.Context(), authorizationPage); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(flow.Authorize(t.Context(), authorizationPage)))
 		must.Check(t, flow.Close())
 	}
 }
@@ -118,13 +116,8 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 	}
 	f := begin(t, l, "")
 	redirect = f.RedirectURI()
-	if !strings.HasPrefix(redirect, "http://127.0.0.1:") {
-		t.Fatal(redirect)
-	}
-	got, err := f.Authorize(t.Context(), authorizationPage)
-	if err != nil || !strings.Contains(got, "code=right") {
-		t.Fatalf("%q, %v", got, err)
-	}
+	must.That(t, strings.HasPrefix(redirect, "http://127.0.0.1:"), "%v", redirect)
+	must.Contains(t, must.Get(f.Authorize(t.Context(), authorizationPage))(t), "code=right")
 	must.Do(t, f.Close())
 	again := must.Get(l.Begin(t.Context(), redirect))(t)
 	must.Equal(t, again.RedirectURI(), redirect)
@@ -161,9 +154,8 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 		for name, b := range map[string]*browser{"without the start page": other,
 			"with the start page after another": later} {
 			status, body, _ := b.get(stolen, "")
-			if status != http.StatusBadRequest || !strings.Contains(body, "not started in this browser") {
-				t.Errorf("browser %s: status %d, %s", name, status, body)
-			}
+			must.CheckEqual(t, status, http.StatusBadRequest, name)
+			must.CheckContains(t, body, "not started in this browser", name)
 		}
 		if status, _, _ := user.get(redirect+"?code=mine&state=the-state", ""); status != http.StatusOK {
 			t.Errorf("the user's browser: status %d", status)
@@ -172,9 +164,7 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	}
 	f := begin(t, l, "")
 	redirect = f.RedirectURI()
-	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
-		t.Errorf("%q, %v", got, err)
-	}
+	must.CheckContains(t, must.Get(f.Authorize(t.Context(), authorizationPage))(t), "code=mine")
 }
 
 func TestPasteReturnsTheRedirect(t *testing.T) {
@@ -187,9 +177,8 @@ func TestPasteReturnsTheRedirect(t *testing.T) {
 		return pastes[calls-1], nil
 	}}
 	f := begin(t, l, "")
-	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || got != pastes[2] || calls != 3 {
-		t.Errorf("%q, %v after %d calls", got, err, calls)
-	}
+	got := must.Get(f.Authorize(t.Context(), authorizationPage))(t)
+	must.CheckThat(t, got == pastes[2] && calls == 3, "%q, after %d calls", got, calls)
 }
 
 func TestPasteEndsWithTheFlow(t *testing.T) {
@@ -209,9 +198,7 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 	}}
 	f := begin(t, l, "")
 	redirect = f.RedirectURI()
-	if got, err := f.Authorize(t.Context(), authorizationPage); err != nil || !strings.Contains(got, "code=mine") {
-		t.Errorf("%q, %v", got, err)
-	}
+	must.CheckContains(t, must.Get(f.Authorize(t.Context(), authorizationPage))(t), "code=mine")
 	<-opened
 	f.Close()
 
@@ -223,9 +210,7 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 		if want == nil {
 			want = oauth.ErrState // after five calls
 		}
-		if _, err := f.Authorize(t.Context(), authorizationPage); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		must.CheckIs(t, must.Err(f.Authorize(t.Context(), authorizationPage)), want)
 		f.Close()
 	}
 }
@@ -234,9 +219,7 @@ func TestLoopbackTimesOut(t *testing.T) {
 	var shown strings.Builder
 	l := &oauth.Loopback{Open: oauth.ShowURL(&shown), Timeout: time.Millisecond}
 	f := begin(t, l, "")
-	if _, err := f.Authorize(t.Context(), "https://as.example/?state=x"); !errors.Is(err, oauth.ErrInteraction) {
-		t.Fatal(err)
-	}
+	must.Is(t, must.Err(f.Authorize(t.Context(), "https://as.example/?state=x")), oauth.ErrInteraction)
 	if !strings.Contains(shown.String(), "http://127.0.0.1:") || strings.Contains(shown.String(), "state") {
 		t.Fatal(shown.String())
 	}
@@ -281,9 +264,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 func TestLoopbackListensOnTheLoopbackInterfaceOnly(t *testing.T) {
 	for _, uri := range []string{"http://example.com/callback", "https://localhost/callback", "http://0.0.0.0:3118/",
 		"http://[::]/x", "localhost:3118", "http://localhost/?x=y", "http://localhost/login/x", "http://u@localhost/"} {
-		if _, err := (&oauth.Loopback{RedirectURI: uri}).Begin(t.Context(), ""); !errors.Is(err, oauth.ErrInsecureURL) {
-			t.Errorf("%s: %v", uri, err)
-		}
+		must.CheckIs(t, must.Err((&oauth.Loopback{RedirectURI: uri}).Begin(t.Context(), "")), oauth.ErrInsecureURL, uri)
 	}
 }
 
@@ -295,8 +276,6 @@ func TestLoopbackSharesNoPortOfLocalhost(t *testing.T) {
 	}
 	defer other.Close()
 	_, port, _ := net.SplitHostPort(other.Addr().String())
-	if _, err := (&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(),
-		""); !errors.Is(err, oauth.ErrInteraction) {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err((&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(),
+		"")), oauth.ErrInteraction)
 }

@@ -97,9 +97,8 @@ func TestConcurrentRequestsShareOneRefresh(t *testing.T) {
 					t.Fatalf("different headers: %q and %q", headers[0], h)
 				}
 			}
-			if n := w.Count("as POST /token"); n != 2 {
-				t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
-			}
+			n := w.Count("as POST /token")
+			must.Equal(t, n, 2, "token requests", n-1)
 			if got := w.Forms[1]; got.Get("grant_type") != "refresh_token" || got.Get("resource") != w.URL() {
 				t.Fatalf("O2: refresh request %v", got)
 			}
@@ -125,9 +124,8 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	if err != nil || !strings.HasPrefix(header, "Bearer "+oauthtest.Secret) {
 		t.Errorf("next request: %q, %v", header, err)
 	}
-	if n := w.Count("as POST /token"); n != 2 {
-		t.Errorf("%d token requests, %d of them refreshes", n, n-1)
-	}
+	n := w.Count("as POST /token")
+	must.CheckEqual(t, n, 2, "token requests", n-1)
 }
 
 // A cancelled request does not wait for a refresh without end.
@@ -142,9 +140,8 @@ func TestCancellationEndsARefresh(t *testing.T) {
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), nil))(t)
 	start := time.Now()
 	must.CheckIs(t, c.Authorize(req, w.URL()), context.Canceled)
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	took := time.Since(start)
+	must.CheckThat(t, took <= 10*time.Second, "it took %v", took)
 }
 
 func stores(t *testing.T) map[string]oauth.TokenStore {
@@ -165,9 +162,7 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 			cmd := exec.CommandContext(ctx, os.Args[0])
 			cmd.Env = append(os.Environ(), childVariable+"="+path+"\n"+w.URL())
 			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
+			must.Check(t, err, out)
 			outputs[i] = string(out)
 		})
 	}
@@ -175,9 +170,8 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 	if outputs[0] != outputs[1] || outputs[0] != outputs[2] || !strings.HasPrefix(outputs[0], "Bearer "+oauthtest.Secret) {
 		t.Fatalf("headers of the processes: %q", outputs)
 	}
-	if n := w.Count("as POST /token"); n != 2 {
-		t.Fatalf("%d token requests, %d of them refreshes", n, n-1)
-	}
+	n := w.Count("as POST /token")
+	must.Equal(t, n, 2, "token requests", n-1)
 }
 
 // A process that is killed during a refresh does not prevent that of the next process.
@@ -202,9 +196,8 @@ func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	<-refreshing
 	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	if header, err := authorize(c, w.URL()); err != nil || !strings.HasPrefix(header, "Bearer "+oauthtest.Secret) {
-		t.Errorf("next process: %q, %v", header, err)
-	}
+	header := must.Get(authorize(c, w.URL()))(t)
+	must.CheckThat(t, strings.HasPrefix(header, "Bearer "+oauthtest.Secret), "next process: %q", header)
 }
 
 // Rule O14: only the user can read the file, and it is encrypted.
@@ -217,9 +210,7 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 	unlock := must.Get(store.Lock(t.Context(), "key"))(t)
 	defer unlock()
 	files, err := filepath.Glob(path + "*")
-	if err != nil || len(files) < 2 {
-		t.Fatal(files, err)
-	}
+	must.That(t, err == nil && len(files) >= 2, "%v %v", files, err)
 	for _, name := range files {
 		info := must.Get(os.Stat(name))(t)
 		if info.Mode().Perm() != 0o600 {

@@ -171,9 +171,7 @@ func TestNoResourceReachesEveryPath(t *testing.T) {
 				// The identity provider is another server, whose grant names the resource.
 				return !v.Has("resource") || strings.HasSuffix(v.Get("requested_token_type"), ":id-jag")
 			})
-			if len(named) > 0 || len(w.Forms) == 0 {
-				t.Errorf("requests with a resource: %v", named)
-			}
+			must.CheckThat(t, len(named) == 0 && len(w.Forms) != 0, "requests with a resource: %v", named)
 			if err := rejectedOn(t, i, "invalid_request", notSupported); !errors.Is(err, oauth.ErrResource) ||
 				!strings.Contains(err.Error(), "AADSTS901002") || !strings.Contains(err.Error(), "NoResource") {
 				t.Errorf("without the setting: %v", err)
@@ -250,25 +248,19 @@ func TestSettingsEndWithTheLogin(t *testing.T) {
 	c.NoResource, c.AssumePKCE = true, true
 	must.Do(t, c.Login(t.Context(), w.URL()))
 	status := must.Get(c.Status(t.Context(), w.URL()))(t)
-	if !status.NoResource || !status.AssumePKCE {
-		t.Errorf("status %+v", status)
-	}
+	must.CheckThat(t, status.NoResource && status.AssumePKCE, "status %+v", status)
 
 	w.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{other.AS.URL} }
 	oauth.ObserveDials(c, func(string) {})
 	elsewhere := &oauth.Client{Store: store, Interaction: w.User()}
 	must.Do(t, elsewhere.Login(t.Context(), w.URL()))
-	if got := other.Queries[0].Get("resource"); got != w.URL() {
-		t.Errorf("at another authorization server: resource %q", got)
-	}
+	must.CheckEqual(t, other.Queries[0].Get("resource"), w.URL(), "at another authorization server: resource")
 
 	w.OnResource = nil
 	must.Do(t, c.Login(t.Context(), w.URL())) // with the settings, again
 	must.Do(t, withStore(w, store, nil).Logout(t.Context(), w.URL()))
 	must.Do(t, withStore(w, store, w.User()).Login(t.Context(), w.URL()))
-	if got := w.Queries[2].Get("resource"); got != w.URL() {
-		t.Errorf("after Logout: resource %q", got)
-	}
+	must.CheckEqual(t, w.Queries[2].Get("resource"), w.URL(), "after Logout: resource")
 }
 
 // Dates of the secret that are no integers do not end a registration, and those that are dates count.
@@ -365,8 +357,7 @@ func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 		if err == nil {
 			_, err = authorize(withStore(w, store, nil), w.URL()) // refreshes the token
 		}
-		if want := []string{tc.want, tc.want}; err != nil || !slices.Equal(used, want) {
-			t.Errorf("%+v: %v, used %q", tc, err, used)
-		}
+		want := []string{tc.want, tc.want}
+		must.CheckThat(t, err == nil && slices.Equal(used, want), "%+v: %v, used %q", tc, err, used)
 	}
 }

@@ -283,9 +283,8 @@ func TestViolationsLeadToErrors(t *testing.T) {
 			if n := w.Count("as POST /token"); v.noToken && n > 0 {
 				t.Errorf("%d requests to the token endpoint", n)
 			}
-			if n := w.Count("as GET /authorize"); n > 3 {
-				t.Errorf("O13: %d authorizations", n)
-			}
+			n := w.Count("as GET /authorize")
+			must.CheckThat(t, n <= 3, "O13: %d authorizations", n)
 		})
 	}
 }
@@ -446,9 +445,8 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	w.Mu.Unlock()
 	c := w.Client()
 	c.Store = store
-	if header, err := authorize(c, w.URL()); err != nil || header == "" {
-		t.Fatalf("%q, %v", header, err)
-	}
+	header := must.Get(authorize(c, w.URL()))(t)
+	must.That(t, header != "", "%q", header)
 	must.Do(t, c.Logout(t.Context(), w.URL()))
 	if got, want := requests(), []string{"client-1 authorization_code", "client-2 authorization_code",
 		"client-1 refresh_token"}; !slices.Equal(got, want) {
@@ -497,9 +495,8 @@ func TestPromptRegistrationIsCalledOnce(t *testing.T) {
 			calls++
 			return &oauth.Registration{ClientID: "prompted"}, nil
 		}
-		if err := c.Login(t.Context(), w.URL()); (err != nil) != (i == 1) {
-			t.Fatal(err)
-		}
+		err := c.Login(t.Context(), w.URL())
+		must.That(t, (err != nil) == (i == 1), "%v", err)
 	}
 	must.CheckEqual(t, calls, 1)
 }

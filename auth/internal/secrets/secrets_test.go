@@ -31,9 +31,8 @@ func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
 	} {
 		must.CheckEqual(t, set.Clean(text, "***"), want, text)
 	}
-	if text := "ünchanged"; (secrets.Set{}).Clean(text, "***") != text {
-		t.Error("a text is changed without secrets")
-	}
+	text := "ünchanged"
+	must.CheckThat(t, (secrets.Set{}).Clean(text, "***") == text, "a text is changed without secrets")
 	err := set.CleanError(io.EOF)
 	must.CheckEqual(t, err, io.EOF)
 	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) ||
@@ -70,9 +69,8 @@ func TestOfFindsTheSecretsOfARequest(t *testing.T) {
 	text := secrets.Of(req).Clean("r+one two three x three%20x four.four public refresh_token Y2xpZW50OnRocmVlJTIweA==",
 		"-")
 	must.CheckEqual(t, text, "- - - - - public refresh_token -")
-	if body, err := io.ReadAll(req.Body); err != nil || !strings.HasPrefix(string(body), "grant_type=") {
-		t.Errorf("the body was read: %q, %v", body, err)
-	}
+	body := must.Get(io.ReadAll(req.Body))(t)
+	must.CheckThat(t, strings.HasPrefix(string(body), "grant_type="), "the body was read: %q", body)
 }
 
 func TestAMemoryKnowsTheSecretsOfEarlierExchanges(t *testing.T) {
@@ -80,13 +78,9 @@ func TestAMemoryKnowsTheSecretsOfEarlierExchanges(t *testing.T) {
 	m.With(secrets.Set{Sent: []string{"refresh-token-1", "a"}})
 	later := m.With(secrets.Set{Sent: []string{"the-code-of-a-login"}})
 	text := "the refresh-token-1 was revoked before the-code-of-a-login"
-	if got := later.Clean(text, "***"); got != "the *** was revoked before ***" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, later.Clean(text, "***"), "the *** was revoked before ***")
 	for i := range 1000 {
 		later = m.With(secrets.Set{Sent: []string{fmt.Sprintf("another-token-%d", i)}})
 	}
-	if len(later.Sent) > 65 {
-		t.Errorf("it remembers %d values", len(later.Sent))
-	}
+	must.CheckThat(t, len(later.Sent) <= 65, "it remembers %d values", len(later.Sent))
 }

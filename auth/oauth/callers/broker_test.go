@@ -141,9 +141,7 @@ func (b *brokers) checkStored() {
 	for _, v := range b.kv.values {
 		// eyJhbGciOi begins a JSON Web Token. Encrypted values contain three bytes of it by chance.
 		for _, s := range []string{oauthtest.Secret, "eyJhbGciOi", "code_verifier", "access_token"} {
-			if strings.Contains(v, s) {
-				b.t.Errorf("O14: the store has %q in %q", s, v)
-			}
+			must.CheckThat(b.t, !strings.Contains(v, s), "O14: the store has %q in %q", s, v)
 		}
 	}
 }
@@ -165,9 +163,7 @@ func (b *brokers) call(replica int, name, server string) error {
 func (b *brokers) required(err error) (start string, done bool) {
 	b.t.Helper()
 	required, ok := errors.AsType[*call.URLRequiredError](err)
-	if !ok || !errors.Is(err, oauth.ErrInteraction) {
-		b.t.Fatalf("the error is %v", err)
-	}
+	must.That(b.t, ok && errors.Is(err, oauth.ErrInteraction), "the error is %v", err)
 	done, err = required.URLs[0].Done(b.t.Context())
 	must.Do(b.t, err)
 	return required.URLs[0].URL, done
@@ -217,9 +213,8 @@ func (b *brokerBrowser) signIn(start string) (body string) {
 	}
 	redirect := must.Get((&logintest.Browser{User: b.name}).Authorize(b.t.Context(), page))(b.t)
 	status, body, location := b.do(http.MethodGet, redirect, nil)
-	if status != http.StatusSeeOther || location != start {
-		b.t.Fatalf("after the sign-in: %d %s %q", status, body, location)
-	}
+	must.Equal(b.t, status, http.StatusSeeOther, body)
+	must.Equal(b.t, location, start, body)
 	_, body, _ = b.do(http.MethodGet, location, nil)
 	return body
 }
@@ -258,9 +253,7 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	for _, want := range []string{"<b>ada</b>", "<b>one</b>", b.w.URL(), b.issuer.URL()} {
 		must.CheckContains(t, body, want)
 	}
-	if b.w.Count("as POST /token") > 0 {
-		t.Error("a token was requested before the consent")
-	}
+	must.CheckThat(t, b.w.Count("as POST /token") <= 0, "a token was requested before the consent")
 	redirect := ada.consent(start)
 	if _, done := b.required(b.call(1, "ada", "one")); done {
 		t.Error("the login is done before the redirect")
@@ -272,14 +265,10 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 		t.Error("the login is still needed")
 	}
 	for replica := range b.all {
-		if err := b.call(replica, "ada", "one"); err != nil {
-			t.Errorf("replica %d: %v", replica, err)
-		}
+		must.Check(t, b.call(replica, "ada", "one"), replica)
 	}
 	must.CheckEqual(t, b.w.Count("as POST /register"), 1)
-	if want := "[ada one false ada one false ada one true]"; fmt.Sprint(b.reports) != want {
-		t.Errorf("reports %v, want %s", b.reports, want)
-	}
+	must.CheckEqual(t, fmt.Sprint(b.reports), "[ada one false ada one false ada one true]", b.reports)
 	for _, q := range b.w.Queries {
 		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.URL() ||
 			q.Get("code_challenge_method") != "S256" {
@@ -301,9 +290,7 @@ func TestLoginsBelongToTheUserOfTheBrowser(t *testing.T) {
 				for replica := range b.all {
 					err := b.call(replica, name, "one")
 					if name == opens {
-						if err != nil {
-							t.Errorf("%s was asked, %s opened the page: the call of %s: %v", asked, opens, name, err)
-						}
+						must.Check(t, err, asked, opens, "opened the page: the call", name)
 						continue
 					}
 					if _, done := b.required(err); done {
@@ -350,9 +337,8 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if n := b.w.Count("as POST /token"); n > 0 {
-		t.Fatalf("%d token requests", n)
-	}
+	n := b.w.Count("as POST /token")
+	must.That(t, n <= 0, "%d token requests", n)
 	var accepted []int
 	var tries, reading sync.WaitGroup
 	var mu sync.Mutex
@@ -443,9 +429,7 @@ func TestBrokerRequiresConsent(t *testing.T) {
 			t.Errorf("%s: %d %q %s", name, status, location, body)
 		}
 	}
-	if len(b.w.Queries) > 0 {
-		t.Errorf("authorization requests %v", b.w.Queries)
-	}
+	must.CheckThat(t, len(b.w.Queries) == 0, "authorization requests %v", b.w.Queries)
 }
 
 // Rule P3: a cookie of one kind, for one user or by other keys is not another one.

@@ -2,7 +2,6 @@ package callers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -70,9 +69,7 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	start, _ := b.required(b.call(0, "ada", "one"))
 	ada.logIn(start)
 	for replica := range b.all {
-		if err := b.call(replica, "ada", "one"); err != nil {
-			t.Errorf("replica %d: %v", replica, err)
-		}
+		must.Check(t, b.call(replica, "ada", "one"), replica)
 	}
 }
 
@@ -94,18 +91,15 @@ func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	enough.Store(true)
 	must.Check(t, b.call(1, "ada", "one")) // refreshes the token
 	start, done := b.required(needed)
-	if done {
-		t.Error("the login is done")
-	}
+	must.CheckThat(t, !done, "the login is done")
 	ada.logIn(start)
 	must.Check(t, b.call(1, "ada", "one"))
 	var scopes []string
 	for _, q := range b.w.Queries {
 		scopes = append(scopes, q.Get("scope"))
 	}
-	if want := []string{"first", "first more"}; fmt.Sprint(scopes) != fmt.Sprint(want) {
-		t.Errorf("scopes %q, want %q", scopes, want)
-	}
+	want := []string{"first", "first more"}
+	must.CheckEqual(t, fmt.Sprint(scopes), fmt.Sprint(want), scopes, want)
 }
 
 // A user has at most 16 logins at a time.
@@ -162,10 +156,8 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 			t.Errorf("authorization request %s", page)
 		}
 		status, body, location := ada.do(http.MethodGet, redirect, nil)
-		if valid := status == http.StatusSeeOther && location == start; valid != (name == "" ||
-			name == "an audience of the resource") {
-			t.Errorf("%q: %d %q %s", name, status, location, body)
-		}
+		must.CheckEqual(t, status == http.StatusSeeOther && location == start,
+			name == "" || name == "an audience of the resource", name, status, location, body)
 	}
 }
 
@@ -178,9 +170,7 @@ func TestBrowserChoosesAnIssuer(t *testing.T) {
 	_, body, _ := b.browser("").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
 	_, link, found := strings.Cut(body, `<a href="`)
 	link, _, _ = strings.Cut(link, `"`)
-	if !found || !strings.Contains(body, "https://other.example") {
-		t.Fatal(body)
-	}
+	must.That(t, found && strings.Contains(body, "https://other.example"), "%v", body)
 	if status, body, location := b.browser("").do(http.MethodGet, link, nil); status != http.StatusSeeOther ||
 		!strings.HasPrefix(location, b.issuer.URL()) {
 		t.Errorf("%d %q %s", status, location, body)
@@ -210,18 +200,13 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 	} {
 		b := valid()
 		change(b)
-		err := b.Check()
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, b.Check(), want)
 		if _, authErr := b.Authorizer("one")(principal.Local); authErr == nil {
 			t.Errorf("%q: an authorizer for a Broker that is not valid", want)
 		}
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
-		if _, err := valid().Authorizer("one")(who); !errors.Is(err, callers.ErrNoCaller) {
-			t.Errorf("%v: %v", who, err)
-		}
+		must.CheckIs(t, must.Err(valid().Authorizer("one")(who)), callers.ErrNoCaller, who)
 	}
 }
 
@@ -236,9 +221,7 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 			"another key": a} {
 			key := map[bool]string{true: "token 2", false: "token"}[other == "another key"]
 			free, err := s.Lock(t.Context(), key)
-			if err != nil {
-				t.Fatalf("%s: %v", other, err)
-			}
+			must.Do(t, err, other)
 			free()
 		}
 		locked := make(chan func(), 1)
@@ -265,9 +248,8 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 		}
 		begin := time.Now()
 		unlock, err = b.Lock(waiting, "token")
-		if took := time.Since(begin); err != nil || took < 14*time.Second || took > 16*time.Second {
-			t.Fatalf("after %v: %v", took, err)
-		}
+		took := time.Since(begin)
+		must.That(t, err == nil && took >= 14*time.Second && took <= 16*time.Second, "after %v: %v", took, err)
 		unlock()
 	})
 }
@@ -320,9 +302,7 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 		t.Fatal(body)
 	}
 	for replica := range b.all {
-		if err := b.call(replica, "ada", "one"); err != nil {
-			t.Errorf("replica %d: %v", replica, err)
-		}
+		must.Check(t, b.call(replica, "ada", "one"), replica)
 	}
 }
 
@@ -344,9 +324,8 @@ func TestTokensOfCallersAreBounded(t *testing.T) {
 	for _, subject := range []string{"0", "new", "0", "1"} {
 		use(subject)
 	}
-	if got := made[callers.MaxClients:]; fmt.Sprint(got) != "[new 1]" {
-		t.Errorf("new clients for %v", got)
-	}
+	got := made[callers.MaxClients:]
+	must.CheckEqual(t, fmt.Sprint(got), "[new 1]", "new clients", got)
 }
 
 // The callers of a Broker log in with the settings of New, at any replica. Logins at the issuers have settings of their
@@ -370,9 +349,7 @@ func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
 		if !set {
 			ada.signIn(start)
 			status, _, _ := ada.do(http.MethodPost, start, nil)
-			if got := fmt.Sprint(status, b.reports); got != "502 [ada one false]" {
-				t.Errorf("without the settings: %s", got)
-			}
+			must.CheckEqual(t, fmt.Sprint(status, b.reports), "502 [ada one false]", "without the settings")
 			must.CheckContains(t, b.w.Log.String(), "AssumePKCE")
 			continue
 		}
@@ -380,9 +357,7 @@ func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
 		b.w.Lifetime = 3600
 		must.Check(t, b.call(1, "ada", "one")) // refreshes the token
 		for _, v := range append(b.w.Queries, b.w.Forms...) {
-			if v.Has("resource") {
-				t.Errorf("a request names the resource: %v", v)
-			}
+			must.CheckThat(t, !v.Has("resource"), "a request names the resource: %v", v)
 		}
 		must.CheckEqual(t, len(b.w.Forms), 2)
 	}
@@ -402,7 +377,5 @@ func TestBrokerSignsInWithoutResource(t *testing.T) {
 	}
 	_, _, page := b.browser("ada").do(http.MethodGet, b.front.URL+"/login/start/one", nil)
 	q := must.Get(url.Parse(page))(t).Query()
-	if q.Has("resource") || q.Get("scope") != "api://program/mcp" {
-		t.Errorf("the page of the issuer is %s", page)
-	}
+	must.CheckThat(t, !q.Has("resource") && q.Get("scope") == "api://program/mcp", "the page of the issuer is %s", page)
 }

@@ -49,12 +49,10 @@ func TestStoresKeepValuesUntilTheyAreDeleted(t *testing.T) {
 			loaded[0] = 'X' // belongs to the caller
 			must.CheckEqual(t, string(must.Get(store.Load(t.Context(), "a"))(t)), "value")
 			must.Do(t, store.Save(t.Context(), "a", nil))
-			if got := must.Get(store.Load(t.Context(), "a"))(t); len(got) > 0 {
-				t.Errorf("after the deletion: %q", got)
-			}
-			if keys := must.Get(store.Keys(t.Context()))(t); len(keys) != 1 || keys[0] != "b" {
-				t.Errorf("keys: %q", keys)
-			}
+			got := must.Get(store.Load(t.Context(), "a"))(t)
+			must.CheckThat(t, len(got) == 0, "after the deletion: %q", got)
+			keys := must.Get(store.Keys(t.Context()))(t)
+			must.CheckThat(t, len(keys) == 1 && keys[0] == "b", "keys: %q", keys)
 		})
 	}
 }
@@ -76,9 +74,7 @@ func TestKeysOfAFileCanBeRotated(t *testing.T) {
 	const key = "server x"
 	other := bytes.Repeat([]byte("o"), 32)
 	otherKey := must.Get(OpenFile(path, other))(t)
-	if _, err := otherKey.Load(t.Context(), key); !errors.Is(err, errDamaged) {
-		t.Errorf("Load with another key: %v", err)
-	}
+	must.CheckIs(t, must.Err(otherKey.Load(t.Context(), key)), errDamaged, "Load with another key")
 	must.CheckIs(t, otherKey.Save(t.Context(), key, []byte("x")), errDamaged)
 	rotating := must.Get(OpenFile(path, other, storeKey()))(t)
 	must.Do(t, rotating.Save(t.Context(), key, []byte("value")))
@@ -96,12 +92,9 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 	for ; full == nil && saved < 8; saved++ {
 		full = store.Save(t.Context(), fmt.Sprint("server ", saved), value)
 	}
-	if full == nil || errors.Is(full, errDamaged) || saved < 2 {
-		t.Fatalf("after %d values of 8 KiB: %v", saved, full)
-	}
-	if v, err := store.Load(t.Context(), "server 0"); err != nil || !bytes.Equal(v, value) {
-		t.Fatalf("the first value has %d bytes, %v", len(v), err)
-	}
+	must.That(t, full != nil && !errors.Is(full, errDamaged) && saved >= 2, "after %d values of 8 KiB: %v", saved, full)
+	v := must.Get(store.Load(t.Context(), "server 0"))(t)
+	must.Equal(t, string(v), string(value), "the first value", len(v))
 	must.Do(t, store.Save(t.Context(), "server 0", nil))
 	must.Do(t, store.Save(t.Context(), "server x", value))
 }
@@ -123,9 +116,7 @@ func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	cancel(cause)
 	must.CheckIs(t, store.Save(ctx, "server y", []byte("v")), cause)
 	release()
-	if err := <-loaded; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-loaded)
 }
 
 // waitObserver is a context that reports calls of Done.
@@ -155,9 +146,7 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 			cause := errors.New("cancelled")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(cause)
-			if _, err := store.Lock(ctx, "a"); !errors.Is(err, cause) {
-				t.Fatal(err)
-			}
+			must.Is(t, must.Err(store.Lock(ctx, "a")), cause)
 			unlock()
 			if unlock, err = store.Lock(t.Context(), "a"); err != nil {
 				t.Fatal(err)

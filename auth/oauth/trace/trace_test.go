@@ -67,9 +67,8 @@ func TestTraceHasTheErrorOfAStep(t *testing.T) {
 	w.AS.Close()
 	c := w.Client()
 	steps := oauthtest.Record(c)
-	if err := c.Login(t.Context(), w.URL()); err == nil {
-		t.Fatal("no error")
-	}
+	err := c.Login(t.Context(), w.URL())
+	must.That(t, err != nil, "no error")
 	last := (*steps)[len(*steps)-1]
 	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") ||
 		strings.HasSuffix(last, "<nil>") {
