@@ -71,9 +71,8 @@ func TestSessionRequestsCarryTheirHeaders(t *testing.T) {
 	c.Close()
 	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list",
 		"DELETE /mcp"}
-	if got := p.asked(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Fatalf("%q", got)
-	}
+	got := p.asked()
+	must.Equal(t, fmt.Sprint(got), fmt.Sprint(want), got)
 	for i := range want {
 		r, _ := p.request(i)
 		version, session := r.Header.Get("MCP-Protocol-Version"), r.Header.Get("Mcp-Session-Id")
@@ -175,9 +174,7 @@ func TestClientReadsBatchesOf20250326Only(t *testing.T) {
 			}
 			c.SetRevision(r)
 			got, err := list(t.Context(), c)
-			if accepted := err == nil && got == `{"for":"tools/list"}`; accepted != (r == mcp.V20250326) {
-				t.Errorf("%s, %s: %s, %v", name, r, got, err)
-			}
+			must.CheckEqual(t, err == nil && got == `{"for":"tools/list"}`, r == mcp.V20250326, name, r, got, err)
 		}
 	}
 }
@@ -272,9 +269,7 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 			var status *call.StatusError
 			var reported *jsonrpc.Error
 			if _, ok := tc.want.(*call.StatusError); ok {
-				if !errors.As(err, &status) {
-					t.Errorf("%s, %s: %s, %v", name, era, got, err)
-				}
+				must.CheckThat(t, errors.As(err, &status), "%s, %s: %s, %v", name, era, got, err)
 			} else if !errors.Is(err, tc.want) {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
 			}
@@ -313,9 +308,7 @@ func TestStatusErrorsContainTheServersError(t *testing.T) {
 		if errors.As(err, &reported) {
 			code = reported.Code
 		}
-		if code != tc.code || err == nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, code == tc.code && err != nil, "%s: %v", name, err)
 	}
 }
 
@@ -342,9 +335,7 @@ func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 		got, err := list(context.Background(), c)
 		first <- fmt.Sprint(got, err)
 	}()
-	if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(c.call(t.Context(), &outbound.Request{Method: mcp.MethodDiscover})))
 	close(release)
 	must.CheckEqual(t, <-first, `{"for":"tools/list"}<nil>`)
 }
@@ -379,9 +370,7 @@ func TestStreamWithoutResponseEndsWithTheTimeout(t *testing.T) {
 				}
 				_, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools, Timeout: time.Minute})
 				var late *call.TimeoutError
-				if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v", err)
-				}
+				must.CheckThat(t, errors.As(err, &late) && errors.Is(err, context.DeadlineExceeded), "%v", err)
 				<-left // a disconnect cancels a modern request
 				asked := p.asked()
 				last := asked[len(asked)-1]
@@ -400,15 +389,12 @@ func TestNotFoundInASessionIsErrSessionGone(t *testing.T) {
 	})
 	c := newLegacy(t, p.options(t))
 	for range 3 {
-		if _, err := list(t.Context(), c); !errors.Is(err, ErrSessionGone) {
-			t.Errorf("%v", err)
-		}
+		must.CheckIs(t, must.Err(list(t.Context(), c)), ErrSessionGone)
 	}
 	c.Close()
 	want := []string{"POST /mcp initialize", "POST /mcp notifications/initialized", "GET /mcp", "POST /mcp tools/list"}
-	if got := p.asked(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%q", got)
-	}
+	got := p.asked()
+	must.CheckEqual(t, fmt.Sprint(got), fmt.Sprint(want), got)
 }
 
 func TestNotFoundWithoutASessionIsAStatusError(t *testing.T) {
@@ -432,9 +418,7 @@ func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 				fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},`+
 					`"serverInfo":{"name":"s","version":"1"}}}`, idOf(body)))
 		})
-		if _, err := dialLegacy(t, p.options(t)); !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%.20q: %v", id, err)
-		}
+		must.CheckIs(t, must.Err(dialLegacy(t, p.options(t))), call.ErrInvalidResponse, id)
 	}
 }
 
@@ -451,9 +435,8 @@ func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
 		!strings.Contains(got, "connection refused") {
 		t.Error(got)
 	}
-	if dial := new(net.OpError); !errors.As(err, &dial) {
-		t.Errorf("%v has no *net.OpError", err)
-	}
+	dial := new(net.OpError)
+	must.CheckThat(t, errors.As(err, &dial), "%v has no *net.OpError", err)
 }
 
 // keeper keeps the parameters of notifications, as a handler of an extension may.

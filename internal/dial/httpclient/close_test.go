@@ -44,16 +44,13 @@ func TestBodyWithoutEndDoesNotBlockTheClient(t *testing.T) {
 		begun := time.Now()
 		took := func(what string, most time.Duration) {
 			t.Helper()
-			if d := time.Since(begun); d > most {
-				t.Errorf("%s took %v", what, d)
-			}
+			d := time.Since(begun)
+			must.CheckThat(t, d <= most, "%s took %v", what, d)
 			begun = time.Now()
 		}
 		c := newLegacy(t, o)
 		took("the handshake", 50*time.Millisecond)
-		if _, err := list(t.Context(), c); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(list(t.Context(), c)))
 		took("a call", 50*time.Millisecond)
 		if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodPing}); err == nil {
 			t.Error("no error")
@@ -97,18 +94,14 @@ func TestCloseEndsCallsAndTheSession(t *testing.T) {
 	}
 	closing.Wait()
 	c.Close()
-	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); !errors.Is(err, call.ErrClosed) ||
-		!errors.Is(err, call.ErrNotSent) {
-		t.Errorf("after Close: %v", err)
-	}
+	err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")})
+	must.CheckThat(t, errors.Is(err, call.ErrClosed) && errors.Is(err, call.ErrNotSent), "after Close: %v", err)
 	deleted := 0
 	for _, line := range p.asked() {
 		if line == "DELETE /mcp" {
 			deleted++
 		}
-		if strings.Contains(line, "cancelled") {
-			t.Errorf("%s: the end of the session cancels", line)
-		}
+		must.CheckThat(t, !strings.Contains(line, "cancelled"), "%s: the end of the session cancels", line)
 	}
 	must.CheckEqual(t, deleted, 1)
 }
@@ -130,9 +123,8 @@ func TestCloseIsBounded(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		c.Close()
-		if took := time.Since(begun); took > endSessionTimeout {
-			t.Errorf("%v", took)
-		}
+		took := time.Since(begun)
+		must.CheckThat(t, took <= endSessionTimeout, "%v", took)
 	})
 }
 
@@ -157,9 +149,8 @@ func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
 		for range 2 {
 			must.CheckIs(t, <-ended, call.ErrClosed)
 		}
-		if took := time.Since(begun); took > 0 {
-			t.Errorf("%v", took)
-		}
+		took := time.Since(begun)
+		must.CheckThat(t, took <= 0, "%v", took)
 	})
 }
 
@@ -191,9 +182,7 @@ func TestResponseSizeIsLimited(t *testing.T) {
 			write(counting, chunk)
 			sent <- counting.n
 		})
-		if _, err := list(t.Context(), newModern(t, p.options(t))); !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckIs(t, must.Err(list(t.Context(), newModern(t, p.options(t)))), call.ErrInvalidResponse, name)
 		if n := <-sent; n > 32<<20 { // of an event, what follows is skipped up to a limit
 			t.Errorf("%s: %d bytes were taken", name, n)
 		}
@@ -253,18 +242,15 @@ func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 		c, err := DialPair(t.Context(), 0, o, ignoring{})
 		if want == "" {
 			must.CheckIs(t, err, call.ErrInvalidResponse, endpoint)
-			if got := p.asked(); len(got) != 1 {
-				t.Errorf("%q: %q", endpoint, got)
-			}
+			got := p.asked()
+			must.CheckEqual(t, len(got), 1, endpoint, got)
 			continue
 		}
 		if err != nil {
 			t.Errorf("%q: %v", endpoint, err)
 			continue
 		}
-		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
-			t.Errorf("%q: %v", endpoint, err)
-		}
+		must.Check(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), endpoint)
 		c.Close()
 		r, _ := p.request(1)
 		must.CheckEqual(t, r.Method+" "+r.URL.EscapedPath(), want, endpoint)
@@ -303,12 +289,8 @@ func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 		o := p.options(t)
 		o.URL = "http://u:p@server/sse?endpoint=" + endpoint
 		c, err := DialPair(t.Context(), 0, o, ignoring{})
-		if err != nil {
-			t.Fatalf("%s: %v", endpoint, err)
-		}
-		if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}); err != nil {
-			t.Errorf("%s: %v", endpoint, err)
-		}
+		must.Do(t, err, endpoint)
+		must.Check(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), endpoint)
 		c.Close()
 	}
 }
@@ -365,10 +347,8 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	to := losing{why: make(chan error, 1)}
 	c, err := DialPair(t.Context(), 0, o, to)
 	must.Do(t, err)
-	if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}); !errors.Is(err,
-		ErrSessionGone) {
-		t.Errorf("404: %v", err)
-	}
+	must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}),
+		ErrSessionGone)
 	c.Close()
 	c.Close()
 	must.CheckIs(t, <-to.why, call.ErrClosed)
@@ -433,11 +413,8 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 			began := time.Now()
 			synctest.Wait()
 			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
-			if err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"),
-				Method: mcp.MethodPing}); !errors.Is(err,
-				ErrSessionGone) {
-				t.Errorf("silent %v, after the end of the stream: %v", silent, err)
-			}
+			must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}),
+				ErrSessionGone, silent, "after the end of the stream")
 			lost := <-to.why
 			want := sendGrace / 2
 			if silent {

@@ -62,9 +62,8 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	fmt.Fprintln(&text, err)
 	c.Close()
 	for _, secret := range []string{theSession, token, query} {
-		if all := logged.String() + text.String(); strings.Contains(all, secret) {
-			t.Errorf("%q is in: %s", secret, all)
-		}
+		all := logged.String() + text.String()
+		must.CheckThat(t, !strings.Contains(all, secret), "%q is in: %s", secret, all)
 	}
 }
 
@@ -76,9 +75,8 @@ func TestFailedConnectionIsErrNotSent(t *testing.T) {
 	p := newPeer(t, nil)
 	p.net.Close()
 	_, err := list(t.Context(), newModern(t, p.options(t)))
-	if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, err, call.ErrNotSent)
+	must.CheckIs(t, err, call.ErrConnectionLost)
 }
 
 func TestRedirectsWithinTheOriginAreFollowed(t *testing.T) {
@@ -100,9 +98,8 @@ func TestRedirectsWithinTheOriginAreFollowed(t *testing.T) {
 				w.WriteHeader(tc.status)
 				return
 			}
-			if r.Header.Get("Authorization") != "Bearer t" || r.Header.Get("Mcp-Method") != mcp.MethodListTools {
-				t.Errorf("%s: headers %v", name, r.Header)
-			}
+			must.CheckEqual(t, r.Header.Get("Authorization"), "Bearer t", name, r.Header)
+			must.CheckEqual(t, r.Header.Get("Mcp-Method"), mcp.MethodListTools, name, r.Header)
 			writeJSON(w, resultOf(body))
 		})
 		o := p.options(t)
@@ -220,9 +217,8 @@ func TestRejectedRequestIsSentAgain(t *testing.T) {
 		}
 		resp := must.Get(c.Do(req))(t)
 		resp.Body.Close()
-		if sent != tc.sent || resp.StatusCode != tc.status {
-			t.Errorf("%s wants %s: sent %d times, status %d", tc.method, tc.wants, sent, resp.StatusCode)
-		}
+		must.CheckEqual(t, sent, tc.sent, tc.method, tc.wants)
+		must.CheckEqual(t, resp.StatusCode, tc.status, tc.method, tc.wants)
 		must.CheckEqual(t, req.Header.Get("Authorization"), "")
 	}
 }
@@ -242,9 +238,7 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	c.CheckRedirect = nil // even if redirects were followed
 	resp := must.Get(c.Get(s.URL))(t)
 	resp.Body.Close()
-	if !slices.Equal(got, []string{""}) {
-		t.Errorf("the other origin received %q", got)
-	}
+	must.CheckThat(t, slices.Equal(got, []string{""}), "the other origin received %q", got)
 }
 
 func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
@@ -365,14 +359,11 @@ func TestNoRequestIsLostOnIdleConnections(t *testing.T) {
 				}
 			})
 			for pause := timeout - 1500*time.Millisecond; pause < timeout+time.Second; pause += 10 * time.Millisecond {
-				if err := post(t, tr); err != nil {
-					t.Errorf("timeout %v, %q, after %v: %v", timeout, announced, pause, err)
-				}
+				must.Check(t, post(t, tr), timeout, announced, pause)
 				time.Sleep(pause)
 			}
-			if n := opened.Load(); n > 220 {
-				t.Errorf("%d connections for 250 requests, so none was used again", n)
-			}
+			n := opened.Load()
+			must.CheckThat(t, n <= 220, "%d connections for 250 requests, so none was used again", n)
 		})
 	}
 }
@@ -394,9 +385,8 @@ func TestRequestsWithIdempotencyKeysAreNotRepeated(t *testing.T) {
 			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool}); err == nil {
 				t.Error("a lost call has a result")
 			}
-			if all := p.asked(); len(all) != 2 {
-				t.Errorf("the server has received %q", all)
-			}
+			all := p.asked()
+			must.CheckEqual(t, len(all), 2, "the server has received", all)
 			if r, _ := p.request(1); r.Header.Get(name) != "a" {
 				t.Errorf("headers %v", r.Header)
 			}
@@ -437,9 +427,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 		for range 2 { // the second request has the cookie
 			req := p.request(t.Context(), []byte("body"))
 			resp, err := p.do(req)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			must.Do(t, err, name)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			must.Do(t, err)

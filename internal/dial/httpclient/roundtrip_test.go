@@ -130,9 +130,7 @@ func TestCodedResponsesAreReadOrNamed(t *testing.T) {
 			_, err := list(t.Context(), newModern(t, p.options(t)))
 			switch {
 			case name == "not a coding":
-				if err == nil {
-					t.Errorf("%s, %s: no error", name, kind)
-				}
+				must.CheckThat(t, err != nil, "%s, %s: no error", name, kind)
 			case tc.fails == "" && err != nil, tc.fails != "" && (!errors.Is(err, call.ErrInvalidResponse) ||
 				!strings.Contains(err.Error(), tc.fails)):
 				t.Errorf("%s, %s: %v", name, kind, err)

@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -145,9 +144,7 @@ func TestClientAsksOnceForStandaloneStream(t *testing.T) {
 			})
 			c := newLegacy(t, p.options(t))
 			time.Sleep(time.Hour)
-			if _, err := list(t.Context(), c); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Check(t, must.Err(list(t.Context(), c)), name)
 			c.Close()
 			must.CheckEqual(t, strings.Count(fmt.Sprint(p.asked()), "GET"), 1, name)
 		})
@@ -258,9 +255,8 @@ func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
 		c := newLegacy(t, p.options(t))
 		time.Sleep(time.Hour)
 		c.Close()
-		if n := len(g.at); n < 55 {
-			t.Errorf("opened %d times in an hour", n)
-		}
+		n := len(g.at)
+		must.CheckThat(t, n >= 55, "opened %d times in an hour", n)
 	})
 }
 
@@ -337,12 +333,8 @@ func TestResponseThatCannotBeResumedIsErrConnectionLost(t *testing.T) {
 				}
 			})
 			c := newLegacy(t, p.options(t))
-			if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if len(g.at) > tc.gets+1 || len(g.at) < tc.gets {
-				t.Errorf("%s: %d attempts", name, len(g.at))
-			}
+			must.CheckIs(t, must.Err(list(t.Context(), c)), call.ErrConnectionLost, name)
+			must.CheckThat(t, len(g.at) <= tc.gets+1 && len(g.at) >= tc.gets, "%s: %d attempts", name, len(g.at))
 		})
 	}
 }
@@ -353,9 +345,7 @@ func TestBrokenModernResponseIsNotResumed(t *testing.T) {
 		writeEvents(w, "id: 1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
 	})
 	c := newModern(t, p.options(t))
-	if _, err := list(t.Context(), c); !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, must.Err(list(t.Context(), c)), call.ErrConnectionLost)
 	must.CheckEqual(t, fmt.Sprint(p.asked()), "[POST /mcp tools/list]")
 }
 
@@ -382,9 +372,8 @@ func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
 					}
 				})
 			time.Sleep(time.Second)
-			if got := fmt.Sprint(c.received.all()); got != "[notifications/one notifications/one notifications/two]" {
-				t.Errorf("cut after %d bytes: received %s after requests for %s", cut, got, g)
-			}
+			must.CheckEqual(t, fmt.Sprint(c.received.all()), "[notifications/one notifications/one notifications/two]",
+				cut, "bytes: received", g)
 		})
 	}
 }
@@ -443,9 +432,7 @@ func TestReconnectWaitsForTheRetryDelay(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if r.broke(ctx, nil) {
-				t.Errorf("%q: reconnected after the context ended", tc.stream)
-			}
+			must.CheckThat(t, !r.broke(ctx, nil), "%q: reconnected after the context ended", tc.stream)
 		})
 	}
 }

@@ -77,9 +77,7 @@ func TestHandshakeAcceptsLegacyRevisions(t *testing.T) {
 		})
 		_, err := c.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
 			mcp.ClientCapabilities{}, &outbound.Request{})
-		if !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("%q: %v", version, err)
-		}
+		must.CheckThat(t, errors.Is(err, want) && (err == nil) == (want == nil), "%q: %v", version, err)
 		must.CheckContains(t, <-w.sent, `"protocolVersion":"2025-11-25"`)
 		if err == nil {
 			if initialized := <-w.sent; initialized != `{"jsonrpc":"2.0","method":"notifications/initialized"}` ||
@@ -173,9 +171,8 @@ func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	c.Receive(parseMessage(t, question))
 	ctx := <-begun
 	c.Receive(parseMessage(t, question))
-	if got := <-w.sent; errorCode(t, []byte(got)) != jsonrpc.CodeInvalidRequest {
-		t.Errorf("%s", got)
-	}
+	got := <-w.sent
+	must.CheckEqual(t, errorCode(t, []byte(got)), jsonrpc.CodeInvalidRequest, got)
 	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
 	<-ctx.Done()
 	c.Receive(parseMessage(t, `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`))
@@ -215,9 +212,7 @@ func TestRepliesTimeOut(t *testing.T) {
 		}
 		must.CheckEqual(t, time.Since(begun), replyTimeout)
 		c.Close()
-		if len(w.sent) > maxReplies+1 {
-			t.Errorf("%d replies sent", len(w.sent))
-		}
+		must.CheckThat(t, len(w.sent) <= maxReplies+1, "%d replies sent", len(w.sent))
 	})
 }
 
@@ -243,9 +238,7 @@ func TestUnknownResponsesAreIgnored(t *testing.T) {
 func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, err, raw)
 	return &m
 }
 func errorCode(t *testing.T, raw []byte) int64 {
@@ -316,9 +309,8 @@ func TestRepliesHaveATimeout(t *testing.T) {
 		}
 		c, w := replying(t, failures...)
 		time.Sleep(2 * replyTimeout)
-		if n := len(w.sent); n < 5 || n > 20 {
-			t.Errorf("%d replies in %v", n, replyTimeout)
-		}
+		n := len(w.sent)
+		must.CheckThat(t, n >= 5 && n <= 20, "%d replies in %v", n, replyTimeout)
 		must.CheckEqual(t, len(c.replies), 0)
 	})
 }

@@ -85,9 +85,7 @@ func TestAFullPlaceTakesThatOfTheOldestAbandonedQuestion(t *testing.T) {
 			for i, ended := range ended {
 				select {
 				case err := <-ended:
-					if i != 1 || !c.leave {
-						t.Errorf("call %d has ended: %v", i, err)
-					}
+					must.CheckThat(t, i == 1 && c.leave, "call %d has ended: %v", i, err)
 					must.CheckIs(t, err, rpc.ErrDisplaced)
 					must.CheckIs(t, err, call.ErrCancelled)
 				default:

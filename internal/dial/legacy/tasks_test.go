@@ -101,9 +101,7 @@ func (r *taskReceiver) create(id int, task string) string {
 	response := r.ask(id, mcp.MethodElicit, formParams+`,"task":`+task)
 	_, rest, _ := strings.Cut(response, `"task":{"taskId":"`)
 	taskID, _, ok := strings.Cut(rest, `"`)
-	if !ok {
-		r.t.Fatalf("no task: %s", response)
-	}
+	must.That(r.t, ok, "no task: %s", response)
 	<-r.asked
 	return taskID
 }
@@ -225,9 +223,8 @@ func TestOutcomeOfAClientTaskIsThatOfTheRequest(t *testing.T) {
 				r.want(r.ask(6, mcp.MethodCancelTask, about(id)), `"code":-32602`, "cannot cancel the task")
 				list := r.ask(7, mcp.MethodListTasks, "")
 				r.want(list, about(id), `"status":"`+tc.status+`"`)
-				if all := state + notified + ended + list; strings.Contains(all, mcp.MetaRelatedTask) {
-					t.Errorf("a related task in %s", all)
-				}
+				all := state + notified + ended + list
+				must.CheckThat(t, !strings.Contains(all, mcp.MetaRelatedTask), "a related task in %s", all)
 			})
 		})
 	}
@@ -303,9 +300,7 @@ func TestTasksOfAClientAreListedAndLimited(t *testing.T) {
 			var page struct{ Result mcp.ListTasksResult }
 			must.Do(t, json.Unmarshal([]byte(r.ask(101+pages, mcp.MethodListTasks, cursor)), &page))
 			for _, task := range page.Result.Tasks {
-				if !known[task.TaskID] {
-					t.Errorf("task %s is listed twice", task.TaskID)
-				}
+				must.CheckThat(t, known[task.TaskID], "task %s is listed twice", task.TaskID)
 				delete(known, task.TaskID)
 			}
 			if page.Result.NextCursor == nil {
@@ -313,9 +308,8 @@ func TestTasksOfAClientAreListedAndLimited(t *testing.T) {
 			}
 			cursor = fmt.Sprintf(`"cursor":%q`, *page.Result.NextCursor)
 		}
-		if len(known) != 0 || pages != 2 {
-			t.Errorf("%d tasks are not listed on %d pages", len(known), pages+1)
-		}
+		must.CheckEqual(t, len(known), 0, pages+1)
+		must.CheckEqual(t, pages, 2, pages+1)
 		r.answers <- accept // one of them ends, and makes place for another
 		r.want(r.receive(""), `"status":"completed"`)
 		ended := r.ask(200, mcp.MethodListTasks, "")
@@ -401,14 +395,12 @@ func TestTaskOfAClientPausesTheTimeoutsOfEarlierRequests(t *testing.T) {
 		r.create(1, `{}`)
 		later := call()
 		time.Sleep(time.Hour)
-		if len(earlier) != 0 || len(later) != 1 {
-			t.Errorf("ended: the earlier request %t, the later %t", len(earlier) == 1, len(later) == 1)
-		}
+		must.CheckEqual(t, len(earlier), 0, len(earlier) == 1, len(later) == 1)
+		must.CheckEqual(t, len(later), 1, len(earlier) == 1, len(later) == 1)
 		r.answers <- accept
 		time.Sleep(time.Minute + time.Second)
-		if err := <-earlier; err == nil {
-			t.Error("the request does not time out after the task")
-		}
+		err := <-earlier
+		must.CheckThat(t, err != nil, "the request does not time out after the task")
 	})
 }
 
@@ -419,9 +411,7 @@ func TestLateURLElicitationsAreBounded(t *testing.T) {
 		reported := 0
 		keep := func(id string) {
 			o := e.add(id)
-			if o == nil {
-				t.Fatalf("elicitation %s is not tracked", id)
-			}
+			must.That(t, o != nil, "elicitation %s is not tracked", id)
 			o.accepted = true
 			o.completion.Then(func() { reported++ })
 			o.end()
@@ -461,9 +451,7 @@ func TestEarlyElicitationCompletionsCount(t *testing.T) {
 			o := v.add(id)
 			select {
 			case <-o.done:
-				if !early || n > 0 {
-					t.Errorf("elicitation %s is complete", id)
-				}
+				must.CheckThat(t, early && n <= 0, "elicitation %s is complete", id)
 			default:
 				if early && n == 0 {
 					t.Errorf("elicitation %s is not complete", id)

@@ -93,9 +93,7 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	}
 	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
 	_, err = c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
-	if !errors.Is(err, call.ErrInvalidResponse) || errors.As(err, &reported) {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && !errors.As(err, &reported), "%v", err)
 }
 
 func TestRequestsCarryMetadata(t *testing.T) {
@@ -204,22 +202,16 @@ func TestInvalidServerMessagesAreIgnored(t *testing.T) {
 	}
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":99,"result":7}`), jsonrpc.Limits{})
 	c.ReceiveInvalid(&m, err)
-	if len(wire.sent) != 0 {
-		t.Errorf("sent %q", wire.sent)
-	}
+	must.CheckEqual(t, len(wire.sent), 0, wire.sent)
 	c.Lost(call.ErrConnectionLost)
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.Is(err,
-		call.ErrConnectionLost) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, must.Err(c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})),
+		call.ErrConnectionLost)
 }
 
 func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, err, raw)
 	return &m
 }
 

@@ -68,15 +68,11 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 		}
 		synctest.Wait()
 		must.CheckEqual(t, strings.Join(r.messages, "; "), "hello ; 8 {}")
-		if len(r.invalid) != 3 || !strings.HasPrefix(r.invalid[1], "true 7:") {
-			t.Errorf("invalid: %q", r.invalid)
-		}
+		must.CheckThat(t, len(r.invalid) == 3 && strings.HasPrefix(r.invalid[1], "true 7:"), "invalid: %q", r.invalid)
 		if want := `: "Server listening on stdio"`; !strings.HasSuffix(r.invalid[0], want) {
 			t.Errorf("the error does not show the line: %s", r.invalid[0])
 		}
-		if len(r.lost) > 0 {
-			t.Errorf("lost: %v", r.lost)
-		}
+		must.CheckThat(t, len(r.lost) == 0, "lost: %v", r.lost)
 	})
 }
 
@@ -135,9 +131,8 @@ func TestFailedWriteLosesTheConnection(t *testing.T) {
 	defer far.Close()
 	defer c.Close()
 	err := c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")})
-	if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, err, call.ErrConnectionLost)
+	must.CheckIs(t, err, call.ErrNotSent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.lost) != 1 || !errors.Is(r.lost[0], call.ErrConnectionLost) || errors.Is(r.lost[0], call.ErrNotSent) {
@@ -158,9 +153,8 @@ func TestUnsentMessagesHaveTheCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(call.ErrConnectionLost)
 	err := c.Send(ctx, &outbound.Outgoing{Message: []byte("{}")})
-	if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, call.ErrConnectionLost) {
-		t.Errorf("got %v, want the cause of the end of the context", err)
-	}
+	must.CheckIs(t, err, call.ErrNotSent)
+	must.CheckIs(t, err, call.ErrConnectionLost)
 }
 
 func TestSendReportsUnsentMessages(t *testing.T) {
@@ -172,9 +166,8 @@ func TestSendReportsUnsentMessages(t *testing.T) {
 		for err == nil { // until the pipe is full
 			err = c.Send(ctx, &outbound.Outgoing{Message: []byte("{}")})
 		}
-		if !errors.Is(err, call.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, err, call.ErrNotSent)
+		must.CheckIs(t, err, context.DeadlineExceeded)
 		c.Close()
 		must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), call.ErrClosed)
 	})

@@ -246,9 +246,7 @@ func (p *protected) inSession(t *testing.T, r mcp.Revision, x *probe) {
 	if r != mcp.V20241105 {
 		res := p.send(t, initialize, "Bearer ada")
 		id := res.Header.Get("Mcp-Session-Id")
-		if id == "" {
-			t.Fatalf("no session: %s", res.Status)
-		}
+		must.That(t, id != "", "no session: %s", res.Status)
 		x.header = append(x.header, "Mcp-Session-Id", id, "MCP-Protocol-Version", string(r))
 		return
 	}
@@ -310,13 +308,11 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 						strings.Contains(string(body), `"result"`) {
 						t.Fatalf("%s %s", res.Status, body)
 					}
-					if n := p.verified.Load() - verified; n > 1 {
-						t.Errorf("the token was verified %d times", n)
-					}
+					n := p.verified.Load() - verified
+					must.CheckThat(t, n <= 1, "the token was verified %d times", n)
 					must.CheckEqual(t, p.ran.Load(), ran)
-					if id := res.Header["Mcp-Session-Id"]; id != nil {
-						t.Errorf("a session was created: %q", id)
-					}
+					id := res.Header["Mcp-Session-Id"]
+					must.CheckThat(t, id == nil, "a session was created: %q", id)
 					challenges := challenge.Parse(res.Header["Www-Authenticate"])
 					if rule.status == http.StatusServiceUnavailable {
 						if len(challenges) > 0 || res.Header.Get("Retry-After") == "" {

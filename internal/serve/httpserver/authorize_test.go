@@ -67,10 +67,8 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 			c[0].Params["scope"] != "mcp call tool:echo files:b files:a" {
 			t.Errorf("%s %v %s", res.Status, c, body)
 		}
-		if !strings.Contains(body, `"id":7`) || !strings.Contains(body,
-			`"requiredScopes":["mcp","call","tool:echo","files:b","files:a"]`) {
-			t.Errorf("%s", body)
-		}
+		must.CheckContains(t, body, `"id":7`)
+		must.CheckContains(t, body, `"requiredScopes":["mcp","call","tool:echo","files:b","files:a"]`)
 		// After an event stream has begun, the header cannot change.
 		late := p.call(t, r, "late")
 		late.body = strings.Replace(late.body, `"params":{`, `"params":{"_meta":{"progressToken":1},`, 1)
@@ -157,9 +155,7 @@ func TestHandlersSeeTheCaller(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		x := p.call(t, r, "who")
 		res := p.send(t, x, "Bearer basic")
-		if res.StatusCode >= 300 {
-			t.Fatalf("%s: %s", r, res.Status)
-		}
+		must.That(t, res.StatusCode < 300, "%s: %s", r, res.Status)
 		must.CheckEqual(t, <-seen, "ada ada mcp", r)
 	}
 }
@@ -219,9 +215,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 				p.inSession(t, r, &x)
 			}
 			res := p.send(t, x, "Bearer ada-brief")
-			if res.StatusCode != http.StatusOK {
-				t.Fatal(res.Status)
-			}
+			must.Equal(t, res.StatusCode, http.StatusOK, res.Status)
 			body := text(t, res) // the body ends, or else the context of the request
 			if r.Modern() && (!strings.Contains(body, "notifications/cancelled") ||
 				!strings.Contains(body, `"resultType":"complete"`)) {

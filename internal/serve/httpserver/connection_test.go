@@ -76,9 +76,8 @@ func TestNothingIsWrittenAfterDisconnect(t *testing.T) {
 				}
 				e.end()
 				must.CheckEqual(t, time.Since(begun), 0)
-				if got := w.text(); got != "" {
-					t.Errorf("%d bytes were written", len(got))
-				}
+				got := w.text()
+				must.CheckEqual(t, got, "", len(got), "bytes were written")
 			})
 		})
 	}
@@ -166,9 +165,7 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 		}
 		open := expiryOf(&http.Request{})
 		open.extend(&http.Request{})
-		if open.expired() != nil {
-			t.Error("a stream expires without authorization")
-		}
+		must.CheckThat(t, open.expired() == nil, "a stream expires without authorization")
 		open.stop()
 	})
 }
@@ -233,9 +230,7 @@ func TestTrackerKeepsEveryStreamAlive(t *testing.T) {
 		time.Sleep(every)
 		expect("after the end", 2, 1, 1)
 		requests.mu.Lock()
-		if requests.armed {
-			t.Error("the timer runs without a stream")
-		}
+		must.CheckThat(t, !requests.armed, "the timer runs without a stream")
 		requests.mu.Unlock()
 
 		w := newReader()
@@ -266,26 +261,18 @@ func TestTrackerIsIdleWhenTheLastRequestLeaves(t *testing.T) {
 	<-idle
 	<-tr.close()
 	tr.leave(reading)
-	if tr.requests != nil {
-		t.Error("a request is registered after it has left")
-	}
+	must.CheckThat(t, tr.requests == nil, "a request is registered after it has left")
 }
 
 func TestTrackerLimitsRequestsInFlight(t *testing.T) {
 	tr := tracker{n: maxRequests - 1}
 	last := track(&tr, nil, time.Minute)
-	if !last.entered {
-		t.Fatal("rejected below the limit")
-	}
+	must.That(t, last.entered, "rejected below the limit")
 	more := track(&tr, nil, time.Minute)
-	if more.entered {
-		t.Error("accepted above the limit")
-	}
+	must.CheckThat(t, !more.entered, "accepted above the limit")
 	tr.leave(more)
 	tr.leave(last)
-	if !track(&tr, nil, time.Minute).entered {
-		t.Error("rejected after a request has ended")
-	}
+	must.CheckThat(t, track(&tr, nil, time.Minute).entered, "rejected after a request has ended")
 }
 
 // A request that arrives after cancelAll is cancelled too.

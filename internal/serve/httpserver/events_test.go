@@ -142,9 +142,8 @@ func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
 		}
 		close(w.slow)
 		e.end()
-		if got := w.text(); got != want.String() {
-			t.Errorf("%d bytes arrived, want %d", len(got), want.Len())
-		}
+		got := w.text()
+		must.CheckEqual(t, got, want.String(), len(got), "bytes arrived", want.Len())
 		if writes, flushes := w.count(); writes != 2 || flushes != 2 {
 			t.Errorf("%d writes, %d flushes", writes, flushes)
 		}
@@ -182,9 +181,7 @@ func TestWriteWaitsForSlowReader(t *testing.T) {
 		go func() { waiting <- e.Write(t.Context(), message) }()
 		synctest.Wait()
 		close(w.slow)
-		if err := <-waiting; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-waiting)
 		e.end()
 		must.CheckEqual(t, strings.Count(w.text(), "data: "), written+1)
 	})
@@ -198,9 +195,7 @@ func TestNothingIsWrittenAfterEnd(t *testing.T) {
 	before := w.text()
 	must.CheckIs(t, e.Write(t.Context(), []byte("b")), call.ErrCallDone)
 	e.end()
-	if e.Broken() != nil {
-		t.Errorf("Broken after end: %v, want nil", e.Broken())
-	}
+	must.Check(t, e.Broken(), "Broken after end")
 	must.CheckEqual(t, w.text(), before)
 }
 
@@ -218,9 +213,8 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := w.text(); got != ":\n" || w.header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("%q", got)
-		}
+		got := w.text()
+		must.CheckThat(t, got == ":\n" && w.header.Get("Content-Type") == "text/event-stream", "%q", got)
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
 		must.CheckEqual(t, w.text(), strings.Repeat(":\n", 4))
@@ -237,9 +231,7 @@ func TestJSONResponseIsNotKeptAlive(t *testing.T) {
 		e := &eventStream{w: w, ctx: t.Context()}
 		var requests tracker
 		track(&requests, e, time.Second)
-		if e.claim() {
-			t.Error("the event stream has begun")
-		}
+		must.CheckThat(t, !e.claim(), "the event stream has begun")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if w.text() != "" || w.begun() != 0 {
@@ -261,9 +253,7 @@ func TestEachWriteHasADeadline(t *testing.T) {
 		time.Sleep(time.Hour)
 		e.end()
 		want := []time.Time{first, time.Now().Add(writeTimeout)}
-		if fmt.Sprint(w.deadlines) != fmt.Sprint(want) {
-			t.Errorf("%v, want %v", w.deadlines, want)
-		}
+		must.CheckEqual(t, fmt.Sprint(w.deadlines), fmt.Sprint(want), w.deadlines, want)
 	})
 }
 
@@ -288,9 +278,7 @@ func TestPanicInResponseWriterIsAnError(t *testing.T) {
 	broke := make(chan error, 1)
 	e := &eventStream{w: w, ctx: t.Context(), broken: cancelFunc(func(err error) { broke <- err })}
 	_ = e.Write(t.Context(), []byte("a"))
-	if err := <-broke; err == nil || !strings.Contains(err.Error(), "odd") {
-		t.Errorf("%v", err)
-	}
+	must.CheckFails(t, <-broke, "odd")
 	e.end()
 }
 
@@ -311,10 +299,8 @@ func TestConcurrentWritesDoNotMixEvents(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSuffix(w.text(), "\n\n"), "\n\n") {
 		var who string
 		var n int
-		if _, err := fmt.Sscanf(strings.Replace(line, ".", " ", 1), "event: message\ndata: %s %d", &who, &n); err != nil ||
-			n != next[who] {
-			t.Fatalf("%q after %d: %v", line, next[who], err)
-		}
+		must.Do(t, must.Err(fmt.Sscanf(strings.Replace(line, ".", " ", 1), "event: message\ndata: %s %d", &who, &n)))
+		must.That(t, n == next[who], "%q after %d", line, next[who])
 		next[who]++
 	}
 	must.CheckEqual(t, len(next), 16, next)
@@ -326,9 +312,8 @@ func TestOpenStreamReleasesLargeBuffers(t *testing.T) {
 		e := &eventStream{w: w, ctx: t.Context()}
 		_ = e.Write(t.Context(), make([]byte, 1<<20))
 		synctest.Wait()
-		if kept := cap(e.spare) + cap(e.queue); kept > maxSpare {
-			t.Errorf("%d bytes are kept", kept)
-		}
+		kept := cap(e.spare) + cap(e.queue)
+		must.CheckThat(t, kept <= maxSpare, "%d bytes are kept", kept)
 		e.end()
 	})
 }

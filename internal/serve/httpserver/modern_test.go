@@ -55,9 +55,7 @@ func classifyMessage(m *jsonrpc.Message, h http.Header) revision.Class {
 func parseMessage(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, err, raw)
 	return &m
 }
 
@@ -295,8 +293,6 @@ func TestLimiterForgetsIdleOwners(t *testing.T) {
 				busy = append(busy, o)
 			}
 		}
-		if !maps.Equal(requests.counts, has) {
-			t.Fatalf("the limiter has %v, want %v", requests.counts, has)
-		}
+		must.That(t, maps.Equal(requests.counts, has), "the limiter has %v, want %v", requests.counts, has)
 	}
 }

@@ -40,9 +40,7 @@ func TestPairSubscribesBeforeItSendsTheEndpoint(t *testing.T) {
 				&response{stream: eventStream{w: client}})
 		}()
 		<-subscribed
-		if sent {
-			t.Error("the endpoint was sent before the subscription")
-		}
+		must.CheckThat(t, !sent, "the endpoint was sent before the subscription")
 		synctest.Wait()
 		must.CheckContains(t, client.text(), "event: endpoint")
 		leave()
@@ -58,15 +56,11 @@ func newPair(id, address string, who principal.Principal) *pair {
 func TestShutdownRejectsNewPairs(t *testing.T) {
 	var p pairs
 	early := newPair("1", "a", principal.Anonymous)
-	if !p.add(early) {
-		t.Fatal("rejected")
-	}
+	must.That(t, p.add(early), "rejected")
 	p.beginDrain()
 	<-early.drain
 	p.beginDrain()
-	if p.add(newPair("2", "a", principal.Anonymous)) {
-		t.Error("a pair was added after beginDrain")
-	}
+	must.CheckThat(t, !p.add(newPair("2", "a", principal.Anonymous)), "a pair was added after beginDrain")
 }
 
 func TestPairsPerAddressAreLimited(t *testing.T) {
@@ -74,20 +68,12 @@ func TestPairsPerAddressAreLimited(t *testing.T) {
 	var last *pair
 	for i := range maxPairsPerAddress {
 		last = newPair(string(rune(i)), "a", principal.Anonymous)
-		if !p.add(last) {
-			t.Fatalf("pair %d is rejected", i)
-		}
+		must.That(t, p.add(last), "pair %d is rejected", i)
 	}
-	if p.add(newPair("x", "a", principal.Anonymous)) {
-		t.Error("accepted above the limit")
-	}
-	if !p.add(newPair("y", "b", principal.Anonymous)) {
-		t.Error("another address is rejected")
-	}
+	must.CheckThat(t, !p.add(newPair("x", "a", principal.Anonymous)), "accepted above the limit")
+	must.CheckThat(t, p.add(newPair("y", "b", principal.Anonymous)), "another address is rejected")
 	p.remove(last)
-	if !p.add(newPair("x", "a", principal.Anonymous)) {
-		t.Error("rejected after a pair has ended")
-	}
+	must.CheckThat(t, p.add(newPair("x", "a", principal.Anonymous)), "rejected after a pair has ended")
 }
 
 // Rules T9, T10: a pair is visible only to its principal.

@@ -84,10 +84,7 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone}); !errors.Is(err,
-			context.Canceled) {
-			t.Fatalf("resumed: %v", err)
-		}
+		must.Is(t, must.Err(stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone})), context.Canceled)
 		stream.unlock()
 		<-served
 
@@ -137,9 +134,8 @@ func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 		}
 		next := must.Get(s.Sessions.Open(t.Context(), principal.Anonymous, live.ID))(t)
 		s.startStandalone(t, next)
-		if all := s.Streams.standalone(group); len(all) != 1 || all[0] == stream {
-			t.Errorf("%d streams remain, want only the later one", len(all))
-		}
+		all := s.Streams.standalone(group)
+		must.CheckThat(t, len(all) == 1 && all[0] != stream, "%d streams remain, want only the later one", len(all))
 		s.Streams.close()
 	})
 }
@@ -270,9 +266,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		ev := must.Get(events.Next())(t)
 		must.Equal(t, string(ev.Data), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		stream, seq, ok := httpcodec.ParseEventID(events.ID)
-		if !ok || seq != 1 || !strings.HasPrefix(stream, "p") {
-			t.Errorf("event id %q", events.ID)
-		}
+		must.CheckThat(t, ok && seq == 1 && strings.HasPrefix(stream, "p"), "event id %q", events.ID)
 		entries, err := log.ReadAfter(t.Context(), store.StreamKey{Group: live.Key(), Stream: stream}, 0)
 		switch {
 		case deleted && !errors.Is(err, store.ErrNotFound):
@@ -336,9 +330,7 @@ func FuzzEventID(f *testing.F) {
 		}
 		must.Equal(t, len(entries), int(4-seq), id)
 		for _, e := range entries {
-			if m := entry(e).message(); !bytes.Equal(m, []byte(name)) {
-				t.Fatalf("%q replays %q", id, e)
-			}
+			must.Equal(t, string(entry(e).message()), name, id, e)
 		}
 	})
 }

@@ -150,9 +150,8 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 			close(h.release)
 		}
 	}
-	if out := <-done; string(out) != `[{"jsonrpc":"2.0","id":0,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]` {
-		t.Errorf("%s", out)
-	}
+	out := <-done
+	must.CheckEqual(t, string(out), `[{"jsonrpc":"2.0","id":0,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]`, out)
 }
 
 // askForRoots serves a call whose handler requests the roots of the client, and returns the
@@ -190,9 +189,7 @@ func TestBatchDeliversResponses(t *testing.T) {
 		t.Fatal(fault)
 	}
 	b.Serve(t.Context(), nil, nil)
-	if err := <-answered; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-answered)
 	<-done
 }
 
@@ -221,9 +218,8 @@ func TestRejectedBatchEndsInputRequests(t *testing.T) {
 					time.Since(begin) > 0 {
 					t.Errorf("%s, %.100s: after %v: %v", test.revision, test.before, time.Since(begin), err)
 				}
-				if limit := new(jsonrpc.LimitError); errors.As(err, &limit) != strings.Contains(test.want, "limit") {
-					t.Errorf("%s: the limit is %v", test.revision, limit)
-				}
+				limit := new(jsonrpc.LimitError)
+				must.CheckEqual(t, errors.As(err, &limit), strings.Contains(test.want, "limit"), test.revision, limit)
 			})
 			batch := fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, test.before, question.ID)
 			if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil ||

@@ -53,9 +53,7 @@ func TestDeferredNotificationReachesTheOpenQueue(t *testing.T) {
 		first := s.Notifications()
 		defer first.Close()
 		takeAll(first)
-		if !s.NotifyWhenDone(ctx, doneAfter(time.Minute)) {
-			t.Fatal("notification rejected")
-		}
+		must.That(t, s.NotifyWhenDone(ctx, doneAfter(time.Minute)), "notification rejected")
 		cancel() // the end of the call must not cancel the notification
 		time.Sleep(59 * time.Second)
 		must.CheckEqual(t, takeAll(first), "")
@@ -88,9 +86,7 @@ func TestDeferredNotificationsAreLimited(t *testing.T) {
 		}
 		must.CheckEqual(t, all, maxDeferred-maxSessionDeferred)
 		time.Sleep(5*time.Minute + time.Second) // all of them time out
-		if !s.NotifyWhenDone(t.Context(), doneAfter(0)) {
-			t.Error("notification rejected although none is pending")
-		}
+		must.CheckThat(t, s.NotifyWhenDone(t.Context(), doneAfter(0)), "notification rejected although none is pending")
 		for range 2 * maxQueuedNotifications {
 			s.Notify([]byte(doneMessage))
 		}
@@ -127,12 +123,9 @@ func TestDeferredNotificationsEndWithTheirSession(t *testing.T) {
 				time.Sleep(time.Second)
 				end(server, s)
 				synctest.Wait()
-				if got := takeAll(l); !ended.Load() || got != "" {
-					t.Errorf("ended: %v, received: %q", ended.Load(), got)
-				}
-				if s.NotifyWhenDone(t.Context(), a) {
-					t.Error("a notification was accepted after the end")
-				}
+				got := takeAll(l)
+				must.CheckThat(t, ended.Load() && got == "", "ended: %v, received: %q", ended.Load(), got)
+				must.CheckThat(t, !s.NotifyWhenDone(t.Context(), a), "a notification was accepted after the end")
 			})
 		})
 	}
@@ -184,13 +177,9 @@ func TestDeferredNotificationKeepsTheSession(t *testing.T) {
 		l.NotifyWhenDone(t.Context(), doneAfter(3*time.Minute))
 		l.Release()
 		time.Sleep(2 * time.Minute)
-		if !exists(t, s, l.ID) {
-			t.Error("the session has ended early")
-		}
+		must.CheckThat(t, exists(t, s, l.ID), "the session has ended early")
 		time.Sleep(4 * time.Minute)
-		if exists(t, s, l.ID) {
-			t.Error("the session is still alive")
-		}
+		must.CheckThat(t, !exists(t, s, l.ID), "the session is still alive")
 	})
 }
 
@@ -230,9 +219,7 @@ func TestANotifierThatOutlivesItsRequestReachesTheSession(t *testing.T) {
 					queue := now.Notifications()
 					defer queue.Close()
 					time.Sleep(10 * time.Second)
-					if !old.Listens() {
-						t.Error("the client does not listen")
-					}
+					must.CheckThat(t, old.Listens(), "the client does not listen")
 					if got := takeAll(queue); !strings.HasPrefix(got, "status") || strings.Count(got, "method") != 1 {
 						t.Errorf("received %q", got)
 					}

@@ -62,10 +62,9 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	}
 	here, there := open(one), open(two) // both replicas use the session
 	wantLevel(here, mcp.LevelInfo)
-	if got := serve(t, here,
-		`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`); got != `{"jsonrpc":"2.0","id":2,"result":{}}` {
-		t.Fatal(got)
-	}
+	must.Equal(t, serve(t, here,
+		`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`),
+		`{"jsonrpc":"2.0","id":2,"result":{}}`)
 	if err := there.MarkReady(t.Context()); err != nil { // a write of the state keeps the level
 		t.Fatal(err)
 	}

@@ -60,9 +60,7 @@ func newServer() (s *Server, calls chan handling) {
 func parse(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, err, raw)
 	return &m
 }
 
@@ -74,9 +72,8 @@ func initialize(version string) string {
 // handshake performs the handshake of a session.
 func handshake(t *testing.T, s *Session, version string) {
 	t.Helper()
-	if out := serve(t.Context(), s, parse(t, initialize(version)), nil); !s.Initialized() {
-		t.Fatalf("%s", out)
-	}
+	out := serve(t.Context(), s, parse(t, initialize(version)), nil)
+	must.That(t, s.Initialized(), "%s", out)
 }
 
 func newSession(t *testing.T, s *Server, version string) *Session {

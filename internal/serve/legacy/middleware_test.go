@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -70,12 +71,8 @@ func TestMiddlewareSeesInvalidHandshakes(t *testing.T) {
 	}).NewSession(principal.Local)
 	reply := string(serve(t.Context(), s,
 		parse(t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}`), nil))
-	if !strings.Contains(reply, `"code":-32602`) || s.Initialized() {
-		t.Errorf("got %s", reply)
-	}
-	if len(seen) != 1 || seen[0] != mcp.MethodInitialize+" 2024-11-05" {
-		t.Errorf("the middleware saw %q", seen)
-	}
+	must.CheckThat(t, strings.Contains(reply, `"code":-32602`) && !s.Initialized(), "got %s", reply)
+	must.CheckThat(t, len(seen) == 1 && seen[0] == mcp.MethodInitialize+" 2024-11-05", "the middleware saw %q", seen)
 }
 
 func TestInvalidHandshakeThatMiddlewareAnswersBeginsNoSession(t *testing.T) {

@@ -52,9 +52,7 @@ func TestAnsweringClientIsPingedRepeatedly(t *testing.T) {
 		seen := map[string]bool{}
 		for range 1000 {
 			id, lost := b.next()
-			if id == "" || seen[id] || lost != nil {
-				t.Fatalf("ping %q, %v after %d", id, lost, len(seen))
-			}
+			must.That(t, id != "" && !seen[id] && lost == nil, "ping %q, %v after %d", id, lost, len(seen))
 			seen[id] = true
 			if !b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Fatal("the response to a ping is unknown")
@@ -102,9 +100,7 @@ func TestAnyMessageKeepsAClient(t *testing.T) {
 			b.next()
 			b.next()
 			b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":"unknown","result":{}}`))
-			if _, lost := b.next(); lost != nil {
-				t.Fatal(lost)
-			}
+			must.Do(t, must.Err(b.next()))
 		}
 	})
 }
@@ -163,10 +159,7 @@ func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 		defer other.Release()
 		b := &pingedSession{t, mine.Session, mine.NewPinger(15 * time.Second)}
 		for range 10 {
-			id, lost := b.next()
-			if lost != nil {
-				t.Fatal(lost)
-			}
+			id := must.Get(b.next())(t)
 			if other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
 				t.Error("the other replica knows a request")
 			}
@@ -174,9 +167,7 @@ func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 		}
 		var lost error
 		for n := 0; lost == nil; n++ {
-			if n == 10 {
-				t.Fatal("the client is never lost")
-			}
+			must.That(t, n != 10, "the client is never lost")
 			_, lost = b.next()
 		}
 	})
@@ -207,9 +198,7 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 					}()
 					h := <-calls
 					defer func() {
-						if h.ctx.Err() != nil {
-							t.Error("the handler's context has ended")
-						}
+						must.Check(t, h.ctx.Err(), "the handler's context has ended")
 						close(h.release)
 						<-done
 					}()
@@ -219,9 +208,8 @@ func TestSessionOfALostClientExpiresSoon(t *testing.T) {
 					must.Check(t, other.Touch(t.Context()))
 				}
 				time.Sleep(5*time.Minute + time.Second)
-				if err := other.Touch(t.Context()); errors.Is(err, ErrNoSession) != want.ends {
-					t.Errorf("five minutes later: %v", err)
-				}
+				err := other.Touch(t.Context())
+				must.CheckThat(t, errors.Is(err, ErrNoSession) == want.ends, "five minutes later: %v", err)
 			})
 		})
 	}

@@ -86,9 +86,7 @@ func TestNewSessionDisplacesTheLongestIdleOneOfItsOwner(t *testing.T) {
 		}
 		must.CheckEqual(t, fmt.Sprint(left), "[0 2 5 6]", name)
 		mustOpen(t, s, who, all[6])
-		if _, err := s.Create(t.Context(), who, address, someState); !errors.Is(err, ErrTooManySessions) {
-			t.Errorf("%s: all sessions are in use: %v", name, err)
-		}
+		must.CheckIs(t, must.Err(s.Create(t.Context(), who, address, someState)), ErrTooManySessions, name)
 		mustOpen(t, s, user(t, "bob"), other).Release()
 		must.CheckEqual(t, len(s.quota.sessions), 5, name)
 	}
@@ -106,9 +104,7 @@ func TestSessionWithAStreamAtAnotherReplicaIsNotDisplaced(t *testing.T) {
 	idle := mustCreate(t, s, ada, "a")
 	mustCreate(t, s, ada, "a")
 	mustOpen(t, s, ada, streaming).Release()
-	if _, err := s.Open(t.Context(), ada, idle); !errors.Is(err, ErrNoSession) {
-		t.Errorf("the idle session: %v", err)
-	}
+	must.CheckIs(t, must.Err(s.Open(t.Context(), ada, idle)), ErrNoSession, "the idle session")
 }
 
 // A client that creates sessions at the limit, each with a few requests, is served for ever, and its owner has no more
@@ -161,10 +157,8 @@ func TestExpiredSessionsDoNotCount(t *testing.T) {
 				for range 2 {
 					mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "a"))
 				}
-				if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err,
-					ErrTooManySessions) {
-					t.Errorf("the third session: %v", err)
-				}
+				must.CheckIs(t, must.Err(s.Create(t.Context(), principal.Anonymous, "a", someState)),
+					ErrTooManySessions, "the third session")
 			})
 		})
 	}
@@ -179,10 +173,7 @@ func TestSessionsAreCheckedOnceASecond(t *testing.T) {
 		}
 		mustReject := func() {
 			t.Helper()
-			if _, err := s.Create(t.Context(), principal.Anonymous, "b", someState); !errors.Is(err,
-				ErrTooManySessions) {
-				t.Fatal(err)
-			}
+			must.Is(t, must.Err(s.Create(t.Context(), principal.Anonymous, "b", someState)), ErrTooManySessions)
 		}
 		for range 100 {
 			mustReject()
@@ -235,15 +226,11 @@ func TestIdleSessionsNeedTwoKilobytesAndNoGoroutine(t *testing.T) {
 	}
 	each := (heap() - before) / n
 	t.Logf("%d bytes each", each)
-	if each > most {
-		t.Errorf("an idle session needs %d bytes, the limit is %d", each, most)
-	}
-	if now := runtime.NumGoroutine(); now >= goroutines+n {
-		t.Errorf("%d goroutines, %d before", now, goroutines)
-	}
-	if len(s.live) != n || s.cache.n != n {
-		t.Errorf("%d sessions in memory, %d cached, want %d", len(s.live), s.cache.n, n)
-	}
+	must.CheckThat(t, each <= most, "an idle session needs %d bytes, the limit is %d", each, most)
+	now := runtime.NumGoroutine()
+	must.CheckThat(t, now < goroutines+n, "%d goroutines, %d before", now, goroutines)
+	must.CheckEqual(t, len(s.live), n)
+	must.CheckEqual(t, s.cache.n, n)
 	runtime.KeepAlive(s)
 }
 

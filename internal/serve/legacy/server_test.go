@@ -66,9 +66,7 @@ func TestMalformedHandshakeCanBeRepeated(t *testing.T) {
 			strings.Repeat("y", maxCapabilities) + `"}}`,
 	} {
 		out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize"`+params+`}`), nil)
-		if codeOf(t, out) != jsonrpc.CodeInvalidParams || s.Initialized() {
-			t.Errorf("%.200s: %s", params, out)
-		}
+		must.CheckThat(t, codeOf(t, out) == jsonrpc.CodeInvalidParams && !s.Initialized(), "%.200s: %s", params, out)
 	}
 	handshake(t, s, "2025-11-25")
 }
@@ -77,9 +75,8 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 	server, _ := newServer()
 	s := server.NewSession(principal.Anonymous)
 	serve := func(raw string) []byte { return serve(t.Context(), s, parse(t, raw), nil) }
-	if out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); codeOf(t, out) != jsonrpc.CodeInvalidRequest {
-		t.Errorf("before the handshake: %s", out)
-	}
+	out := serve(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeInvalidRequest, "before the handshake", out)
 	if out := serve(`{"jsonrpc":"2.0","id":"p","method":"ping"}`); string(out) != `{"jsonrpc":"2.0","id":"p","result":{}}` {
 		t.Errorf("ping before the handshake: %s", out)
 	}
@@ -92,10 +89,8 @@ func TestSessionBeginsWithItsHandshake(t *testing.T) {
 		t.Errorf("after the handshake: %s", out)
 	}
 	for _, method := range []string{"server/discover", "subscriptions/listen", "no/such/method"} {
-		if out := serve(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`); codeOf(t,
-			out) != jsonrpc.CodeMethodNotFound {
-			t.Errorf("%s: %s", method, out)
-		}
+		out := serve(`{"jsonrpc":"2.0","id":1,"method":"` + method + `"}`)
+		must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeMethodNotFound, method, out)
 	}
 }
 
@@ -109,12 +104,9 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 		`"}]}}}`
 	s := server.NewSession(principal.Anonymous)
 	out := serve(t.Context(), s, parse(t, raw), nil)
-	if codeOf(t, out) != 0 || !s.Initialized() {
-		t.Fatalf("%s", out)
-	}
-	if size := len(s.State.Encode()); size > 1<<10 {
-		t.Errorf("%d bytes are stored", size)
-	}
+	must.That(t, codeOf(t, out) == 0 && s.Initialized(), "%s", out)
+	size := len(s.State.Encode())
+	must.CheckThat(t, size <= 1<<10, "%d bytes are stored", size)
 	want := &mcp.Implementation{Name: strings.Repeat("n", 250) + "ééé", Title: "T", Version: "1"}
 	must.CheckEqual(t, cmp.Diff(want, s.peer.Info), "")
 	again, err := server.Resume(principal.Anonymous, s.State, &rpc.Inflight{})
@@ -129,28 +121,21 @@ func TestSessionLimitsRequestsInFlight(t *testing.T) {
 	done := make(chan []byte)
 	var active []handling
 	for i := range 3 {
-		if !s.Inflight().Admits(3 - i) {
-			t.Errorf("limit reached with %d requests", i)
-		}
+		must.CheckThat(t, s.Inflight().Admits(3-i), "limit reached with %d requests", i)
 		id := string(rune('1' + i))
 		go func() {
 			done <- serve(context.Background(), s, parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call"}`), nil)
 		}()
 		active = append(active, <-calls)
 	}
-	if s.Inflight().Admits(1) {
-		t.Error("limit not reached")
-	}
-	if out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil); codeOf(t,
-		out) != jsonrpc.CodeInternalError {
-		t.Errorf("one request more: %s", out)
-	}
+	must.CheckThat(t, !s.Inflight().Admits(1), "limit not reached")
+	out := serve(t.Context(), s, parse(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call"}`), nil)
+	must.CheckEqual(t, codeOf(t, out), jsonrpc.CodeInternalError, "one request more", out)
 	s.Close()
 	for _, h := range active {
 		<-h.ctx.Done()
-		if out := <-done; len(out) != 0 {
-			t.Errorf("answered: %s", out)
-		}
+		out := <-done
+		must.CheckEqual(t, len(out), 0, out)
 	}
 	if !s.Inflight().Admits(4) { // more than the limit count as the limit
 		t.Error("limit reached without requests")
@@ -213,7 +198,6 @@ func TestSessionLimitsPings(t *testing.T) {
 	for range maxPings {
 		must.CheckEqual(t, string((<-replies)), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
-	if out := ping(); codeOf(t, out) != 0 {
-		t.Errorf("a ping after the others: %s", out)
-	}
+	out := ping()
+	must.CheckEqual(t, codeOf(t, out), 0, "a ping after the others", out)
 }

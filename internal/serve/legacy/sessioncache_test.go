@@ -33,9 +33,8 @@ func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 			t.Errorf("%d sessions are cached while the session is in use", s.cache.n)
 		}
 		again.Release()
-		if s.cache.n != 2 || s.cache.newest != l {
-			t.Errorf("%d sessions are cached after use", s.cache.n)
-		}
+		must.CheckEqual(t, s.cache.n, 2)
+		must.CheckEqual(t, s.cache.newest, l)
 	}
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	if s.cache.n != 1 || len(s.live) != 1 || s.cache.oldest != s.cache.newest {
@@ -78,17 +77,13 @@ func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 		t.Errorf("ready %v and %v, level %s", l.Ready, l.subscriptions.ready, l.level.get())
 	}
 	l.Release()
-	if len(here.live) != 1 || here.cache.n != 1 {
-		t.Errorf("%d in memory, %d cached", len(here.live), here.cache.n)
-	}
+	must.CheckEqual(t, len(here.live), 1)
+	must.CheckEqual(t, here.cache.n, 1)
 
 	must.Do(t, there.Delete(t.Context(), principal.Anonymous, id))
-	if _, err := here.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
-		t.Errorf("after the end: %v", err)
-	}
-	if len(here.live) != 0 || here.cache.n != 0 {
-		t.Errorf("after the end: %d in memory, %d cached", len(here.live), here.cache.n)
-	}
+	must.CheckIs(t, must.Err(here.Open(t.Context(), principal.Anonymous, id)), ErrNoSession, "after the end")
+	must.CheckEqual(t, len(here.live), 0)
+	must.CheckEqual(t, here.cache.n, 0)
 }
 
 // A session that is in use, by an early stream for example, also adopts changes of other replicas.
@@ -139,9 +134,8 @@ func TestAStoreThatDoesNotAnswerDelaysRenewalsOnce(t *testing.T) {
 		for range 12 {
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if n := slow.touching.Load(); n > maxRenewals {
-				t.Fatalf("%d goroutines wait for the store", n)
-			}
+			n := slow.touching.Load()
+			must.That(t, n <= maxRenewals, "%d goroutines wait for the store", n)
 		}
 		slow.answers.Store(true) // in time for all sessions
 		time.Sleep(15 * time.Second)
@@ -169,9 +163,8 @@ func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
 		first := mustOpen(t, s, principal.Anonymous, ids[0])
 		first.Release()
 		mustOpen(t, s, principal.Anonymous, mustCreate(t, s, principal.Anonymous, "z")).Release()
-		if len(s.live) != maxCached || s.cache.n != maxCached {
-			t.Errorf("%d in memory, %d cached", len(s.live), s.cache.n)
-		}
+		must.CheckEqual(t, len(s.live), maxCached)
+		must.CheckEqual(t, s.cache.n, maxCached)
 		must.CheckEqual(t, s.live[first.sessionRef], first)
 		if s.live[sessionRef{principal.Anonymous, ids[1]}] != nil {
 			t.Error("the least recently used session is still cached")
@@ -205,13 +198,9 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 		asked.gets, asked.touches = 0, 0
 		l := must.Get(s.Use(t.Context(), principal.Anonymous, id))(t)
 		l.Release()
-		if asked.gets != want.gets || asked.touches != want.touches {
-			t.Errorf("use %d: %d gets and %d touches, want %d and %d", i+1, asked.gets, asked.touches, want.gets,
-				want.touches)
-		}
+		must.CheckEqual(t, asked.gets, want.gets, i+1)
+		must.CheckEqual(t, asked.touches, want.touches, i+1)
 	}
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
-	if _, err := s.Use(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
-		t.Errorf("after the end: %v", err)
-	}
+	must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, id)), ErrNoSession, "after the end")
 }

@@ -96,9 +96,7 @@ func TestSessionIDsAreUnguessableAndVisibleASCII(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
 		id := mustCreate(t, s, principal.Anonymous, "a")
-		if !form.MatchString(id) || seen[id] {
-			t.Fatalf("id %q, duplicate: %v", id, seen[id])
-		}
+		must.That(t, form.MatchString(id) && !seen[id], "id %q, duplicate: %v", id, seen[id])
 		seen[id] = true
 	}
 }
@@ -114,14 +112,10 @@ func TestForgedSessionIDsAreUnknown(t *testing.T) {
 		strings.Repeat("*", 22), strings.Repeat(".", 22), id[:21] + "\n", id[:20] + "\r\n", id[:21] + "\x00",
 		"local/session/AAAAAAAAA",
 	} {
-		if _, err := s.Open(t.Context(), principal.Anonymous, forged); !errors.Is(err, ErrNoSession) {
-			t.Errorf("%.40q: %v", forged, err)
-		}
+		must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, forged)), ErrNoSession, forged)
 	}
 	must.CheckEqual(t, kv.gets.Load()-before, 0)
-	if _, err := s.Open(t.Context(), principal.Anonymous, strings.Repeat("A", 22)); !errors.Is(err, ErrNoSession) {
-		t.Errorf("%v", err)
-	}
+	must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, strings.Repeat("A", 22))), ErrNoSession)
 }
 
 // The keys of the store do not reveal session ids.
@@ -185,13 +179,9 @@ func TestUninitializedSessionEndsAfterThirtySeconds(t *testing.T) {
 		s, _ := newSessions(SessionLimits{})
 		id := mustCreate(t, s, principal.Anonymous, "a")
 		time.Sleep(29 * time.Second)
-		if !exists(t, s, id) {
-			t.Error("the session ended early")
-		}
+		must.CheckThat(t, exists(t, s, id), "the session ended early")
 		time.Sleep(time.Second)
-		if exists(t, s, id) {
-			t.Error("the session has not ended")
-		}
+		must.CheckThat(t, !exists(t, s, id), "the session has not ended")
 	})
 }
 
@@ -209,16 +199,12 @@ func TestInitializedSessionEndsWhenIdleForHalfAnHour(t *testing.T) {
 		for range 3 { // use renews the session
 			time.Sleep(29 * time.Minute)
 			use(func(l *StoredSession) error {
-				if !l.Ready {
-					t.Error("notifications/initialized is forgotten")
-				}
+				must.CheckThat(t, l.Ready, "notifications/initialized is forgotten")
 				return l.Touch(t.Context())
 			})
 		}
 		time.Sleep(30 * time.Minute)
-		if exists(t, s, id) {
-			t.Error("the session has not ended")
-		}
+		must.CheckThat(t, !exists(t, s, id), "the session has not ended")
 	})
 }
 
@@ -235,14 +221,10 @@ func TestSessionDoesNotExpireWhileItIsUsed(t *testing.T) {
 					must.Do(t, l.MarkReady(t.Context()))
 				}
 				time.Sleep(24 * time.Hour)
-				if !exists(t, s, id) {
-					t.Fatal("the session expired while it was used")
-				}
+				must.That(t, exists(t, s, id), "the session expired while it was used")
 				l.Release()
 				time.Sleep(30 * time.Minute)
-				if exists(t, s, id) {
-					t.Error("the session has not ended")
-				}
+				must.CheckThat(t, !exists(t, s, id), "the session has not ended")
 			})
 		})
 	}
@@ -257,12 +239,8 @@ func TestDeletedSessionStaysDeleted(t *testing.T) {
 	must.CheckIs(t, l.MarkReady(t.Context()), ErrNoSession)
 	must.CheckIs(t, l.Touch(t.Context()), ErrNoSession)
 	l.Release()
-	if exists(t, s, id) {
-		t.Error("the session exists again")
-	}
-	if _, err := kv.KV.Get(t.Context(), sessionKey(principal.Anonymous, id)); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the store has the session: %v", err)
-	}
+	must.CheckThat(t, !exists(t, s, id), "the session exists again")
+	must.CheckIs(t, must.Err(kv.KV.Get(t.Context(), sessionKey(principal.Anonymous, id))), store.ErrNotFound)
 }
 
 func TestMarkReadyMayBeRepeated(t *testing.T) {
@@ -276,9 +254,7 @@ func TestMarkReadyMayBeRepeated(t *testing.T) {
 	for range 2 {
 		must.Check(t, l.MarkReady(t.Context()))
 	}
-	if !l.Ready {
-		t.Error("the session is not ready")
-	}
+	must.CheckThat(t, l.Ready, "the session is not ready")
 }
 
 func TestDeleteCancelsRequestsInFlight(t *testing.T) {
@@ -294,9 +270,8 @@ func TestDeleteCancelsRequestsInFlight(t *testing.T) {
 	h := <-calls
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	<-h.ctx.Done()
-	if out := <-done; len(out) != 0 {
-		t.Errorf("the cancelled request has a response: %s", out)
-	}
+	out := <-done
+	must.CheckEqual(t, len(out), 0, "the cancelled request has a response", out)
 }
 
 // Rule T11: a session has one standalone stream, and a newer one replaces it.
@@ -350,9 +325,8 @@ func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
 	kv.failWith(broken)
-	if err := l.MarkReady(t.Context()); !errors.Is(err, broken) || errors.Is(err, ErrNoSession) {
-		t.Errorf("%v", err)
-	}
+	err := l.MarkReady(t.Context())
+	must.CheckThat(t, errors.Is(err, broken) && !errors.Is(err, ErrNoSession), "%v", err)
 }
 
 func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
@@ -368,9 +342,7 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 			store.PutOptions{TTL: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, ErrNoSession) {
-			t.Errorf("%s: %v", nonsense, err)
-		}
+		must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, id)), ErrNoSession, nonsense)
 	}
 	must.CheckEqual(t, len(s.live), 0)
 }

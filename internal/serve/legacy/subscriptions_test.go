@@ -245,9 +245,7 @@ func TestStreamDeliversUpdatesForSubscriptionsOfAllReplicas(t *testing.T) {
 		must.Do(t, two.Refresh(t.Context(), l.key)) // a message of the other replica
 		want(2, 3, 4, 5)
 		queue.Close()
-		if l.subscriptions.uris != nil {
-			t.Error("the URIs stay in memory without a stream")
-		}
+		must.CheckThat(t, l.subscriptions.uris == nil, "the URIs stay in memory without a stream")
 	})
 }
 
@@ -282,8 +280,6 @@ func TestAStreamBeginsWithTheNewestSubscriptions(t *testing.T) {
 		_, queue, err := l.Stream(t.Context(), "g")
 		must.Do(t, err)
 		defer queue.Close()
-		if !notified(two, queue, longURI(1)) {
-			t.Error("a subscription is missing")
-		}
+		must.CheckThat(t, notified(two, queue, longURI(1)), "a subscription is missing")
 	})
 }

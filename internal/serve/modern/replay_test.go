@@ -85,9 +85,7 @@ func roundNamed(t testing.TB, s *Server, who principal.Principal, name, argument
 	reply := must.Get(jsonrpc.Parse(serve(t.Context(), s, nil, &m, who), jsonrpc.Limits{}))(t)
 	out := outcome{err: reply.Err}
 	if out.err == nil {
-		if err := json.Unmarshal(reply.Raw, &out); err != nil {
-			t.Fatalf("%s: %v", reply.Raw, err)
-		}
+		must.Do(t, json.Unmarshal(reply.Raw, &out), reply.Raw)
 	}
 	return out
 }
@@ -140,9 +138,7 @@ func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 		})
 	}
 	extra := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes, "more", yes))
-	if extra.Requests["two"].Method == "" {
-		t.Errorf("with an unknown answer: %+v", extra)
-	}
+	must.CheckThat(t, extra.Requests["two"].Method != "", "with an unknown answer: %+v", extra)
 }
 
 // Rule M1: a modified state is rejected, and does not begin a new call.
@@ -188,23 +184,17 @@ func TestStatesBelongToPrincipalAndRequest(t *testing.T) {
 			answering("one", yes)),
 		"no arguments": roundWith(t, s, principal.Local, "x", `{}`, echoing(mine), answering("one", yes)),
 	} {
-		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%s: %+v", name, out)
-		}
+		must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInvalidParams, "%s: %+v", name, out)
 	}
 	// The client may send the same state again, because a response can be lost. server.Once
 	// protects actions that must not run twice.
 	for range 2 {
-		if out := round(t, s, principal.Local, "x", echoing(mine),
-			answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
-			t.Errorf("sent again: %+v", out)
-		}
+		out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes))
+		must.CheckEqual(t, out.Kind, mcp.ResultTypeComplete, "sent again", out)
 	}
 	now = now.Add(stateLifetime - time.Second)
-	if out := round(t, s, principal.Local, "x", echoing(mine),
-		answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("before the expiry: %+v", out)
-	}
+	out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes))
+	must.CheckEqual(t, out.Kind, mcp.ResultTypeComplete, "before the expiry", out)
 	now = now.Add(2 * time.Second)
 	if out := round(t, s, principal.Local, "x", echoing(mine), answering("one", yes)); out.err == nil {
 		t.Errorf("after the expiry: %+v", out)
@@ -235,10 +225,8 @@ func TestOlderKeysOpenStates(t *testing.T) {
 	if s.Seals, err = seal.New(newest, retired); err != nil {
 		t.Fatal(err)
 	}
-	if out := round(t, s, principal.Local, "x", echoing(first.State),
-		answering("one", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("with the older key: %+v", out)
-	}
+	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
+	must.CheckEqual(t, out.Kind, mcp.ResultTypeComplete, out)
 	if s.Seals, err = seal.New(newest); err != nil {
 		t.Fatal(err)
 	}
@@ -256,15 +244,11 @@ func TestRoundsAreLimited(t *testing.T) {
 	s := askingServer(t, questions...)
 	out := round(t, s, principal.Local, "x")
 	for i := range maxRounds - 1 {
-		if out.State == nil {
-			t.Fatalf("round %d: %+v %v", i, out, out.err)
-		}
+		must.That(t, out.State != nil, "round %d: %+v %v", i, out, out.err)
 		out = round(t, s, principal.Local, "x", echoing(out.State), answering(fmt.Sprint("q", i), yes))
 	}
 	out = round(t, s, principal.Local, "x", echoing(out.State), answering(fmt.Sprint("q", maxRounds-1), yes))
-	if out.err == nil || !strings.Contains(out.err.Message, "rounds") {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	must.CheckThat(t, out.err != nil && strings.Contains(out.err.Message, "rounds"), "%+v %v", out, out.err)
 }
 
 func TestStateSizeIsLimited(t *testing.T) {
@@ -272,9 +256,7 @@ func TestStateSizeIsLimited(t *testing.T) {
 	first := round(t, s, principal.Local, "x")
 	huge := `{"action":"accept","content":{"text":"` + strings.Repeat("x", maxState) + `"}}`
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", huge))
-	if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	must.CheckThat(t, out.err != nil && strings.Contains(out.err.Message, "bytes"), "%+v %v", out, out.err)
 }
 
 // A question that has changed between two rounds has no answer, and another key: a client takes questions with one key
@@ -285,9 +267,8 @@ func TestChangedQuestionIsAskedAgain(t *testing.T) {
 	changed.Params = json.RawMessage(`{"message":"something else?"}`)
 	s := askingServer(t, changed)
 	out := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
-	if len(out.Requests) != 1 || out.Requests["one"].Method != "" {
-		t.Fatalf("%+v", out)
-	}
+	must.Equal(t, len(out.Requests), 1, out)
+	must.Equal(t, out.Requests["one"].Method, "", out)
 	for key := range out.Requests {
 		if out = round(t, s, principal.Local, "x", echoing(out.State), answering(key, yes)); len(out.Content) != 1 ||
 			out.Content[0].Text != yes {
@@ -389,13 +370,9 @@ func overflowing(t *testing.T, b *book, who principal.Principal) (*Server, outco
 func TestLargeStatesAreStored(t *testing.T) {
 	b, ada := newBook(), principalNamed(t, "ada")
 	_, second := overflowing(t, b, ada)
-	if second.Requests["two"].Method == "" || len(*second.State) > 4096 {
-		t.Fatalf("%+v %v", second, second.err)
-	}
+	must.That(t, second.Requests["two"].Method != "" && len(*second.State) <= 4096, "%+v %v", second, second.err)
 	for key := range b.keys {
-		if !strings.HasPrefix(key, ada.Key()) {
-			t.Errorf("the key %q does not begin with its principal", key)
-		}
+		must.CheckThat(t, strings.HasPrefix(key, ada.Key()), "the key %q does not begin with its principal", key)
 		if item, err := b.KV.Get(t.Context(), key); err != nil ||
 			strings.Contains(string(item.Value), strings.Repeat("x", 20)) {
 			t.Errorf("the stored state is not encrypted: %v", err)
@@ -420,9 +397,7 @@ func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
 	out := round(t, s, ada, "x")
 	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
 	out = round(t, s, ada, "x", echoing(out.State), answering("two", yes))
-	if out.Requests["three"].Method == "" {
-		t.Fatalf("%+v %v", out, out.err)
-	}
+	must.That(t, out.Requests["three"].Method != "", "%+v %v", out, out.err)
 	if out = round(t, s, ada, "x", echoing(out.State), answering("three", yes)); out.Kind != mcp.ResultTypeComplete {
 		t.Errorf("%+v %v", out, out.err)
 	}
@@ -494,10 +469,8 @@ func TestModifiedStoredStatesAreRejected(t *testing.T) {
 				_, _ = b.KV.Put(t.Context(), key, theirs.Value, store.PutOptions{TTL: time.Hour})
 			}
 		}
-		if out := round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.err == nil ||
-			out.err.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%+v", out)
-		}
+		out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
+		must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInvalidParams, "%+v", out)
 	})
 }
 

@@ -34,9 +34,7 @@ func newServer() *Server {
 func parse(t *testing.T, raw string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(raw), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
+	must.Do(t, err, raw)
 	return &m
 }
 
@@ -76,18 +74,14 @@ func TestUnsupportedVersionErrorListsSupportedVersions(t *testing.T) {
 		request(mcp.MethodListTools, `"2199-01-01"`, `[],"io.modelcontextprotocol/clientInfo":7,"progressToken":{}`, ""),
 	} {
 		_, err := open(t, newServer(), parse(t, raw), principal.Anonymous)
-		if err == nil || err.Code != mcp.CodeUnsupportedVersion {
-			t.Fatalf("%s: %v", raw, err)
-		}
+		must.That(t, err != nil && err.Code == mcp.CodeUnsupportedVersion, "%s: %v", raw, err)
 		var data mcp.UnsupportedVersionData
 		must.Do(t, json.Unmarshal(err.Data, &data))
 		want := mcp.UnsupportedVersionData{Supported: Discover(mcp.ServerCapabilities{}, "",
 			mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}).SupportedVersions,
 			Requested: "2199-01-01"}
 		must.CheckEqual(t, cmp.Diff(want, data), "")
-		if !slices.Contains(data.Supported, "2026-07-28") {
-			t.Errorf("supported: %q", data.Supported)
-		}
+		must.CheckThat(t, slices.Contains(data.Supported, "2026-07-28"), "supported: %q", data.Supported)
 	}
 }
 

@@ -38,9 +38,7 @@ func TestFullQueueStopsReadingAndDropsNothing(t *testing.T) {
 			answered[p.receive()] = true
 		}
 		for id := range 20 {
-			if !answered[e.reply(fmt.Sprint(id), "released")] {
-				t.Errorf("call %d was dropped", id)
-			}
+			must.CheckThat(t, answered[e.reply(fmt.Sprint(id), "released")], "call %d was dropped", id)
 		}
 	})
 }
@@ -78,9 +76,8 @@ func TestEndOfInputEndsServe(t *testing.T) {
 			io.WriteString(in, input)
 			in.Close()
 			must.CheckEqual(t, <-served, want, input)
-			if d := time.Since(start); d > 0 {
-				t.Errorf("Serve took %v", d)
-			}
+			d := time.Since(start)
+			must.CheckThat(t, d <= 0, "Serve took %v", d)
 		})
 	}
 }
@@ -96,9 +93,8 @@ func TestServeReportsAnEndWithinAMessage(t *testing.T) {
 		in.Close()
 		must.CheckIs(t, <-served, io.ErrUnexpectedEOF)
 		synctest.Wait()
-		if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "error") {
-			t.Errorf("%s", got)
-		}
+		got := out.String()
+		must.CheckThat(t, strings.Count(got, "\n") == 2 && !strings.Contains(got, "error"), "%s", got)
 	})
 }
 
@@ -116,9 +112,7 @@ func TestEndOfInputDoesNotCancelCalls(t *testing.T) {
 		in, out, served := stdio(t, newServer(handlers{"slow": slow}))
 		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "slow", "{}"), e.call("2", "slow", "{}")))
 		in.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-served)
 		synctest.Wait()
 		for _, id := range []string{"1", "2"} {
 			must.CheckContains(t, out.String(), e.reply(id, "in time")+"\n", id, out)
@@ -133,9 +127,7 @@ func TestCallsAreCancelledAfterTheGraceTime(t *testing.T) {
 		start := time.Now()
 		io.WriteString(in, lines(modernCall("1", "block", "{}")))
 		in.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-served)
 		must.CheckEqual(t, time.Since(start), grace)
 		<-b.ended
 		must.CheckEqual(t, out.String(), modernReply("1", "cancelled")+"\n")
@@ -237,12 +229,9 @@ func TestHandlerThatIgnoresCancellationDoesNotBlockServe(t *testing.T) {
 			synctest.Wait()
 			start := time.Now()
 			end(p)
-			if err := p.ended(); err == nil || !strings.Contains(err.Error(), "still running") {
-				t.Errorf("%s: %v", name, err)
-			}
-			if d := time.Since(start); d > 2*grace {
-				t.Errorf("%s: Serve took %v", name, d)
-			}
+			must.CheckFails(t, p.ended(), "still running", name)
+			d := time.Since(start)
+			must.CheckThat(t, d <= 2*grace, "%s: Serve took %v", name, d)
 			close(release)
 		}
 	})
@@ -266,9 +255,7 @@ func TestDrainFinishesRequestsInFlight(t *testing.T) {
 		close(b.proceed)
 		p.want(e.reply("1", "released"))
 		must.Check(t, p.ended())
-		if _, err := p.conn.Read(t.Context()); !errors.Is(err, io.EOF) {
-			t.Errorf("after the shutdown: %v", err)
-		}
+		must.CheckIs(t, must.Err(p.conn.Read(t.Context())), io.EOF, "after the shutdown")
 	})
 }
 
@@ -317,12 +304,8 @@ func TestClosedOutputEndsServe(t *testing.T) {
 		}
 		err := <-done
 		var broken *transport.WriteError
-		if !errors.As(err, &broken) {
-			t.Errorf("got %v", err)
-		}
-		if calls > 2 {
-			t.Errorf("%d calls were served", calls)
-		}
+		must.CheckThat(t, errors.As(err, &broken), "got %v", err)
+		must.CheckThat(t, calls <= 2, "%d calls were served", calls)
 	})
 }
 
@@ -339,8 +322,7 @@ func TestClientThatDoesNotReadDoesNotBlockServe(t *testing.T) {
 		start := time.Now()
 		p.cancel(errors.New("enough"))
 		p.ended()
-		if d := time.Since(start); d > 0 {
-			t.Errorf("Serve took %v", d)
-		}
+		d := time.Since(start)
+		must.CheckThat(t, d <= 0, "Serve took %v", d)
 	})
 }

@@ -107,9 +107,7 @@ func serve(t *testing.T, s *streamserver.Server, near, far transport.Conn) *peer
 func (p *peer) send(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
-		if err := p.write(line); err != nil {
-			p.t.Fatalf("send %.200s: %v", line, err)
-		}
+		must.Do(p.t, p.write(line), line)
 	}
 }
 
@@ -131,9 +129,8 @@ func (p *peer) receive() string {
 func (p *peer) want(lines ...string) {
 	p.t.Helper()
 	for _, want := range lines {
-		if got := p.receive(); !matches(got, want) {
-			p.t.Errorf("got  %s\nwant %s", got, want)
-		}
+		got := p.receive()
+		must.CheckThat(p.t, matches(got, want), "got  %s\nwant %s", got, want)
 	}
 }
 

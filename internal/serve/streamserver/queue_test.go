@@ -38,10 +38,8 @@ func (p *peer) answer(question string) { p.send(p.answerTo(question)) }
 
 func (p *peer) answerTo(question string) string {
 	p.t.Helper()
-	m, err := jsonrpc.Parse([]byte(question), jsonrpc.Limits{})
-	if err != nil || m.Method != mcp.MethodListRoots {
-		p.t.Fatalf("got %s, want an input request: %v", question, err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(question), jsonrpc.Limits{}))(p.t)
+	must.Equal(p.t, m.Method, mcp.MethodListRoots, question)
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}`, m.ID)
 }
 
@@ -370,9 +368,8 @@ func TestWorkersEndWithTheirConnection(t *testing.T) {
 		begin := time.Now()
 		p.conn.Close()
 		must.Check(t, p.ended())
-		if d := time.Since(begin); d > 0 {
-			t.Errorf("the end of the connection waits %v for idle workers", d)
-		}
+		d := time.Since(begin)
+		must.CheckThat(t, d <= 0, "the end of the connection waits %v for idle workers", d)
 		must.CheckEqual(t, countWorkers(), 0)
 	})
 }

@@ -318,9 +318,7 @@ func TestProgressPrecedesItsResult(t *testing.T) {
 		for range 16 * 21 {
 			line := p.receive()
 			m, err := jsonrpc.Parse([]byte(line), jsonrpc.Limits{})
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+			must.Do(t, err, line)
 			if m.Kind == jsonrpc.Response {
 				got[m.ID.String()] = append(got[m.ID.String()], "response")
 				continue
@@ -335,9 +333,7 @@ func TestProgressPrecedesItsResult(t *testing.T) {
 		}
 		want = append(want, "response")
 		for id := range 16 {
-			if !slices.Equal(got[fmt.Sprint(id)], want) {
-				t.Errorf("call %d: %v", id, got[fmt.Sprint(id)])
-			}
+			must.CheckThat(t, slices.Equal(got[fmt.Sprint(id)], want), "call %d: %v", id, got[fmt.Sprint(id)])
 		}
 	})
 }
@@ -381,9 +377,7 @@ func TestResponsesToManyRequestsAreSentInParts(t *testing.T) {
 		sum := 0
 		for _, size := range recorded.sizes {
 			sum += size
-			if size > 5<<10 {
-				t.Errorf("a write has %d bytes, want at most 5 KiB", size)
-			}
+			must.CheckThat(t, size <= 5<<10, "a write has %d bytes, want at most 5 KiB", size)
 		}
 		if limit := sum/(4<<10) + 1; len(recorded.sizes) > limit {
 			t.Errorf("%d writes for %d bytes, want at most %d", len(recorded.sizes), sum, limit)
@@ -440,9 +434,8 @@ func TestPingInMiddlewareDoesNotBlockTheConnection(t *testing.T) {
 	for range 2 {
 		both += p.receive()
 	}
-	if !strings.Contains(both, `"id":"ping","result":{}`) || !strings.Contains(both, `"served"`) {
-		t.Errorf("got %s", both)
-	}
+	must.CheckContains(t, both, `"id":"ping","result":{}`)
+	must.CheckContains(t, both, `"served"`)
 }
 
 // A handler that ends its goroutine ends neither the reading nor the process.

@@ -247,14 +247,11 @@ func TestEndOfInputSendsBufferedResponses(t *testing.T) {
 		in.Close()
 		<-b.started
 		close(b.proceed)
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-served)
 		synctest.Wait()
 		for id := range 31 {
-			if want := e.reply(fmt.Sprint(id), "quick"); strings.Count(out.String(), want+"\n") != 1 {
-				t.Errorf("no response %s", want)
-			}
+			want := e.reply(fmt.Sprint(id), "quick")
+			must.CheckEqual(t, strings.Count(out.String(), want+"\n"), 1, "no response", want)
 		}
 		for _, want := range []string{e.reply("31", "released"), e.reply("32", "{}")} {
 			must.CheckContains(t, out.String(), want+"\n", want)
@@ -285,9 +282,7 @@ func TestClientThatDoesNotReadCanCancel(t *testing.T) {
 			received[p.receive()] = true
 		}
 		for id := range 10 {
-			if !received[e.reply(fmt.Sprint(id), big)] {
-				t.Errorf("no response to call %d", id)
-			}
+			must.CheckThat(t, received[e.reply(fmt.Sprint(id), big)], "no response to call %d", id)
 		}
 		p.alive()
 	})
@@ -375,9 +370,7 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 				for missing := calls - len(cancelled); missing > 0; {
 					line := p.receive()
 					m, err := jsonrpc.Parse([]byte(line), jsonrpc.Limits{})
-					if err != nil {
-						t.Fatalf("%s: %v", line, err)
-					}
+					must.Do(t, err, line)
 					switch m.Kind {
 					case jsonrpc.Request:
 						answers <- p.answerTo(line)
