@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -61,10 +62,7 @@ func (*body) Close() error { return nil }
 func handlerCost(t *testing.T, h http.Handler, m message) (allocs, size float64) {
 	t.Helper()
 	w := &sink{header: make(http.Header)}
-	r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", nil))(t)
 	r.RemoteAddr = "127.0.0.1:1"
 	for name, value := range m.header {
 		r.Header.Set(name, value)
@@ -76,9 +74,7 @@ func handlerCost(t *testing.T, h http.Handler, m message) (allocs, size float64)
 		w.status = 0
 		b.Reset(m.body)
 		h.ServeHTTP(w, r)
-		if w.status != http.StatusOK {
-			t.Fatalf("status %d", w.status)
-		}
+		must.Equal(t, w.status, http.StatusOK)
 	}
 	return cost(serve)
 }
@@ -163,10 +159,7 @@ func TestAllocationsOfClientOverHTTP(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20251125} {
 		endpoint := httptest.NewServer(newServer())
 		defer endpoint.Close()
-		c, err := (&client.Dialer{Revision: r}).Dial(t.Context(), client.URL(endpoint.URL))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get((&client.Dialer{Revision: r}).Dial(t.Context(), client.URL(endpoint.URL)))(t)
 		defer c.Close()
 		allocs, _ := cost(func() { callEcho(t, c) })
 		t.Logf("%s: %v allocations, %v more than the baseline", r, allocs, allocs-baseline)
@@ -200,16 +193,11 @@ func newStreamPeer(t testing.TB, s *server.Server, m message) *streamPeer {
 }
 
 func (p *streamPeer) send(t testing.TB, msg []byte) {
-	if err := p.conn.Write(context.Background(), msg); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.conn.Write(context.Background(), msg))
 }
 
 func (p *streamPeer) receive(t testing.TB) []byte {
-	msg, err := p.conn.Read(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	msg := must.Get(p.conn.Read(context.Background()))(t)
 	return msg
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // compare measures ours and its baseline in short turns, so that a change of the machine's speed affects both. It
@@ -103,10 +105,7 @@ func newHTTPDriver(b *testing.B, h http.Handler, m message, connections int) *ht
 func dialDriver(b *testing.B, address string, m message, connections int) *httpDriver {
 	d := &httpDriver{request: wire(m, address)}
 	for range connections {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", address))(b)
 		b.Cleanup(func() { c.Close() })
 		d.conns = append(d.conns, c)
 		d.readers = append(d.readers, bufio.NewReaderSize(c, 64<<10))

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/principal"
@@ -81,10 +82,7 @@ func BenchmarkClientHTTP(b *testing.B) {
 			baseline := baselineClient(b)
 			endpoint := httptest.NewServer(newServer())
 			b.Cleanup(endpoint.Close)
-			c, err := (&client.Dialer{Revision: r}).Dial(b.Context(), client.URL(endpoint.URL))
-			if err != nil {
-				b.Fatal(err)
-			}
+			c := must.Get((&client.Dialer{Revision: r}).Dial(b.Context(), client.URL(endpoint.URL)))(b)
 			b.Cleanup(func() { c.Close() })
 			compare(b, baseline, func(n int) {
 				for range n {
@@ -102,17 +100,11 @@ func baselineClient(b testing.TB) func(n int) {
 	b.Cleanup(s.Close)
 	return func(n int) {
 		for range n {
-			req, err := http.NewRequest(http.MethodPost, s.URL, bytes.NewReader(modernCall.body))
-			if err != nil {
-				b.Fatal(err)
-			}
+			req := must.Get(http.NewRequest(http.MethodPost, s.URL, bytes.NewReader(modernCall.body)))(b)
 			for name, value := range modernCall.header {
 				req.Header[name] = []string{value}
 			}
-			resp, err := s.Client().Do(req)
-			if err != nil {
-				b.Fatal(err)
-			}
+			resp := must.Get(s.Client().Do(req))(b)
 			var m struct {
 				Result baselineContent `json:"result"`
 			}
@@ -203,10 +195,7 @@ func BenchmarkBigResult(b *testing.B) {
 			m.header[name] = value
 		}
 	}
-	result, err := json.Marshal(mcp.CallToolResult{Content: []mcp.Content{mcp.Text(big)}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	result := must.Get(json.Marshal(mcp.CallToolResult{Content: []mcp.Content{mcp.Text(big)}}))(b)
 	b.SetBytes(int64(len(result)))
 	ours := newHTTPDriver(b, s, m, 1)
 	baseline := newHTTPDriver(b, baselineHandler(result), m, 1)
@@ -217,15 +206,10 @@ func listOf(b *testing.B, s *server.Server) []byte {
 	c := mcptest.Dial(b, s)
 	var list mcp.ListToolsResult
 	for tool, err := range c.Tools(b.Context()) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		list.Tools = append(list.Tools, *tool)
 	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		b.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(list))(b)
 	return raw
 }
 
@@ -268,22 +252,16 @@ func newLineDriver(b *testing.B, m message, serve func(in, out *os.File)) *lineD
 
 func pipe(b *testing.B) (r, w *os.File) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	return r, w
 }
 
 // open performs the handshake.
 func (d *lineDriver) open(b *testing.B) {
 	for _, m := range []message{initialize, initialized} {
-		if _, err := d.in.Write(append(append([]byte(nil), m.body...), '\n')); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(d.in.Write(append(append([]byte(nil), m.body...), '\n'))))
 	}
-	if _, err := d.out.ReadSlice('\n'); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, must.Err(d.out.ReadSlice('\n')))
 }
 
 // run returns a function that makes n calls. It keeps linesInFlight calls in flight, each with its own id.
@@ -301,13 +279,9 @@ func (d *lineDriver) run(b *testing.B) func(n int) {
 				batch = fmt.Appendf(batch, "%d", id)
 				batch = append(append(batch, d.request[len(`{"jsonrpc":"2.0","id":7`):]...), '\n')
 			}
-			if _, err := d.in.Write(batch); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, must.Err(d.in.Write(batch)))
 			for more := true; more; more = d.out.Buffered() > 0 && received < n {
-				if _, err := d.out.ReadSlice('\n'); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, must.Err(d.out.ReadSlice('\n')))
 				received++
 			}
 		}
@@ -362,10 +336,7 @@ func baselineCall(b *testing.B, id int, requests chan<- []byte, responses <-chan
 	requests <- data
 	var m baselineMessage
 	var result baselineContent
-	if err := json.Unmarshal(<-responses, &m); err != nil {
-		b.Fatal(err)
-	}
-	if err := json.Unmarshal(m.Result, &result); err != nil || result.Content[0].Text != text {
-		b.Fatal(err)
-	}
+	must.Do(b, json.Unmarshal(<-responses, &m))
+	err := json.Unmarshal(m.Result, &result)
+	must.That(b, err == nil && result.Content[0].Text == text, "%v", err)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -79,9 +80,7 @@ func startProxy(b *testing.B, program, kind, upstream string, m message) *proxyP
 	in, out := start(b, cmd)
 	b.Cleanup(func() {
 		in.Close()
-		if err := cmd.Wait(); err != nil {
-			b.Error(err)
-		}
+		must.Check(b, cmd.Wait())
 	})
 	lines := bufio.NewScanner(out)
 	read := func() string {
@@ -91,13 +90,8 @@ func startProxy(b *testing.B, program, kind, upstream string, m message) *proxyP
 		return lines.Text()
 	}
 	return &proxyProcess{dialDriver(b, read(), m, 8).run(b), func() time.Duration {
-		if _, err := in.Write([]byte("\n")); err != nil {
-			b.Fatal(err)
-		}
-		used, err := strconv.ParseInt(read(), 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(in.Write([]byte("\n"))))
+		used := must.Get(strconv.ParseInt(read(), 10, 64))(b)
 		return time.Duration(used)
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // BenchmarkGatewayStdio measures a call through a gateway to a server, each a process that serves standard input and
@@ -44,10 +45,7 @@ type stdioPeer struct {
 func startPeer(b *testing.B, tool string, inFlight int, target client.Target) *stdioPeer {
 	b.Helper()
 	dial := func() *client.Client {
-		c, err := client.Dial(b.Context(), target)
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := must.Get(client.Dial(b.Context(), target))(b)
 		return c
 	}
 	before := cpuTime(b, syscall.RUSAGE_CHILDREN)
@@ -89,8 +87,6 @@ func (p *stdioPeer) end() time.Duration {
 // cpuTime returns the CPU time of this process, or of its children that have ended and theirs.
 func cpuTime(b *testing.B, who int) time.Duration {
 	var used syscall.Rusage
-	if err := syscall.Getrusage(who, &used); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(who, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -18,19 +18,14 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/parley-mcp/parley/auth/jwt"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // BenchmarkJWT measures the verification of a JSON Web Token with a cached key. The baseline verifies only the
 // signature.
 func BenchmarkJWT(b *testing.B) {
-	onCurve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	modulus, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		b.Fatal(err)
-	}
+	onCurve := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(b)
+	modulus := must.Get(rsa.GenerateKey(rand.Reader, 2048))(b)
 	b.Run("ES256", func(b *testing.B) {
 		verify, token := issuedToken(b, jose.ES256, onCurve, onCurve.Public())
 		digest, signature := signedBy(b, token)
@@ -59,9 +54,7 @@ func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any)
 	})
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: private},
 		(&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", "1"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	now := time.Now()
 	claims, _ := json.Marshal(map[string]any{
 		"iss": issuer.URL, "sub": "0b2f6d1e-user", "client_id": "editor",
@@ -70,16 +63,12 @@ func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any)
 		"email": "ada@example.com",
 	})
 	signed, err := signer.Sign(claims)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	if token, err = signed.CompactSerialize(); err != nil {
 		b.Fatal(err)
 	}
 	v := &jwt.Verifier{Issuers: []string{issuer.URL}, KeysURL: issuer.URL + "/keys"}
-	if _, err := v.Verify(b.Context(), token); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, must.Err(v.Verify(b.Context(), token)))
 	ctx := b.Context()
 	return func() bool {
 		_, err := v.Verify(ctx, token)
@@ -91,19 +80,14 @@ func issuedToken(b *testing.B, alg jose.SignatureAlgorithm, private, public any)
 func signedBy(b *testing.B, token string) (digest, signature []byte) {
 	end := strings.LastIndexByte(token, '.')
 	sum := sha256.Sum256([]byte(token[:end]))
-	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256})
-	if err != nil {
-		b.Fatal(err)
-	}
+	parsed := must.Get(jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.RS256}))(b)
 	return sum[:], parsed.Signatures[0].Signature
 }
 
 func repeated(verify func() bool, b *testing.B) func(n int) {
 	return func(n int) {
 		for range n {
-			if !verify() {
-				b.Fatal("invalid signature")
-			}
+			must.That(b, verify(), "invalid signature")
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -124,10 +125,7 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 	}()
 	before := heap()
 	for _, m := range sessions {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Listener.Addr().String()))(b)
 		conns = append(conns, c)
 		request := "GET /mcp HTTP/1.1\r\nHost: " + s.Listener.Addr().String() + "\r\nAccept: text/event-stream\r\n"
 		for _, name := range []string{"Mcp-Session-Id", "Mcp-Protocol-Version"} {
@@ -135,9 +133,7 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 				request += name + ": " + value + "\r\n"
 			}
 		}
-		if _, err := io.WriteString(c, request+"\r\n"); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(io.WriteString(c, request+"\r\n")))
 		awaitComment(b, c)
 	}
 	return float64(heap()-before) / n
@@ -150,9 +146,7 @@ func awaitComment(b *testing.B, c net.Conn) {
 	for seen := ""; !strings.Contains(seen, "\r\n\r\n") ||
 		!strings.Contains(seen, ":\n\n") && !strings.Contains(seen, "data: \n\n"); {
 		n, err := c.Read(buf)
-		if err != nil {
-			b.Fatalf("%v after %q", err, seen)
-		}
+		must.Do(b, err, seen)
 		seen += string(buf[:n])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -65,9 +66,7 @@ var (
 
 func callEcho(t testing.TB, c *client.Client) {
 	r, err := c.CallTool(context.Background(), "echo", echoArgs{text})
-	if err != nil || r.IsError {
-		t.Fatal(r, err)
-	}
+	must.That(t, err == nil && !r.IsError, "%v %v", r, err)
 }
 
 func openSession(t testing.TB, s *server.Server) message {
@@ -82,9 +81,7 @@ func openSession(t testing.TB, s *server.Server) message {
 		return w.Result()
 	}
 	id := post(initialize).Header.Get("Mcp-Session-Id")
-	if id == "" {
-		t.Fatal("no session")
-	}
+	must.That(t, id != "", "no session")
 	inSession := func(m message) message {
 		m.header = map[string]string{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
 		for name, value := range initialize.header {
@@ -92,8 +89,6 @@ func openSession(t testing.TB, s *server.Server) message {
 		}
 		return m
 	}
-	if status := post(inSession(initialized)).StatusCode; status != http.StatusAccepted {
-		t.Fatalf("notifications/initialized: status %d", status)
-	}
+	must.Equal(t, post(inSession(initialized)).StatusCode, http.StatusAccepted, "notifications/initialized: status")
 	return inSession(legacyCall)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -54,13 +55,9 @@ func newCatalogOf(tb testing.TB, servers int, policy host.Policy) *host.Host {
 	if _, err := gateway.New(h, new(server.Server)); err != nil { // register makes others after Start
 		tb.Fatal(err)
 	}
-	if err := h.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, h.Start())
 	tb.Cleanup(func() { h.Close() })
-	if err := h.WaitReady(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, h.WaitReady(tb.Context()))
 	return h
 }
 
@@ -74,9 +71,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if found := h.Search(b.Context(), query, 10); len(found) != 10 {
-					b.Fatalf("found %d tools", len(found))
-				}
+				must.Equal(b, len(h.Search(b.Context(), query, 10)), 10)
 			}
 		})
 	}
@@ -85,10 +80,7 @@ func BenchmarkSearch(b *testing.B) {
 	b.Run("gateway", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := c.CallTool(b.Context(), "search_tools",
-				map[string]string{"query": queries["broad"]}); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, must.Err(c.CallTool(b.Context(), "search_tools", map[string]string{"query": queries["broad"]})))
 		}
 	})
 }
@@ -98,10 +90,7 @@ func BenchmarkSearch(b *testing.B) {
 func register(tb testing.TB, h *host.Host, budget int) (s *server.Server, stop func()) {
 	s = &server.Server{Limits: server.Limits{CallsPerSecond: -1}, Logger: h.Logger}
 	registered, tools := make(chan struct{}), len(h.Tools())
-	g, err := gateway.New(h, s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	g := must.Get(gateway.New(h, s))(tb)
 	g.Logger, g.ListBudget, g.OnSize = h.Logger, budget, func(c gateway.Size) {
 		if c.Tools == tools {
 			close(registered)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // BenchmarkStart measures the hello server: the size of the program, and the time from its start to its first response
@@ -16,10 +18,7 @@ import (
 // The budgets are 10.5 MB and 3 times the echo program.
 func BenchmarkStart(b *testing.B) {
 	hello, echo, empty := build(b, "../examples/hello"), build(b, "./testdata/echo"), build(b, "./testdata/empty")
-	info, err := os.Stat(hello)
-	if err != nil {
-		b.Fatal(err)
-	}
+	info := must.Get(os.Stat(hello))(b)
 	for _, program := range []string{hello, echo, empty} { // into the page cache
 		_ = exec.Command(program).Run()
 	}
@@ -28,9 +27,7 @@ func BenchmarkStart(b *testing.B) {
 		helloTime += startTime(b, hello, `"serverInfo"`)
 		echoTime += startTime(b, echo, `"initialize"`)
 		began := time.Now()
-		if err := exec.Command(empty).Run(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, exec.Command(empty).Run())
 		emptyTime += time.Since(began)
 	}
 	b.ReportMetric(0, "ns/op") // the three programs together
@@ -44,9 +41,7 @@ func BenchmarkStart(b *testing.B) {
 func build(b *testing.B, pkg string) string {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), filepath.Base(pkg)+".exe")
-	if out, err := exec.Command("go", "build", "-o", program, pkg).CombinedOutput(); err != nil {
-		b.Fatalf("go build %s: %v\n%s", pkg, err, out)
-	}
+	must.Do(b, must.Err(exec.Command("go", "build", "-o", program, pkg).CombinedOutput()), "go build", pkg)
 	return program
 }
 
@@ -54,16 +49,10 @@ func build(b *testing.B, pkg string) string {
 func start(b *testing.B, cmd *exec.Cmd) (in io.WriteCloser, out io.Reader) {
 	b.Helper()
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	out, err = cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
+	must.Do(b, cmd.Start())
 	return in, out
 }
 
@@ -73,17 +62,11 @@ func startTime(b *testing.B, program, want string) time.Duration {
 	began := time.Now()
 	cmd := exec.Command(program)
 	in, out := start(b, cmd)
-	if _, err := in.Write(append(initialize.body[:len(initialize.body):len(initialize.body)], '\n')); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, must.Err(in.Write(append(initialize.body[:len(initialize.body):len(initialize.body)], '\n'))))
 	line, err := bufio.NewReader(out).ReadString('\n')
 	took := time.Since(began)
 	in.Close()
-	if err != nil || !strings.Contains(line, want) {
-		b.Fatalf("%s: response %q, %v", program, line, err)
-	}
-	if err := cmd.Wait(); err != nil {
-		b.Fatalf("%s: %v", program, err)
-	}
+	must.That(b, err == nil && strings.Contains(line, want), "%s: response %q, %v", program, line, err)
+	must.Do(b, cmd.Wait(), program)
 	return took
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestUsageCountsTheCommandsOfReplicas(t *testing.T) {
@@ -12,9 +14,7 @@ func TestUsageCountsTheCommandsOfReplicas(t *testing.T) {
 		"# Commandstats\r\ncmdstat_evalsha:calls=7,usec=1\r\ncmdstat_publish:calls=2," +
 		"usec=1\r\ncmdstat_hget:calls=100,usec=1\r\n"
 	u, err := parseUsage(bufio.NewScanner(strings.NewReader(answer)))
-	if err != nil || u.cpu != 1750*time.Millisecond || u.commands != 9 {
-		t.Errorf("%+v, %v", u, err)
-	}
+	must.CheckThat(t, err == nil && u.cpu == 1750*time.Millisecond && u.commands == 9, "%+v, %v", u, err)
 	if _, err := parseUsage(bufio.NewScanner(strings.NewReader("-NOAUTH Authentication required.\r\n"))); err == nil {
 		t.Error("an answer without the CPU time is accepted")
 	}

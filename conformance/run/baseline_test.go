@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 const sample = `# comment
@@ -17,17 +19,12 @@ client-2026-07-28:
 `
 
 func TestBaselineKeepsItsEntriesByLeg(t *testing.T) {
-	b, err := parseBaseline(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(parseBaseline(sample))(t)
 	want := map[string][]entry{
 		"server-all":        {{"ping", "", 2}, {"tools-list", "format", 3}},
 		"client-2026-07-28": {{"auth/dpop", "", 6}},
 	}
-	if diff := cmp.Diff(want, b.entries, cmp.AllowUnexported(entry{})); diff != "" {
-		t.Errorf("entries (-want +got):\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, b.entries, cmp.AllowUnexported(entry{})), "", "entries (-want +got")
 }
 
 func TestBaselineRejectsInvalidLines(t *testing.T) {
@@ -39,20 +36,13 @@ func TestBaselineRejectsInvalidLines(t *testing.T) {
 		"server-all:\n- ping\n":                     "line 2: line must be a leg",
 		"server-all: [ping]\n":                      "line 1: line must be a leg",
 	} {
-		if _, err := parseBaseline(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("parse %q: error %v, want %q", text, err, want)
-		}
+		must.CheckFails(t, must.Err(parseBaseline(text)), want, text)
 	}
 }
 
 func TestShrinkingKeepsAllOtherLines(t *testing.T) {
-	b, err := parseBaseline(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(parseBaseline(sample))(t)
 	got := b.without([]entry{b.entries["server-all"][0]})
 	want := strings.Replace(sample, "  - ping            # transports\n", "", 1)
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	must.CheckEqual(t, got, want)
 }

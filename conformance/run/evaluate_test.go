@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestVerdicts(t *testing.T) {
@@ -61,20 +63,12 @@ func TestVerdicts(t *testing.T) {
 			for _, e := range j.stale {
 				stale = append(stale, e.String())
 			}
-			if got := j.results[0].verdict; got != tt.verdict {
-				t.Errorf("verdict %d, want %d", got, tt.verdict)
-			}
-			if got := strings.Join(j.results[0].problems, "; "); got != tt.problems {
-				t.Errorf("problems %q, want %q", got, tt.problems)
-			}
-			if got := strings.Join(stale, " "); got != tt.stale {
-				t.Errorf("stale %q, want %q", got, tt.stale)
-			}
+			must.CheckEqual(t, j.results[0].verdict, tt.verdict)
+			must.CheckEqual(t, strings.Join(j.results[0].problems, "; "), tt.problems)
+			must.CheckEqual(t, strings.Join(stale, " "), tt.stale)
 
 			var out strings.Builder
-			if ok := report(&out, []legReport{j}); ok != (tt.verdict != failed && tt.stale == "") {
-				t.Errorf("report returned %v and printed:\n%s", ok, out.String())
-			}
+			must.CheckEqual(t, report(&out, []legReport{j}), tt.verdict != failed && tt.stale == "", out.String())
 		})
 	}
 }
@@ -99,7 +93,5 @@ STALE server-all gone
          leg  scenarios  passed  baseline  failed  stale entries  skipped checks  time
   server-all          2       1         0       1              1               1  1.5s
 `
-	if got := out.String(); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
+	must.CheckEqual(t, out.String(), want)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // Under the name "server", this test binary is the server under test. The variable selects its behaviour.
@@ -47,54 +49,33 @@ func behave(how string) {
 func installServer(t *testing.T, how string) (out string) {
 	t.Helper()
 	t.Setenv(behaviour, how)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	out = t.TempDir()
-	if err := os.Symlink(self, filepath.Join(out, "server")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(self, filepath.Join(out, "server")))
 	return out
 }
 
 func TestServerIsStartedAndStopped(t *testing.T) {
-	p, err := startServer(t.Context(), installServer(t, "well"), "server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "http://127.0.0.1:1/mcp"; p.url != want {
-		t.Errorf("url %q, want %q", p.url, want)
-	}
-	if err := p.stop(); err != nil {
-		t.Error(err)
-	}
+	p := must.Get(startServer(t.Context(), installServer(t, "well"), "server"))(t)
+	must.CheckEqual(t, p.url, "http://127.0.0.1:1/mcp")
+	must.Check(t, p.stop())
 }
 
 func TestServerMustPrintItsURL(t *testing.T) {
-	if _, err := startServer(t.Context(), installServer(t, "no URL"), "server"); err == nil ||
-		!strings.Contains(err.Error(), `"listening somewhere"`) {
-		t.Errorf("error %v, want the output of the server", err)
-	}
+	must.CheckFails(t, must.Err(startServer(t.Context(), installServer(t, "no URL"), "server")),
+		`"listening somewhere"`)
 }
 
 func TestStopReportsFailureOfServer(t *testing.T) {
 	for how, want := range map[string]string{"fail": "exit status 3", "race": "WARNING: DATA RACE"} {
-		p, err := startServer(t.Context(), installServer(t, how), "server")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.stop(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", how, err, want)
-		}
+		p := must.Get(startServer(t.Context(), installServer(t, how), "server"))(t)
+		must.CheckFails(t, p.stop(), want, how)
 	}
 }
 
 func TestStopReportsCrash(t *testing.T) {
 	p, err := startServer(t.Context(), installServer(t, "crash"), "server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.exited <- <-p.exited // wait for it
 	err = p.stop()
 	if err == nil || !strings.Contains(err.Error(), "ended before the suite") ||

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestParseListFindsScenariosOfRole(t *testing.T) {
@@ -54,12 +56,8 @@ func TestReadOutcomesNamesScenariosByDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write := func(file, text string) {
 		file = filepath.Join(dir, filepath.FromSlash(file))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("server/server-server-initialize"+stamp+"/checks.json", `[{"id":"a","status":"SUCCESS","extra":{}}]`)
 	write("client/auth/2025-03-26-fallback"+stamp+"/checks.json", `[]`)
@@ -67,17 +65,11 @@ func TestReadOutcomesNamesScenariosByDirectory(t *testing.T) {
 	write("client/initialize"+stamp+"/checks.json", `[]`)
 	write("client/initialize"+stamp+"/stderr.txt", "a log line with panic: in it\n")
 
-	server, err := readOutcomes(filepath.Join(dir, "server"), "server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(readOutcomes(filepath.Join(dir, "server"), "server"))(t)
 	if o, ok := server["server-initialize"]; !ok || len(o.checks) != 1 || o.checks[0].ID != "a" {
 		t.Errorf("server outcomes: %+v", server)
 	}
-	client, err := readOutcomes(filepath.Join(dir, "client"), "client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(readOutcomes(filepath.Join(dir, "client"), "client"))(t)
 	if o, ok := client["auth/2025-03-26-fallback"]; !ok || o.crash == nil {
 		t.Errorf("panic of the client is missing: %+v", client)
 	}
