@@ -21,9 +21,7 @@ var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 func TestAPIIsRecorded(t *testing.T) {
 	root := filepath.Join("..", "..")
 	apis := must.Get(readAPIs(os.DirFS(root)))(t)
-	if len(apis) < 10 {
-		t.Fatalf("found %d public packages, want at least 10", len(apis))
-	}
+	must.That(t, len(apis) >= 10, "found %d public packages, want at least 10", len(apis))
 	directory := filepath.Join(root, "api")
 	if *update {
 		must.Do(t, writeAPIs(directory, apis))

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // api is the exported API of one package.
@@ -294,9 +296,7 @@ func AddTool[In, Out any](s *Server, f func(ctx context.Context, in In) (Out, er
 		"cmd/parley/demo/demo.go":         {Data: []byte("package demo\n\nfunc F() {}\n")},
 		"auth/oauth/oauth_linux.go":       {Data: []byte("package oauth\n\nfunc Store() Tokens { return nil }\n")},
 	})
-	if err != nil || len(apis) != 2 {
-		t.Fatalf("%d packages, %v", len(apis), err)
-	}
+	must.That(t, err == nil && len(apis) == 2, "%d packages, %v", len(apis), err)
 	if got := strings.Join(apis[0].lines, "\n"); apis[0].dir != "auth/oauth" || got != "func Store() Tokens" {
 		t.Errorf("%s:\n%s", apis[0].dir, got)
 	}
@@ -321,9 +321,7 @@ type Text = string
 var ErrClosed`
 	sorted := strings.Split(want, "\n")
 	slices.Sort(sorted)
-	if got := strings.Join(apis[1].lines, "\n"); got != strings.Join(sorted, "\n") {
-		t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(sorted, "\n"))
-	}
+	must.CheckEqual(t, strings.Join(apis[1].lines, "\n"), strings.Join(sorted, "\n"))
 }
 
 func TestAPIChangesAreReported(t *testing.T) {
@@ -334,7 +332,5 @@ func TestAPIChangesAreReported(t *testing.T) {
 	}, apis)
 	want := "api/auth_oauth.txt: add func A()|api/auth_oauth.txt: remove func C()|api/gone.txt: its package does not " +
 		"exist"
-	if got := strings.Join(differences, "|"); got != want {
-		t.Errorf("%s", got)
-	}
+	must.CheckEqual(t, strings.Join(differences, "|"), want)
 }

@@ -45,9 +45,7 @@ func TestSchemasOfPeersCountTowardsABudget(t *testing.T) {
 		}
 	}
 	for file := range compiled {
-		if !used[file] {
-			t.Errorf("%s does not compile schemas: remove it from the table", file)
-		}
+		must.CheckThat(t, used[file], "%s does not compile schemas: remove it from the table", file)
 	}
 }
 
@@ -95,7 +93,5 @@ func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
 			}
 		}
 	}
-	if checked < 3 {
-		t.Errorf("checked %d files", checked)
-	}
+	must.CheckThat(t, checked >= 3, "checked %d files", checked)
 }

@@ -44,9 +44,7 @@ func TestTheBusIsUsedWhereNothingIsLost(t *testing.T) {
 		}
 	}
 	for name := range busUsers {
-		if !used[name] {
-			t.Errorf("%s calls neither Publish nor Subscribe: remove it from the table", name)
-		}
+		must.CheckThat(t, used[name], "%s calls neither Publish nor Subscribe: remove it from the table", name)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // requirements are what the lists of requirements of two other SDKs ask for, with the tests that show it:
@@ -223,7 +225,5 @@ func TestRequirementsOfOtherSDKsHaveTests(t *testing.T) {
 			}
 		}
 	}
-	if len(rows) < 70 {
-		t.Errorf("found %d rows", len(rows))
-	}
+	must.CheckThat(t, len(rows) >= 70, "found %d rows", len(rows))
 }

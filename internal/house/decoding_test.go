@@ -37,9 +37,7 @@ func TestPeerDataIsDecodedStrictly(t *testing.T) {
 			t.Errorf("%s: use github.com/go-json-experiment/json, which decodes strictly", use)
 		}
 	}
-	if checked < 100 {
-		t.Errorf("checked %d files, want at least 100", checked)
-	}
+	must.CheckThat(t, checked >= 100, "checked %d files, want at least 100", checked)
 }
 
 // usesOf returns the positions in a file that use some names of a package, with the names.
@@ -85,8 +83,7 @@ func TestDecodersAreFound(t *testing.T) {
 		"package a\n\nimport \"github.com/go-json-experiment/json\"" + body: "",
 	} {
 		uses, err := usesOf(fstest.MapFS{"a.go": {Data: []byte(source)}}, "a.go", "encoding/json", decoders)
-		if got := strings.Join(uses, " "); err != nil || got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
+		got := strings.Join(uses, " ")
+		must.CheckThat(t, err == nil && got == want, "got %q, %v, want %q", got, err, want)
 	}
 }

@@ -1,7 +1,6 @@
 package house
 
 import (
-	"bytes"
 	"go/format"
 	"go/scanner"
 	"go/token"
@@ -9,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // TestExamplesStayShort limits the lines of the programs that a new user reads first.
@@ -29,9 +30,7 @@ func TestExamplesStayShort(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if formatted, err := format.Source(source); err != nil || !bytes.Equal(formatted, source) {
-			t.Errorf("%s must be formatted by gofmt: %v", file, err)
-		}
+		must.CheckEqual(t, string(must.Get(format.Source(source))(t)), string(source), file)
 		lines := codeLines(source)
 		t.Logf("%s: %d lines", example.shows, lines)
 		if lines > example.limit {
@@ -64,7 +63,5 @@ func codeLines(source []byte) int {
 func TestCodeLinesAreCounted(t *testing.T) {
 	source := "// Command a.\npackage main\n\nimport \"fmt\"\n\n/* one\ntwo */\nfunc main() { // " +
 		"prints\n\tfmt.Println(`x\n\ny`)\n}\n"
-	if n := codeLines([]byte(source)); n != 7 {
-		t.Errorf("got %d lines, want 7", n)
-	}
+	must.CheckEqual(t, codeLines([]byte(source)), 7, "lines, want 7")
 }

@@ -32,9 +32,7 @@ func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 			must.Check(t, (imported{f.path, target}).check())
 		}
 	}
-	if seen < 100 {
-		t.Fatalf("found %d imports, want at least 100", seen)
-	}
+	must.That(t, seen >= 100, "found %d imports, want at least 100", seen)
 }
 
 // maxLines is the limit for a file that is not a test, maxTestLines for a test. Most files have 100 to 400 lines.
@@ -67,9 +65,8 @@ func TestLongLinesAreFound(t *testing.T) {
 	long := strings.Repeat("x", 110)
 	source := "package p\n\n// " + long + "\n// " + long + "yyyyyyyy\nconst a = \"" + long + "\"\nconst b = `" +
 		long + "`\n\nvar c = `\n" + long + long + "\n`\n\nfunc f() {\n\t\t\t// " + long + "\n}\n"
-	if lines := longLines([]byte(source)); fmt.Sprint(lines) != "[4 5 13]" {
-		t.Errorf("got %v, want [4 5 13]", lines)
-	}
+	lines := longLines([]byte(source))
+	must.CheckEqual(t, fmt.Sprint(lines), "[4 5 13]", lines)
 }
 
 func TestNamesSayTheSubject(t *testing.T) {

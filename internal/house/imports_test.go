@@ -153,22 +153,12 @@ func TestFileRules(t *testing.T) {
 			badNames = append(badNames, f.path)
 		}
 	}
-	if len(files) != 11 {
-		t.Errorf("read %d files, want 11: %v", len(files), imports)
-	}
-	if got := strings.Join(imports["server/server.go"], " "); got != "fmt "+module+"/client" {
-		t.Errorf("imports of server.go: %q", got)
-	}
-	if got := strings.Join(imports["server/windows.go"], " "); got != "C" {
-		t.Errorf("imports of windows.go: %q", got)
-	}
-	if got := strings.Join(tooLong, " "); got != "server/long.go" {
-		t.Errorf("files that are too long: %q", got)
-	}
-	if got := strings.Join(badNames,
-		" "); got != "server/a/common_test.go server/b/b.go server/storeimpl/b.go server/stringutil/s.go" {
-		t.Errorf("files with bad names: %q", got)
-	}
+	must.CheckEqual(t, len(files), 11, "files, want 11", imports)
+	must.CheckEqual(t, strings.Join(imports["server/server.go"], " "), "fmt "+module+"/client", "imports of server.go")
+	must.CheckEqual(t, strings.Join(imports["server/windows.go"], " "), "C", "imports of windows.go")
+	must.CheckEqual(t, strings.Join(tooLong, " "), "server/long.go", "files that are too long")
+	must.CheckEqual(t, strings.Join(badNames, " "),
+		"server/a/common_test.go server/b/b.go server/storeimpl/b.go server/stringutil/s.go", "files with bad names")
 	if _, err := read(fstest.MapFS{"server/bad.go": {Data: []byte("not Go")}}); err == nil {
 		t.Error("no error for a file that is not Go")
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 const (
@@ -19,24 +21,17 @@ const maxClientModules = 4
 
 func TestClientProgramLinksFewModules(t *testing.T) {
 	modules := linkedModules(t, "./examples/call")
-	if len(modules) > maxClientModules {
-		t.Errorf("a client program links too many modules: %d, the limit is %d: %q", len(modules), maxClientModules,
-			modules)
-	}
-	if slices.Contains(modules, joseModule) {
-		t.Errorf("a client program links %s", joseModule)
-	}
-	if slices.Contains(modules, textModule) {
-		t.Errorf("a client program links %s", textModule)
-	}
+	must.CheckThat(t, len(modules) <= maxClientModules,
+		"a client program links too many modules: %d, the limit is %d: %q", len(modules), maxClientModules, modules)
+	must.CheckThat(t, !slices.Contains(modules, joseModule), "a client program links %s", joseModule)
+	must.CheckThat(t, !slices.Contains(modules, textModule), "a client program links %s", textModule)
 }
 
 // Package schema validates by itself. Another library checks it in tests.
 func TestNoProgramLinksAnotherSchemaLibrary(t *testing.T) {
 	for _, pattern := range []string{"./schema", "./server", "./client", "./gateway", "./examples/...", "./bench"} {
-		if modules := linkedModules(t, pattern); slices.Contains(modules, schemaModule) {
-			t.Errorf("%s links %s", pattern, schemaModule)
-		}
+		modules := linkedModules(t, pattern)
+		must.CheckThat(t, !slices.Contains(modules, schemaModule), "%s links %s", pattern, schemaModule)
 	}
 }
 
@@ -47,9 +42,8 @@ func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 		"./examples/hellohttp": false,
 		"./auth/jwt":           true, "./auth/oauth": true,
 	} {
-		if modules := linkedModules(t, pattern); slices.Contains(modules, joseModule) != want {
-			t.Errorf("%s links %q, want %s: %v", pattern, modules, joseModule, want)
-		}
+		modules := linkedModules(t, pattern)
+		must.CheckEqual(t, slices.Contains(modules, joseModule), want, pattern, modules, joseModule)
 	}
 }
 
@@ -63,9 +57,7 @@ func TestClientsAndServersLinkTheirOwnHalf(t *testing.T) {
 		for _, linked := range goList(t, "{{.ImportPath}}", pattern) {
 			dir, _ := strings.CutPrefix(linked, module+"/")
 			for _, f := range foreign {
-				if dir == f || strings.HasPrefix(dir, f+"/") {
-					t.Errorf("%s links %s", pattern, dir)
-				}
+				must.CheckThat(t, dir != f && !strings.HasPrefix(dir, f+"/"), "%s links %s", pattern, dir)
 			}
 		}
 	}
@@ -77,9 +69,7 @@ func linkedModules(t *testing.T, pattern string) []string {
 	modules := goList(t, "{{with .Module}}{{.Path}}{{end}}", pattern)
 	slices.Sort(modules)
 	modules = slices.Compact(modules)
-	if !slices.Contains(modules, module) {
-		t.Fatalf("go list %s lists %q, without %s", pattern, modules, module)
-	}
+	must.That(t, slices.Contains(modules, module), "go list %s lists %q, without %s", pattern, modules, module)
 	return modules
 }
 
@@ -89,8 +79,6 @@ func goList(t *testing.T, template, pattern string) []string {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", template, pattern)
 	list.Dir = "../.."
 	output, err := list.Output()
-	if err != nil {
-		t.Fatalf("go list %s: %v", pattern, err)
-	}
+	must.Do(t, err, "go list", pattern)
 	return strings.Fields(string(output))
 }

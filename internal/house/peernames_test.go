@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // peerNames are the fields with the name and version that a peer declares. A peer can declare any name, so the names
@@ -41,9 +43,7 @@ func TestBehaviourDoesNotDependOnPeerNames(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || files < 100 {
-		t.Fatalf("read %d files, want at least 100: %v", files, err)
-	}
+	must.That(t, err == nil && files >= 100, "read %d files, want at least 100: %v", files, err)
 }
 
 // nameConditions returns the positions of conditions and comparisons that use one of peerNames. A comparison with nil

@@ -104,20 +104,14 @@ func TestSecurityRulesAreNumberedWithoutGaps(t *testing.T) {
 	last := make(map[string]int)
 	for _, r := range securityRules {
 		letter := r.id[:1]
-		number, err := strconv.Atoi(r.id[1:])
-		if err != nil || number != last[letter]+1 {
-			t.Errorf("%s follows %s%d", r.id, letter, last[letter])
-		}
+		number := must.Get(strconv.Atoi(r.id[1:]))(t)
+		must.CheckEqual(t, number, last[letter]+1, r.id, letter, last[letter])
 		last[letter] = number
-		if r.text == "" {
-			t.Errorf("%s has no text", r.id)
-		}
+		must.CheckThat(t, r.text != "", "%s has no text", r.id)
 	}
 	want := map[string]int{"J": 18, "V": 7, "T": 24, "U": 8, "S": 8, "R": 15, "O": 18, "P": 8, "H": 12, "Y": 6, "M": 4,
 		"C": 1, "N": 1, "K": 6, "W": 2}
-	if !maps.Equal(last, want) {
-		t.Errorf("last numbers: %v, want %v", last, want)
-	}
+	must.CheckThat(t, maps.Equal(last, want), "last numbers: %v, want %v", last, want)
 }
 
 func TestRulesAreFoundInComments(t *testing.T) {
@@ -133,9 +127,7 @@ func TestOriginIsChecked(t *testing.T) {
 // Rule V4.
 func TestUTF8IsKept(t *testing.T) {}
 `))
-	if got := strings.Join(ids, " "); got != "J2 J3 U5 Y2 V4" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, strings.Join(ids, " "), "J2 J3 U5 Y2 V4")
 }
 
 func TestSecurityRulesAreComparedWithTests(t *testing.T) {
@@ -170,9 +162,7 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 			}
 		}
 	}
-	if tolerated < 40 {
-		t.Errorf("the page has %d tolerated deviations, want at least 40", tolerated)
-	}
+	must.CheckThat(t, tolerated >= 40, "the page has %d tolerated deviations, want at least 40", tolerated)
 }
 
 // hasTest reports whether the package in a directory has a test, with a case if that is not empty.

@@ -71,9 +71,7 @@ func TestFilesAreWrittenUnderALockAndAsAWhole(t *testing.T) {
 	for _, use := range slices.Sorted(maps.Keys(unused)) {
 		t.Errorf("%s is in the table, and not in the file", use)
 	}
-	if checked < 100 {
-		t.Errorf("checked %d files, want at least 100", checked)
-	}
+	must.CheckThat(t, checked >= 100, "checked %d files, want at least 100", checked)
 }
 
 // fileWrites returns the functions that write files in a Go file, each as "FILE: NAME".
@@ -134,8 +132,7 @@ func TestWritesOfFilesAreFound(t *testing.T) {
 		"package a\n\nimport os \"a/os\"\n" + atomic + body: "a.go: OpenFile a.go: atomicfile.Write",
 	} {
 		uses, err := fileWrites(fstest.MapFS{"a.go": {Data: []byte(source)}}, "a.go")
-		if got := strings.Join(uses, " "); err != nil || got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
+		got := strings.Join(uses, " ")
+		must.CheckThat(t, err == nil && got == want, "got %q, %v, want %q", got, err, want)
 	}
 }
