@@ -41,9 +41,7 @@ func TestPageIsReadAsItWasAdded(t *testing.T) {
 	}
 	got, html, err := apps.Read(t.Context(), c, listed[uri])
 	must.Do(t, err)
-	if !reflect.DeepEqual(got, want) || html != "<p>map" {
-		t.Errorf("got %+v, %q", got, html)
-	}
+	must.CheckThat(t, reflect.DeepEqual(got, want) && html == "<p>map", "got %+v, %q", got, html)
 	got, html, err = apps.Read(t.Context(), c, mcp.Resource{URI: "ui://plain"})
 	must.Do(t, err)
 	if !reflect.DeepEqual(got, apps.Page{URI: "ui://plain"}) || html != "<p>plain" {
@@ -76,9 +74,7 @@ func TestOtherContentsAreErrors(t *testing.T) {
 		"invalid _meta.ui":  {uri, contents{{MimeType: apps.MIMEType, Meta: meta(`{"csp":[]}`)}}},
 	} {
 		_, _, err := apps.Read(t.Context(), test.from, mcp.Resource{URI: test.uri})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), want), "got %v, want an error with %q", err, want)
 	}
 }
 
@@ -171,9 +167,7 @@ func TestInvalidDefinitionsPanic(t *testing.T) {
 		"unknown visibility":  func() { apps.Show(mcp.Tool{}, uri, "user") },
 		"more than 32 frames": func() { apps.AddPage(&server.Server{}, apps.Page{URI: uri, Name: "a", CSP: tooMany}, "") },
 	} {
-		if !panics(f) {
-			t.Errorf("%s: no panic", name)
-		}
+		must.CheckThat(t, panics(f), "%s: no panic", name)
 	}
 }
 

@@ -24,14 +24,10 @@ func TestLimitRateTracksALimitedNumberOfCallers(t *testing.T) {
 	b.take(t.Context(), greedy)
 	b.take(t.Context(), caller{source: "one more"})
 	must.CheckEqual(t, len(b.callers), 2)
-	if b.take(t.Context(), greedy) == 0 {
-		t.Error("a caller with an empty bucket was forgotten")
-	}
+	must.CheckThat(t, b.take(t.Context(), greedy) != 0, "a caller with an empty bucket was forgotten")
 	for i := range 5 * maxCallers {
 		b.take(t.Context(), caller{source: strconv.Itoa(i)})
-		if len(b.callers) > maxCallers {
-			t.Fatalf("%d callers are tracked", len(b.callers))
-		}
+		must.That(t, len(b.callers) <= maxCallers, "%d callers are tracked", len(b.callers))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -15,13 +16,9 @@ func TestParamsThatDoNotFitTheirTypeAreAnErrorForTheClient(t *testing.T) {
 		return call.New(call.Description{Method: method, Params: jsonrpc.MembersOf([]byte(params))})
 	}
 	read, err := call.ParamsOf[mcp.ReadResourceParams](of(mcp.MethodReadResource, `{"uri":"a:b","_meta":{"x.y/z":1}}`))
-	if err != nil || read.URI != "a:b" || string(read.Meta["x.y/z"]) != "1" {
-		t.Errorf("%+v, %v", read, err)
-	}
+	must.CheckThat(t, err == nil && read.URI == "a:b" && string(read.Meta["x.y/z"]) == "1", "%+v, %v", read, err)
 	list, err := call.ParamsOf[mcp.PaginatedParams](call.New(call.Description{Method: mcp.MethodListTools}))
-	if err != nil || list.Cursor != nil {
-		t.Errorf("without params: %+v, %v", list, err)
-	}
+	must.CheckThat(t, err == nil && list.Cursor == nil, "without params: %+v, %v", list, err)
 	_, err = call.ParamsOf[mcp.CallToolParams](of(mcp.MethodCallTool, `{"name":7}`))
 	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) ||
 		!strings.Contains(err.Error(), "tools/call: cannot decode the params as mcp.CallToolParams: ") {

@@ -64,9 +64,8 @@ func TestLimitRateRejectsCallsBeyondTheBurst(t *testing.T) {
 	}
 	clock.advance(101 * time.Millisecond)
 	must.Check(t, do(c))
-	if err := do(c); err == nil {
-		t.Error("a second call at once was let through")
-	}
+	err := do(c)
+	must.CheckThat(t, err != nil, "a second call at once was let through")
 	clock.advance(time.Hour)
 	passed := 0
 	for range 10 {
@@ -100,13 +99,10 @@ func TestLimitRateKeepsCallersApart(t *testing.T) {
 		{Principal: principal.Local}, {Principal: ada}, {Source: "192.0.2.1"}, {Source: "192.0.2.2"},
 	} {
 		d.Method = mcp.MethodCallTool
-		if err := do(d); err != nil {
-			t.Errorf("%v %s: %v", d.Principal, d.Source, err)
-		}
+		must.Check(t, do(d), d.Principal, d.Source)
 	}
-	if err := do(call.Description{Method: mcp.MethodComplete, Principal: ada, Source: "192.0.2.9"}); err == nil {
-		t.Error("a principal has a second bucket at another address")
-	}
+	err := do(call.Description{Method: mcp.MethodComplete, Principal: ada, Source: "192.0.2.9"})
+	must.CheckThat(t, err != nil, "a principal has a second bucket at another address")
 	must.Check(t, do(call.Description{Method: mcp.MethodListTools, Principal: ada}))
 }
 
@@ -228,9 +224,8 @@ func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
 		must.Do(t, all[i%3](toolCall))
 	}
 	// Each replica writes 8 times, and has to read what another has written.
-	if n := shared.operations.Load(); n == 0 || n > 1500/62*3 {
-		t.Errorf("%d operations for 1,500 calls", n)
-	}
+	n := shared.operations.Load()
+	must.CheckThat(t, n != 0 && n <= 1500/62*3, "%d operations for 1,500 calls", n)
 	alone := newRateStore()
 	one := limited(t, call.RateLimit{PerSecond: 1000, Burst: 2000, KV: alone})
 	for range 1240 {
@@ -262,9 +257,8 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 						passed++
 					}
 				}
-				if waited := time.Since(started); passed != 200 || waited > 2*time.Second {
-					t.Errorf("%d calls, waited %v", passed, waited)
-				}
+				waited := time.Since(started)
+				must.CheckThat(t, passed == 200 && waited <= 2*time.Second, "%d calls, waited %v", passed, waited)
 				if n := shared.operations.Load(); n != 2 ||
 					strings.Count(logged.String(), "rate limit is not shared") != 2 {
 					t.Errorf("%d operations; %s", n, logged.String())
@@ -275,9 +269,7 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 				for range 400 {
 					_ = other(toolCall)
 				}
-				if all[0](toolCall) == nil {
-					t.Error("the replicas do not share the limit again")
-				}
+				must.CheckThat(t, all[0](toolCall) != nil, "the replicas do not share the limit again")
 			})
 		})
 	}
@@ -341,9 +333,7 @@ func TestSharedRateLimitSurvivesAWrongClock(t *testing.T) {
 	for range 3 {
 		_ = ahead(toolCall)
 	}
-	if right(toolCall) == nil {
-		t.Error("the bucket is not shared")
-	}
+	must.CheckThat(t, right(toolCall) != nil, "the bucket is not shared")
 	clock.advance(4 * time.Second)
 	must.Check(t, right(toolCall))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/skills"
 )
@@ -103,9 +104,8 @@ func TestFilesAreVerified(t *testing.T) {
 	const frontmatter = `{"name":"one","description":"d","count":1.0}`
 	good := one(t, frontmatter, oneText)
 	from := &source{settings: "{}", files: map[string]string{oneURI: oneText}}
-	if contents, err := skills.Read(t.Context(), from, good, oneURI); err != nil || string(contents) != oneText {
-		t.Fatalf("%q, %v", contents, err)
-	}
+	contents := must.Get(skills.Read(t.Context(), from, good, oneURI))(t)
+	must.Equal(t, string(contents), oneText, contents)
 	longer, other := one(t, frontmatter, oneText+"x"), one(t, frontmatter, oneText)
 	other.Files[0].Digest = skills.DigestOf(nil)
 	generated := &skills.Skill{URI: oneURI,
@@ -134,18 +134,14 @@ func expectUnverified(t *testing.T, from skills.Source, s *skills.Skill, uri, wa
 	t.Helper()
 	_, err := skills.Read(t.Context(), from, s, uri)
 	var e *skills.VerificationError
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: %v", want, err)
-	}
+	must.CheckThat(t, errors.As(err, &e) && strings.Contains(err.Error(), want), "%s: %v", want, err)
 }
 
 // Capability Negotiation: no method is called that the server does not declare.
 func TestMethodsAreCalledIfTheServerDeclaresThem(t *testing.T) {
 	none, plain := &source{}, &source{settings: "{}"}
 	for _, err := range skills.List(t.Context(), none) {
-		if !errors.Is(err, skills.ErrUnsupported) {
-			t.Error(err)
-		}
+		must.CheckIs(t, err, skills.ErrUnsupported)
 	}
 	_, err := skills.Get(t.Context(), none, oneURI)
 	_, err2 := skills.ReadDirectory(t.Context(), plain, "skill://one")
@@ -157,21 +153,15 @@ func TestMethodsAreCalledIfTheServerDeclaresThem(t *testing.T) {
 func TestListsEnd(t *testing.T) {
 	from := &source{settings: "{}", list: `{"skills":[],"nextCursor":"x"}`}
 	for _, err := range skills.List(t.Context(), from) {
-		if err == nil || !strings.Contains(err.Error(), "does not end") {
-			t.Error(err)
-		}
+		must.CheckFails(t, err, "does not end")
 	}
-	if from.lists != 2 {
-		t.Errorf("%d requests", from.lists)
-	}
+	must.CheckEqual(t, from.lists, 2)
 }
 
 // Paths of files that the disk would read differently than the URI says have no path.
 func TestPathsAreSafeOnEverySystem(t *testing.T) {
 	s := &skills.Skill{URI: oneURI}
-	if p, err := s.Path("skill://one/a/b%20c.md"); err != nil || p != "a/b c.md" {
-		t.Errorf("%q, %v", p, err)
-	}
+	must.CheckEqual(t, must.Get(s.Path("skill://one/a/b%20c.md"))(t), "a/b c.md")
 	for _, rest := range []string{"", "../x", "%2e%2e/x", "a%2fb", "a/./b", "a//b", "c:x", "a%5cb", "CON", "aux.md",
 		"lpt1 .txt",
 		"COM%C2%B9", "x.", "x%20", "a%00", "a%0a", "a:b", "a%7Cb", "/etc"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -47,19 +48,14 @@ func library() fstest.MapFS {
 func serve(t testing.TB, fsys fstest.MapFS, options skills.Options) (*server.Server, *skills.Directory) {
 	t.Helper()
 	s := &server.Server{Name: "library"}
-	d, err := skills.Add(s, fsys, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(skills.Add(s, fsys, options))(t)
 	return s, d
 }
 
 func collect(t testing.TB, c skills.Source) (all []*skills.Skill) {
 	t.Helper()
 	for s, err := range skills.List(t.Context(), c) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all = append(all, s)
 	}
 	return all
@@ -80,33 +76,24 @@ func TestSkillsAreListedAndReadInEachRevision(t *testing.T) {
 			s, _ := serve(t, library(), skills.Options{})
 			c := mcptest.Dial(t, s, mcptest.WithRevision(revision))
 			all := collect(t, c)
-			if len(all) != 3 {
-				t.Fatalf("%d skills", len(all))
-			}
+			must.Equal(t, len(all), 3)
 			refunds, inner := all[0], all[1]
 			got := strings.Join(uris(refunds.Files), "\n")
 			want := "acme/refunds/SKILL.md\nacme/refunds/inner/SKILL.md\nacme/refunds/templates/a.md\n" +
 				"acme/refunds/templates/c%20d.bin\nacme/refunds/templates/eu/b.md"
-			if got != want {
-				t.Errorf("%s", got)
-			}
+			must.CheckEqual(t, got, want)
 			if inner.Name != "inner" || len(inner.Files) != 1 || refunds.Description != "Does refunds" {
 				t.Errorf("%+v, %+v", inner, refunds)
 			}
-			if want := `{"description":"Does refunds","license":"MIT","metadata":{"tags":["a","b"],"version":1},` +
-				`"name":"refunds"}`; string(refunds.Frontmatter) != want {
-				t.Errorf("%s", refunds.Frontmatter)
-			}
+			must.CheckEqual(t, string(refunds.Frontmatter),
+				`{"description":"Does refunds","license":"MIT","metadata":{"tags":["a","b"],"version":1},`+
+					`"name":"refunds"}`, refunds.Frontmatter)
 			for _, f := range refunds.Files {
-				contents, err := skills.Read(t.Context(), c, refunds, f.URI)
-				if err != nil || int64(len(contents)) != f.Size {
-					t.Errorf("%s: %q, %v", f.URI, contents, err)
-				}
+				contents := must.Get(skills.Read(t.Context(), c, refunds, f.URI))(t)
+				must.CheckEqual(t, int64(len(contents)), f.Size, f.URI, contents)
 			}
-			same, err := skills.Get(t.Context(), c, refunds.URI)
-			if err != nil || same.Digest() != refunds.Digest() {
-				t.Errorf("%+v, %v", same, err)
-			}
+			same := must.Get(skills.Get(t.Context(), c, refunds.URI))(t)
+			must.CheckEqual(t, same.Digest(), refunds.Digest(), same)
 		})
 	}
 }
@@ -117,9 +104,7 @@ func TestEachSkillIsAResource(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	var got []string
 	for r, err := range c.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, strings.Join([]string{r.URI, r.Name, r.Description, r.MimeType}, " | "))
 	}
 	if len(got) != 3 ||
@@ -148,9 +133,8 @@ func TestDirectoriesAreRead(t *testing.T) {
 			}
 			names = append(names, r.Name)
 		}
-		if got := strings.Join(names, " "); err != nil || got != want {
-			t.Errorf("%s: %q, %v", uri, got, err)
-		}
+		got := strings.Join(names, " ")
+		must.CheckThat(t, err == nil && got == want, "%s: %q, %v", uri, got, err)
 	}
 	for _, uri := range []string{"skill://org/acme/refunds/SKILL.md", "skill://org/none",
 		"skill://org/acme/refunds/.git",
@@ -163,9 +147,7 @@ func TestDirectoriesAreRead(t *testing.T) {
 func expectInvalidParams(t *testing.T, uri string, err error) {
 	t.Helper()
 	var e *jsonrpc.Error
-	if !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
-		t.Errorf("%s: %v", uri, err)
-	}
+	must.CheckThat(t, errors.As(err, &e) && e.Code == jsonrpc.CodeInvalidParams, "%s: %v", uri, err)
 }
 
 // Error Handling: what is not a file of a skill is not served.
@@ -194,12 +176,8 @@ func TestLargeLibrariesHavePages(t *testing.T) {
 	fsys["one/SKILL.md"] = skill("one")
 	s, _ := serve(t, fsys, skills.Options{})
 	c := mcptest.Dial(t, s)
-	if all := collect(t, c); len(all) != 251 {
-		t.Errorf("%d skills", len(all))
-	}
-	if all, err := skills.ReadDirectory(t.Context(), c, "skill://one/files"); err != nil || len(all) != 250 {
-		t.Errorf("%d files, %v", len(all), err)
-	}
+	must.CheckEqual(t, len(collect(t, c)), 251)
+	must.CheckEqual(t, len(must.Get(skills.ReadDirectory(t.Context(), c, "skill://one/files"))(t)), 250)
 }
 
 // Changes of the file system are announced, and read for the next request.
@@ -208,23 +186,15 @@ func TestChangesAreServedAndAnnounced(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
-			os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	write("one/SKILL.md", string(skill("one").Data))
 	write("one/a.md", "first")
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(os.OpenRoot(root))(t)
 	defer r.Close()
 	s := &server.Server{}
 	d, err := skills.Add(s, r.FS(), skills.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := mcptest.Dial(t, s)
 	changes := make(chan client.Change, 16)
 	ctx, stop := context.WithCancel(t.Context())
@@ -239,43 +209,30 @@ func TestChangesAreServedAndAnnounced(t *testing.T) {
 	}()
 	defer func() { stop(); <-done }()
 	for range 2 { // the watch has begun
-		if change := <-changes; !change.Resync {
-			t.Errorf("%+v", change)
-		}
+		change := <-changes
+		must.CheckThat(t, change.Resync, "%+v", change)
 	}
 	entry := collect(t, c)[0]
 	write("one/a.md", "second")
 	write("two/SKILL.md", string(skill("two").Data))
 	write("bad/SKILL.md", "no frontmatter")
-	if err := d.Rescan(); err == nil || !strings.Contains(err.Error(), "bad/SKILL.md") {
-		t.Errorf("%v", err)
-	}
+	must.CheckFails(t, d.Rescan(), "bad/SKILL.md")
 	for range 2 { // the list, and the file
 		select {
 		case change := <-changes:
-			if change.Resync {
-				t.Errorf("%+v", change)
-			}
+			must.CheckThat(t, !change.Resync, "%+v", change)
 		case <-time.After(time.Minute):
 			t.Fatal("a change is not announced")
 		}
 	}
-	if all := collect(t, c); len(all) != 2 {
-		t.Errorf("%d skills", len(all))
-	}
+	must.CheckEqual(t, len(collect(t, c)), 2)
 	_, err = skills.Read(t.Context(), c, entry, "skill://one/a.md")
 	var changed *skills.VerificationError
-	if !errors.As(err, &changed) {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.As(err, &changed), "%v", err)
 	now, err := skills.Get(t.Context(), c, entry.URI)
-	if err != nil || now.Digest() == entry.Digest() {
-		t.Fatalf("%v: the same digest", err)
-	}
-	if contents, err := skills.Read(t.Context(), c, now, "skill://one/a.md"); err != nil ||
-		string(contents) != "second" {
-		t.Errorf("%q, %v", contents, err)
-	}
+	must.That(t, err == nil && now.Digest() != entry.Digest(), "%v: the same digest", err)
+	contents := must.Get(skills.Read(t.Context(), c, now, "skill://one/a.md"))(t)
+	must.CheckEqual(t, string(contents), "second", contents)
 }
 
 // Watch reads the file system until its context ends.
@@ -293,18 +250,14 @@ func TestWatchReportsInvalidSkills(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if n != 2 {
-			t.Errorf("%d reports", n)
-		}
+		must.CheckEqual(t, n, 2)
 	})
 }
 
 func TestAServerHasTheSkillsOfOneFileSystem(t *testing.T) {
 	s, _ := serve(t, library(), skills.Options{})
 	_, err := skills.Add(s, fstest.MapFS{"other/SKILL.md": skill("other")}, skills.Options{Prefix: "more"})
-	if err == nil || !strings.Contains(err.Error(), "was added already") {
-		t.Error(err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "was added already"), "%v", err)
 	if _, err := mcptest.Dial(t, s).ReadResource(t.Context(), "skill://more/other/SKILL.md"); err == nil {
 		t.Error("a skill is served although Add has failed")
 	}
@@ -336,9 +289,6 @@ func TestInvalidSkillsAreNotServed(t *testing.T) {
 		"at most 1024 characters": {"s/SKILL.md": text("---\nname: s\ndescription: " +
 			strings.Repeat("x", 1025) + "\n---\n")},
 	} {
-		_, err := skills.Add(&server.Server{}, fsys, skills.Options{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		must.CheckFails(t, must.Err(skills.Add(&server.Server{}, fsys, skills.Options{})), want)
 	}
 }

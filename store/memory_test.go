@@ -96,9 +96,7 @@ func TestMemoryExpiryIsExactToTheNanosecond(t *testing.T) {
 	m.Advance(time.Second - 1)
 	must.Get(m.Get(ctx, "k"))(t)
 	m.Advance(1)
-	if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("Get at expiry: %v, want ErrNotFound", err)
-	}
+	must.Is(t, must.Err(m.Get(ctx, "k")), store.ErrNotFound, "Get at expiry")
 }
 
 func TestMemoryUsesRealClockByDefault(t *testing.T) {
@@ -108,9 +106,7 @@ func TestMemoryUsesRealClockByDefault(t *testing.T) {
 		time.Sleep(time.Hour - 1)
 		must.Get(m.Get(ctx, "k"))(t)
 		time.Sleep(time.Nanosecond)
-		if _, err := m.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
-			t.Fatalf("got %v, want ErrNotFound", err)
-		}
+		must.Is(t, must.Err(m.Get(ctx, "k")), store.ErrNotFound)
 	})
 }
 
@@ -118,15 +114,10 @@ func TestMemoryLimitsAreExact(t *testing.T) {
 	const size = 1000 + 4 + entryOverhead // with the value and the key
 	m := openLimited(2 * size)
 	for i := range 2 {
-		if _, err := m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000),
-			store.PutOptions{TTL: time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000), store.PutOptions{TTL: time.Hour})))
 	}
-	if _, err := m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour}); !errors.Is(err,
-		store.ErrFull) {
-		t.Fatalf("Put of one byte over the limit: %v, want ErrFull", err)
-	}
+	must.Is(t, must.Err(m.Put(ctx, "key1", make([]byte, 1001), store.PutOptions{TTL: time.Hour})), store.ErrFull,
+		"Put of one byte over the limit")
 }
 
 func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
@@ -143,9 +134,7 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 		expireA(m)
 		put(t, m, "c", time.Hour)
 		for key, want := range map[string]error{"a": store.ErrNotFound, "b": nil, "c": nil} {
-			if _, err := m.Get(ctx, key); !errors.Is(err, want) {
-				t.Errorf("%s: Get(%s): %v, want %v", name, key, err, want)
-			}
+			must.CheckIs(t, must.Err(m.Get(ctx, key)), want, name, key)
 		}
 	}
 }
@@ -164,9 +153,8 @@ func TestMemoryReleasesExpiredItems(t *testing.T) {
 	for i := range n {
 		put(t, m, fmt.Sprint("session/", i), time.Minute)
 	}
-	if grown := heap() - before; grown > n*400 {
-		t.Errorf("%d entries use %d bytes each, want at most 400", n, grown/n)
-	}
+	grown := heap() - before
+	must.CheckThat(t, grown <= n*400, "%d entries use %d bytes each, want at most 400", n, grown/n)
 	m.Advance(time.Hour)
 	for i := range n { // each write removes at most two expired items
 		put(t, m, "again", time.Minute)
@@ -186,16 +174,12 @@ func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 	put(t, m, "k", time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if n := testing.AllocsPerRun(100, func() {
+	must.CheckEqual(t, testing.AllocsPerRun(100, func() {
 		must.Get(m.Get(ctx, "k"))(t)
-	}); n != 0 {
-		t.Errorf("Get allocates %v times", n)
-	}
-	if n := testing.AllocsPerRun(100, func() {
+	}), 0, "Get allocates")
+	must.CheckEqual(t, testing.AllocsPerRun(100, func() {
 		must.Get(m.Touch(ctx, "k", 2*time.Hour))(t)
-	}); n != 0 {
-		t.Errorf("Touch allocates %v times", n)
-	}
+	}), 0, "Touch allocates")
 }
 
 // The test compares Memory with a simple model under random sequences of operations. The heap, the lazy
@@ -203,9 +187,7 @@ func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 func TestMemoryKVMatchesModel(t *testing.T) {
 	for seed := range uint64(100) {
 		compareKV(t, rand.New(rand.NewPCG(seed, 1)).IntN, 100)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		must.That(t, !t.Failed(), "seed %d", seed)
 	}
 }
 
@@ -348,9 +330,8 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	wantCount := func(group string, after uint64, want int, wantErr error) {
 		t.Helper()
 		got, err := m.ReadAfter(ctx, store.StreamKey{Group: group, Stream: "s"}, after)
-		if len(got) != want || !errors.Is(err, wantErr) {
-			t.Errorf("%s after %d: %d entries, %v; want %d, %v", group, after, len(got), err, want, wantErr)
-		}
+		must.CheckEqual(t, len(got), want, group, after)
+		must.CheckIs(t, err, wantErr, group, after)
 	}
 	put("a", 1)
 	put("b", 1)
@@ -364,10 +345,8 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	put("a", 5)
 	wantCount("b", 1, 0, store.ErrNotFound)
 	wantCount("a", 0, 5, nil)
-	if err := m.Append(ctx, store.StreamKey{Group: "c", Stream: "s"}, 1, make([]byte, 6*entry), opt); !errors.Is(err,
-		store.ErrFull) {
-		t.Errorf("Append of an entry larger than the log: %v, want ErrFull", err)
-	}
+	must.CheckIs(t, m.Append(ctx, store.StreamKey{Group: "c", Stream: "s"}, 1, make([]byte, 6*entry), opt),
+		store.ErrFull, "Append of an entry larger than the log")
 	wantCount("a", 0, 5, nil)
 }
 
@@ -451,9 +430,7 @@ func (m *model) size(match func(modelEntry) bool) (n int, bytes int64) {
 func TestMemoryLogMatchesModel(t *testing.T) {
 	for seed := range uint64(50) {
 		compareLog(t, rand.New(rand.NewPCG(seed, 1)).IntN, 300)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		must.That(t, !t.Failed(), "seed %d", seed)
 	}
 }
 
@@ -487,9 +464,7 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 		}
 		after := want.last[read] - uint64(len(kept))
 		if len(kept) == 0 {
-			if _, err := m.ReadAfter(ctx, read, 0); !errors.Is(err, store.ErrNotFound) {
-				t.Fatalf("ReadAfter of %v, which has no entries: %v, want ErrNotFound", read, err)
-			}
+			must.Is(t, must.Err(m.ReadAfter(ctx, read, 0)), store.ErrNotFound, read, "which has no entries")
 			continue
 		}
 		got := must.Get(m.ReadAfter(ctx, read, after))(t)
@@ -500,9 +475,7 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 			}
 		}
 		if after > 0 {
-			if _, err := m.ReadAfter(ctx, read, after-1); !errors.Is(err, store.ErrPurged) {
-				t.Fatalf("ReadAfter of %v, which is purged: %v, want ErrPurged", read, err)
-			}
+			must.Is(t, must.Err(m.ReadAfter(ctx, read, after-1)), store.ErrPurged, read, "which is purged")
 		}
 	}
 }
@@ -512,9 +485,7 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 func TestMemorySetsMatchModel(t *testing.T) {
 	for seed := range uint64(200) {
 		compareSets(t, rand.New(rand.NewPCG(seed, 3)), 200)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
+		must.That(t, !t.Failed(), "seed %d", seed)
 	}
 }
 
@@ -576,9 +547,8 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 			}
 		}
 		slices.Sort(want)
-		if got, err := m.List(ctx, set, "", storecheck.MaxList); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("List(%s) = %q, %v; the model has %q", set, got, err, want)
-		}
+		got := must.Get(m.List(ctx, set, "", storecheck.MaxList))(t)
+		must.That(t, slices.Equal(got, want), "List(%s) = %q, ; the model has %q", set, got, want)
 	}
 }
 

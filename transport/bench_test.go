@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -18,13 +19,9 @@ var callMessage = []byte(`{"jsonrpc":"2.0","id":12345,"method":"tools/call","par
 
 func systemPipes(b *testing.B) (x, y duplex) {
 	r1, w1, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	r2, w2, err := os.Pipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	return duplex{r1, w2}, duplex{r2, w1}
 }
 
@@ -47,12 +44,8 @@ func roundTrips(b *testing.B, x, y transport.Conn) {
 	}()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := x.Write(ctx, callMessage); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := x.Read(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, x.Write(ctx, callMessage))
+		must.Do(b, must.Err(x.Read(ctx)))
 	}
 }
 
@@ -88,9 +81,7 @@ func BenchmarkBufioRoundTrip(b *testing.B) {
 		w.Write(callMessage)
 		w.WriteByte('\n')
 		w.Flush()
-		if _, err := r.ReadBytes('\n'); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(r.ReadBytes('\n')))
 	}
 }
 
@@ -124,9 +115,7 @@ func BenchmarkStream64InFlight(b *testing.B) {
 		}
 	}()
 	for range b.N {
-		if _, err := x.Read(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(x.Read(ctx)))
 		<-tokens
 	}
 }
@@ -174,9 +163,7 @@ func BenchmarkStream1MiB(b *testing.B) {
 		}
 	}()
 	for range b.N {
-		if _, err := y.Read(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(y.Read(ctx)))
 	}
 }
 
@@ -199,9 +186,7 @@ func BenchmarkBufio1MiB(b *testing.B) {
 	}()
 	r := bufio.NewReaderSize(y, 64<<10)
 	for range b.N {
-		if _, err := r.ReadBytes('\n'); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, must.Err(r.ReadBytes('\n')))
 	}
 }
 

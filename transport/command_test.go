@@ -42,9 +42,8 @@ func closeWithin(t *testing.T, p *transport.CommandConn, limit time.Duration) {
 	t.Helper()
 	begin := time.Now()
 	must.Do(t, p.Close())
-	if took := time.Since(begin); took > limit {
-		t.Fatalf("Close took %v, want at most %v", took, limit)
-	}
+	took := time.Since(begin)
+	must.That(t, took <= limit, "Close took %v, want at most %v", took, limit)
 	select {
 	case <-p.Done():
 	default:
@@ -76,9 +75,7 @@ func TestCommandConnExchangesMessages(t *testing.T) {
 	closeWithin(t, p, testTimeout/2)
 	must.Do(t, p.Wait())
 	must.Do(t, p.Close())
-	if _, err := p.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
-		t.Fatalf("Read after Close: %v", err)
-	}
+	must.Is(t, must.Err(p.Read(timeoutContext(t))), transport.ErrClosed, "Read after Close")
 	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), transport.ErrClosed)
 }
 
@@ -89,20 +86,15 @@ func TestCloseSendsQueuedMessages(t *testing.T) {
 	send(t, p, "{}")
 	p.Close()
 	var exit *transport.ExitError // the child exits with code 3 when it has read a message
-	if err := p.Err(); !errors.As(err, &exit) || exit.Code != 3 {
-		t.Fatalf("got %v", err)
-	}
+	err := p.Err()
+	must.That(t, errors.As(err, &exit) && exit.Code == 3, "got %v", err)
 }
 
 func TestMissingProgramIsTypedError(t *testing.T) {
 	p, err := transport.StartCommand(transport.CommandOptions{Path: "parley-no-such-program"})
-	if p != nil || !errors.Is(err, exec.ErrNotFound) {
-		t.Fatalf("got %v, %v, want exec.ErrNotFound", p, err)
-	}
+	must.That(t, p == nil && errors.Is(err, exec.ErrNotFound), "got %v, %v, want exec.ErrNotFound", p, err)
 	p, err = transport.StartCommand(transport.CommandOptions{Path: filepath.Join(t.TempDir(), "none")})
-	if p != nil || !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("got %v, %v, want os.ErrNotExist", p, err)
-	}
+	must.That(t, p == nil && errors.Is(err, os.ErrNotExist), "got %v, %v, want os.ErrNotExist", p, err)
 }
 
 func TestExitErrorDescribesExitOfServer(t *testing.T) {
@@ -215,9 +207,8 @@ func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	if _, inherited := env["LC_TIME"]; inherited {
 		t.Error("the child inherits a shell function")
 	}
-	if env["TOKEN"] != "given" || env["LANG"] != "given" {
-		t.Errorf("the child does not receive the variables of Env: %v", env)
-	}
+	must.CheckEqual(t, env["TOKEN"], "given", env)
+	must.CheckEqual(t, env["LANG"], "given", env)
 	must.CheckEqual(t, env["PATH"], os.Getenv("PATH"))
 	must.CheckEqual(t, env["DIR"], dir)
 
@@ -317,9 +308,8 @@ func TestFloodOnStderrIsDrained(t *testing.T) {
 		t.Errorf("the heap grew by %d bytes", after.HeapAlloc-before.HeapAlloc)
 	}
 	must.CheckEqual(t, lines, 1<<20)
-	if n := len(log.kept); n < 4096 || n > 50_000 {
-		t.Errorf("%d records were logged", n)
-	}
+	n := len(log.kept)
+	must.CheckThat(t, n >= 4096 && n <= 50_000, "%d records were logged", n)
 	dropped := 0
 	logged := 0
 	for _, record := range log.kept {

@@ -19,9 +19,8 @@ import (
 func wantSignal(t *testing.T, p *transport.CommandConn, want os.Signal) {
 	t.Helper()
 	var exit *transport.ExitError
-	if err := p.Wait(); !errors.As(err, &exit) || exit.Signal != want || exit.Code != -1 {
-		t.Fatalf("Wait: %v, want signal %v", err, want)
-	}
+	err := p.Wait()
+	must.That(t, errors.As(err, &exit) && exit.Signal == want && exit.Code == -1, "Wait: %v, want signal %v", err, want)
 }
 
 // Rule S3: Close sends SIGTERM after ExitGrace.
@@ -54,23 +53,15 @@ func TestInputReadReportsThatTheChildHasReadItsInput(t *testing.T) {
 	}
 	silent, busy, talking := start(t, as("never write")), start(t, as("never read")), start(t, as("echo"))
 	for _, p := range []*transport.CommandConn{silent, busy, talking} {
-		if p.InputRead() {
-			t.Error("InputRead returns true before the first message")
-		}
+		must.CheckThat(t, !p.InputRead(), "InputRead returns true before the first message")
 		send(t, p, "{}")
 	}
 	wantMessage(t, talking, "{}")
-	if talking.InputRead() {
-		t.Error("InputRead returns true after the first output")
-	}
+	must.CheckThat(t, !talking.InputRead(), "InputRead returns true after the first output")
 	for ctx := timeoutContext(t); !silent.InputRead(); runtime.Gosched() {
-		if ctx.Err() != nil {
-			t.Fatal("InputRead returns false although the child reads")
-		}
+		must.Do(t, ctx.Err(), "InputRead returns false although the child reads")
 	}
-	if busy.InputRead() {
-		t.Error("InputRead returns true although the child does not read")
-	}
+	must.CheckThat(t, !busy.InputRead(), "InputRead returns true although the child does not read")
 	for _, p := range []*transport.CommandConn{silent, busy, talking} {
 		p.Close()
 	}
@@ -210,7 +201,6 @@ func TestGuardEndsWithTheServer(t *testing.T) {
 	p := start(t, as("echo"))
 	group := p.Pid()
 	p.Close()
-	if err := syscall.Kill(-group, 0); err != syscall.ESRCH {
-		t.Errorf("the process group still exists: %v", err)
-	}
+	err := syscall.Kill(-group, 0)
+	must.CheckThat(t, err == syscall.ESRCH, "the process group still exists: %v", err)
 }

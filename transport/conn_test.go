@@ -90,9 +90,7 @@ func wantMessage(t *testing.T, c transport.Conn, want string) {
 
 func send(t *testing.T, c transport.Conn, msg string) {
 	t.Helper()
-	if err := c.Write(timeoutContext(t), []byte(msg)); err != nil {
-		t.Fatalf("Write(%.100q): %v", msg, err)
-	}
+	must.Do(t, c.Write(timeoutContext(t), []byte(msg)), msg)
 }
 
 func TestMessagesArriveInOrderInBothDirections(t *testing.T) {
@@ -197,18 +195,14 @@ func TestReadEndsWithItsContext(t *testing.T) {
 			}()
 			cancel(errors.New("enough"))
 			must.Is(t, <-failed, context.Canceled)
-			if _, err := b.Read(ctx); !errors.Is(err, context.Canceled) {
-				t.Fatalf("second Read: got %v, want context.Canceled", err)
-			}
+			must.Is(t, must.Err(b.Read(ctx)), context.Canceled, "second Read")
 			// No message is lost, and a Read with another context works.
 			send(t, a, fmt.Sprint("message ", round))
 			wantMessage(t, b, fmt.Sprint("message ", round))
 		}
 		short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		if _, err := b.Read(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got %v, want context.DeadlineExceeded", err)
-		}
+		must.Is(t, must.Err(b.Read(short)), context.DeadlineExceeded)
 	})
 }
 
@@ -241,18 +235,14 @@ func TestCloseEndsReadAndWriteOfPeer(t *testing.T) {
 				t.Fatalf("Read = %q, %v, want io.EOF", msg, err)
 			}
 		}
-		if err := <-closed; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-closed)
 		// The system may accept some messages before it reports that the peer has closed the connection.
 		var err error
 		for deadline := time.Now().Add(testTimeout); err == nil && time.Now().Before(deadline); {
 			err = b.Write(timeoutContext(t), []byte("hello?"))
 		}
 		var failed *transport.WriteError
-		if !errors.As(err, &failed) {
-			t.Fatalf("Write: %v, want a WriteError", err)
-		}
+		must.That(t, errors.As(err, &failed), "Write: %v, want a WriteError", err)
 		if again := b.Write(timeoutContext(t), []byte("hello?")); again == nil || again.Error() != err.Error() {
 			t.Fatalf("the second Write returns %v, want the same error as the first, %v", again, err)
 		}
@@ -279,9 +269,7 @@ func TestCloseEndsWaitingReadersAndWriters(t *testing.T) {
 			}()
 		}
 		send(t, b, "one of the readers gets this")
-		if err := <-failed; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-failed)
 		var closers sync.WaitGroup
 		for range 3 {
 			closers.Go(func() { a.Close() })
@@ -291,9 +279,7 @@ func TestCloseEndsWaitingReadersAndWriters(t *testing.T) {
 			must.CheckIs(t, <-failed, transport.ErrClosed)
 		}
 		must.CheckIs(t, a.Write(timeoutContext(t), []byte("x")), transport.ErrClosed)
-		if _, err := a.Read(timeoutContext(t)); !errors.Is(err, transport.ErrClosed) {
-			t.Errorf("Read after Close: %v", err)
-		}
+		must.CheckIs(t, must.Err(a.Read(timeoutContext(t))), transport.ErrClosed, "Read after Close")
 	})
 }
 
@@ -305,9 +291,7 @@ func TestWriteWaitsWhileQueueIsFull(t *testing.T) {
 		msg := strings.Repeat("x", 10_000)
 		var err error
 		for ; err == nil; sent++ {
-			if sent > 10_000 {
-				t.Fatal("100 MB were queued")
-			}
+			must.That(t, sent <= 10_000, "100 MB were queued")
 			err = a.Write(ctx, []byte(msg))
 		}
 		sent-- // the last one failed
@@ -368,9 +352,8 @@ func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 		}
 		start := time.Now()
 		a.Close()
-		if took := time.Since(start); took > 10*time.Second {
-			t.Fatalf("Close took %v", took)
-		}
+		took := time.Since(start)
+		must.That(t, took <= 10*time.Second, "Close took %v", took)
 	})
 }
 
@@ -422,9 +405,8 @@ func sendConcurrently(t *testing.T, kinds int) {
 	for range senders * each {
 		line := must.Get(lines.ReadString('\n'))(t)
 		var sender, i int
-		if _, err := fmt.Sscanf(line, `"%d %d `, &sender, &i); err != nil || !strings.HasSuffix(line, "x\"\n") {
-			t.Fatalf("%.40s: %v", line, err)
-		}
+		must.Do(t, must.Err(fmt.Sscanf(line, `"%d %d `, &sender, &i)))
+		must.That(t, strings.HasSuffix(line, "x\"\n"), "%.40s", line)
 		must.CheckEqual(t, next[sender], i, sender)
 		next[sender]++
 	}
@@ -435,11 +417,9 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	conn := transport.StreamOf(readOnly{stuck{}}, io.Discard, func() error { return nil })
 	defer conn.Close()
 	ctx := timeoutContext(t)
-	if n := testing.AllocsPerRun(1000, func() {
+	must.Equal(t, testing.AllocsPerRun(1000, func() {
 		must.Do(t, conn.Write(ctx, callMessage))
-	}); n != 0 {
-		t.Fatalf("Write allocates %v times", n)
-	}
+	}), 0, "Write allocates")
 }
 
 func TestPipeAllocatesOncePerMessage(t *testing.T) {

@@ -51,9 +51,7 @@ func readAll(t testing.TB, r io.Reader, limit int) []result {
 	for {
 		msg, err := conn.Read(context.Background())
 		if err == nil {
-			if len(msg) == 0 || len(msg) > limit {
-				t.Fatalf("Read returns %d bytes, the limit is %d", len(msg), limit)
-			}
+			must.That(t, len(msg) != 0 && len(msg) <= limit, "Read returns %d bytes, the limit is %d", len(msg), limit)
 			results = append(results, result{msg: string(msg)})
 			continue
 		}
@@ -111,9 +109,8 @@ func TestLinesAreMessages(t *testing.T) {
 				"byte by byte": iotest.OneByteReader(strings.NewReader(c.in)),
 				"data and EOF": iotest.DataErrReader(strings.NewReader(c.in)),
 			} {
-				if got := readAll(t, r, 8); !equal(got, want) {
-					t.Errorf("%s: %q reads as\n%q, want\n%q", name, c.in, got, want)
-				}
+				got := readAll(t, r, 8)
+				must.CheckThat(t, equal(got, want), "%s: %q reads as\n%q, want\n%q", name, c.in, got, want)
 			}
 		})
 	}
@@ -146,9 +143,8 @@ func TestMessagesOfAllSizesAreRead(t *testing.T) {
 		want = append(want, result{msg: msg})
 	}
 	want = append(want, result{err: "EOF"})
-	if got := readAll(t, bytes.NewReader(in.Bytes()), limit); !equal(got, want) {
-		t.Fatal("the messages differ")
-	}
+	got := readAll(t, bytes.NewReader(in.Bytes()), limit)
+	must.That(t, equal(got, want), "the messages differ")
 	if got := readAll(t, iotest.HalfReader(bytes.NewReader(in.Bytes())), limit); !equal(got, want) {
 		t.Fatal("the messages differ when they are read in halves")
 	}
@@ -158,16 +154,14 @@ func TestFragmentBeforeErrorIsNoMessage(t *testing.T) {
 	broken := errors.New("cable cut")
 	r := io.MultiReader(strings.NewReader("{}\n{\"jsonrpc\""), iotest.ErrReader(broken))
 	want := []result{{msg: "{}"}, {err: "cable cut"}}
-	if got := readAll(t, r, 100); !equal(got, want) {
-		t.Fatalf("got %q, want %q", got, want)
-	}
+	got := readAll(t, r, 100)
+	must.That(t, equal(got, want), "got %q, want %q", got, want)
 }
 
 func TestStreamWithoutProgressIsAnError(t *testing.T) {
 	want := []result{{err: io.ErrNoProgress.Error()}}
-	if got := readAll(t, stuck{}, 100); !equal(got, want) {
-		t.Fatalf("got %q, want %q", got, want)
-	}
+	got := readAll(t, stuck{}, 100)
+	must.That(t, equal(got, want), "got %q, want %q", got, want)
 }
 
 type stuck struct{}
@@ -200,17 +194,14 @@ func TestLineOf700MBUsesLimitedMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := conn.Read(timeoutContext(t))
 	var tooLarge *transport.MessageTooLargeError
-	if !errors.As(err, &tooLarge) || tooLarge.Limit != limit {
-		t.Fatalf("got %v, want a MessageTooLargeError", err)
-	}
+	must.That(t, errors.As(err, &tooLarge) && tooLarge.Limit == limit, "got %v, want a MessageTooLargeError", err)
 	msg, err := conn.Read(timeoutContext(t))
 	runtime.ReadMemStats(&after)
 	must.Do(t, err)
 	must.Equal(t, string(msg), "after")
 	// TotalAlloc includes memory that was freed.
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 3*limit {
-		t.Fatalf("%d bytes were allocated for a limit of %d", grown, limit)
-	}
+	grown := after.TotalAlloc - before.TotalAlloc
+	must.That(t, grown <= 3*limit, "%d bytes were allocated for a limit of %d", grown, limit)
 }
 
 func TestReadAllocatesOncePerMessage(t *testing.T) {
@@ -228,9 +219,8 @@ func TestReadAllocatesOncePerMessage(t *testing.T) {
 		}
 	}()
 	if n := testing.AllocsPerRun(200, func() {
-		if msg, err := conn.Read(ctx); err != nil || len(msg) != 200 || cap(msg) > 208 {
-			t.Fatalf("%d bytes in %d, %v", len(msg), cap(msg), err)
-		}
+		msg := must.Get(conn.Read(ctx))(t)
+		must.That(t, len(msg) == 200 && cap(msg) <= 208, "%d bytes in %d", len(msg), cap(msg))
 	}); n > 1 {
 		t.Fatalf("Read allocates %v times", n)
 	}

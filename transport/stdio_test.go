@@ -38,9 +38,7 @@ func run(t *testing.T, role string, stdin io.Reader, stdout, stderr io.Writer) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = slices.Concat(os.Environ(), quietExit(), []string{roleVariable + "=" + role})
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v, standard error: %v", role, err, stderr)
-	}
+	must.Do(t, cmd.Run(), role, "standard error", stderr)
 }
 
 func TestCloseOfStdioRestoresDescriptors(t *testing.T) {
@@ -87,9 +85,7 @@ func TestStdioWorksWithFiles(t *testing.T) {
 	var stderr bytes.Buffer
 	run(t, "echo", stdin, stdout, &stderr)
 	out := must.Get(os.ReadFile(filepath.Join(dir, "out")))(t)
-	if string(out) != in.String() {
-		t.Fatalf("the output differs from the input: %d bytes, want %d", len(out), in.Len())
-	}
+	must.Equal(t, string(out), in.String(), "the output differs from the input", len(out), in.Len())
 }
 
 func TestStdioOfDevNullReturnsEOF(t *testing.T) {

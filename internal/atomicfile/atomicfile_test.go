@@ -58,9 +58,8 @@ func TestNoTemporaryFileIsLeftAfterAnError(t *testing.T) {
 	for name, write := range writers {
 		path := filepath.Join(t.TempDir(), "f")
 		must.Do(t, os.Mkdir(path, 0o700)) // a file cannot replace a directory
-		if err := write(path, nil); err == nil {
-			t.Fatalf("%s returned no error", name)
-		}
+		err := write(path, nil)
+		must.That(t, err != nil, "%s returned no error", name)
 		onlyFiles(t, path)
 	}
 }
@@ -139,9 +138,7 @@ func TestUpdateGivesUpIfTheFileAlwaysChanges(t *testing.T) {
 		must.Do(t, os.WriteFile(path, fmt.Append(nil, n), 0o600))
 		return []byte("new"), nil
 	})
-	if !errors.Is(err, errChanging) {
-		t.Errorf("got %v, want %v", err, errChanging)
-	}
+	must.CheckIs(t, err, errChanging)
 	must.CheckEqual(t, string(must.Get(os.ReadFile(path))(t)), fmt.Sprint(maxAttempts), "content")
 	onlyFiles(t, path)
 }
@@ -150,17 +147,13 @@ func TestUpdateWritesNothingAfterAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
 	failed := errors.New("failed")
-	if err := Update(t.Context(), path, limit, func(old []byte) ([]byte, error) {
+	must.CheckIs(t, Update(t.Context(), path, limit, func(old []byte) ([]byte, error) {
 		old[0] = 'x'
 		return []byte("new"), failed
-	}); !errors.Is(err, failed) {
-		t.Errorf("got %v, want %v", err, failed)
-	}
+	}), failed)
 	must.CheckEqual(t, string(must.Get(os.ReadFile(path))(t)), "old", "content")
 	must.Do(t, os.WriteFile(path, make([]byte, limit+1), 0o600))
-	if err := Update(t.Context(), path, limit, nil); err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("got %v, want an error about the size", err)
-	}
+	must.CheckFails(t, Update(t.Context(), path, limit, nil), "too large")
 	onlyFiles(t, path)
 }
 
@@ -178,9 +171,7 @@ func TestLockFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lock")
 	must.Do(t, os.Symlink("elsewhere", path))
-	if _, err := Lock(t.Context(), path); err == nil || !strings.Contains(err.Error(), "regular file") {
-		t.Errorf("got %v, want an error about the link", err)
-	}
+	must.CheckFails(t, must.Err(Lock(t.Context(), path)), "regular file")
 	onlyFiles(t, path)
 }
 
@@ -201,9 +192,7 @@ func TestLockIsExclusiveAndTheWaitEndsWithTheContext(t *testing.T) {
 			held++
 			now := held
 			mu.Unlock()
-			if now != 1 {
-				t.Errorf("%d hold the lock", now)
-			}
+			must.CheckEqual(t, now, 1, "hold the lock")
 			mu.Lock()
 			held--
 			mu.Unlock()
@@ -214,7 +203,5 @@ func TestLockIsExclusiveAndTheWaitEndsWithTheContext(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Lock(ctx, path); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want %v", err, context.Canceled)
-	}
+	must.CheckIs(t, must.Err(Lock(ctx, path)), context.Canceled)
 }

@@ -78,10 +78,8 @@ func FuzzWWWAuthenticate(f *testing.F) {
 }
 
 func TestUnionKeepsTheOrder(t *testing.T) {
-	if got := challenge.Union([]string{"b", "a"}, nil, []string{"a", "c", "b"}); !slices.Equal(got,
-		[]string{"b", "a", "c"}) {
-		t.Errorf("%q", got)
-	}
+	got := challenge.Union([]string{"b", "a"}, nil, []string{"a", "c", "b"})
+	must.CheckThat(t, slices.Equal(got, []string{"b", "a", "c"}), "%q", got)
 	if got := challenge.Union(nil, nil); got != nil {
 		t.Errorf("%q", got)
 	}
@@ -92,9 +90,8 @@ func TestCheckScopes(t *testing.T) {
 		"mcp": true, "files:read": true, "https://example.com/a": true, "!": true,
 		"": false, "a b": false, `a"b`: false, `a\b`: false, "\u00e9": false, "a\n": false, "offline_access": false,
 	} {
-		if err := challenge.CheckScopes([]string{"ok", scope}); (err == nil) != want {
-			t.Errorf("%q: %v", scope, err)
-		}
+		err := challenge.CheckScopes([]string{"ok", scope})
+		must.CheckThat(t, (err == nil) == want, "%q: %v", scope, err)
 	}
 }
 
@@ -112,9 +109,8 @@ func (r *requestContext) Value(key any) any {
 
 func TestMissingScopesAreCollectedPerRequest(t *testing.T) {
 	challenge.AddMissing(t.Context(), []string{"a"}) // no request
-	if got := challenge.MissingScopes(t.Context()); got != nil {
-		t.Errorf("without a request: %q", got)
-	}
+	got := challenge.MissingScopes(t.Context())
+	must.CheckThat(t, got == nil, "without a request: %q", got)
 	ctx := context.WithoutCancel(&requestContext{Context: t.Context()})
 	var calls sync.WaitGroup
 	for _, scope := range []string{"a", "b", "a"} {

@@ -40,9 +40,8 @@ func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 		defer sub.Close()
 		tools := changes.Change{Kind: changes.ToolsChanged}
 		hub.Publish(tools)
-		if got := drained(sub); !slices.Equal(got, []changes.Change{tools}) {
-			t.Fatalf("the first change: %v", got)
-		}
+		got := drained(sub)
+		must.That(t, slices.Equal(got, []changes.Change{tools}), "the first change: %v", got)
 		deliveries := 0
 		for range 10_000 { // for ten seconds
 			hub.Publish(tools)
@@ -51,14 +50,10 @@ func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 			synctest.Wait()
 			if got := drained(sub); got != nil {
 				deliveries++
-				if len(got) > 2 {
-					t.Fatalf("one delivery of %v", got)
-				}
+				must.That(t, len(got) <= 2, "one delivery of %v", got)
 			}
 		}
-		if deliveries < 100 || deliveries > 201 {
-			t.Errorf("%d deliveries in ten seconds", deliveries)
-		}
+		must.CheckThat(t, deliveries >= 100 && deliveries <= 201, "%d deliveries in ten seconds", deliveries)
 		hub.Publish(tools) // the last change is delivered too
 		select {
 		case <-sub.Ready():
@@ -78,16 +73,14 @@ func TestSubscriptionReceivesOnlyWhatItsFilterIncludes(t *testing.T) {
 		{Kind: changes.ResourceUpdated, URI: "note://a/part"},
 	} {
 		hub.Publish(c)
-		if got := drained(sub); got != nil {
-			t.Errorf("%v was delivered as %v", c, got)
-		}
+		got := drained(sub)
+		must.CheckThat(t, got == nil, "%v was delivered as %v", c, got)
 	}
 	hub.Publish(changes.Change{Kind: changes.ToolsChanged})
 	hub.Publish(changes.Change{Kind: changes.ResourceUpdated, URI: "note://a"})
 	sub.Set(mcp.SubscriptionFilter{ResourcesListChanged: true}) // before the delivery
-	if got := drained(sub); len(got) != 0 {
-		t.Errorf("delivered after the filter changed: %v", got)
-	}
+	got := drained(sub)
+	must.CheckEqual(t, len(got), 0, "delivered after the filter changed", got)
 }
 
 func TestRecordedChangeReplacesResync(t *testing.T) {
@@ -100,9 +93,8 @@ func TestRecordedChangeReplacesResync(t *testing.T) {
 		{Kind: changes.ResourceUpdated, URI: "note://a", Resync: true},
 		{Kind: changes.ResourceUpdated, URI: "note://b"},
 	}
-	if got := drained(sub); !slices.Equal(got, want) {
-		t.Errorf("delivered %v, want %v", got, want)
-	}
+	got := drained(sub)
+	must.CheckThat(t, slices.Equal(got, want), "delivered %v, want %v", got, want)
 }
 
 func TestPartBelongsToTheLongestMatchingResource(t *testing.T) {
@@ -148,9 +140,8 @@ func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 	must.CheckEqual(t, hub.Len(), 1)
-	if got := drained(last); !slices.Equal(got, []changes.Change{{Kind: changes.ToolsChanged}}) {
-		t.Errorf("delivered %v", got)
-	}
+	got := drained(last)
+	must.CheckThat(t, slices.Equal(got, []changes.Change{{Kind: changes.ToolsChanged}}), "delivered %v", got)
 	last.Close()
 	hub.Publish(changes.Change{Kind: changes.ToolsChanged})
 	if got := drained(last); len(got) != 0 {
@@ -161,15 +152,12 @@ func TestChangesIsSafeForConcurrentUse(t *testing.T) {
 func TestCheckSubscriptionsLimitsResources(t *testing.T) {
 	many := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat("x", size)}, n) }
 	for _, uris := range [][]string{nil, many(1024, 10), many(1, 8<<10), many(128, 8<<10)} {
-		if err := changes.CheckSubscriptions(uris); err != nil {
-			t.Errorf("%d URIs: %v", len(uris), err)
-		}
+		must.Check(t, changes.CheckSubscriptions(uris), len(uris))
 	}
 	for _, uris := range [][]string{{""}, many(1025, 1), many(1, 8<<10+1), many(129, 8<<10)} {
 		var e *jsonrpc.Error
-		if err := changes.CheckSubscriptions(uris); !errors.As(err, &e) || e.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%d URIs: %v", len(uris), err)
-		}
+		err := changes.CheckSubscriptions(uris)
+		must.CheckThat(t, errors.As(err, &e) && e.Code == jsonrpc.CodeInvalidParams, "%d URIs: %v", len(uris), err)
 	}
 }
 
@@ -195,9 +183,8 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 	one := hub.Subscribe(principal.Local, subscribedTo("b", "a"))
 	again := hub.Subscribe(principal.Local, subscribedTo("a"))
 	other := hub.Subscribe(principal.Anonymous, subscribedTo("a"))
-	if all := hub.ListSubscribers(); len(all) != 2 {
-		t.Errorf("subscribers to lists: %v", all)
-	}
+	all := hub.ListSubscribers()
+	must.CheckEqual(t, len(all), 2, "subscribers to lists", all)
 	expect(5, changes.SubscribedResource{URI: "a", Subscribers: both},
 		changes.SubscribedResource{URI: "b", Subscribers: []principal.Principal{principal.Local}})
 	other.Close()

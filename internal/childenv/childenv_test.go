@@ -17,9 +17,7 @@ func TestChildReachesTheNetworkAsItsParentDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, value)
-			if !slices.Contains(New(false, nil), name+"="+value) {
-				t.Errorf("%s is not inherited", name)
-			}
+			must.CheckThat(t, slices.Contains(New(false, nil), name+"="+value), "%s is not inherited", name)
 		})
 	}
 }
@@ -33,9 +31,7 @@ func TestChildInheritsNoSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, value)
-			if slices.Contains(New(false, nil), name+"="+value) {
-				t.Errorf("%s is inherited", name)
-			}
+			must.CheckThat(t, !slices.Contains(New(false, nil), name+"="+value), "%s is inherited", name)
 			must.CheckEqual(t, slices.Contains(New(true, nil), name+"="+value), true)
 		})
 	}

@@ -65,14 +65,10 @@ func TestTheCorpusIsComplete(t *testing.T) {
 		found[name] = true
 		total += n
 		want, ok := sizes[name]
-		if !ok || n < want {
-			t.Errorf("%s has %d cases, want at least %d (in the table: %v)", name, n, want, ok)
-		}
+		must.CheckThat(t, ok && n >= want, "%s has %d cases, want at least %d (in the table: %v)", name, n, want, ok)
 	}
 	for name := range sizes {
-		if !found[name] {
-			t.Errorf("%s has no file", name)
-		}
+		must.CheckThat(t, found[name], "%s has no file", name)
 	}
 	t.Logf("%d cases", total)
 }
@@ -80,10 +76,8 @@ func TestTheCorpusIsComplete(t *testing.T) {
 func TestCasesOfAFile(t *testing.T) {
 	for _, c := range corpus.Cases(t, "server/utf8") {
 		if c.Name == "invalid UTF-8 in a value: <<hex C0 AF>>" {
-			if text := c.Bytes(t, map[string]string{"echo": "e", "meta": `"m":1`}); !strings.Contains(string(text),
-				"\"e\",\"m\":1,\"arguments\":{\"text\":\"a\xc0\xafb\"}") {
-				t.Errorf("the input is %q", text)
-			}
+			text := c.Bytes(t, map[string]string{"echo": "e", "meta": `"m":1`})
+			must.CheckContains(t, string(text), "\"e\",\"m\":1,\"arguments\":{\"text\":\"a\xc0\xafb\"}", text)
 			must.CheckEqual(t, c.Want("legacy", "stream"), "-32700")
 			return
 		}

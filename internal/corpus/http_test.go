@@ -243,9 +243,7 @@ func TestServersRejectParamsThatTheSchemaDoesNotAllow(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		total += len(generated(r))
 	}
-	if total < 450 {
-		t.Fatalf("%d cases, want at least 450", total)
-	}
+	must.That(t, total >= 450, "%d cases, want at least 450", total)
 	onEveryPlace(t, func(t *testing.T, pl place, connect func() *peer) {
 		p, failures := connect(), 0
 		for _, c := range generated(pl.revision) {

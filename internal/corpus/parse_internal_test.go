@@ -18,9 +18,7 @@ func TestMalformedFilesAreRejected(t *testing.T) {
 		"== a\nx\n=> ":                     "outcome is empty",
 		"== a\nx\nv: 1\nv: 1\nv: 2\n=> ok": "must be unique",
 	} {
-		if _, err := parse("f", text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		must.CheckFails(t, must.Err(parse("f", text)), want, text)
 	}
 }
 

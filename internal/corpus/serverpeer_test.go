@@ -97,9 +97,7 @@ func (p *peer) begin(t *testing.T) *peer {
 		first = []byte(`{"jsonrpc":"2.0","id":"hello","method":"server/discover","params":{` + wiretest.Meta + `}}`)
 	}
 	must.Do(t, p.send(first))
-	if text, err := p.receive(); err != nil || !strings.Contains(text, `"result"`) {
-		t.Fatalf("the first request: %s, %v", text, err)
-	}
+	must.Contains(t, must.Get(p.receive())(t), `"result"`, "the first request")
 	if p.revision.Modern() {
 		return p
 	}

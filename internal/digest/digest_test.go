@@ -10,9 +10,8 @@ import (
 // The example of RFC 7636, appendix B.
 func TestOfEncodesAsRFC7636Does(t *testing.T) {
 	got := digest.Of("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
-	if got != "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM" || len(got) != digest.Len {
-		t.Errorf("%q", got)
-	}
+	must.CheckEqual(t, got, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+	must.CheckEqual(t, len(got), digest.Len)
 }
 
 func TestJoinDistinguishesListsOfParts(t *testing.T) {
@@ -46,8 +45,6 @@ func TestCanonicalKeepsTheValue(t *testing.T) {
 	} {
 		a := must.Get(digest.Canonical([]byte(tt.a)))(t)
 		b, _ := digest.Canonical([]byte(tt.b))
-		if same := string(a) == string(b); same != tt.same {
-			t.Errorf("%s and %s: %q, %q", tt.a, tt.b, a, b)
-		}
+		must.CheckEqual(t, string(a) == string(b), tt.same, tt.a, tt.b, a, b)
 	}
 }

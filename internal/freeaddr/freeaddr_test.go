@@ -12,8 +12,7 @@ func TestServersCanListenOnNewAddresses(t *testing.T) {
 		addr := must.Get(New())(t)
 		l := must.Get(net.Listen("tcp", addr))(t)
 		defer l.Close()
-		if port := l.Addr().(*net.TCPAddr).Port; port < firstPort || port > lastPort {
-			t.Errorf("port %d, want one that systems do not choose", port)
-		}
+		port := l.Addr().(*net.TCPAddr).Port
+		must.CheckThat(t, port >= firstPort && port <= lastPort, "port %d, want one that systems do not choose", port)
 	}
 }

@@ -36,9 +36,7 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 	} {
 		must.CheckEqual(t, glob.Match(c.pattern, c.name), c.want, c.pattern, c.name)
 	}
-	if !glob.Any([]string{"x", "a*"}, "ab") || glob.Any(nil, "ab") {
-		t.Error("Any must match one of the patterns")
-	}
+	must.CheckThat(t, glob.Any([]string{"x", "a*"}, "ab") && !glob.Any(nil, "ab"), "Any must match one of the patterns")
 }
 
 // FuzzMatch compares with regular expressions.

@@ -177,9 +177,8 @@ func TestEventReaderBoundsMemory(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*limit {
-			t.Errorf("%q: %d bytes were allocated", text, grown)
-		}
+		grown := after.TotalAlloc - before.TotalAlloc
+		must.CheckThat(t, grown <= 16*limit, "%q: %d bytes were allocated", text, grown)
 	}
 }
 
@@ -230,15 +229,11 @@ func FuzzSSEDecode(f *testing.F) {
 		stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 		want, retry, wantErr := readEvents(strings.NewReader(stream), limit)
 		for _, ev := range want {
-			if len(ev) > 3*limit {
-				t.Errorf("an event of %d bytes: %q", len(ev), ev)
-			}
+			must.CheckThat(t, len(ev) <= 3*limit, "an event of %d bytes: %q", len(ev), ev)
 		}
 		in := withEndings(stream, endings)
 		got, again, err := readEvents(&pieces{in, cuts}, limit)
-		if errors.Is(err, ErrEventTooLarge) != errors.Is(wantErr, ErrEventTooLarge) {
-			t.Fatalf("%q in pieces of %v: %v, as a whole %v", in, cuts, err, wantErr)
-		}
+		must.Equal(t, errors.Is(err, ErrEventTooLarge), errors.Is(wantErr, ErrEventTooLarge), in, cuts, err, wantErr)
 		if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
 			t.Fatalf("%q in pieces of %v: %q and %v, as a whole %q and %v", in, cuts, got, again, want, retry)
 		}
@@ -326,9 +321,7 @@ func TestStreamNamesAreUnguessable(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 1000 {
 		name := NewStreamName(KindPost)
-		if len(name) != nameLen || seen[name] {
-			t.Fatal(name)
-		}
+		must.That(t, len(name) == nameLen && !seen[name], "%v", name)
 		seen[name] = true
 		if stream, seq, ok := ParseEventID(string(AppendEventID(nil, name, 7))); !ok || stream != name || seq != 7 {
 			t.Fatal(name, stream, seq, ok)
@@ -360,10 +353,7 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 }
 
 func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
-	if got, err := AppendBody(nil, strings.NewReader("abc"), 4, 100, MaxInitialRead); !errors.Is(err,
-		io.ErrUnexpectedEOF) {
-		t.Errorf("%q, %v", got, err)
-	}
+	must.CheckIs(t, must.Err(AppendBody(nil, strings.NewReader("abc"), 4, 100, MaxInitialRead)), io.ErrUnexpectedEOF)
 	broken := errors.New("broken")
 	if got, err := AppendBody(nil, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
 		MaxInitialRead); !errors.Is(err, broken) {
@@ -381,9 +371,8 @@ func TestAppendBodyAllocatesForReceivedBytesOnly(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / 100; each > 8<<10 {
-		t.Errorf("%d bytes each", each)
-	}
+	each := (after.TotalAlloc - before.TotalAlloc) / 100
+	must.CheckThat(t, each <= 8<<10, "%d bytes each", each)
 }
 
 // The first five are the examples of the specification (Value Encoding).
@@ -542,9 +531,7 @@ func TestKeepAliveIntervalMayVary(t *testing.T) {
 			scripted{10 * time.Second, comment},
 			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
 		var silent *call.SilentError
-		if !errors.As(err, &silent) || after != 30*time.Second {
-			t.Errorf("after %v: %v", after, err)
-		}
+		must.CheckThat(t, errors.As(err, &silent) && after == 30*time.Second, "after %v: %v", after, err)
 	})
 }
 

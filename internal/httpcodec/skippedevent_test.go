@@ -30,9 +30,7 @@ func TestEventThatIsTooLargeIsSkipped(t *testing.T) {
 			must.Do(t, err)
 			_, err = e.Next()
 			skipped, ok := errors.AsType[*EventTooLargeError](err)
-			if !ok || !errors.Is(err, ErrEventTooLarge) {
-				t.Fatalf("%s: %v", name, err)
-			}
+			must.That(t, ok && errors.Is(err, ErrEventTooLarge), "%s: %v", name, err)
 			id, _, _ := skipped.Envelope.ID()
 			must.CheckEqual(t, string(id), tc.id, name)
 			must.CheckEqual(t, e.ID, tc.resume, name)

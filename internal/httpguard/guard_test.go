@@ -225,10 +225,8 @@ func TestPostRequiresJSON(t *testing.T) {
 		must.CheckEqual(t, status(g, r), want, contentType)
 	}
 	var g Guard
-	if got := status(g, asked(http.MethodPost, onLoopback4,
-		"localhost")); got != http.StatusUnsupportedMediaType {
-		t.Errorf("no Content-Type: %d", got)
-	}
+	must.CheckEqual(t, status(g, asked(http.MethodPost, onLoopback4, "localhost")), http.StatusUnsupportedMediaType,
+		"no Content-Type")
 	if got := status(g, asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json",
 		"Content-Type", "text/plain")); got != http.StatusUnsupportedMediaType {
 		t.Errorf("two Content-Type headers: %d", got)
@@ -247,9 +245,8 @@ func TestQuoteReplacesControlCharacters(t *testing.T) {
 	} {
 		must.CheckEqual(t, quote(text), want, text)
 	}
-	if got := quote(string(long)); len(got) > 120 {
-		t.Errorf("%d bytes", len(got))
-	}
+	got := quote(string(long))
+	must.CheckThat(t, len(got) <= 120, "%d bytes", len(got))
 }
 
 // FuzzOriginHost checks that a request is served only if its Host is in the list of hosts or names the loopback
@@ -275,9 +272,7 @@ func FuzzOriginHost(f *testing.F) {
 		if _, err := g.Check(r); err != nil {
 			return
 		}
-		if !allowed(host) {
-			t.Fatalf("Host %q is served", host)
-		}
+		must.That(t, allowed(host), "Host %q is served", host)
 		if configured && origin == "https://app.example" {
 			return
 		}
@@ -288,9 +283,7 @@ func FuzzOriginHost(f *testing.F) {
 				break
 			}
 		}
-		if !allowed(rest) {
-			t.Fatalf("Origin %q with Host %q is served", origin, host)
-		}
+		must.That(t, allowed(rest), "Origin %q with Host %q is served", origin, host)
 		u, err := url.Parse(origin)
 		if err != nil || !allowed(u.Host) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 			t.Fatalf("Origin %q with Host %q is served: net/url parses it as %+v, %v", origin, host, u, err)

@@ -39,12 +39,9 @@ func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 		if strings.Contains(got.Error(), "canary") || !strings.HasPrefix(got.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.err, got, c.want)
 		}
-		if found := new(net.DNSError); !errors.As(got, &found) {
-			t.Errorf("%v: the cause is not in %v", c.err, got)
-		}
+		found := new(net.DNSError)
+		must.CheckThat(t, errors.As(got, &found), "%v: the cause is not in %v", c.err, got)
 	}
 	must.CheckEqual(t, Redact(io.EOF), io.EOF)
-	if got := Redact(nil); got != nil {
-		t.Errorf("%v", got)
-	}
+	must.Check(t, Redact(nil))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func bounds() jsonscan.Scanner {
@@ -127,9 +128,8 @@ func TestDuplicateNamesAreFoundInNestedWideObjects(t *testing.T) {
 				{`{"first":` + twice + `,` + wide(n, "x", unique) + `}`, false},
 				{`{` + wide(n, "x", unique) + `,"last":` + twice + `}`, false},
 			} {
-				if got := check([]byte(test.text)); (got == nil) != test.ok {
-					t.Errorf("%d members with %d each: %v, want success: %v", n, inner, got, test.ok)
-				}
+				got := check([]byte(test.text))
+				must.CheckEqual(t, got == nil, test.ok, n, inner, got)
 			}
 		}
 	}
@@ -139,7 +139,8 @@ func TestDocumentRecordsTokensInOrder(t *testing.T) {
 	text := `{"a":[1,2.0],"\u0062":{"c":"\n"},"d":[]}`
 	var d jsonscan.Document
 	for range 2 { // again, in the same memory
-		if err := record(&d, []byte(text)); err != nil {
+		err := record(&d, []byte(text))
+		if err != nil {
 			t.Fatal(err)
 		}
 		var got strings.Builder
@@ -159,9 +160,7 @@ c string next 8 count 0 plain true
 d string next 10 count 0 plain true
 [] array next 11 count 0 plain false
 `
-		if got.String() != want {
-			t.Errorf("got\n%swant\n%s", got.String(), want)
-		}
+		must.CheckEqual(t, got.String(), want)
 	}
 }
 
@@ -176,9 +175,8 @@ func TestDocumentTakesSeveralValues(t *testing.T) {
 	if !d.Scan(&s, len(`[1]`)) {
 		t.Fatal(s.Err())
 	}
-	if n := len(d.Tokens); n != 5 || d.Tokens[2].Kind != jsonscan.KindObject || d.Tokens[2].Next != 5 {
-		t.Errorf("%+v", d.Tokens)
-	}
+	n := len(d.Tokens)
+	must.CheckThat(t, n == 5 && d.Tokens[2].Kind == jsonscan.KindObject && d.Tokens[2].Next == 5, "%+v", d.Tokens)
 }
 
 // Each byte is put at each place of a string, alone and after a backslash. jsontext decides which strings are valid.
@@ -209,9 +207,7 @@ func FuzzScan(f *testing.F) {
 	var d jsonscan.Document
 	f.Fuzz(func(t *testing.T, text []byte) {
 		checked, recorded := check(text), record(&d, text)
-		if valid := jsontext.Value(text).IsValid(); valid != (checked == nil) {
-			t.Fatalf("%q: %v, jsontext says valid: %v", text, checked, valid)
-		}
+		must.Equal(t, jsontext.Value(text).IsValid(), checked == nil, text, checked, "jsontext says valid")
 		if (checked == nil) != (recorded == nil) || checked != nil && *checked != *recorded {
 			t.Fatalf("%q: %v without recording, %v with it", text, checked, recorded)
 		}
@@ -220,9 +216,7 @@ func FuzzScan(f *testing.F) {
 
 func TestErrorNamesFaultAndOffset(t *testing.T) {
 	err := check([]byte(`{"a":1,"a":2}`))
-	if err == nil || err.Error() != "duplicate member name at byte 7" {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, err != nil && err.Error() == "duplicate member name at byte 7", "got %v", err)
 }
 
 func TestSkipStringFindsTheClosingQuote(t *testing.T) {
@@ -230,9 +224,7 @@ func TestSkipStringFindsTheClosingQuote(t *testing.T) {
 		`""`: 2, `"a",`: 3, `"\"",`: 4, `"\\","`: 4, `"\\\"",`: 6, `"a\\\\" "`: 7, `"é\u0022":"`: 10,
 		`"open`: 5, `"open\"`: 7, `"`: 1, ``: 0,
 	} {
-		if got := jsonscan.SkipString([]byte(text), 0); got != want {
-			t.Errorf("%s: %d, want %d", text, got, want)
-		}
+		must.CheckEqual(t, jsonscan.SkipString([]byte(text), 0), want, text)
 	}
 }
 
@@ -245,9 +237,7 @@ func TestElementsYieldsTheValuesOfAnArray(t *testing.T) {
 		for value := range jsonscan.Elements([]byte(text)) {
 			got = append(got, string(value))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		must.CheckThat(t, slices.Equal(got, want), "%s: %q, want %q", text, got, want)
 	}
 }
 
@@ -290,9 +280,7 @@ func TestSkipPlainFindsTheFirstByteThatIsNotPlain(t *testing.T) {
 						d[at] = c
 						d[size-1] = c // a later one
 					}
-					if got := jsonscan.SkipPlain(d, from); got != at {
-						t.Fatalf("%d bytes, from %d: %d, want %d", size, from, got, at)
-					}
+					must.Equal(t, jsonscan.SkipPlain(d, from), at, size, from)
 				}
 			}
 		}
@@ -307,9 +295,7 @@ func TestMarshalReplacesBytesThatAreNotUTF8(t *testing.T) {
 	} {
 		for _, options := range []jsontext.Options{nil, jsontext.PreserveRawStrings(true)} {
 			got, err := jsonscan.Marshal(v, options)
-			if string(got) != want || err != nil {
-				t.Errorf("%s, %v, want %s", got, err, want)
-			}
+			must.CheckThat(t, string(got) == want && err == nil, "%s, %v, want %s", got, err, want)
 		}
 	}
 	for _, v := range []any{make(chan int), jsontext.Value(`{`), jsontext.Value(`{"a":1,"a":2}`),

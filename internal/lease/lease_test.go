@@ -50,9 +50,8 @@ func newReplicas() (kv *countingKV, a, b *Lease) {
 func wantAlive(t *testing.T, l *Lease, replica string, want bool) {
 	t.Helper()
 	value, err := l.get(t.Context(), replica)
-	if alive := value == serving || value == draining; alive != want || err != nil {
-		t.Errorf("alive is %v, want %v: %v", alive, want, err)
-	}
+	alive := value == serving || value == draining
+	must.CheckThat(t, alive == want && err == nil, "alive is %v, want %v: %v", alive, want, err)
 }
 
 func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
@@ -73,9 +72,8 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 			must.Check(t, a.Close(t.Context()))
 		}
 		wantAlive(t, b, a.ID(), false)
-		if err := a.Take(t.Context()); err == nil {
-			t.Error("a lease was taken after Close")
-		}
+		err := a.Take(t.Context())
+		must.CheckThat(t, err != nil, "a lease was taken after Close")
 	})
 }
 
@@ -186,9 +184,8 @@ func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
 				for ended := false; !ended; time.Sleep(time.Second / 4) {
 					ended, _ = b.Ended(t.Context(), a.ID())
 				}
-				if took := time.Since(begin); took > TTL+time.Second {
-					t.Errorf("the other replica learns of the end after %v", took)
-				}
+				took := time.Since(begin)
+				must.CheckThat(t, took <= TTL+time.Second, "the other replica learns of the end after %v", took)
 				b.Abandon()
 			})
 		}
@@ -218,9 +215,8 @@ func TestAReplicaThatHasJustStartedLearnsOfTheEndOfAnother(t *testing.T) {
 			for noticed := false; !noticed; time.Sleep(time.Second / 4) {
 				noticed, _ = next.Ended(t.Context(), dead.ID())
 			}
-			if took := time.Since(died); took > TTL+time.Second {
-				t.Errorf("death %d is noticed after %v", i, took)
-			}
+			took := time.Since(died)
+			must.CheckThat(t, took <= TTL+time.Second, "death %d is noticed after %v", i, took)
 		}
 		for _, l := range alive {
 			l.Abandon()

@@ -34,9 +34,7 @@ func want(t *testing.T, l *Ledger, violations ...string) Totals {
 		kind, text, _ := strings.Cut(want, ": ")
 		return string(v.Kind) == kind && strings.Contains(v.Text, text)
 	}
-	if !slices.EqualFunc(got, violations, matches) {
-		t.Errorf("violations %q, want %q", got, violations)
-	}
+	must.CheckThat(t, slices.EqualFunc(got, violations, matches), "violations %q, want %q", got, violations)
 	must.CheckEqual(t, totals.Violations(), len(violations), totals)
 	return totals
 }
@@ -205,7 +203,6 @@ func TestViolationsBeyondTheLimitAreCounted(t *testing.T) {
 		issue(l)
 	}
 	totals, violations := l.Check()
-	if totals.Lost != maxViolations+1 || len(violations) != maxViolations {
-		t.Errorf("%v, %d violations", totals, len(violations))
-	}
+	must.CheckEqual(t, totals.Lost, maxViolations+1, totals)
+	must.CheckEqual(t, len(violations), maxViolations, totals)
 }

@@ -126,9 +126,8 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 			return json.RawMessage(`{"content":[]}`), nil
 		})
 	must.Check(t, err)
-	if len(req.Meta) != 2 || string(req.Meta["traceparent"]) != `"caller's"` {
-		t.Errorf("the caller's map was changed to %s", req.Meta)
-	}
+	must.CheckEqual(t, len(req.Meta), 2, req.Meta)
+	must.CheckEqual(t, string(req.Meta["traceparent"]), `"caller's"`, req.Meta)
 }
 
 func TestOutgoingMiddlewareReceivesTypedResults(t *testing.T) {
@@ -180,10 +179,8 @@ func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 		return list
 	}))
 	const added = `{"tools":[{"name":"added","inputSchema":{"type":"object"}}]}`
-	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err != nil ||
-		string(raw) != added {
-		t.Errorf("%s, %v, want %s", raw, err, added)
-	}
+	raw := must.Get(sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)))(t)
+	must.CheckEqual(t, string(raw), added, raw)
 }
 
 // Every field of a result that middleware changes is in the encoding; without a change the bytes of the peer are used.
@@ -244,8 +241,6 @@ func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
 		sending := outbound.NewChain(after(func(any) any { return json.RawMessage(invalid) }))
 		got, err := sending.Do(t.Context(), mcp.V20251125, &outbound.Request{Method: mcp.MethodCallTool},
 			answering(`{"content":[]}`))
-		if err == nil {
-			t.Errorf("%q is returned as %s", invalid, got)
-		}
+		must.CheckThat(t, err != nil, "%q is returned as %s", invalid, got)
 	}
 }

@@ -2,7 +2,6 @@ package outbound_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -54,9 +53,8 @@ func TestOnlyAProofShowsThatARequestHasNotRun(t *testing.T) {
 		}
 		req := &outbound.Request{Method: mcp.MethodCallTool, Timeout: time.Minute}
 		_, err := o.Do(t.Context(), req)
-		if req.MayHaveRun != !test.proven || !errors.Is(err, test.err) {
-			t.Errorf("%s: may have run: %t, %v", name, req.MayHaveRun, err)
-		}
+		must.CheckEqual(t, req.MayHaveRun, !test.proven, name)
+		must.CheckIs(t, err, test.err, name)
 		w.send = nil // a later exchange does not prove anything about an earlier one
 		if !test.proven {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -33,12 +33,9 @@ func newWire(t *testing.T) *wire { return &wire{t: t, sent: make(chan jsonrpc.Me
 
 func (w *wire) Send(ctx context.Context, out *outbound.Outgoing) error {
 	m, err := jsonrpc.Parse(bytes.Clone(out.Message), jsonrpc.Limits{})
-	if err != nil || bytes.ContainsAny(out.Message, "\r\n") {
-		w.t.Errorf("sent %q: %v", out.Message, err)
-	}
-	if m.ID != out.ID || m.Method != out.Method {
-		w.t.Errorf("sent %s as %s %s", out.Message, out.ID, out.Method)
-	}
+	must.CheckThat(w.t, err == nil && !bytes.ContainsAny(out.Message, "\r\n"), "sent %q: %v", out.Message, err)
+	must.CheckEqual(w.t, m.ID, out.ID, out.Message)
+	must.CheckEqual(w.t, m.Method, out.Method, out.Message)
 	if w.send != nil {
 		return w.send(ctx, out)
 	}
@@ -62,9 +59,7 @@ func (w *wire) none() {
 func message(t *testing.T, text string) *jsonrpc.Message {
 	t.Helper()
 	m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, err, text)
 	return &m
 }
 
@@ -146,14 +141,10 @@ func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 		got := do(t.Context(), o, &outbound.Request{Method: "a"})
 		id := (<-w.sent).ID
 		for _, other := range []jsonrpc.ID{jsonrpc.IntID(999), jsonrpc.StringID(id.String())} {
-			if o.Receive(result(t, other, "wrong")) {
-				t.Errorf("a response to %s was taken", other)
-			}
+			must.CheckThat(t, !o.Receive(result(t, other, "wrong")), "a response to %s was taken", other)
 		}
 		withoutID := message(t, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"unreadable"}}`)
-		if o.Receive(withoutID) {
-			t.Error("an error without an id was taken")
-		}
+		must.CheckThat(t, !o.Receive(withoutID), "an error without an id was taken")
 		synctest.Wait()
 		select {
 		case r := <-got:
@@ -164,9 +155,7 @@ func TestResponsesToUnknownIDsAreIgnored(t *testing.T) {
 		if r := <-got; r.err != nil || string(r.resp.Result) != `{"text":"right"}` {
 			t.Errorf("got %s, %v", r.resp.Result, r.err)
 		}
-		if o.Receive(result(t, id, "late")) {
-			t.Error("a late response was taken")
-		}
+		must.CheckThat(t, !o.Receive(result(t, id, "late")), "a late response was taken")
 	})
 }
 
@@ -213,18 +202,14 @@ func TestInvalidResponseEndsItsRequest(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":""}}`, out.ID),
 		} {
 			m, err := jsonrpc.Parse([]byte(bad), jsonrpc.Limits{})
-			if err == nil {
-				t.Errorf("%s is valid", bad)
-			}
+			must.CheckThat(t, err != nil, "%s is valid", bad)
 			o.ReceiveInvalid(&m, err)
 		}
 		return nil
 	}
 	_, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
 	var invalid *jsonrpc.InvalidMessageError
-	if !errors.Is(err, call.ErrInvalidResponse) || !errors.As(err, &invalid) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && errors.As(err, &invalid), "got %v", err)
 }
 
 func TestSendErrorEndsTheRequest(t *testing.T) {
@@ -233,10 +218,7 @@ func TestSendErrorEndsTheRequest(t *testing.T) {
 	w.send = func(context.Context, *outbound.Outgoing) error { return broken }
 	o := &outbound.Requests{Wire: w, NotifyCancelled: true}
 	for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress}); !errors.Is(err,
-			broken) {
-			t.Errorf("got %v", err)
-		}
+		must.CheckIs(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress})), broken)
 	}
 	must.CheckEqual(t, o.Pending(), 0)
 }
@@ -276,9 +258,7 @@ func TestRequestsAreEncoded(t *testing.T) {
 				o.Receive(result(t, out.ID, ""))
 				return nil
 			}
-			if _, err := o.Do(t.Context(), &req); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(o.Do(t.Context(), &req)))
 		})
 	}
 }
@@ -291,16 +271,12 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 	for _, o := range []*outbound.Requests{&a, &b, &a, &b} {
 		o.Wire = w
 		w.send = func(_ context.Context, out *outbound.Outgoing) error {
-			if seen[out.ID] {
-				t.Errorf("id %s is used twice", out.ID)
-			}
+			must.CheckThat(t, !seen[out.ID], "id %s is used twice", out.ID)
 			seen[out.ID] = true
 			o.Receive(result(t, out.ID, ""))
 			return nil
 		}
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a"}); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a"})))
 	}
 }
 
@@ -314,10 +290,8 @@ func TestARequestThatWasNotSentHasThatError(t *testing.T) {
 			o.Fail(call.ErrConnectionLost)
 			return fmt.Errorf("%w: rejected", call.ErrNotSent)
 		}
-		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: progress}); !errors.Is(err,
-			call.ErrNotSent) {
-			t.Errorf("with progress %v: %v", progress != nil, err)
-		}
+		must.CheckIs(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: progress})),
+			call.ErrNotSent, progress != nil)
 	}
 }
 
@@ -347,9 +321,8 @@ func TestLostConnectionEndsAllRequests(t *testing.T) {
 		w.none() // the peer cannot receive a cancellation
 		must.CheckIs(t, o.Failed(), call.ErrConnectionLost)
 		_, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
-		if !errors.Is(err, call.ErrConnectionLost) || !errors.Is(err, call.ErrNotSent) {
-			t.Errorf("a later request: %v", err)
-		}
+		must.CheckIs(t, err, call.ErrConnectionLost)
+		must.CheckIs(t, err, call.ErrNotSent)
 		w.none()
 	})
 }
@@ -414,9 +387,8 @@ func TestOnProgressRunsInTheGoroutineOfDo(t *testing.T) {
 	var reports []float64
 	returned := false
 	_, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
-		if id := goroutineID(); id != caller || returned {
-			t.Errorf("reported in %s, not %s, returned %v", id, caller, returned)
-		}
+		id := goroutineID()
+		must.CheckThat(t, id == caller && !returned, "reported in %s, not %s, returned %v", id, caller, returned)
 		reports = append(reports, p.Done)
 	}})
 	returned = true
@@ -443,17 +415,13 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 		o.Receive(result(t, out.ID, ""))
 		return nil
 	}
-	if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
+	must.Check(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
 		t.Errorf("reported %+v", p)
-	}}); err != nil {
-		t.Error(err)
-	}
+	}})))
 	if o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)) {
 		t.Error("another notification was taken")
 	}
-	if o.Receive(message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)) {
-		t.Error("a request was taken")
-	}
+	must.CheckThat(t, !o.Receive(message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)), "a request was taken")
 }
 
 // The queue of progress reports is limited, and keeps the last one.
@@ -477,9 +445,7 @@ func TestSlowOnProgressReceivesTheLastReport(t *testing.T) {
 		}
 		o.Receive(result(t, id, ""))
 		close(slow)
-		if r := <-got; r.err != nil {
-			t.Fatal(r.err)
-		}
+		must.Do(t, (<-got).err)
 		if n := len(reports); n != 257 || reports[255] != 255 || reports[256] != 1000 {
 			t.Errorf("%d reports, the last are %v", n, reports[max(n-3, 0):])
 		}
@@ -550,9 +516,7 @@ func TestOutboundIsSafeForConcurrentUse(t *testing.T) {
 					req.OnProgress = func(outbound.Progress) {}
 				}
 				resp, err := o.Do(ctx, req)
-				if (err == nil) == (resp.Result == nil) {
-					t.Errorf("got %s, %v", resp.Result, err)
-				}
+				must.CheckThat(t, (err == nil) != (resp.Result == nil), "got %s, %v", resp.Result, err)
 			})
 		}
 		for o.Pending() > 20 {

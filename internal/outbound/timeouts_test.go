@@ -21,13 +21,10 @@ func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
 	t.Helper()
 	select {
 	case m := <-w.sent:
-		if m.Method != mcp.NotificationCancelled || m.Kind != jsonrpc.Notification {
-			t.Fatalf("sent %s %s", m.Method, m.Raw)
-		}
+		must.Equal(t, m.Method, mcp.NotificationCancelled, m.Raw)
+		must.Equal(t, m.Kind, jsonrpc.Notification, m.Raw)
 		raw, _ := m.Params.Get("requestId")
-		if err := id.UnmarshalJSON(raw); err != nil {
-			t.Fatalf("%s: %v", m.Raw, err)
-		}
+		must.Do(t, id.UnmarshalJSON(raw), m.Raw)
 		raw, _ = m.Params.Get("reason")
 		return id, jsonrpc.Unquote(raw)
 	default:
@@ -58,12 +55,9 @@ func TestRequestEndsAtItsTimeout(t *testing.T) {
 		}
 		must.CheckIs(t, r.err, context.DeadlineExceeded)
 		about, reason := cancelled(t, w)
-		if about != id || reason != "no response in time" {
-			t.Errorf("cancelled %s: %q", about, reason)
-		}
-		if o.Receive(result(t, id, "late")) {
-			t.Error("the late response was taken")
-		}
+		must.CheckEqual(t, about, id)
+		must.CheckEqual(t, reason, "no response in time")
+		must.CheckThat(t, !o.Receive(result(t, id, "late")), "the late response was taken")
 		w.none()
 	})
 }
@@ -76,9 +70,7 @@ func TestRequestWithoutTimeoutsWaits(t *testing.T) {
 		id := (<-w.sent).ID
 		time.Sleep(1000 * time.Hour)
 		o.Receive(result(t, id, "late"))
-		if r := <-got; r.err != nil {
-			t.Error(r.err)
-		}
+		must.Check(t, (<-got).err)
 	})
 }
 
@@ -123,9 +115,7 @@ func TestTimeoutStartsAtTheLastProgress(t *testing.T) {
 		r := <-got
 		took(t, start, 1900*time.Millisecond)
 		var timeout *call.TimeoutError
-		if !errors.As(r.err, &timeout) || timeout.After != time.Second {
-			t.Errorf("got %v", r.err)
-		}
+		must.CheckThat(t, errors.As(r.err, &timeout) && timeout.After == time.Second, "got %v", r.err)
 	})
 }
 
@@ -225,9 +215,7 @@ func TestResponseDuringTheAllowanceIsReceived(t *testing.T) {
 		id := (<-w.sent).ID
 		time.Sleep(30 * time.Second)
 		o.Receive(result(t, id, ""))
-		if r := <-got; r.err != nil {
-			t.Error(r.err)
-		}
+		must.Check(t, (<-got).err)
 	})
 }
 
@@ -324,9 +312,7 @@ func TestTheCallerDoesNotWaitForItsCancellation(t *testing.T) {
 			must.CheckIs(t, err, context.DeadlineExceeded)
 			took(t, start, time.Duration(n+1)*(time.Second+20*time.Millisecond))
 		}
-		if late := (<-gaveUp).Sub(start); late != 11*time.Second {
-			t.Errorf("the sending has ended after %v", late)
-		}
+		must.CheckEqual(t, (<-gaveUp).Sub(start), 11*time.Second, "the sending has ended")
 		start = time.Now()
 		_, _ = o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second})
 		must.Do(t, outbound.Close(closing{w, closed}, o))
@@ -498,23 +484,17 @@ func TestConcurrentRequestsEndAtTheirOwnTimeouts(t *testing.T) {
 		}
 		answered := do(t.Context(), o, &outbound.Request{Method: "tools/call", Timeout: time.Second})
 		o.Receive(result(t, (<-w.sent).ID, "early"))
-		if r := <-answered; r.err != nil {
-			t.Fatal(r.err)
-		}
+		must.Do(t, (<-answered).err)
 		var all []<-chan error
 		for _, seconds := range []int{50, 20, 30, 10, 10, 40} {
 			all = append(all, within(time.Duration(seconds)*time.Second))
 			synctest.Wait()
 		}
 		for _, ended := range all {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must.Check(t, <-ended)
 		}
 		// The timer works for later requests too.
 		start = time.Now()
-		if err := <-within(5 * time.Second); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-within(5*time.Second))
 	})
 }

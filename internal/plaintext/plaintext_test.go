@@ -1,6 +1,10 @@
 package plaintext
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
+)
 
 func TestInvisibleCharactersAreReplaced(t *testing.T) {
 	for text, want := range map[string]string{
@@ -16,8 +20,6 @@ func TestInvisibleCharactersAreReplaced(t *testing.T) {
 		"❤\ufe0f\ufe0f a\u200db 👩\u200d 👩\u200d\u200d💻": "❤\ufe0f<U+FE0F> a<U+200D>b 👩<U+200D> 👩<U+200D><U+200D>💻",
 		"\xff": "\ufffd",
 	} {
-		if got := Replace(text, CodePoint); got != want {
-			t.Errorf("%+q: %+q, want %+q", text, got, want)
-		}
+		must.CheckEqual(t, Replace(text, CodePoint), want, text)
 	}
 }

@@ -20,9 +20,8 @@ var escapes = []string{
 func TestGrantedPrefixHasNoWayOut(t *testing.T) {
 	for _, escape := range escapes {
 		for _, base := range []string{"file:///public/", "https://example.com/public/", "note:public/"} {
-			if uri := base + escape; resourceuri.Grants(base+"*", uri) {
-				t.Errorf("%s* grants access to %s", base, uri)
-			}
+			uri := base + escape
+			must.CheckThat(t, !resourceuri.Grants(base+"*", uri), "%s* grants access to %s", base, uri)
 			if within, err := resourceuri.Within(base+escape, base); err == nil && within {
 				t.Errorf("%s is within %s", base+escape, base)
 			}
@@ -81,9 +80,7 @@ func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
 	} {
 		for _, pattern := range []string{"file:///secret/*", "file:/secret/*", "FILE:///%73ecret/*",
 			"file://localhost/secret/*", "file://127.0.0.1/secret/*", "file://user@localhost:80/secret/*"} {
-			if !resourceuri.Restricts(pattern, uri) {
-				t.Errorf("%s does not restrict %s", pattern, uri)
-			}
+			must.CheckThat(t, resourceuri.Restricts(pattern, uri), "%s does not restrict %s", pattern, uri)
 		}
 	}
 	for pattern, uri := range map[string]string{
@@ -94,17 +91,13 @@ func TestPatternsRestrictEveryFormOfAURI(t *testing.T) {
 		"an odd*":                      "an odd uri", "*": "x", "https://example.com/A*": "https://EXAMPLE.com/A", "urn:a:?": "urn:a:b",
 		"x:secret": "x:secret", "note://{id}": "note://{id}", "file:///a/*": "file:///a/../b",
 	} {
-		if !resourceuri.Restricts(pattern, uri) {
-			t.Errorf("%s does not restrict %s", pattern, uri)
-		}
+		must.CheckThat(t, resourceuri.Restricts(pattern, uri), "%s does not restrict %s", pattern, uri)
 	}
 	for pattern, uri := range map[string]string{
 		"file:///secret/*": "file:///secrets/a", "file://nas/secret/*": "file:///secret/a",
 		"https://example.com/*": "https://example.com:8443/a", "note://a/*": "note://b/a",
 	} {
-		if resourceuri.Restricts(pattern, uri) {
-			t.Errorf("%s restricts %s", pattern, uri)
-		}
+		must.CheckThat(t, !resourceuri.Restricts(pattern, uri), "%s restricts %s", pattern, uri)
 	}
 }
 

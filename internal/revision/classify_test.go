@@ -222,9 +222,8 @@ func TestChooseReturnsTheNewestCommonRevision(t *testing.T) {
 		{nil, ""},
 	} {
 		got, ok := revision.Choose(tc.supported)
-		if got != tc.want || ok != (tc.want != "") {
-			t.Errorf("Choose(%q) = %q, %v; want %q", tc.supported, got, ok, tc.want)
-		}
+		must.CheckEqual(t, got, tc.want, tc.supported)
+		must.CheckEqual(t, ok, tc.want != "", tc.supported)
 	}
 }
 

@@ -19,13 +19,9 @@ import (
 func encodeFor(t *testing.T, r mcp.Revision, method string, result any) string {
 	t.Helper()
 	raw, err := revision.AppendResult(nil, r, result, []byte(`{"name":"s","version":"1"}`))
-	if err != nil {
-		t.Fatalf("%s: %v", r, err)
-	}
+	must.Do(t, err, r)
 	message := append(append([]byte(`{"jsonrpc":"2.0","id":1,"result":`), raw...), '}')
-	if err := spec.ValidateMessage(r, message, method); err != nil {
-		t.Errorf("%s: %v", r, err)
-	}
+	must.Check(t, spec.ValidateMessage(r, message, method), r)
 	return string(raw)
 }
 
@@ -267,14 +263,9 @@ func TestDowngradeErrorConvertsCodes(t *testing.T) {
 			if got.Code != code || got.Message != "m" || string(got.Data) != string(data) {
 				t.Errorf("%d is reported to %s as %+v", e.Code, r, got)
 			}
-			if (got == e) != (code == e.Code) {
-				t.Errorf("%d in %s: DowngradeError must copy exactly the errors that it changes", e.Code, r)
-			}
+			must.CheckEqual(t, got == e, code == e.Code, e.Code, r)
 			if code != mcp.CodeURLElicitationRequired { // not the data of this error
-				if err := spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false),
-					""); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false), ""))
 			}
 		}
 	}
@@ -286,9 +277,8 @@ func one(t *testing.T, raw, list string) string {
 	var members map[string]json.RawMessage
 	must.Do(t, json.Unmarshal([]byte(raw), &members))
 	var elements []json.RawMessage
-	if err := json.Unmarshal(members[list], &elements); err != nil || len(elements) != 1 {
-		t.Fatalf("%v: %s in %s", err, list, raw)
-	}
+	err := json.Unmarshal(members[list], &elements)
+	must.That(t, err == nil && len(elements) == 1, "%v: %s in %s", err, list, raw)
 	if members["ttlMs"] != nil && members["resultType"] == nil {
 		t.Errorf("caching hints for a legacy peer: %s", raw)
 	}
@@ -361,9 +351,7 @@ func TestDowngradeConvertsResourcesAndPrompts(t *testing.T) {
 			} else if r >= mcp.V20250618 {
 				want = tc.want[1]
 			}
-			if diff := cmp.Diff(want, one(t, encodeFor(t, r, tc.method, tc.result), tc.list)); diff != "" {
-				t.Errorf("%s in %s (-want +got):\n%s", tc.method, r, diff)
-			}
+			must.CheckEqual(t, cmp.Diff(want, one(t, encodeFor(t, r, tc.method, tc.result), tc.list)), "", tc.method, r)
 		}
 		must.CheckEqual(t, marshal(t, tc.result), before, tc.method)
 	}
@@ -397,9 +385,8 @@ func TestDowngradeCompletionConvertsParams(t *testing.T) {
 	}
 	for _, r := range mcp.Revisions() {
 		got := revision.DowngradeCompletion(r, params)
-		if knows := r >= mcp.V20250618; (got.Ref.Title != "") != knows || (got.Context != nil) != knows {
-			t.Errorf("%s: %+v", r, got)
-		}
+		knows := r >= mcp.V20250618
+		must.CheckThat(t, (got.Ref.Title != "") == knows && (got.Context != nil) == knows, "%s: %+v", r, got)
 	}
 }
 

@@ -203,20 +203,14 @@ func TestStructuredContentIsEncodedOnOneLine(t *testing.T) {
 			got, err := revision.AppendResult(nil, r, &mcp.CallToolResult{Content: c, StructuredContent: pretty},
 				identity)
 			must.Do(t, err)
-			if bytes.ContainsAny(got, "\r\n") {
-				t.Errorf("%s: %q", r, got)
-			}
+			must.CheckThat(t, !bytes.ContainsAny(got, "\r\n"), "%s: %q", r, got)
 			var out struct{ StructuredContent json.RawMessage }
 			must.Do(t, json.Unmarshal(got, &out))
 			want, have := members(t, pretty), members(t, out.StructuredContent)
-			if !reflect.DeepEqual(want, have) {
-				t.Errorf("%s: %s", r, out.StructuredContent)
-			}
+			must.CheckThat(t, reflect.DeepEqual(want, have), "%s: %s", r, out.StructuredContent)
 		}
 	}
-	if !bytes.Equal(pretty, original) {
-		t.Errorf("the handler's bytes were modified: %q", pretty)
-	}
+	must.CheckEqual(t, string(pretty), string(original), "the handler's bytes were modified")
 }
 
 // Rule J6: a tool may print invalid UTF-8, but the message must be valid.
@@ -239,9 +233,7 @@ func TestInvalidUTF8InToolResultsIsReplaced(t *testing.T) {
 				t.Errorf("%s: %T: %v", r, c, err)
 				continue
 			}
-			if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
-				t.Errorf("%s: %T: %v", r, c, err)
-			}
+			must.Check(t, jsonrpc.Check(got, jsonrpc.Limits{}), r, c)
 			_, converted := c.(*mcp.AudioContent)
 			if !strings.Contains(string(got), good) && !(converted && r < mcp.V20250326) {
 				t.Errorf("%s: %T: %s", r, c, got)
@@ -272,9 +264,7 @@ func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 	} {
 		for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
 			got, err := revision.AppendResult([]byte("kept"), r, result, identity)
-			if err == nil {
-				t.Errorf("%s: %#v is encoded as %s", r, result, got)
-			}
+			must.CheckThat(t, err != nil, "%s: %#v is encoded as %s", r, result, got)
 			must.CheckEqual(t, string(got), "kept", r, result)
 		}
 	}
@@ -286,8 +276,7 @@ func TestAppendingAPlainToolResultDoesNotAllocate(t *testing.T) {
 		StructuredContent: json.RawMessage(`{"a":[1]}`)}
 	dst := make([]byte, 0, 1024)
 	for _, r := range []mcp.Revision{mcp.V20260728, mcp.V20250618} {
-		if n := testing.AllocsPerRun(100, func() { _, _ = revision.AppendResult(dst, r, result, identity) }); n != 0 {
-			t.Errorf("%s: %v allocations", r, n)
-		}
+		must.CheckEqual(t, testing.AllocsPerRun(100, func() { _, _ = revision.AppendResult(dst, r, result, identity) }),
+			0, r)
 	}
 }

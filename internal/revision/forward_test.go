@@ -96,27 +96,19 @@ func FuzzForward(f *testing.F) {
 		result.Meta, decoded.ResultType, decoded.Source = decoded.Meta, "", raw
 		for _, r := range mcp.Revisions() {
 			if revision.Downgrade(r, result) != any(result) {
-				if revision.Downgrade(r, &decoded) == any(&decoded) {
-					t.Fatalf("%s needs no other form in %s", raw, r)
-				}
+				must.That(t, revision.Downgrade(r, &decoded) != any(&decoded), "%s needs no other form in %s", raw, r)
 				continue
 			}
 			want := must.Get(revision.AppendResult(nil, r, &decoded, identity))(t)
 			got := revision.AppendForwarded([]byte("x"), r, result, identity, nil)[1:]
-			if bytes.ContainsAny(got, "\r\n") {
-				t.Fatalf("%q has line breaks", got)
-			}
-			if canonical(t, got) != canonical(t, want) {
-				t.Fatalf("%s is forwarded to %s as %s, want %s", raw, r, got, want)
-			}
+			must.That(t, !bytes.ContainsAny(got, "\r\n"), "%q has line breaks", got)
+			must.Equal(t, canonical(t, got), canonical(t, want), raw, r, got, want)
 			for _, space := range []int{0, 50, 500} { // in front of the result
 				memory := append(bytes.Repeat([]byte{'{'}, space), raw...)
 				inMemory := *result
 				inMemory.Source = memory[space:]
-				if sent := revision.AppendForwarded([]byte("x"), r, &inMemory, identity, memory)[1:]; !bytes.Equal(sent,
-					got) {
-					t.Fatalf("%s is forwarded to %s as %s, want %s", raw, r, sent, got)
-				}
+				must.Equal(t, string(revision.AppendForwarded([]byte("x"), r, &inMemory, identity, memory)[1:]),
+					string(got), raw, r)
 			}
 		}
 	})
@@ -125,9 +117,7 @@ func FuzzForward(f *testing.F) {
 func canonical(t *testing.T, raw []byte) string {
 	t.Helper()
 	value := jsontext.Value(bytes.Clone(raw))
-	if err := value.Canonicalize(); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
+	must.Do(t, value.Canonicalize(), raw)
 	return string(value)
 }
 
@@ -180,12 +170,8 @@ func FuzzTranslate(f *testing.F) {
 		had := membersAt(t, raw)
 		for _, r := range mcp.Revisions() {
 			out, err := revision.AppendResult(nil, r, result, nil)
-			if err != nil {
-				t.Fatalf("%s: %s: %v", r, raw, err)
-			}
-			if err := spec.Validate(r, kind.definition, out); err != nil {
-				t.Fatalf("%s is encoded for %s as %s: %v", raw, r, out, err)
-			}
+			must.Do(t, err, r, raw)
+			must.Do(t, spec.Validate(r, kind.definition, out), raw, r, out)
 			for member := range membersAt(t, out) {
 				if !had[member] && !had[withoutWrapper.Replace(member)] && !mayAppear(member) {
 					t.Fatalf("%s is encoded for %s as %s, with a new %s", raw, r, out, member)

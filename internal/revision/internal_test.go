@@ -19,9 +19,7 @@ func TestAppendBase64EqualsThePackage(t *testing.T) {
 				src[i] = byte(random.Uint32())
 			}
 			got, want := appendBase64([]byte("x"), src), base64.StdEncoding.AppendEncode([]byte("x"), src)
-			if !bytes.Equal(got, want) {
-				t.Errorf("%d bytes: got %s, want %s", n, got, want)
-			}
+			must.CheckEqual(t, string(got), string(want), n)
 		}
 	}
 }
@@ -58,8 +56,7 @@ func TestRelatedTaskIsAddedToTheMetadata(t *testing.T) {
 		must.CheckEqual(t, string(RelatedTask(got)), `{"taskId":"t\"1"}`, object)
 	}
 	for _, object := range []string{``, `{}`, `{"_meta":{}}`, `{"_meta":[]}`} {
-		if r := RelatedTask([]byte(object)); r != nil {
-			t.Errorf("%s: related task %s, want none", object, r)
-		}
+		r := RelatedTask([]byte(object))
+		must.CheckThat(t, r == nil, "%s: related task %s, want none", object, r)
 	}
 }

@@ -62,18 +62,14 @@ func TestTableHasOnlyMethodsOfTheSchemas(t *testing.T) {
 		}
 	}
 	for _, m := range revision.Methods() {
-		if !found[m.Name] {
-			t.Errorf("no revision has %s", m.Name)
-		}
+		must.CheckThat(t, found[m.Name], "no revision has %s", m.Name)
 	}
 }
 
 func TestTableHasOneRowPerMethod(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, m := range revision.Methods() {
-		if seen[m.Name] {
-			t.Errorf("%s has two rows", m.Name)
-		}
+		must.CheckThat(t, !seen[m.Name], "%s has two rows", m.Name)
 		seen[m.Name] = true
 	}
 	if revision.Lookup("tools/Call") != nil || revision.Lookup("") != nil {
@@ -83,28 +79,22 @@ func TestTableHasOneRowPerMethod(t *testing.T) {
 
 func TestMethodsReturnsACopy(t *testing.T) {
 	revision.Methods()[0].Name = "changed"
-	if revision.Methods()[0].Name == "changed" {
-		t.Error("Methods returns the table itself")
-	}
+	must.CheckThat(t, revision.Methods()[0].Name != "changed", "Methods returns the table itself")
 }
 
 func TestExtensionsMustNotUseMethodsOfTheProtocol(t *testing.T) {
 	for _, m := range revision.Methods() {
-		if err := revision.CheckExtensionMethod(m.Name, "com.example/x"); err == nil {
-			t.Errorf("CheckExtensionMethod accepts %s", m.Name)
-		}
+		err := revision.CheckExtensionMethod(m.Name, "com.example/x")
+		must.CheckThat(t, err != nil, "CheckExtensionMethod accepts %s", m.Name)
 	}
 	for _, name := range []string{"", "a//b", "/a", "a/", "a b", "ä", "a\n", "rpc.discover", strings.Repeat("x", 129),
 		mcp.MethodUpdateTask, mcp.NotificationTasks} {
-		if err := revision.CheckExtensionMethod(name, "com.example/x"); err == nil {
-			t.Errorf("CheckExtensionMethod accepts %q", name)
-		}
+		err := revision.CheckExtensionMethod(name, "com.example/x")
+		must.CheckThat(t, err != nil, "CheckExtensionMethod accepts %q", name)
 	}
 	for _, name := range []string{"jobs/run", "com.example/jobs/run", "x", "notifications/jobs/done",
 		strings.Repeat("x", 128)} {
-		if err := revision.CheckExtensionMethod(name, "com.example/x"); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
+		must.Check(t, revision.CheckExtensionMethod(name, "com.example/x"), name)
 	}
 }
 
@@ -112,16 +102,13 @@ func TestExtensionsMustNotUseMethodsOfTheProtocol(t *testing.T) {
 func TestTasksExtensionHasItsMethodsSince2026(t *testing.T) {
 	for _, name := range []string{mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask,
 		mcp.NotificationTasks} {
-		if err := revision.CheckExtensionMethod(name, mcp.ExtensionTasks); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, revision.CheckExtensionMethod(name, mcp.ExtensionTasks), name)
 		for _, r := range mcp.Revisions() {
 			must.CheckEqual(t, revision.LeavesToExtensions(name, r), r.Modern(), name, r)
 		}
 	}
-	if err := revision.CheckExtensionMethod(mcp.MethodListTasks, mcp.ExtensionTasks); err == nil {
-		t.Error("tasks/list must not be a method of the extension")
-	}
+	err := revision.CheckExtensionMethod(mcp.MethodListTasks, mcp.ExtensionTasks)
+	must.CheckThat(t, err != nil, "tasks/list must not be a method of the extension")
 }
 
 func TestHandshakesDeclareExtensionsInBothPlaces(t *testing.T) {
@@ -139,7 +126,6 @@ func TestHandshakesDeclareExtensionsInBothPlaces(t *testing.T) {
 			t.Errorf("%s: %+v", r, got)
 		}
 	}
-	if len(declared.Experimental) != 1 || len(declared.Extensions) != 2 {
-		t.Error("the declared capabilities were modified")
-	}
+	must.CheckEqual(t, len(declared.Experimental), 1)
+	must.CheckEqual(t, len(declared.Extensions), 2)
 }

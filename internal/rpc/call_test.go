@@ -77,27 +77,20 @@ func TestNothingIsSentAfterTheCallIsCancelled(t *testing.T) {
 	})
 	c := newCall(1)
 	c.Stream = s
-	if reply := appendReply(t.Context(), nil, &inflight, e, c); len(reply) > 0 {
-		t.Errorf("response to a cancelled request: %s", reply)
-	}
-	if want := `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,` +
-		`"progress":1}}`; s.String() != want {
-		t.Errorf("sent %s, want %s", s, want)
-	}
+	reply := appendReply(t.Context(), nil, &inflight, e, c)
+	must.CheckThat(t, len(reply) == 0, "response to a cancelled request: %s", reply)
+	must.CheckEqual(t, s.String(), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,`+
+		`"progress":1}}`, s)
 }
 
 func TestNotifyWithoutStreamDoesNothing(t *testing.T) {
 	c := newCall(1)
-	if err := errors.Join(c.Notify(t.Context(), "notifications/message", nil),
-		c.Progress(t.Context(), 1, 0, "")); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, errors.Join(c.Notify(t.Context(), "notifications/message", nil), c.Progress(t.Context(), 1, 0, "")))
 }
 
 func TestFromWithoutCallReturnsNil(t *testing.T) {
-	if c := rpc.From(t.Context()); c != nil {
-		t.Errorf("got %v", c)
-	}
+	c := rpc.From(t.Context())
+	must.CheckThat(t, c == nil, "got %v", c)
 }
 
 func TestNotificationsHaveNoLineBreaks(t *testing.T) {
@@ -165,9 +158,8 @@ func TestProgressMustBeFinite(t *testing.T) {
 	c := newCall(1)
 	c.Stream = s
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if err := c.Progress(t.Context(), f, 0, ""); err == nil {
-			t.Errorf("%v was sent", f)
-		}
+		err := c.Progress(t.Context(), f, 0, "")
+		must.CheckThat(t, err != nil, "%v was sent", f)
 	}
 	must.CheckEqual(t, s.String(), "", s)
 }
@@ -188,14 +180,10 @@ func TestConcurrentProgressArrivesInOrder(t *testing.T) {
 	last := -1
 	for _, line := range s.lines {
 		var n int
-		if _, err := fmt.Sscanf(line,
+		must.Do(t, must.Err(fmt.Sscanf(line,
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`,
-			&n); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if n <= last {
-			t.Fatalf("%d came after %d", n, last)
-		}
+			&n)), line)
+		must.That(t, n > last, "%d came after %d", n, last)
 		last = n
 	}
 	must.CheckEqual(t, last, 16*49+15)
@@ -234,9 +222,8 @@ func TestServeWaitsForNotificationsBeingWritten(t *testing.T) {
 		close(s.gate)
 		<-served
 		errs := []error{<-results, <-results}
-		if want := `{"jsonrpc":"2.0","method":"notifications/a"}`; !strings.HasPrefix(s.String(), want) {
-			t.Errorf("sent %s", s)
-		}
+		want := `{"jsonrpc":"2.0","method":"notifications/a"}`
+		must.CheckThat(t, strings.HasPrefix(s.String(), want), "sent %s", s)
 		// The second may have been sent after the end of the call.
 		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 &&
 			!errors.Is(errors.Join(errs...), call.ErrCallDone) {
@@ -261,9 +248,7 @@ func TestNotifyReturnsWhenItsContextEnds(t *testing.T) {
 		cancel(why)
 		must.CheckIs(t, <-second, why)
 		close(s.gate)
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-first)
 		c.Finish()
 	})
 }
@@ -388,10 +373,8 @@ func TestLogMessagesAreLimitedPerSecond(t *testing.T) {
 			!strings.Contains(out.all[256], `"count":44`) {
 			t.Fatalf("after a second: %s", out.all[256:])
 		}
-		if want := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info",` +
-			`"data":0}}`; out.all[257] != want {
-			t.Errorf("%s, want %s", out.all[257], want)
-		}
+		must.CheckEqual(t, out.all[257], `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info",`+
+			`"data":0}}`)
 	})
 }
 
@@ -418,8 +401,6 @@ func TestDroppedLogMessagesAreReportedBeforeTheResponse(t *testing.T) {
 func TestLogMessagesHaveNoLineBreaks(t *testing.T) {
 	var out lines
 	c := &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out}
-	if err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}")); err != nil ||
-		strings.ContainsAny(out.all[0], "\r\n") {
-		t.Errorf("%q, %v", out.all, err)
-	}
+	err := c.Log(t.Context(), mcp.LevelDebug, "a\nb", []byte("{\n}"))
+	must.CheckThat(t, err == nil && !strings.ContainsAny(out.all[0], "\r\n"), "%q, %v", out.all, err)
 }

@@ -64,9 +64,8 @@ func TestUnknownMethodIsNotFound(t *testing.T) {
 	} {
 		c := callOf(1, test.method, test.revision)
 		_, err := e.Serve(t.Context(), c)
-		if notFound := errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}); notFound == test.has {
-			t.Errorf("%s in %s: %v", test.method, test.revision, err)
-		}
+		notFound := errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound})
+		must.CheckThat(t, notFound != test.has, "%s in %s: %v", test.method, test.revision, err)
 	}
 }
 
@@ -112,9 +111,8 @@ func TestFirstMiddlewareIsOutermost(t *testing.T) {
 		return done("")
 	}, layer("a"), layer("b"))
 	e.Serve(t.Context(), newCall(1))
-	if want := []string{"a", "b", "handler", "/b", "/a"}; !slices.Equal(order, want) {
-		t.Errorf("order %v, want %v", order, want)
-	}
+	want := []string{"a", "b", "handler", "/b", "/a"}
+	must.CheckThat(t, slices.Equal(order, want), "order %v, want %v", order, want)
 }
 
 func TestMiddlewareSeesUnknownMethods(t *testing.T) {
@@ -142,9 +140,7 @@ func TestPanicBecomesInternalError(t *testing.T) {
 			c := newCall(7)
 			reply, reported := engineReply(t.Context(), nil, e, c)
 			want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}`
-			if string(reply) != want || reported == nil {
-				t.Errorf("got %s, want %s", reply, want)
-			}
+			must.CheckThat(t, string(reply) == want && reported != nil, "got %s, want %s", reply, want)
 			must.CheckContains(t, l.String(), "engine_test.go", l)
 			must.CheckIs(t, c.Notify(t.Context(), "notifications/late", nil), call.ErrCallDone)
 		})
@@ -310,12 +306,9 @@ func TestCallOfContextIsThePublicCall(t *testing.T) {
 		must.CheckEqual(t, call.From(ctx), &c.Call)
 		return done("")
 	})
-	if _, err := e.Serve(t.Context(), newCall(1)); err != nil {
-		t.Error(err)
-	}
-	if c := call.From(t.Context()); c != nil {
-		t.Errorf("a context without a call carries %v", c)
-	}
+	must.Check(t, must.Err(e.Serve(t.Context(), newCall(1))))
+	c := call.From(t.Context())
+	must.CheckThat(t, c == nil, "a context without a call carries %v", c)
 }
 
 // entries is a feature whose calls name entries, which need the scopes with their names.
@@ -386,9 +379,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 				ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local,
 					Scopes: []string{"read"}})
 				if early {
-					if err := e.Authorize(ctx, c); (err != nil) != (tt.missing != "") {
-						t.Errorf("Authorize: %v", err)
-					}
+					err := e.Authorize(ctx, c)
+					must.CheckThat(t, (err != nil) == (tt.missing != ""), "Authorize: %v", err)
 				}
 				_, err := e.Serve(ctx, c)
 				var missing *auth.ScopeError
@@ -415,9 +407,8 @@ func TestCallsAreAuthorizedTogether(t *testing.T) {
 	e := rpc.NewEngine(f, new(log).logger())
 	a, b := callNamed(mcp.MethodCallTool, "a"), callNamed(mcp.MethodCallTool, "b")
 	var missing *auth.ScopeError
-	if err := e.Authorize(ctx, a, b); !errors.As(err, &missing) || !slices.Equal(missing.Needed, []string{"a", "b"}) {
-		t.Fatalf("got %v", err)
-	}
+	err := e.Authorize(ctx, a, b)
+	must.That(t, errors.As(err, &missing) && slices.Equal(missing.Needed, []string{"a", "b"}), "got %v", err)
 	if _, err := e.Serve(ctx, a); err == nil || f.served != nil {
 		t.Error("a call was served although the scopes of another one are missing")
 	}
@@ -435,9 +426,8 @@ func TestSecondRunOfACallIsAuthorizedAgain(t *testing.T) {
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: principal.Local, Scopes: []string{"a"}})
 	c := callNamed(mcp.MethodCallTool, "a")
 	must.Do(t, e.Authorize(ctx, c))
-	if _, err := e.Serve(ctx, c); err != nil || !slices.Equal(f.served, []string{"a1", "a2"}) {
-		t.Errorf("served by %q: %v", f.served, err)
-	}
+	must.Check(t, must.Err(e.Serve(ctx, c)))
+	must.CheckThat(t, slices.Equal(f.served, []string{"a1", "a2"}), "served by %q", f.served)
 }
 
 func callNamed(method, name string) *rpc.Call {

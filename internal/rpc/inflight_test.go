@@ -26,21 +26,16 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 		served++
 		second := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
 		must.CheckContains(t, second, `"id":1,"error":{"code":-32600`)
-		if ctx.Err() != nil {
-			t.Error("the first request was cancelled")
-		}
+		must.Check(t, ctx.Err(), "the first request was cancelled")
 		return done("first")
 	})
 	first := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
-	if !strings.Contains(first, `"first"`) || served != 1 {
-		t.Errorf("%d requests served, response to the first: %s", served, first)
-	}
-	if again := string(appendReply(t.Context(), nil, &inflight,
+	must.CheckContains(t, first, `"first"`)
+	must.CheckEqual(t, served, 1)
+	must.CheckContains(t, string(appendReply(t.Context(), nil, &inflight,
 		serving(new(log), func(context.Context, *rpc.Call) (any, error) {
 			return done("again")
-		}), newCall(1))); !strings.Contains(again, `"again"`) {
-		t.Errorf("response to a request that uses the id again: %s", again)
-	}
+		}), newCall(1))), `"again"`, "response to a request that uses the id again")
 }
 
 // The id of a request is kept as it was written, for the response. Programs that have only floating-point numbers may
@@ -72,9 +67,7 @@ func TestIDsOfDifferentTypesDiffer(t *testing.T) {
 	var inflight rpc.Inflight
 	for _, id := range []jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.StringID("1"), jsonrpc.IntID(9007199254740993),
 		jsonrpc.IntID(9007199254740992)} {
-		if _, err := inflight.Begin(t.Context(), id); err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
+		must.Check(t, must.Err(inflight.Begin(t.Context(), id)), id)
 		defer inflight.End(id)
 	}
 	must.CheckEqual(t, inflight.Len(), 4)
@@ -85,17 +78,11 @@ func TestMaxLimitsRequestsInFlight(t *testing.T) {
 	for i := range int64(2) {
 		must.Get(inflight.Begin(t.Context(), jsonrpc.IntID(i)))(t)
 	}
-	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckIs(t, must.Err(inflight.Begin(t.Context(), jsonrpc.IntID(3))), rpc.ErrTooManyInFlight)
 	inflight.Cancel(jsonrpc.IntID(0), call.ErrCancelled)
-	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("a cancelled request must count until its handler returns: %v", err)
-	}
+	must.CheckIs(t, must.Err(inflight.Begin(t.Context(), jsonrpc.IntID(3))), rpc.ErrTooManyInFlight)
 	inflight.End(jsonrpc.IntID(0))
-	if _, err := inflight.Begin(t.Context(), jsonrpc.IntID(3)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(inflight.Begin(t.Context(), jsonrpc.IntID(3))))
 	inflight.End(jsonrpc.IntID(1))
 	inflight.End(jsonrpc.IntID(3))
 }
@@ -108,19 +95,13 @@ func TestCancelIgnoresRequestsNotInFlight(t *testing.T) {
 	ctx := must.Get(inflight.Begin(t.Context(), jsonrpc.IntID(1)))(t)
 	inflight.Cancel(jsonrpc.StringID("1"), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(2), call.ErrCancelled)
-	if ctx.Err() != nil {
-		t.Error("the cancellation of another id ended the request")
-	}
+	must.Check(t, ctx.Err(), "the cancellation of another id ended the request")
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
 	inflight.Cancel(jsonrpc.IntID(1), errors.New("twice"))
 	must.CheckIs(t, context.Cause(ctx), call.ErrCancelled)
-	if inflight.End(jsonrpc.IntID(1)) {
-		t.Error("End reports true for a cancelled request")
-	}
+	must.CheckThat(t, !inflight.End(jsonrpc.IntID(1)), "End reports true for a cancelled request")
 	inflight.Cancel(jsonrpc.IntID(1), call.ErrCancelled)
-	if inflight.End(jsonrpc.IntID(1)) {
-		t.Error("End reports true for an unknown request")
-	}
+	must.CheckThat(t, !inflight.End(jsonrpc.IntID(1)), "End reports true for an unknown request")
 }
 
 // Rule J15: when a cancellation and a response race, the response is complete or not sent.
@@ -177,9 +158,8 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 	listen := func(i int) {
 		wg.Go(func() {
 			c := callOf(int64(i), mcp.MethodListen, mcp.V20260728)
-			if out := appendReply(t.Context(), nil, f, listening, c); len(out) > 0 {
-				t.Errorf("response to a cancelled subscription: %s", out)
-			}
+			out := appendReply(t.Context(), nil, f, listening, c)
+			must.CheckThat(t, len(out) == 0, "response to a cancelled subscription: %s", out)
 		})
 		<-served
 	}
@@ -187,17 +167,11 @@ func TestSubscriptionsHaveTheirOwnLimit(t *testing.T) {
 		listen(i)
 	}
 	must.CheckEqual(t, f.Len(), 0)
-	if _, err := f.Begin(t.Context(), jsonrpc.StringID("call")); err != nil {
-		t.Errorf("the first request: %v", err)
-	}
-	if _, err := f.Begin(t.Context(), jsonrpc.StringID("another")); !errors.Is(err, rpc.ErrTooManyInFlight) {
-		t.Errorf("the second request: %v", err)
-	}
+	must.Check(t, must.Err(f.Begin(t.Context(), jsonrpc.StringID("call"))), "the first request")
+	must.CheckIs(t, must.Err(f.Begin(t.Context(), jsonrpc.StringID("another"))), rpc.ErrTooManyInFlight)
 	beyond := callOf(1<<20, mcp.MethodListen, mcp.V20260728)
-	if out := appendReply(t.Context(), nil, f, listening, beyond); !strings.Contains(string(out),
-		rpc.ErrTooManySubscriptions.Error()) {
-		t.Errorf("a subscription above the limit: %s", out)
-	}
+	out := appendReply(t.Context(), nil, f, listening, beyond)
+	must.CheckContains(t, string(out), rpc.ErrTooManySubscriptions.Error(), "a subscription above the limit", out)
 	f.Cancel(jsonrpc.IntID(3), call.ErrCancelled)
 	listen(rpc.MaxSubscriptions) // may begin before the cancelled handler returns
 	f.CancelAll(call.ErrCancelled)
@@ -268,9 +242,7 @@ func TestPeerCacheIsSafeForConcurrentUse(t *testing.T) {
 			for j := range 300 {
 				want := fmt.Sprintf("n%d", (i+j)%200)
 				p, err := peers.Decode(fmt.Appendf(nil, `{"name":%q,"version":"1"}`, want), []byte(`{}`))
-				if err != nil || p.Info.Name != want {
-					t.Errorf("%+v, %v", p, err)
-				}
+				must.CheckThat(t, err == nil && p.Info.Name == want, "%+v, %v", p, err)
 			}
 		})
 	}
@@ -340,9 +312,8 @@ func TestForwardedResultIsCopiedIfItHasNoSpaceInItsMemory(t *testing.T) {
 // A request that is repeated has several responses. The results of earlier ones may still be in use.
 func TestOnlyTheFirstResponseIsReadIntoABuffer(t *testing.T) {
 	f := received(t, "{}")
-	if reserved := f.forwarding.Reserve(10); reserved != nil {
-		t.Fatalf("the second response gets %d bytes of a buffer", cap(reserved))
-	}
+	reserved := f.forwarding.Reserve(10)
+	must.That(t, reserved == nil, "the second response gets %d bytes of a buffer", cap(reserved))
 	f.result.Source = []byte("{" + forwardedText + "}") // of the second response
 	want := string(f.memory)
 	must.CheckEqual(t, string(f.append(nil)), "{"+forwardedText+"}")
@@ -350,7 +321,6 @@ func TestOnlyTheFirstResponseIsReadIntoABuffer(t *testing.T) {
 }
 
 func TestResponsesHaveMemoryOfTheirOwnUnlessTheyAreForwarded(t *testing.T) {
-	if f := rpc.ForwardingOf(t.Context()); f.Reserve(1) != nil {
-		t.Error("a response that is not forwarded is read into a buffer")
-	}
+	f := rpc.ForwardingOf(t.Context())
+	must.CheckThat(t, f.Reserve(1) == nil, "a response that is not forwarded is read into a buffer")
 }

@@ -1,8 +1,6 @@
 package seal_test
 
 import (
-	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -26,44 +24,29 @@ func TestOpenRejectsEveryChangedBit(t *testing.T) {
 		for bit := range 8 {
 			changed := []byte(sealed)
 			changed[i] ^= 1 << bit
-			if text, err := k.Open("p", string(changed)); !errors.Is(err, seal.ErrInvalid) {
-				t.Fatalf("byte %d, bit %d: opened as %q, %v", i, bit, text, err)
-			}
+			must.Is(t, must.Err(k.Open("p", string(changed))), seal.ErrInvalid, i, bit)
 		}
 		for _, inserted := range []string{"\n", "\r", " ", "A", "="} {
-			if _, err := k.Open("p", sealed[:i]+inserted+sealed[i:]); !errors.Is(err, seal.ErrInvalid) {
-				t.Fatalf("%q before byte %d: %v", inserted, i, err)
-			}
+			must.Is(t, must.Err(k.Open("p", sealed[:i]+inserted+sealed[i:])), seal.ErrInvalid, inserted, i)
 		}
-		if _, err := k.Open("p", sealed[:i]); !errors.Is(err, seal.ErrInvalid) {
-			t.Fatalf("cut to %d bytes: %v", i, err)
-		}
+		must.Is(t, must.Err(k.Open("p", sealed[:i])), seal.ErrInvalid, i)
 	}
 }
 
 func TestOpenRejectsAnotherPurpose(t *testing.T) {
 	k := keys(t)
-	if _, err := k.Open("tools/list", k.Seal("prompts/list", []byte("x"))); !errors.Is(err, seal.ErrInvalid) {
-		t.Errorf("opened for another purpose: %v", err)
-	}
+	must.CheckIs(t, must.Err(k.Open("tools/list", k.Seal("prompts/list", []byte("x")))), seal.ErrInvalid)
 }
 
 func TestOpenAcceptsOlderKeys(t *testing.T) {
 	old := keys(t, key("o"))
 	sealed := old.Seal("p", []byte("text"))
-	if text, err := keys(t, key("n"), key("o")).Open("p", sealed); err != nil || !bytes.Equal(text, []byte("text")) {
-		t.Errorf("with a newer key first: %q, %v", text, err)
-	}
-	if _, err := keys(t, key("n")).Open("p", sealed); !errors.Is(err, seal.ErrInvalid) {
-		t.Errorf("without the key: %v", err)
-	}
+	must.CheckEqual(t, string(must.Get(keys(t, key("n"), key("o")).Open("p", sealed))(t)), "text")
+	must.CheckIs(t, must.Err(keys(t, key("n")).Open("p", sealed)), seal.ErrInvalid, "without the key")
 }
 
 func TestNewRejectsShortKeys(t *testing.T) {
-	if _, err := seal.New(key("k"), []byte("short")); err == nil ||
-		!strings.Contains(err.Error(), "key 1 has 5 bytes") {
-		t.Errorf("error %v", err)
-	}
+	must.CheckFails(t, must.Err(seal.New(key("k"), []byte("short"))), "key 1 has 5 bytes")
 }
 
 // Open must return the sealed text, and reject every other text.
@@ -72,9 +55,7 @@ func FuzzSeal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, purpose, other string, flip []byte) {
 		k := keys(t, key("k"))
 		sealed := k.Seal(purpose, text)
-		if opened, err := k.Open(purpose, sealed); err != nil || !bytes.Equal(opened, text) {
-			t.Fatalf("opened as %q, %v", opened, err)
-		}
+		must.Equal(t, string(must.Get(k.Open(purpose, sealed))(t)), string(text))
 		if other != purpose {
 			if _, err := k.Open(other, sealed); err == nil {
 				t.Fatal("opened for another purpose")

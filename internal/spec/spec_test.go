@@ -21,13 +21,9 @@ func TestPublishedExamplesAreValid(t *testing.T) {
 	n := 0
 	for name, raw := range spec.Examples(mcp.V20260728) {
 		n++
-		if err := spec.Validate(mcp.V20260728, path.Dir(name), raw); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, spec.Validate(mcp.V20260728, path.Dir(name), raw), name)
 	}
-	if n < 100 {
-		t.Errorf("found %d examples, want more than 100", n)
-	}
+	must.CheckThat(t, n >= 100, "found %d examples, want more than 100", n)
 }
 
 func TestValidateRejects(t *testing.T) {
@@ -49,18 +45,15 @@ func TestValidateRejects(t *testing.T) {
 			`{"type":"image","data":"YQ","mimeType":"image/png"}`},
 		{"a relative URI", mcp.V20250618, "Resource", `{"uri":"a b","name":"a"}`},
 	} {
-		if err := spec.Validate(c.rev, c.definition, []byte(c.raw)); err == nil {
-			t.Errorf("%s: %s of %s accepted %s", c.why, c.definition, c.rev, c.raw)
-		}
+		err := spec.Validate(c.rev, c.definition, []byte(c.raw))
+		must.CheckThat(t, err != nil, "%s: %s of %s accepted %s", c.why, c.definition, c.rev, c.raw)
 	}
 }
 
 func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 	for _, rev := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, spec.Tasks} {
-		if err := spec.Validate(rev, "ElicitResult",
-			[]byte(`{"action":"accept","content":{"height":1.72}}`)); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, spec.Validate(rev, "ElicitResult",
+			[]byte(`{"action":"accept","content":{"height":1.72}}`)))
 		if err := spec.Validate(rev, "ElicitResult",
 			[]byte(`{"action":"accept","content":{"height":null}}`)); err == nil {
 			t.Errorf("%s: form content accepted null", rev)
@@ -138,9 +131,8 @@ func TestValidateMessageRejects(t *testing.T) {
 			`[{"jsonrpc":"2.0","method":"notifications/initialized"},{}]`},
 		{"an incomplete message", mcp.V20241105, "", `{"jsonrpc":"2.0",`},
 	} {
-		if err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method); err == nil {
-			t.Errorf("%s: %s accepted %s", c.what, c.rev, c.raw)
-		}
+		err := spec.ValidateMessage(c.rev, []byte(c.raw), c.method)
+		must.CheckThat(t, err != nil, "%s: %s accepted %s", c.what, c.rev, c.raw)
 	}
 }
 
@@ -148,8 +140,7 @@ func TestMethodsAreComplete(t *testing.T) {
 	for rev, want := range map[mcp.Revision]int{
 		mcp.V20241105: 24, mcp.V20250326: 24, mcp.V20250618: 25, mcp.V20251125: 31, mcp.V20260728: 21, spec.Tasks: 7,
 	} {
-		if got := spec.Methods(rev); len(got) != want {
-			t.Errorf("%s has %d methods, want %d: %v", rev, len(got), want, got)
-		}
+		got := spec.Methods(rev)
+		must.CheckEqual(t, len(got), want, rev, got)
 	}
 }

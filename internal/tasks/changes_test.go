@@ -146,9 +146,8 @@ func TestAStoredChangeIsHeard(t *testing.T) {
 					case <-time.After(5 * time.Minute):
 						t.Fatal("not heard")
 					}
-					if took := time.Since(begun); took > f.limit {
-						t.Errorf("heard after %v, want at most %v", took, f.limit)
-					}
+					took := time.Since(begun)
+					must.CheckThat(t, took <= f.limit, "heard after %v, want at most %v", took, f.limit)
 					run.End(Outcome{Result: json.RawMessage(`{}`)})
 				})
 			})
@@ -167,9 +166,8 @@ func TestABusThatHasEndedIsNotAskedInALoop(t *testing.T) {
 		time.Sleep(time.Second)
 		bus.end()
 		<-run.Call.Context().Done()
-		if cause := context.Cause(run.Call.Context()); cause != ErrTimeout {
-			t.Error(cause)
-		}
+		cause := context.Cause(run.Call.Context())
+		must.CheckThat(t, cause == ErrTimeout, "%v", cause)
 		run.End(Outcome{})
 		must.CheckEqual(t, get(t, a, "1").Status, mcp.TaskFailed)
 		if most := int(time.Minute/busRetry) + 2; bus.subscribed > most || kv.reads[key(ada, "1")] > 2*most {

@@ -106,9 +106,7 @@ func TestAnswersAreReadWhenTheStoreIsUpAgain(t *testing.T) {
 		answer(t, b, "1", `{}`)
 		time.Sleep(10 * time.Second)
 		kv.down.Store(false)
-		if err := <-answered; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-answered)
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
 	})
 }
@@ -179,13 +177,9 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 			t.Errorf("%+v %v", page, err)
 		}
 		time.Sleep(time.Minute)
-		if n := strings.Count(log.String(), "unreadable=5 without_tool=0"); n != 1 ||
-			!strings.Contains(log.String(), "tasks=4") {
-			t.Errorf("%d lines: %s", n, log.String())
-		}
-		if _, err := b.Store.Get(t.Context(), ada, "0"); !errors.Is(err, ErrUnreadable) {
-			t.Error(err)
-		}
+		n := strings.Count(log.String(), "unreadable=5 without_tool=0")
+		must.CheckThat(t, n == 1 && strings.Contains(log.String(), "tasks=4"), "%d lines: %s", n, log.String())
+		must.CheckIs(t, must.Err(b.Store.Get(t.Context(), ada, "0")), ErrUnreadable)
 	})
 }
 
@@ -222,13 +216,11 @@ func TestUnreadableTasksAreReadOnce(t *testing.T) {
 		beginIdle(t, a, newTask("1"))
 		kill(a)
 		time.Sleep(takeOverTime)
-		if got, err := b.Store.Get(t.Context(), ada, "1"); err != nil || got.Status != mcp.TaskFailed {
-			t.Errorf("%+v %v", got, err)
-		}
+		got := must.Get(b.Store.Get(t.Context(), ada, "1"))(t)
+		must.CheckEqual(t, got.Status, mcp.TaskFailed, got)
 		before := kv.reads[key(ada, "0")]
 		time.Sleep(2 * time.Hour)
-		if n := kv.reads[key(ada, "0")]; before == 0 || n != before {
-			t.Errorf("%d reads at first, and %d in two hours", before, n-before)
-		}
+		n := kv.reads[key(ada, "0")]
+		must.CheckThat(t, before != 0 && n == before, "%d reads at first, and %d in two hours", before, n-before)
 	})
 }

@@ -175,9 +175,7 @@ func TestATaskEndsWithItsCancellationOrTimeout(t *testing.T) {
 		want  string
 	}{
 		"cancel": {func(r *Runner) {
-			if _, err := r.Store.Update(context.Background(), ada, "1", (*Task).Cancel); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(r.Store.Update(context.Background(), ada, "1", (*Task).Cancel)))
 		}, ErrCancelled, "cancelled "},
 		"timeout": {func(*Runner) {
 			time.Sleep(time.Minute)
@@ -207,9 +205,8 @@ func TestQuestionsAreAnsweredOnAnyReplica(t *testing.T) {
 			answered <- fmt.Sprint(string(raw), err)
 		}()
 		synctest.Wait()
-		if task := get(t, b, "1"); task.Status != mcp.TaskInputRequired || len(task.Open()) != 1 {
-			t.Fatalf("%+v", task)
-		}
+		task := get(t, b, "1")
+		must.That(t, task.Status == mcp.TaskInputRequired && len(task.Open()) == 1, "%+v", task)
 		answer(t, b, "1", `{"action":"accept"}`)
 		must.CheckEqual(t, <-answered, `{"action":"accept"}<nil>`)
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
@@ -396,12 +393,8 @@ func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 		check("task/1")
 		check("task/1/result/1")
 		for _, other := range []principal.Principal{principal.Anonymous, principal.Local} {
-			if _, err := r.Store.Get(t.Context(), other, "1"); !errors.Is(err, ErrNotFound) {
-				t.Errorf("%v: %v", other, err)
-			}
-			if _, err := r.Store.Update(t.Context(), other, "1", (*Task).Cancel); !errors.Is(err, ErrNotFound) {
-				t.Errorf("%v: %v", other, err)
-			}
+			must.CheckIs(t, must.Err(r.Store.Get(t.Context(), other, "1")), ErrNotFound, other)
+			must.CheckIs(t, must.Err(r.Store.Update(t.Context(), other, "1", (*Task).Cancel)), ErrNotFound, other)
 		}
 		if _, err := (&Store{KV: f.memory, Bus: f.memory}).Get(t.Context(), ada, "1"); err == nil {
 			t.Error("a replica without keys reads the task")

@@ -65,9 +65,7 @@ func TestAnotherReplicaTakesOverTheTasksOfAReplicaThatHasEnded(t *testing.T) {
 				must.CheckEqual(t, describe(got), "failed the process that ran the task has ended")
 				return
 			}
-			if got.Runs != 2 || len(got.Open()) != 1 {
-				t.Fatalf("after the end of the lease: %+v", got)
-			}
+			must.That(t, got.Runs == 2 && len(got.Open()) == 1, "after the end of the lease: %+v", got)
 			answer(t, b, "1", `{"second":2}`)
 			synctest.Wait()
 			must.CheckEqual(t, describe(get(t, b, "1")), `completed {"first":1}`)
@@ -214,9 +212,8 @@ func TestAReplicaThatWasRemovedRegistersAgain(t *testing.T) {
 			time.Sleep(sweepInterval)
 			kill(a)
 			time.Sleep(takeOverTime)
-			if got, err := b.Store.Get(t.Context(), ada, "1"); err != nil || got.Status != mcp.TaskFailed {
-				t.Errorf("%s: %+v %v", name, got, err)
-			}
+			got := must.Get(b.Store.Get(t.Context(), ada, "1"))(t)
+			must.CheckEqual(t, got.Status, mcp.TaskFailed, name, got)
 		})
 	}
 }
@@ -251,9 +248,8 @@ func TestATaskIsLeftToTheReplicasWithItsTool(t *testing.T) {
 			} else {
 				time.Sleep(leaveFor)
 			}
-			if got, err := without.Store.Get(t.Context(), ada, "replay"); err != nil || describe(got) != want {
-				t.Errorf("%+v %v", got, err)
-			}
+			got := must.Get(without.Store.Get(t.Context(), ada, "replay"))(t)
+			must.CheckEqual(t, describe(got), want, got)
 		})
 	}
 }

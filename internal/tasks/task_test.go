@@ -34,9 +34,8 @@ func TestEndedTasksDoNotChange(t *testing.T) {
 	for end, finish := range ends {
 		for name, change := range changes {
 			task := &Task{Status: mcp.TaskWorking}
-			if err := task.Ask("k", question); err != nil || task.Status != mcp.TaskInputRequired {
-				t.Fatal(err, task.Status)
-			}
+			err := task.Ask("k", question)
+			must.That(t, err == nil && task.Status == mcp.TaskInputRequired, "%v %v", err, task.Status)
 			if err := finish(task); err != nil || !task.Status.Terminal() {
 				t.Fatal(end, err, task.Status)
 			}
@@ -56,10 +55,8 @@ func TestEndedTasksDoNotChange(t *testing.T) {
 func TestTaskWorksAgainWhenAllQuestionsAreAnswered(t *testing.T) {
 	task := &Task{Status: mcp.TaskWorking}
 	for _, key := range []string{"a", "b"} {
-		if err := task.Ask(key, rpc.InputRequest{Method: mcp.MethodElicit,
-			Params: json.RawMessage(`{"message":"` + key + `"}`)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, task.Ask(key, rpc.InputRequest{Method: mcp.MethodElicit,
+			Params: json.RawMessage(`{"message":"` + key + `"}`)}))
 	}
 	responses := func(text string) map[string]json.RawMessage {
 		m := make(map[string]json.RawMessage)
@@ -118,9 +115,8 @@ func TestQuestionsOfATaskAreLimited(t *testing.T) {
 
 func TestStatusMessageIsCutAtACharacter(t *testing.T) {
 	task := &Task{Status: mcp.TaskWorking}
-	if err := task.Describe(strings.Repeat("é", maxMessage)); err != nil || len(task.Message) != maxMessage {
-		t.Errorf("%d bytes, %v", len(task.Message), err)
-	}
+	err := task.Describe(strings.Repeat("é", maxMessage))
+	must.CheckThat(t, err == nil && len(task.Message) == maxMessage, "%d bytes, %v", len(task.Message), err)
 	if err := task.Describe("x" + strings.Repeat("é", maxMessage)); err != nil ||
 		!strings.HasSuffix(task.Message, "é") || len(task.Message) != maxMessage-1 {
 		t.Errorf("%d bytes, %v", len(task.Message), err)

@@ -170,26 +170,19 @@ func (m *taskModel) change(replica int, b byte, w *modelTask, transition func(*T
 	want := read
 	switch {
 	case read == nil || outcome == nil && !m.exists(w):
-		if m.exists(w) || !errors.Is(err, ErrNotFound) {
-			m.t.Fatalf("%s, which expires at %v: %v", w.id, w.expires, err)
-		}
+		must.That(m.t, !m.exists(w) && errors.Is(err, ErrNotFound), "%s, which expires at %v: %v", w.id, w.expires, err)
 		return
 	case outcome == nil:
-		if err != nil || w.status.Terminal() {
-			m.t.Fatalf("%s is %s and is changed: %v", w.id, w.status, err)
-		}
+		must.That(m.t, err == nil && !w.status.Terminal(), "%s is %s and is changed: %v", w.id, w.status, err)
 		model(w)
 		want = w
 	case errors.Is(outcome, ErrEnded):
-		if !errors.Is(err, ErrEnded) || !read.status.Terminal() {
-			m.t.Fatalf("%s is %s: %v", w.id, read.status, err)
-		}
+		must.That(m.t, errors.Is(err, ErrEnded) && read.status.Terminal(), "%s is %s: %v", w.id, read.status, err)
 	case err != nil || !errors.Is(outcome, errUnchanged):
 		m.t.Fatalf("%s: %v, %v", w.id, outcome, err)
 	}
-	if got.Status != want.status || got.Message != want.message {
-		m.t.Fatalf("%s is %s %q, want %s %q", w.id, got.Status, got.Message, want.status, want.message)
-	}
+	must.Equal(m.t, got.Status, want.status, w.id)
+	must.Equal(m.t, got.Message, want.message, w.id)
 }
 
 // complete stores a result, and ends the task with it.
@@ -201,9 +194,7 @@ func (m *taskModel) complete(replica int, b byte, w *modelTask, result json.RawM
 		return
 	}
 	inline, err := s.SaveResult(m.t.Context(), task, s.Remaining(task), result)
-	if err != nil {
-		m.t.Fatalf("cannot save the result of %s: %v", w.id, err)
-	}
+	must.Do(m.t, err, "cannot save the result", w.id)
 	m.change(replica, b, w, func(t *Task) error { return t.Complete(inline, false) }, func(w *modelTask) {
 		w.status, w.message, w.result = mcp.TaskCompleted, "", result
 	})
@@ -215,9 +206,7 @@ func (m *taskModel) compare(s *Store, w *modelTask) {
 	for _, owner := range modelOwners {
 		got, err := s.Get(m.t.Context(), owner, w.id)
 		if owner != w.owner || !m.exists(w) {
-			if !errors.Is(err, ErrNotFound) {
-				m.t.Fatalf("%s of %v: %v, %v", w.id, owner, got, err)
-			}
+			must.Is(m.t, err, ErrNotFound, w.id, owner, got)
 			continue
 		}
 		if err != nil || got.Status != w.status || got.Message != w.message {
@@ -226,9 +215,8 @@ func (m *taskModel) compare(s *Store, w *modelTask) {
 		if w.status != mcp.TaskCompleted {
 			continue
 		}
-		if result, err := s.Result(m.t.Context(), got); err != nil || !bytes.Equal(result, w.result) {
-			m.t.Fatalf("%s has a result of %d bytes, %v; want %d bytes", w.id, len(result), err, len(w.result))
-		}
+		result := must.Get(s.Result(m.t.Context(), got))(m.t)
+		must.Equal(m.t, string(result), string(w.result), w.id, "has a result", len(result), len(w.result))
 	}
 }
 
@@ -237,9 +225,7 @@ func (m *taskModel) list(s *Store, owner principal.Principal, limit int) {
 	var got, want []string
 	for after := ""; ; {
 		page, next, err := s.List(m.t.Context(), owner, after, limit)
-		if err != nil || len(page) > limit {
-			m.t.Fatalf("list of %d tasks, limit %d: %v", len(page), limit, err)
-		}
+		must.That(m.t, err == nil && len(page) <= limit, "list of %d tasks, limit %d: %v", len(page), limit, err)
 		for _, task := range page {
 			got = append(got, task.ID)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 )
 
@@ -43,9 +44,8 @@ func TestReadersRejectWhatOtherSDKsReject(t *testing.T) {
 			}
 			got, err := r.Messages(tc.stream)
 			rejects := slices.ContainsFunc(tc.rejects, func(p string) bool { return strings.HasPrefix(r.Name, p) })
-			if reads := err == nil && slices.Equal(got, want); reads == rejects {
-				t.Errorf("%s: %s reads %q, %v", name, r.Name, got, err)
-			}
+			reads := err == nil && slices.Equal(got, want)
+			must.CheckThat(t, reads != rejects, "%s: %s reads %q, %v", name, r.Name, got, err)
 		}
 	}
 }
