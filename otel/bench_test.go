@@ -11,6 +11,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
@@ -44,9 +45,7 @@ func served(tb testing.TB, options otel.Options) func() {
 	message, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet",`+
 		`"arguments":{},`+
 		`"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00"}}}`), jsonrpc.Limits{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	c := call.New(call.Description{Method: message.Method, ID: message.ID, Params: &message.Params,
 		Revision: mcp.V20260728})
 	result := &mcp.CallToolResult{}

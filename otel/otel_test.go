@@ -24,6 +24,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -101,9 +102,7 @@ func text(s tracetest.SpanStub, key attribute.Key) string {
 func (t *telemetry) points(tb testing.TB, name string) []metricdata.HistogramDataPoint[float64] {
 	tb.Helper()
 	var all metricdata.ResourceMetrics
-	if err := t.metrics.Collect(tb.Context(), &all); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, t.metrics.Collect(tb.Context(), &all))
 	for _, s := range all.ScopeMetrics {
 		for _, m := range s.Metrics {
 			if m.Name == name {
@@ -163,9 +162,7 @@ func TestSpanOfServerIsChildOfClientSpan(t *testing.T) {
 				c := tr.Dial(t, tel.server(), mcptest.WithRevision(r), tel.client)
 				checkTrace(t, tel, c)
 				where := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "network.protocol.name")
-				if isHTTP := strings.HasPrefix(tr.Name, "http"); isHTTP != (where == "http") {
-					t.Errorf("network.protocol.name is %q", where)
-				}
+				must.CheckEqual(t, strings.HasPrefix(tr.Name, "http"), where == "http", where)
 			})
 		}
 	}
@@ -178,9 +175,7 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 	ctx, root := tel.options.TracerProvider.Tracer("test").Start(baggage.ContextWithBaggage(t.Context(), bag), "agent")
 	answer, err := client.CallTool[string](ctx, c, "greet", nil)
 	root.End()
-	if err != nil || answer != "Hello, Ada!" {
-		t.Fatalf("%q, %v", answer, err)
-	}
+	must.That(t, err == nil && answer == "Hello, Ada!", "%q, %v", answer, err)
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"),
 		tel.span(t, trace.SpanKindServer, "tools/call greet")
 	if near.Parent.SpanID() != root.SpanContext().SpanID() || far.Parent.SpanID() != near.SpanContext.SpanID() ||
@@ -194,13 +189,9 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 			"gen_ai.tool.name":      "greet", "error.type": "", "jsonrpc.request.id": "",
 			"gen_ai.tool.call.arguments": "",
 		} {
-			if got := text(s, key); got != want {
-				t.Errorf("%s: %s is %q, want %q", s.SpanKind, key, got, want)
-			}
+			must.CheckEqual(t, text(s, key), want, s.SpanKind, key)
 		}
-		if s.Status.Code != codes.Unset {
-			t.Errorf("%s: status %v", s.SpanKind, s.Status)
-		}
+		must.CheckEqual(t, s.Status.Code, codes.Unset, s.SpanKind, s.Status)
 	}
 }
 
@@ -229,12 +220,8 @@ func TestFailuresHaveTypeAndStatus(t *testing.T) {
 					t.Errorf("%v: error.type %q, status %v, code %q", kind, got, s.Status,
 						text(s, "rpc.response.status_code"))
 				}
-				if text(s, "gen_ai.tool.name") != test.tool {
-					t.Errorf("%v: gen_ai.tool.name %q", kind, text(s, "gen_ai.tool.name"))
-				}
-				if strings.Contains(s.Status.Description, "secret") {
-					t.Errorf("%v: %v", kind, s.Status)
-				}
+				must.CheckEqual(t, text(s, "gen_ai.tool.name"), test.tool, kind)
+				must.CheckThat(t, !strings.Contains(s.Status.Description, "secret"), "%v: %v", kind, s.Status)
 			}
 		})
 	}
@@ -247,17 +234,13 @@ func TestCancelledCallsHaveErrorType(t *testing.T) {
 			c := mcptest.Dial(t, tel.server(), tel.client, mcptest.WithRevision(r))
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := c.CallTool(ctx, "hang", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
-			if !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
-			}
+			must.Is(t, err, context.Canceled)
 			for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
 				name := "tools/call" // the client has no result of the tool
 				if kind == trace.SpanKindServer {
 					name = "tools/call hang"
 				}
-				if got := text(tel.span(t, kind, name), "error.type"); got != "cancelled" {
-					t.Errorf("%v: error.type %q", kind, got)
-				}
+				must.CheckEqual(t, text(tel.span(t, kind, name), "error.type"), "cancelled", kind)
 			}
 		})
 	}
@@ -266,13 +249,9 @@ func TestCancelledCallsHaveErrorType(t *testing.T) {
 func TestTimeoutsHaveErrorType(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
-	if _, err := c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond)); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Fatal(err)
-	}
-	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "timeout" {
-		t.Errorf("error.type %q", got)
-	}
+	must.Is(t, must.Err(c.CallTool(t.Context(), "hang", nil, client.WithTimeout(time.Millisecond))),
+		context.DeadlineExceeded)
+	must.CheckEqual(t, text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"), "timeout")
 }
 
 // A span of the client covers all rounds. The spans of the server are its children, and the first has the outcome
@@ -280,22 +259,16 @@ func TestTimeoutsHaveErrorType(t *testing.T) {
 func TestRoundsAreSpansOfOneCall(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	c := mcptest.Dial(t, tel.server(), tel.client)
-	if answer, err := client.CallTool[string](t.Context(), c, "ask", nil); err != nil || answer != "Ada" {
-		t.Fatalf("%q, %v", answer, err)
-	}
+	must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "ask", nil))(t), "Ada")
 	near := tel.span(t, trace.SpanKindClient, "tools/call ask")
 	var outcomes []string
 	for _, s := range tel.spans.GetSpans() {
 		if s.SpanKind == trace.SpanKindServer && s.Name == "tools/call ask" {
-			if s.Parent.SpanID() != near.SpanContext.SpanID() || text(s, "error.type") != "" {
-				t.Errorf("%+v", s)
-			}
+			must.CheckThat(t, s.Parent.SpanID() == near.SpanContext.SpanID() && text(s, "error.type") == "", "%+v", s)
 			outcomes = append(outcomes, text(s, "parley.outcome"))
 		}
 	}
-	if !slices.Equal(outcomes, []string{"input_required", ""}) {
-		t.Errorf("outcomes of the rounds: %q", outcomes)
-	}
+	must.CheckThat(t, slices.Equal(outcomes, []string{"input_required", ""}), "outcomes of the rounds: %q", outcomes)
 }
 
 func TestUnknownToolsCreateNoTimeSeries(t *testing.T) {
@@ -350,13 +323,9 @@ func TestUnboundedErrorCodesCreateNoTimeSeries(t *testing.T) {
 				}
 			}
 		}
-		if series != 1 {
-			t.Errorf("%s: %d time series", name, series)
-		}
+		must.CheckEqual(t, series, 1, name, "time series")
 	}
-	if got := text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"); got != "10" {
-		t.Errorf("error.type of the span is %q", got)
-	}
+	must.CheckEqual(t, text(tel.span(t, trace.SpanKindClient, "tools/call"), "error.type"), "10")
 }
 
 func TestPersonalDataIsRecordedOnRequest(t *testing.T) {
@@ -365,27 +334,16 @@ func TestPersonalDataIsRecordedOnRequest(t *testing.T) {
 	server.AddResource(s, mcp.Resource{URI: "demo://a", Name: "a"},
 		func(context.Context) (string, error) { return "a", nil })
 	c := mcptest.Dial(t, s, tel.client)
-	if _, err := c.ReadResource(t.Context(), "demo://a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.CallTool(t.Context(), "greet", struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(c.ReadResource(t.Context(), "demo://a")))
+	must.Do(t, must.Err(c.CallTool(t.Context(), "greet", struct{}{})))
 	for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
-		if uri := text(tel.span(t, kind, "resources/read"), "mcp.resource.uri"); uri != "demo://a" {
-			t.Errorf("%v: mcp.resource.uri is %q", kind, uri)
-		}
+		must.CheckEqual(t, text(tel.span(t, kind, "resources/read"), "mcp.resource.uri"), "demo://a", kind)
 		greeting := tel.span(t, kind, "tools/call greet")
-		if got := text(greeting, "gen_ai.tool.call.arguments"); got != "{}" {
-			t.Errorf("%v: arguments are %q", kind, got)
-		}
-		if got := text(greeting, "gen_ai.tool.call.result"); !strings.Contains(got, "Hello") {
-			t.Errorf("%v: result is %q", kind, got)
-		}
+		must.CheckEqual(t, text(greeting, "gen_ai.tool.call.arguments"), "{}", kind)
+		must.CheckContains(t, text(greeting, "gen_ai.tool.call.result"), "Hello", kind)
 	}
-	if id := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "jsonrpc.request.id"); id == "" {
-		t.Error("jsonrpc.request.id is missing")
-	}
+	id := text(tel.span(t, trace.SpanKindServer, "tools/call greet"), "jsonrpc.request.id")
+	must.CheckThat(t, id != "", "jsonrpc.request.id is missing")
 }
 
 // Without trace context in _meta, the span of the transport is the parent.
@@ -408,9 +366,7 @@ func TestSpanOfTransportIsLinked(t *testing.T) {
 				configure = append(configure, tel.client)
 			}
 			c := mcptest.Dial(t, s, configure...)
-			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, must.Err(c.CallTool(t.Context(), "greet", nil)))
 			far := tel.span(t, trace.SpanKindServer, "tools/call greet")
 			switch {
 			case propagated && (len(far.Links) != 1 || !far.Links[0].SpanContext.Equal(transport)):
@@ -427,10 +383,8 @@ func TestPublicEndpointIgnoresTraceAndBaggageOfClient(t *testing.T) {
 	c := mcptest.Dial(t, tel.server(), tel.client)
 	who, _ := baggage.NewMember("who", "Ada")
 	bag, _ := baggage.New(who)
-	if answer, err := client.CallTool[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet",
-		nil); err != nil || answer != "Hello, !" {
-		t.Fatalf("%q, %v", answer, err)
-	}
+	must.Equal(t, must.Get(client.CallTool[string](baggage.ContextWithBaggage(t.Context(), bag), c, "greet", nil))(t),
+		"Hello, !")
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"),
 		tel.span(t, trace.SpanKindServer, "tools/call greet")
 	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 ||
@@ -452,9 +406,7 @@ func TestPanicEndsSpanWithInternalError(t *testing.T) {
 	})
 	c := mcptest.Dial(t, s, tel.client)
 	_, _ = c.CallTool(t.Context(), "greet", nil)
-	if got := text(tel.span(t, trace.SpanKindServer, "tools/call"), "error.type"); got != "-32603" {
-		t.Errorf("error.type is %q", got)
-	}
+	must.CheckEqual(t, text(tel.span(t, trace.SpanKindServer, "tools/call"), "error.type"), "-32603")
 }
 
 // With this argument, the test binary serves standard input and output.
@@ -485,19 +437,13 @@ func child() *server.Server {
 }
 
 func TestTraceContinuesInChildProcess(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			tel := newTelemetry(otel.Options{})
 			d := &client.Dialer{Revision: r}
 			tel.client(d)
-			c, err := d.Dial(t.Context(), client.Command(self, asChild))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(d.Dial(t.Context(), client.Command(self, asChild)))(t)
 			defer c.Close()
 			where, err := client.CallTool[string](t.Context(), c, "where", nil)
 			near := tel.span(t, trace.SpanKindClient, "tools/call where").SpanContext

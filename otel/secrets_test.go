@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
 	"github.com/parley-mcp/parley/server"
@@ -73,10 +74,7 @@ func (w recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 
 // Rule R6: spans and measurements have no secrets, even if all options are enabled.
 func TestTelemetryHasNoSecrets(t *testing.T) {
-	issuer, err := devissuer.Start(devissuer.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(devissuer.Config{}))(t)
 	defer issuer.Close()
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
@@ -116,10 +114,7 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 				_ = s.Shutdown(ctx)
 			}()
 			token := func(audience string) string {
-				token, err := issuer.Token("ada", audience, "mcp")
-				if err != nil {
-					t.Fatal(err)
-				}
+				token := must.Get(issuer.Token("ada", audience, "mcp"))(t)
 				return token
 			}
 			for _, audience := range []string{uri, "https://other.example/mcp"} {
@@ -140,16 +135,11 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 			}
 
 			var measured metricdata.ResourceMetrics
-			if err := tel.metrics.Collect(t.Context(), &measured); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tel.metrics.Collect(t.Context(), &measured))
 			spans := tel.spans.GetSpans()
 			var text strings.Builder
 			for _, s := range spans {
-				attributes, err := json.Marshal(s.Attributes)
-				if err != nil {
-					t.Fatal(err)
-				}
+				attributes := must.Get(json.Marshal(s.Attributes))(t)
 				fmt.Fprintf(&text, "%s %s %v %+v\n", s.Name, attributes, s.Status, s.Events)
 			}
 			fmt.Fprintf(&text, "%+v", measured)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/sampler"
@@ -41,13 +42,9 @@ func TestModelFitsHintsBeforePriorities(t *testing.T) {
 		{"balance", &mcp.ModelPreferences{IntelligencePriority: new(1.0), SpeedPriority: new(0.6)},
 			"claude-sonnet-4-5"},
 	} {
-		if got, err := models.Choose(c.preferences); err != nil || got != c.want {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
-		}
+		must.CheckEqual(t, must.Get(models.Choose(c.preferences))(t), c.want, c.name)
 	}
-	if _, err := (sampler.Models)(nil).Choose(nil); !errors.Is(err, sampler.ErrNoModels) {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err((sampler.Models)(nil).Choose(nil)), sampler.ErrNoModels)
 }
 
 // A server learns what its request must not have.

@@ -14,6 +14,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/sampler"
 	"github.com/parley-mcp/parley/sampler/anthropicsampler"
@@ -58,15 +59,9 @@ const said = `{"id":"msg_01","type":"message","role":"assistant","model":"claude
 func wantJSON(t *testing.T, got, want string) {
 	t.Helper()
 	var a, b any
-	if err := json.Unmarshal([]byte(got), &a); err != nil {
-		t.Fatalf("%v: %s", err, got)
-	}
-	if err := json.Unmarshal([]byte(want), &b); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(a, b) {
-		t.Errorf("sent %s\nwant %s", got, want)
-	}
+	must.Do(t, json.Unmarshal([]byte(got), &a), got)
+	must.Do(t, json.Unmarshal([]byte(want), &b))
+	must.CheckThat(t, reflect.DeepEqual(a, b), "sent %s\nwant %s", got, want)
 }
 
 func user(content ...mcp.Content) mcp.SamplingMessage {
@@ -101,9 +96,7 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 			),
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wantJSON(t, e.request, `{
 		"model":"claude-sonnet-4-5","max_tokens":100,"temperature":0.5,"stop_sequences":["END"],
 		"system":[{"type":"text","text":"Be brief."}],
@@ -116,12 +109,9 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 			{"role":"user","content":[
 				{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"rain"},{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"SlBFRw=="}},{"type":"text","text":"embedded"},{"type":"text","text":"lib://b"}]},
 				{"type":"tool_result","tool_use_id":"b","is_error":true,"content":[{"type":"text","text":"{\"code\":7}"}]}]}]}`)
-	if !strings.Contains(e.request, "9007199254740993") {
-		t.Error("a number of the schema has changed")
-	}
-	if e.path != "POST /v1/messages" || e.key != "key" {
-		t.Errorf("%s with the key %q", e.path, e.key)
-	}
+	must.CheckContains(t, e.request, "9007199254740993", "a number of the schema has changed")
+	must.CheckEqual(t, e.path, "POST /v1/messages")
+	must.CheckEqual(t, e.key, "key")
 	if result.Model != "claude-haiku-4-5-20251001" || result.Role != mcp.RoleAssistant ||
 		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
 		result.Content[0].(*mcp.TextContent).Text != "Hello." {
@@ -136,17 +126,13 @@ func TestRequestWithoutOptionsIsSmall(t *testing.T) {
 		params := &mcp.CreateMessageParams{MaxTokens: 1,
 			Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
 			ToolChoice: &mcp.ToolChoice{Mode: mode}}
-		if _, err := e.sampler(t).Sample(t.Context(), params); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(e.sampler(t).Sample(t.Context(), params)))
 		wantJSON(t, e.request,
 			`{"model":"claude-haiku-4-5","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text",`+
 				`"text":"hi"}]}]}`)
 		params.Tools = []mcp.Tool{{Name: "now"}}
-		if _, err := e.sampler(t).Sample(t.Context(), params); err != nil ||
-			!strings.Contains(e.request, `"tool_choice":`+choice) {
-			t.Errorf("%q: %v, %s", mode, err, e.request)
-		}
+		must.Check(t, must.Err(e.sampler(t).Sample(t.Context(), params)))
+		must.CheckThat(t, strings.Contains(e.request, `"tool_choice":`+choice), "%q: , %s", mode, e.request)
 	}
 }
 
@@ -161,23 +147,17 @@ func TestResultHasTextsAndToolUses(t *testing.T) {
 			"stop_reason":"` + reason + `","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}`}
 		result, err := e.sampler(t).Sample(t.Context(),
 			&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		raw, _ := json.Marshal(result)
 		wantJSON(t, string(raw), `{"role":"assistant","model":"m","stopReason":"`+want+
 			`","content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"weather",`+
 			`"input":{"city":"Oslo","n":9007199254740993}}]}`)
-		if !strings.Contains(string(raw), "9007199254740993") {
-			t.Error("a number has changed")
-		}
+		must.CheckContains(t, string(raw), "9007199254740993", "a number has changed")
 	}
 	e := &endpoint{response: strings.Replace(said, `{"type":"text","text":"Hello."}`, "", 1)}
 	result, err := e.sampler(t).Sample(t.Context(),
 		&mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
-	if err != nil || len(result.Content) != 1 {
-		t.Errorf("a message without content is %+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && len(result.Content) == 1, "a message without content is %+v, %v", result, err)
 }
 
 func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
@@ -206,15 +186,11 @@ func TestErrorOfTheAPIIsReturned(t *testing.T) {
 		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
 	_, err := e.sampler(t).Sample(t.Context(), params)
 	var reported *anthropic.Error
-	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.StatusCode == http.StatusTooManyRequests, "%v", err)
 	if _, err := new(anthropicsampler.Sampler).Sample(t.Context(), params); err == nil {
 		t.Error("a Sampler without a client has answered")
 	}
 	s := e.sampler(t)
 	s.Models = nil
-	if _, err := s.Sample(t.Context(), params); !errors.Is(err, sampler.ErrNoModels) {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err(s.Sample(t.Context(), params)), sampler.ErrNoModels)
 }

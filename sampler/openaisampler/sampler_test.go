@@ -14,6 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"go.uber.org/goleak"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/sampler"
 	"github.com/parley-mcp/parley/sampler/openaisampler"
@@ -63,15 +64,9 @@ var said = completion(`{"role":"assistant","content":"Hello.","refusal":null,"an
 func wantJSON(t *testing.T, got, want string) {
 	t.Helper()
 	var a, b any
-	if err := json.Unmarshal([]byte(got), &a); err != nil {
-		t.Fatalf("%v: %s", err, got)
-	}
-	if err := json.Unmarshal([]byte(want), &b); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(a, b) {
-		t.Errorf("sent %s\nwant %s", got, want)
-	}
+	must.Do(t, json.Unmarshal([]byte(got), &a), got)
+	must.Do(t, json.Unmarshal([]byte(want), &b))
+	must.CheckThat(t, reflect.DeepEqual(a, b), "sent %s\nwant %s", got, want)
 }
 
 func user(content ...mcp.Content) mcp.SamplingMessage {
@@ -109,9 +104,7 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 			{Role: mcp.RoleAssistant, Content: []mcp.Content{&mcp.ToolUseContent{ID: "c", Name: "now"}}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	wantJSON(t, e.request, `{
 		"model":"gpt-5-mini","max_completion_tokens":100,"temperature":0.5,"stop":["END","STOP"],
 		"tools":[{"type":"function","function":{"name":"weather","description":"Tells the weather","parameters":`+
@@ -125,12 +118,9 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 			{"role":"tool","tool_call_id":"a","content":"rain\nembedded\nlib://b"},
 			{"role":"tool","tool_call_id":"b","content":"The tool failed: {\"code\":7}"},
 			{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"now","arguments":"{}"}}]}]}`)
-	if !strings.Contains(e.request, "9007199254740993") {
-		t.Error("a number of the schema has changed")
-	}
-	if e.path != "POST /v1/chat/completions" || e.key != "Bearer key" {
-		t.Errorf("%s with the key %q", e.path, e.key)
-	}
+	must.CheckContains(t, e.request, "9007199254740993", "a number of the schema has changed")
+	must.CheckEqual(t, e.path, "POST /v1/chat/completions")
+	must.CheckEqual(t, e.key, "Bearer key")
 	if result.Model != "gpt-5-mini-2025-08-07" || result.Role != mcp.RoleAssistant ||
 		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
 		result.Content[0].(*mcp.TextContent).Text != "Hello." {
@@ -145,16 +135,12 @@ func TestRequestForOtherEndpointsHasMaxTokens(t *testing.T) {
 	params := &mcp.CreateMessageParams{MaxTokens: 7,
 		Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},
 		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceAuto}}
-	if _, err := s.Sample(t.Context(), params); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(s.Sample(t.Context(), params)))
 	wantJSON(t, e.request, `{"model":"gpt-5-mini","max_tokens":7,"messages":[{"role":"user","content":"hi"}]}`)
 	for _, mode := range []string{mcp.ToolChoiceAuto, mcp.ToolChoiceNone} {
 		params.Tools, params.ToolChoice = []mcp.Tool{{Name: "now"}}, &mcp.ToolChoice{Mode: mode}
-		if _, err := s.Sample(t.Context(), params); err != nil ||
-			!strings.Contains(e.request, `"tool_choice":"`+mode+`"`) {
-			t.Errorf("%v, %s", err, e.request)
-		}
+		must.Check(t, must.Err(s.Sample(t.Context(), params)))
+		must.CheckThat(t, strings.Contains(e.request, `"tool_choice":"`+mode+`"`), "%s", e.request)
 	}
 }
 
@@ -200,9 +186,7 @@ func TestInvalidResponseIsAnError(t *testing.T) {
 		e := &endpoint{response: response}
 		_, err := e.sampler(t).Sample(t.Context(), &mcp.CreateMessageParams{MaxTokens: 1,
 			Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}})
-		if !errors.Is(err, openaisampler.ErrInvalidResponse) {
-			t.Errorf("%s: %v", response, err)
-		}
+		must.CheckIs(t, err, openaisampler.ErrInvalidResponse, response)
 	}
 }
 
@@ -237,15 +221,11 @@ func TestErrorOfTheAPIIsReturned(t *testing.T) {
 		Messages: []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})}}
 	_, err := e.sampler(t).Sample(t.Context(), params)
 	var reported *openai.Error
-	if !errors.As(err, &reported) || reported.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.StatusCode == http.StatusTooManyRequests, "%v", err)
 	if _, err := new(openaisampler.Sampler).Sample(t.Context(), params); err == nil {
 		t.Error("a Sampler without a client has answered")
 	}
 	s := e.sampler(t)
 	s.Models = nil
-	if _, err := s.Sample(t.Context(), params); !errors.Is(err, sampler.ErrNoModels) {
-		t.Error(err)
-	}
+	must.CheckIs(t, must.Err(s.Sample(t.Context(), params)), sampler.ErrNoModels)
 }

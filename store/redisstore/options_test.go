@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestParseURL(t *testing.T) {
@@ -26,21 +28,13 @@ func TestParseURL(t *testing.T) {
 		"redis://a:1?allow-eviction=true": {Addrs: []string{"a:1"}, AllowEviction: true},
 	} {
 		got, err := ParseURL(text)
-		if err != nil {
-			t.Errorf("ParseURL(%q): %v", text, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("ParseURL(%q) (-want +got):\n%s", text, diff)
-		}
+		must.Check(t, err, text)
+		must.CheckEqual(t, cmp.Diff(want, got), "", text, "-want +got")
 	}
 	secure, err := ParseURL("rediss://redis.example:6380")
-	if err != nil || secure.TLS == nil {
-		t.Errorf("ParseURL of rediss = %+v, %v; want TLS", secure, err)
-	}
-	if diff := cmp.Diff(Options{Addrs: []string{"redis.example:6380"}}, secure,
-		cmpopts.IgnoreFields(Options{}, "TLS")); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckThat(t, err == nil && secure.TLS != nil, "ParseURL of rediss = %+v, %v; want TLS", secure, err)
+	must.CheckEqual(t,
+		cmp.Diff(Options{Addrs: []string{"redis.example:6380"}}, secure, cmpopts.IgnoreFields(Options{}, "TLS")), "")
 }
 
 func TestParseURLExplainsErrors(t *testing.T) {
@@ -130,9 +124,7 @@ func TestHashTagIsOwnerKindAndID(t *testing.T) {
 		"{}/x":                                  "/{",
 	} {
 		for _, kind := range []string{itemKind, membersKind, expiryKind, groupKind} {
-			if got := tag(s.name(kind, key)); got != want {
-				t.Errorf("the hash tag of %q is %q, want %q", key, got, want)
-			}
+			must.CheckEqual(t, tag(s.name(kind, key)), want, "the hash tag", key)
 		}
 	}
 }
@@ -146,12 +138,8 @@ func FuzzKeysHaveDifferentNames(f *testing.F) {
 		s := &redisStore{prefix: DefaultPrefix}
 		for _, kinds := range [][2]string{{itemKind, itemKind}, {itemKind, groupKind}, {membersKind, expiryKind}} {
 			same := a == b && kinds[0] == kinds[1]
-			if got := s.name(kinds[0], a) == s.name(kinds[1], b); got != same {
-				t.Errorf("keys %q and %q of kinds %q have the same name: %v, want %v", a, b, kinds, got, same)
-			}
-			if tag(s.name(kinds[0], a)) == "" {
-				t.Errorf("key %q has an empty hash tag", a)
-			}
+			must.CheckEqual(t, s.name(kinds[0], a) == s.name(kinds[1], b), same, a, b, kinds, "have the same name")
+			must.CheckThat(t, tag(s.name(kinds[0], a)) != "", "key %q has an empty hash tag", a)
 		}
 	})
 }
@@ -234,10 +222,7 @@ func (c callCost) isHeading() bool { return strings.HasPrefix(c.call, "**") }
 
 // The page for operators has the measured numbers.
 func TestScalePageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile("CAPACITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("CAPACITY.md"))(t)
 	var table strings.Builder
 	table.WriteString("| call | round trips | operations |\n|---|---|---|\n")
 	for _, c := range callTable {
@@ -247,7 +232,5 @@ func TestScalePageHasTheTable(t *testing.T) {
 			fmt.Fprintf(&table, "| %s | %d | %s |\n", c.call, c.trips(), c.operations)
 		}
 	}
-	if !strings.Contains(string(page), "\n"+table.String()+"\n") {
-		t.Errorf("store/redisstore/CAPACITY.md must have this table:\n%s", &table)
-	}
+	must.CheckContains(t, string(page), "\n"+table.String()+"\n", &table)
 }

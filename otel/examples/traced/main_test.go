@@ -8,6 +8,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcptest"
 )
 
@@ -15,9 +16,7 @@ import (
 func TestSpansAreNamed(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	c := mcptest.Dial(t, newServer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))))
-	if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(c.CallTool(t.Context(), "greet", nil)))
 	if _, err := c.CallTool(t.Context(), "unknown", nil); err == nil {
 		t.Error("an unknown tool was called")
 	}
@@ -25,16 +24,13 @@ func TestSpansAreNamed(t *testing.T) {
 	for _, span := range spans.GetSpans() {
 		names = append(names, span.Name)
 	}
-	if want := []string{"server/discover", "tools/call greet", "tools/call"}; !slices.Equal(names, want) {
-		t.Errorf("%q, want %q", names, want)
-	}
+	want := []string{"server/discover", "tools/call greet", "tools/call"}
+	must.CheckThat(t, slices.Equal(names, want), "%q, want %q", names, want)
 }
 
 // The program ends what it has started when its context ends.
 func TestRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := run(ctx, "127.0.0.1:0", printer{}); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, run(ctx, "127.0.0.1:0", printer{}))
 }
