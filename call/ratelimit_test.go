@@ -124,9 +124,7 @@ type rateStore struct {
 	keys []string
 }
 
-func newRateStore() *rateStore {
-	return &rateStore{Store: store.NewMemory()}
-}
+func newRateStore() *rateStore { return &rateStore{Store: store.NewMemory()} }
 
 func (s *rateStore) begin(ctx context.Context, key string) error {
 	s.operations.Add(1)

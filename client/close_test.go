@@ -43,9 +43,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 			c := must.Get(d.Dial(t.Context(), to))(t)
 			var wg sync.WaitGroup
 			for range 8 {
-				wg.Go(func() {
-					must.Check(t, c.Close())
-				})
+				wg.Go(func() { must.Check(t, c.Close()) })
 			}
 			wg.Wait()
 			must.Check(t, c.Close())

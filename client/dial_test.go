@@ -100,8 +100,7 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 			if got := strings.Join(offers, " "); got != test.offers || (err != nil) != test.fails {
 				t.Errorf("offered %s, want %s; error %v", got, test.offers, err)
 			}
-			if err != nil && name == "rejects all" &&
-				!strings.Contains(err.Error(), "Unsupported protocol version") {
+			if err != nil && name == "rejects all" && !strings.Contains(err.Error(), "Unsupported protocol version") {
 				t.Error(err)
 			}
 		})
@@ -140,8 +139,7 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	answering := func(status int, body string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, body, status)
 		}))
 		t.Cleanup(s.Close)

@@ -299,8 +299,7 @@ func TestDiscoveryOfAnotherServerIsIgnored(t *testing.T) {
 		"unknown revision": func(d *client.Dialer) { d.Discovery.Revision = "2099-01-01" },
 	} {
 		now := newMock("server/discover", ok(strings.Replace(discovered, `{"tools":{}}`, `{"tools":{},"prompts":{}}`,
-			1)),
-			"initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2025-11-25")))
+			1)), "initialize", ok(strings.ReplaceAll(initialized, "2025-06-18", "2025-11-25")))
 		s := httptest.NewServer(now)
 		d := quiet()
 		d.Discovery = &client.Discovery{Target: s.URL, Revision: mcp.V20260728}

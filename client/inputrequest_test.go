@@ -189,14 +189,10 @@ func TestOptionsApplyToTheirRequests(t *testing.T) {
 // basic/patterns/mrtr, Supported Requests).
 func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 	for method, request := range map[string]func(context.Context, *client.Client) error{
-		"tools/list":   func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
-		"prompts/list": func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
-		"resources/list": func(ctx context.Context,
-			c *client.Client) error {
-			return drain(c.Resources(ctx))
-		},
-		"resources/templates/list": func(ctx context.Context,
-			c *client.Client) error {
+		"tools/list":     func(ctx context.Context, c *client.Client) error { return drain(c.Tools(ctx)) },
+		"prompts/list":   func(ctx context.Context, c *client.Client) error { return drain(c.Prompts(ctx)) },
+		"resources/list": func(ctx context.Context, c *client.Client) error { return drain(c.Resources(ctx)) },
+		"resources/templates/list": func(ctx context.Context, c *client.Client) error {
 			return drain(c.ResourceTemplates(ctx))
 		},
 		"completion/complete": func(ctx context.Context, c *client.Client) error {
@@ -275,9 +271,7 @@ func TestQuestionsToTheUserAreLimited(t *testing.T) {
 				defer c.Close()
 				var calls sync.WaitGroup
 				for range 2 {
-					calls.Go(func() {
-						must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil)))
-					})
+					calls.Go(func() { must.Check(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil))) })
 				}
 				synctest.Wait()
 				must.CheckEqual(t, g.now, concurrent)

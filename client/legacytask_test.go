@@ -199,9 +199,7 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 			func(err error) bool { return errors.As(err, new(*client.ToolError)) }},
 		"cancelled": {[]string{sessionState("cancelled")}, []string{reported},
 			func(err error) bool { return errors.Is(err, client.ErrTaskCancelled) }},
-		"forgotten": {[]string{forgotten}, nil, func(err error) bool {
-			return errors.Is(err, client.ErrTaskNotFound)
-		}},
+		"forgotten": {[]string{forgotten}, nil, func(err error) bool { return errors.Is(err, client.ErrTaskNotFound) }},
 		"dreaming": {[]string{sessionState("dreaming")}, nil,
 			func(err error) bool { return errors.Is(err, call.ErrInvalidResponse) }},
 		"another task": {[]string{strings.Replace(sessionState("working"), `"t"`, `"u"`, 1)}, nil,

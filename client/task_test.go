@@ -320,9 +320,7 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 		{"none", -1, 2 * time.Hour, 1, 2 * time.Hour},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			c, out := dialTask(t, func(d *client.Dialer) {
-				d.Timeouts.Max = tc.max
-			}, taskServer(state("working", "")))
+			c, out := dialTask(t, func(d *client.Dialer) { d.Timeouts.Max = tc.max }, taskServer(state("working", "")))
 			ctx, cancel := context.WithTimeout(t.Context(), tc.ctx)
 			defer cancel()
 			start := time.Now()

@@ -68,8 +68,7 @@ func TestServersSeeTheCapabilitiesOfTheClient(t *testing.T) {
 			`{"elicitation":{"url":{}}}`:  func(d *client.Dialer) { d.ElicitURL = form },
 			`{"roots":{},"sampling":{}}`: func(d *client.Dialer) {
 				d.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
-				d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
-					error) {
+				d.Sample = func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 					return nil, nil
 				}
 			},
@@ -417,8 +416,7 @@ func sampling() *server.Server {
 		return "sampled", nil
 	}
 	server.AddTool(s, mcp.Tool{Name: "twice"}, func(ctx context.Context, _ none) (string, error) { return twice(ctx) })
-	server.AddPrompt(s, mcp.Prompt{Name: "twice"}, func(ctx context.Context,
-		_ none) (string, error) {
+	server.AddPrompt(s, mcp.Prompt{Name: "twice"}, func(ctx context.Context, _ none) (string, error) {
 		return twice(ctx)
 	})
 	return s

@@ -296,9 +296,7 @@ func (a *audienceTest) hearers(event, owner string) (names []string) {
 }
 
 // await waits until a condition of what was heard is met.
-func (a *audienceTest) await(condition func() bool) bool {
-	return a.awaitFor(a.patience(), condition)
-}
+func (a *audienceTest) await(condition func() bool) bool { return a.awaitFor(a.patience(), condition) }
 
 // patience returns how long something may take: less after a failure, so that a test with many ends soon.
 func (a *audienceTest) patience() time.Duration {

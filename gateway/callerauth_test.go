@@ -126,8 +126,7 @@ func newProtectedServer(t *testing.T, issuer string) *protectedServer {
 	p := &protectedServer{Server: &server.Server{Name: "protected", Version: "1", Logger: quiet},
 		valid: map[string]string{operatorToken: "operator"}, seen: make(map[string]int)}
 	whoami := func(ctx context.Context) string { return auth.FromContext(ctx).Principal.Subject() }
-	server.AddTool(p.Server, mcp.Tool{Name: "whoami"}, func(ctx context.Context,
-		_ none) (string, error) {
+	server.AddTool(p.Server, mcp.Tool{Name: "whoami"}, func(ctx context.Context, _ none) (string, error) {
 		return whoami(ctx), nil
 	})
 	server.AddPrompt(p.Server, mcp.Prompt{Name: "whoami"},
@@ -441,9 +440,7 @@ func (w *webUser) logIn(ctx context.Context, start string) error {
 func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.WaitGroup) *client.Client {
 	d := client.Dialer{Revision: r, Logger: quiet, Auth: b.logins[name]}
 	d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		browsing.Go(func() {
-			must.Check(b.t, b.browser(name).logIn(context.WithoutCancel(ctx), params.URL), name, r)
-		})
+		browsing.Go(func() { must.Check(b.t, b.browser(name).logIn(context.WithoutCancel(ctx), params.URL), name, r) })
 		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 	}
 	c := must.Get(d.Dial(b.t.Context(), client.URL(b.url())))(b.t)

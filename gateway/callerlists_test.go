@@ -214,8 +214,7 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	ownEntries(p.Server, "ada")
 	x.up[p.url] = p
 	other := &server.Server{Name: "other"}
-	server.AddTool(other, mcp.Tool{Name: "ada_only"}, func(context.Context,
-		none) (string, error) {
+	server.AddTool(other, mcp.Tool{Name: "ada_only"}, func(context.Context, none) (string, error) {
 		return "of the other", nil
 	})
 	server.AddTool(other, mcp.Tool{Name: "more"}, func(context.Context, none) (string, error) { return "", nil })

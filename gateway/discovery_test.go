@@ -30,9 +30,7 @@ func filesServer(ended chan<- struct{}) *server.Server {
 	s := &server.Server{Name: "files", Info: mcp.Implementation{Title: "Files",
 		Description: "Files of a project\nand more"}}
 	server.AddTool(s, mcp.Tool{Name: "read", Description: "Read a text file.\nThe second line."},
-		func(_ context.Context, in path) (string, error) {
-			return "text of " + in.Path, nil
-		})
+		func(_ context.Context, in path) (string, error) { return "text of " + in.Path, nil })
 	server.AddTool(s, mcp.Tool{Name: "delete", Description: "Remove a file"},
 		func(context.Context, path) (string, error) { return "", nil })
 	server.AddTool(s, mcp.Tool{Name: "slow", Description: "Wait"},
@@ -256,8 +254,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 		next   func()
 	}{
 		{"weather__forecast", func() {
-			versions = append(versions,
-				h.ToolsVersion(t.Context()))
+			versions = append(versions, h.ToolsVersion(t.Context()))
 			for i := range 4 {
 				server.AddTool(weather, mcp.Tool{Name: fmt.Sprintf("more%d", i), Description: strings.Repeat("x", 100)},
 					func(context.Context, struct{}) (string, error) { return "", nil })

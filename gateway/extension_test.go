@@ -58,8 +58,7 @@ func newJobsServer() *jobsServer {
 				"_meta": map[string]any{"com.example/done": true}}, nil
 		}},
 		Notifications: map[string]func(context.Context,
-			json.RawMessage){"notifications/jobs/note": func(_ context.Context,
-			params json.RawMessage) {
+			json.RawMessage){"notifications/jobs/note": func(_ context.Context, params json.RawMessage) {
 			s.notes <- string(params)
 		}},
 	})
@@ -110,8 +109,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 				running := make(chan string, 10)
 				d := client.Dialer{Revision: ours, Extensions: []client.Extension{{ID: jobs,
 					Notifications: map[string]func(context.Context, json.RawMessage){
-						"notifications/jobs/running": func(_ context.Context,
-							params json.RawMessage) {
+						"notifications/jobs/running": func(_ context.Context, params json.RawMessage) {
 							running <- string(params)
 						},
 					}}}}

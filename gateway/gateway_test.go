@@ -67,9 +67,7 @@ type none struct{}
 func answering(text string) *server.Server {
 	s := &server.Server{Name: text}
 	server.AddTool(s, mcp.Tool{Name: "answer", Description: "answers " + text},
-		func(context.Context, none) (string, error) {
-			return text, nil
-		})
+		func(context.Context, none) (string, error) { return text, nil })
 	return s
 }
 
@@ -152,9 +150,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 // receives two notifications for each list: at the first change, and for the others 50 ms later.
 func TestFrequentChangesOfAServerAreCoalesced(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		t.Run(string(r), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { coalesced(t, r) })
-		})
+		t.Run(string(r), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { coalesced(t, r) }) })
 	}
 }
 

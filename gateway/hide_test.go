@@ -258,9 +258,7 @@ func newWatching(t *testing.T) *watching {
 		server.AddStatic(w.up, mcp.Resource{URI: uri, Name: uri}, "text")
 	}
 	server.AddTemplate(w.up, mcp.ResourceTemplate{URITemplate: "notes://{book}", Name: "notes"},
-		func(_ context.Context, _ map[string]string) (string, error) {
-			return "text", nil
-		})
+		func(_ context.Context, _ map[string]string) (string, error) { return "text", nil })
 	s := &server.Server{Name: "gateway", Version: "1"}
 	endpoint := httptest.NewUnstartedServer(s)
 	w.url = "http://" + endpoint.Listener.Addr().String() + "/"

@@ -122,8 +122,7 @@ func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) 
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfCalls)
 	defer cancel()
 	result, err := client.CallTool[string](ctx, to, serverName+"__"+tool, ownedBy{c.name, call.Nonce()},
-		client.WithLogLevel(mcp.LevelError),
-		client.WithProgress(func(_, _ float64, message string) {
+		client.WithLogLevel(mcp.LevelError), client.WithProgress(func(_, _ float64, message string) {
 			if message != "" { // 2024-11-05 has none
 				c.received(t, "progress", message)
 			}

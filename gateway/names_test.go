@@ -305,9 +305,7 @@ func linking(name string) *server.Server {
 		Path string `json:"path"`
 	}
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "lib://tree/{path}", Name: "tree"},
-		func(_ context.Context, in path) (string, error) {
-			return in.Path + " in " + name, nil
-		})
+		func(_ context.Context, in path) (string, error) { return in.Path + " in " + name, nil })
 	return s
 }
 

@@ -148,9 +148,7 @@ func statusOf(name string, definitions ...mcp.Tool) host.ServerStatus {
 	return status
 }
 
-func sortedNames(tools map[string]*mcp.Tool) []string {
-	return slices.Sorted(maps.Keys(tools))
-}
+func sortedNames(tools map[string]*mcp.Tool) []string { return slices.Sorted(maps.Keys(tools)) }
 
 func TestUpdateReplacesChangedTools(t *testing.T) {
 	got := toolsAfter(t,

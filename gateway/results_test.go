@@ -161,8 +161,7 @@ func repeating(t *testing.T) host.ServerConfig {
 		Text  string
 		Count int
 	}
-	server.AddTool(s, mcp.Tool{Name: "t"}, func(_ context.Context,
-		in in) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "t"}, func(_ context.Context, in in) (string, error) {
 		return strings.Repeat(in.Text+"\n", in.Count), nil
 	})
 	up := httptest.NewServer(s)

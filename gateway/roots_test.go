@@ -113,9 +113,7 @@ func TestSharedServerReceivesTheRootsOfTheLastProgram(t *testing.T) {
 		var root atomic.Value
 		root.Store("file:///" + name)
 		c = transport(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {
-			d.Roots = func(context.Context) ([]mcp.Root, error) {
-				return []mcp.Root{{URI: root.Load().(string)}}, nil
-			}
+			d.Roots = func(context.Context) ([]mcp.Root, error) { return []mcp.Root{{URI: root.Load().(string)}}, nil }
 		})
 		return c, func(to string) {
 			root.Store(to)

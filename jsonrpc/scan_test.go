@@ -223,9 +223,7 @@ func TestNestedSiblingsDoNotAllocateEach(t *testing.T) {
 	}
 	check := func(names int) float64 {
 		data := message(names)
-		return testing.AllocsPerRun(1, func() {
-			must.Do(t, jsonrpc.Check(data, jsonrpc.Limits{}))
-		})
+		return testing.AllocsPerRun(1, func() { must.Do(t, jsonrpc.Check(data, jsonrpc.Limits{})) })
 	}
 	// Counts around those that fill the list: powers of two, and the sizes of append.
 	for _, full := range []int{16, 24, 32, 64, 128, 256, 512, 848, 1024, 1280, 1792, 2048} {

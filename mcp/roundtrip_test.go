@@ -68,9 +68,7 @@ func typeOfExample(t *testing.T, definition string, raw []byte) (reflect.Type, [
 		Result json.RawMessage
 		Error  struct{ Data json.RawMessage }
 	}
-	decodeMessage := func() {
-		must.Do(t, json.Unmarshal(raw, &message))
-	}
+	decodeMessage := func() { must.Do(t, json.Unmarshal(raw, &message)) }
 	result, isResponse := strings.CutSuffix(definition, "Response")
 	switch {
 	case strings.HasSuffix(definition, "Request"), strings.HasSuffix(definition, "Notification"):

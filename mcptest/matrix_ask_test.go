@@ -76,8 +76,7 @@ func asking(charged *atomic.Int32) func() *server.Server {
 				err := server.Ask(ctx,
 					server.SampleInto(&sampled, mcp.CreateMessageParams{MaxTokens: 5,
 						Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser,
-							Content: []mcp.Content{mcp.Text("hello?")}}}}),
-					server.RootsInto(&roots))
+							Content: []mcp.Content{mcp.Text("hello?")}}}}), server.RootsInto(&roots))
 				if err != nil {
 					return "", err
 				}

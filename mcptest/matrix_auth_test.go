@@ -417,9 +417,7 @@ func scoped(granted ...string) func() *server.Server {
 			func(ctx context.Context, _ struct{}) (string, error) { return ok(ctx) },
 			server.RequireScopes("tool", "more"), server.RequireScopes("tool"))
 		server.AddTool(s, mcp.Tool{Name: "late", Description: "Requires its scope in the handler."},
-			func(ctx context.Context, _ struct{}) (string, error) {
-				return "ok", auth.Require(ctx, "tool")
-			})
+			func(ctx context.Context, _ struct{}) (string, error) { return "ok", auth.Require(ctx, "tool") })
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(ctx context.Context, _ struct {
 			A string `json:"a,omitempty" enum:"x,y"`
 		}) (string, error) {

@@ -29,8 +29,7 @@ import (
 func changing(s **server.Server) func() *server.Server {
 	return func() *server.Server {
 		*s = newServer()
-		server.AddPrompt(*s, mcp.Prompt{Name: "greet"}, func(context.Context,
-			struct{}) (string, error) {
+		server.AddPrompt(*s, mcp.Prompt{Name: "greet"}, func(context.Context, struct{}) (string, error) {
 			return "Greet.", nil
 		})
 		server.AddStatic(*s, mcp.Resource{URI: "note://a", Name: "a"}, "a")
@@ -188,8 +187,7 @@ func TestWatchSurvivesRestartOfServer(t *testing.T) {
 			var s *server.Server
 			var serving atomic.Pointer[server.Server]
 			serving.Store(changing(&s)())
-			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-				r *http.Request) {
+			endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				serving.Load().ServeHTTP(w, r)
 			}))
 			defer endpoint.Close()

@@ -81,8 +81,7 @@ func newExtended(atServer *inbox) func() *server.Server {
 				"jobs/panic": func(context.Context, json.RawMessage) (any, error) { panic("secret") },
 			},
 			Notifications: map[string]func(context.Context, json.RawMessage){
-				"notifications/jobs/forget": func(_ context.Context,
-					params json.RawMessage) {
+				"notifications/jobs/forget": func(_ context.Context, params json.RawMessage) {
 					atServer.receive(params)
 				},
 			},
@@ -138,8 +137,7 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		d.Extensions = []client.Extension{{
 			ID: jobs, Settings: map[string]int{"Priority": 7},
 			Notifications: map[string]func(context.Context,
-				json.RawMessage){"notifications/jobs/running": func(_ context.Context,
-				params json.RawMessage) {
+				json.RawMessage){"notifications/jobs/running": func(_ context.Context, params json.RawMessage) {
 				atClient.receive(params)
 			}},
 		}}

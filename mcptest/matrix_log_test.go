@@ -349,8 +349,7 @@ func TestInputRequestsReachACallOfTheOnlyCaller(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range users {
 			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{},
-					"the user"), time.Minute)
+				ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{}, "the user"), time.Minute)
 				defer cancel()
 				q := fmt.Sprint("call ", i)
 				if got, err := client.CallTool[string](ctx, c, "ask", asks{q}); err != nil ||
@@ -445,9 +444,7 @@ func TestLogMessagesOfACompletionDoNotReachAnotherCaller(t *testing.T) {
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		must.Do(t, c.SetLogLevel(t.Context(), mcp.LevelDebug))
-		as := func(user string) context.Context {
-			return context.WithValue(t.Context(), userKey{}, user)
-		}
+		as := func(user string) context.Context { return context.WithValue(t.Context(), userKey{}, user) }
 		waiting, cancel := context.WithCancel(as("ada"))
 		var other sync.WaitGroup
 		other.Go(func() { _, _ = c.CallTool(waiting, "wait", nil) })

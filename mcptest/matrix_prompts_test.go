@@ -48,8 +48,7 @@ func newPrompter() *server.Server {
 		func(_ context.Context, in map[string]string) (*mcp.GetPromptResult, error) {
 			return &mcp.GetPromptResult{Description: "of " + in["a"], Messages: []mcp.PromptMessage{}}, nil
 		})
-	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context,
-		struct{}) (*mcp.GetPromptResult, error) {
+	server.AddPrompt(s, mcp.Prompt{Name: "none"}, func(context.Context, struct{}) (*mcp.GetPromptResult, error) {
 		return nil, nil
 	})
 	server.AddPrompt(s, mcp.Prompt{Name: "broken"}, func(context.Context, struct{}) (string, error) {
@@ -166,9 +165,7 @@ func TestComplete(t *testing.T) {
 	prompt := func(name string) mcp.CompleteReference {
 		return mcp.CompleteReference{Type: mcp.RefPrompt, Name: name, Title: "T"}
 	}
-	template := func(uri string) mcp.CompleteReference {
-		return mcp.CompleteReference{Type: mcp.RefResource, URI: uri}
-	}
+	template := func(uri string) mcp.CompleteReference { return mcp.CompleteReference{Type: mcp.RefResource, URI: uri} }
 	everywhere(t, newPrompter, func(t *testing.T, c *client.Client) {
 		complete := func(ref mcp.CompleteReference, name, value string) (*mcp.Completion, error) {
 			return c.Complete(t.Context(), mcp.CompleteParams{

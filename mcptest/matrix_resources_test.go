@@ -49,9 +49,7 @@ func newLibrary(t *testing.T) func() *server.Server {
 			[]byte{0x89, 'P', 'N', 'G', 0, 0xFF})
 		server.AddStatic(s, mcp.Resource{URI: "note://nothing", Name: "nothing"}, []byte(nil))
 		server.AddResource(s, mcp.Resource{URI: "note://weather", Name: "weather"},
-			func(context.Context) (weather, error) {
-				return weather{"Oslo", -3.5}, nil
-			})
+			func(context.Context) (weather, error) { return weather{"Oslo", -3.5}, nil })
 		server.AddResource(s, mcp.Resource{URI: "note://parts", Name: "parts", MimeType: "text/plain"},
 			func(context.Context) ([]mcp.ResourceContents, error) {
 				return []mcp.ResourceContents{
@@ -70,13 +68,9 @@ func newLibrary(t *testing.T) func() *server.Server {
 			return "", fmt.Errorf("deleted: %w", call.ErrResourceNotFound)
 		})
 		server.AddResource(s, mcp.Resource{URI: "note://empty", Name: "empty"},
-			func(context.Context) ([]mcp.ResourceContents, error) {
-				return nil, nil
-			})
+			func(context.Context) ([]mcp.ResourceContents, error) { return nil, nil })
 		server.AddResource(s, mcp.Resource{URI: "note://broken", Name: "broken"},
-			func(context.Context) (string, error) {
-				return "", errors.New("secret")
-			})
+			func(context.Context) (string, error) { return "", errors.New("secret") })
 		server.AddResource(s, mcp.Resource{URI: "note://panic", Name: "panic"},
 			func(context.Context) (string, error) { panic("secret") })
 		server.AddResource(s, mcp.Resource{URI: "note://rejected", Name: "rejected"},

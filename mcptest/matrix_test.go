@@ -308,9 +308,7 @@ func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 	sharing := func() *server.Server {
 		s := newServer()
 		server.AddTool(s, mcp.Tool{Name: "shared", Description: "Returns the same result to all calls."},
-			func(context.Context, struct{}) (*mcp.CallToolResult, error) {
-				return shared, nil
-			})
+			func(context.Context, struct{}) (*mcp.CallToolResult, error) { return shared, nil })
 		return s
 	}
 	everywhere(t, sharing, func(t *testing.T, c *client.Client) {

@@ -317,9 +317,7 @@ func (l *leaking) fail() {
 			o.Store = nil
 			browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
 			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
-				Open: func(ctx context.Context, page string) (string, error) {
-					return browser.Authorize(ctx, page)
-				}}
+				Open: func(ctx context.Context, page string) (string, error) { return browser.Authorize(ctx, page) }}
 		})
 		l.use(l.connect(fresh))
 		l.use(c, "dump")

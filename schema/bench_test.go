@@ -124,14 +124,10 @@ func TestDecodingAllocatesOnlyTheResult(t *testing.T) {
 	}
 	raw := []byte(`{"text":"hello"}`)
 	var v echo
-	if got := testing.AllocsPerRun(100, func() {
-		must.Do(t, Decode(raw, &v))
-	}); got > 1 { // the string
+	if got := testing.AllocsPerRun(100, func() { must.Do(t, Decode(raw, &v)) }); got > 1 { // the string
 		t.Errorf("%v allocations, want 1", got)
 	}
-	if got := testing.AllocsPerRun(100, func() {
-		must.Get(Marshal(&v))(t)
-	}); got > 1 { // the bytes
+	if got := testing.AllocsPerRun(100, func() { must.Get(Marshal(&v))(t) }); got > 1 { // the bytes
 		t.Errorf("%v allocations, want 1", got)
 	}
 }

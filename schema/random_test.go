@@ -70,8 +70,7 @@ func (g *schemaGenerator) keywords(inPlace bool) []string {
 		return g.only
 	}
 	list := append([]string{"properties", "additionalProperties", "patternProperties", "items", "allOf", "anyOf",
-		"oneOf", "not", "dependencies", "ref"},
-		scalarKeywords...)
+		"oneOf", "not", "dependencies", "ref"}, scalarKeywords...)
 	if g.draft >= draft6 {
 		list = append(list, "const", "contains", "propertyNames")
 	}

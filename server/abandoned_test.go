@@ -165,8 +165,7 @@ func TestSubscriptionsCanBeOpenedAgain(t *testing.T) {
 		e := endpointOf(t, changeable())
 		open := func() *wiretest.Events {
 			stream := wiretest.Stream(t, e.open(t.Context(), "POST", "/",
-				listenRequest(`1`, `{"toolsListChanged":true}`),
-				listenHeader...))
+				listenRequest(`1`, `{"toolsListChanged":true}`), listenHeader...))
 			must.Equal(t, stream.Data(), acknowledged(`1`, `{"toolsListChanged":true}`))
 			return stream
 		}

@@ -72,15 +72,13 @@ func TestACalledToolServesTheCall(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
 	server.AddTool(s, mcp.Tool{Name: "granted"}, greet, server.RequireScopes("read"))
 	server.AddTool(s, mcp.Tool{Name: "guarded"}, greet, server.RequireScopes("write"))
-	server.AddTool(s, mcp.Tool{Name: "hidden"}, greet, server.VisibleTo(func(who principal.Principal,
-		_ string) bool {
+	server.AddTool(s, mcp.Tool{Name: "hidden"}, greet, server.VisibleTo(func(who principal.Principal, _ string) bool {
 		return who == ada
 	}))
 	server.AddTool(s, mcp.Tool{Name: "protocol"}, func(context.Context, struct{}) (string, error) {
 		return "", jsonrpc.Errorf(-1234, "no")
 	})
-	must.Do(t, s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)},
-		raw))
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "unfit", OutputSchema: json.RawMessage(`{"type":"object"}`)}, raw))
 	addCaller(t, s)
 	l := connectLine(t, s)
 	do := func(arguments string) called { return l.callTool(`"name":"do","arguments":` + arguments) }

@@ -74,9 +74,7 @@ func (p *till) serve(f func(context.Context) error) *server.Server {
 // inBothWays runs f in the two revisions that have URL elicitation.
 func inBothWays(t *testing.T, f func(t *testing.T, r mcp.Revision)) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-		t.Run(string(r), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, r) })
-		})
+		t.Run(string(r), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, r) }) })
 	}
 }
 

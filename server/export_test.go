@@ -9,9 +9,7 @@ import (
 )
 
 // ToolPages returns the number of cached pages of the list of tools.
-func (s *Server) ToolPages() int {
-	return len(s.tools.snapshot().pages.all)
-}
+func (s *Server) ToolPages() int { return len(s.tools.snapshot().pages.all) }
 
 // ServeConnAs serves a connection with an authenticated client.
 func (s *Server) ServeConnAs(ctx context.Context, conn transport.Conn, who principal.Principal) error {

@@ -154,7 +154,6 @@ func TestAnswersThatCannotBeForwardedAreRejected(t *testing.T) {
 			t.Error(a)
 		}
 	}
-	a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
-		session...)
+	a := e.do(http.MethodPost, "/", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, session...)
 	must.CheckEqual(t, a.status, http.StatusOK, a)
 }

@@ -291,9 +291,7 @@ func TestInvalidDirectoriesAreRejected(t *testing.T) {
 	_, root := tree(t, nil)
 	for prefix, want := range map[string]string{"": "scheme", "docs": "scheme", "file:///a b/": "percent-encoded",
 		"file:///a?b": "query", "file:///{a}": "percent-encoded"} {
-		must.CheckContains(t, panicOf(func() {
-			server.AddFS(quiet(), prefix, root, server.FSOptions{})
-		}), want, prefix)
+		must.CheckContains(t, panicOf(func() { server.AddFS(quiet(), prefix, root, server.FSOptions{}) }), want, prefix)
 	}
 	must.CheckContains(t, panicOf(func() {
 		server.AddFS(quiet(), "file:///", nil, server.FSOptions{})

@@ -83,9 +83,7 @@ func names(t *testing.T, l *line, cursor string) (page []string, next string) {
 }
 
 // listed leaves entries out of the lists of every caller, or does not.
-func listed(yes bool) server.Option {
-	return server.Listed(unlisted, !yes)
-}
+func listed(yes bool) server.Option { return server.Listed(unlisted, !yes) }
 
 var unlisted = &server.ListFilter{Hides: func(principal.Principal, string) func(subject any) bool {
 	return func(subject any) bool { return subject.(bool) }

@@ -46,8 +46,7 @@ func TestInvalidPromptsAreRejected(t *testing.T) {
 	}
 	for want, add := range map[string]func(s *server.Server){
 		"must be a string, a number or a boolean": func(s *server.Server) {
-			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context,
-				struct{ List []string }) (string, error) {
+			server.AddPrompt(s, mcp.Prompt{Name: "a"}, func(context.Context, struct{ List []string }) (string, error) {
 				return "", nil
 			})
 		},

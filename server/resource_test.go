@@ -332,9 +332,7 @@ func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
 func TestInvalidURIsAreRejected(t *testing.T) {
 	s := quiet()
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "{+any}", Name: "any"},
-		func(_ context.Context, in map[string]string) (string, error) {
-			return in["any"], nil
-		})
+		func(_ context.Context, in map[string]string) (string, error) { return in["any"], nil })
 	c := mcptest.Dial(t, s)
 	for _, uri := range []string{" ", "a b", "x:\n", "x:<>", "x:\u00e9", "x:%", "x:%0g", "x:\\"} {
 		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)

@@ -331,8 +331,7 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 			s := httpServer()
 			s.Logger = slog.New(slog.NewTextHandler(log, nil))
 			s.Limits.Inflight = 2
-			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context,
-				struct{}) (string, error) {
+			server.AddTool(s, mcp.Tool{Name: "fail"}, func(context.Context, struct{}) (string, error) {
 				stop()
 				return "", nil
 			})

@@ -171,8 +171,7 @@ func TestSessionsAreReadAgainWhenMessagesAreLost(t *testing.T) {
 		x := f.listen(1, session)
 		must.Do(t, f.stores[0].Store.Delete(t.Context(), *f.stores[0].session.Load()))
 		for range 4 * storecheck.MaxQueue { // more than a subscription holds
-			must.Do(t, f.stores[0].Store.Publish(t.Context(), "server/sessions",
-				[]byte(`{"o":"x","s":"another"}`)))
+			must.Do(t, f.stores[0].Store.Publish(t.Context(), "server/sessions", []byte(`{"o":"x","s":"another"}`)))
 		}
 		must.CheckThat(t, x.ended(), "the stream has not ended")
 	})

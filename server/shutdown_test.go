@@ -215,9 +215,7 @@ func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() {
-			must.Check(t, s.Shutdown(t.Context()))
-		})
+		wg.Go(func() { must.Check(t, s.Shutdown(t.Context())) })
 		wg.Wait()
 	}
 }

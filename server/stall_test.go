@@ -172,8 +172,7 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httpServer()
 		session := begin(t, s)
-		network, returned := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request) {
+		network, returned := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.ServeHTTP(wrapper{w}, r)
 		}))
 		transport := &http.Transport{DialContext: network.dial, Protocols: new(http.Protocols)}

@@ -145,8 +145,7 @@ func useEverything(t *testing.T, first, second *endpoint) (sessions []string) {
 				must.Contains(t, data, "canary-result for canary-argumentCANARYCANARY")
 			case mcp.MethodElicit:
 				a := second.do(http.MethodPost, "/", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
-					map[bool]string{true: answer, false: published}[r == "2025-11-25"]),
-					session...)
+					map[bool]string{true: answer, false: published}[r == "2025-11-25"]), session...)
 				must.Equal(t, a.status, http.StatusAccepted, "the answer", a)
 			}
 		}

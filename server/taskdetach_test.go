@@ -25,8 +25,7 @@ import (
 // detaching returns a server with the tool "detach".
 func detaching(handle func(context.Context) (string, error)) *server.Server {
 	s := quiet()
-	server.AddTool(s, mcp.Tool{Name: "detach"}, func(ctx context.Context,
-		_ struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "detach"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return handle(ctx)
 	},
 		server.Parked(), server.AsTask(server.TaskOptions{TTL: 2 * time.Hour}))
@@ -215,9 +214,7 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 // Detach: an error of the store leaves the call what it is. A call that the client has cancelled cannot
 // become a task.
 func TestDetachCanFail(t *testing.T) {
-	report := func(ctx context.Context) (string, error) {
-		return fmt.Sprint("detached: ", server.Detach(ctx)), nil
-	}
+	report := func(ctx context.Context) (string, error) { return fmt.Sprint("detached: ", server.Detach(ctx)), nil }
 	s := detaching(report)
 	s.Store = newHookedStore(func(_ context.Context, op, _ string, _ []byte) error {
 		if op == "add" {

@@ -52,12 +52,10 @@ func connectRequestor(t *testing.T, w taskWire, declared string, answers map[str
 		failures <- err
 		return "Hello, " + who.Name, err
 	}
-	server.AddTool(s, mcp.Tool{Name: "patient"}, func(ctx context.Context,
-		_ struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "patient"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return ask(ctx, time.Minute)
 	})
-	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context,
-		_ struct{}) (string, error) {
+	server.AddTool(s, mcp.Tool{Name: "plain"}, func(ctx context.Context, _ struct{}) (string, error) {
 		return ask(ctx, 0)
 	})
 	server.AddTool(s, mcp.Tool{Name: "short"}, func(ctx context.Context, _ struct{}) (string, error) {
@@ -239,8 +237,7 @@ func TestServerAsksForDeclaredTasksOnly(t *testing.T) {
 			answers[mcp.MethodElicit] = []string{acceptName("Bob")} // a client may also answer at once
 			r, _ := connectRequestor(t, w, declared, answers)
 			for _, tool := range []string{"patient", "plain"} {
-				result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`,
-					tool))
+				result := r.must(mcp.MethodCallTool, fmt.Sprintf(`"name":%q`, tool))
 				must.CheckContains(t, string(result), "Hello, Bob", declared, result)
 			}
 			if augmented := strings.Contains(r.params[0], `"task":`); augmented != want ||

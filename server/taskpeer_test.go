@@ -139,9 +139,7 @@ func (p *taskPeer) serveStream(s *server.Server, who []string) {
 		caller = person(p.t, who[0])
 	}
 	go func() { served <- s.ServeConnAs(ctx, far, caller) }()
-	p.send = func(body, _, _ string) {
-		must.Check(p.t, near.Write(ctx, []byte(body)), body)
-	}
+	p.send = func(body, _, _ string) { must.Check(p.t, near.Write(ctx, []byte(body)), body) }
 	ready := make(chan string, 1)
 	go func() {
 		defer close(read)

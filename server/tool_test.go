@@ -62,8 +62,7 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 			})
 		}, `.C: the tag minLenght has no effect; use minLength:"2"`},
 		{"a function in the output", func(s *server.Server) {
-			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context,
-				struct{}) (struct{ F func() }, error) {
+			server.AddTool(s, mcp.Tool{Name: "a"}, func(context.Context, struct{}) (struct{ F func() }, error) {
 				return struct{ F func() }{}, nil
 			})
 		}, "func"},
@@ -137,14 +136,12 @@ func TestEveryKindOfResultIsEncoded(t *testing.T) {
 	var s server.Server
 	tool := func(name string) mcp.Tool { return mcp.Tool{Name: name} }
 	server.AddTool(&s, tool("string"), func(context.Context, struct{}) (string, error) { return "a\x00\"\xff\n", nil })
-	server.AddTool(&s, tool("struct"), func(context.Context,
-		struct{}) (point, error) {
+	server.AddTool(&s, tool("struct"), func(context.Context, struct{}) (point, error) {
 		return point{X: 9007199254740993}, nil
 	})
 	server.AddTool(&s, tool("pointer"), func(context.Context, struct{}) (*point, error) { return &point{X: 1}, nil })
 	server.AddTool(&s, tool("nil"), func(context.Context, struct{}) (*point, error) { return nil, nil })
-	server.AddTool(&s, tool("map"), func(context.Context,
-		struct{}) (map[string]int, error) {
+	server.AddTool(&s, tool("map"), func(context.Context, struct{}) (map[string]int, error) {
 		return map[string]int{"b": 2, "a": 1}, nil
 	})
 	server.AddTool(&s, tool("nilmap"), func(context.Context, struct{}) (map[string]int, error) { return nil, nil })
@@ -296,9 +293,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 	}
 	for name, result := range results {
 		must.Do(t, s.RegisterTool(mcp.Tool{Name: strings.ReplaceAll(name, " ", "_"), OutputSchema: schema},
-			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
-				return result, nil
-			}))
+			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return result, nil }))
 	}
 	l := connectLine(t, &s)
 	const failed = "the tool failed: its result does not fit its output schema"

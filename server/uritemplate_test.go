@@ -272,9 +272,7 @@ func matchExpansion(t *testing.T, u *uriTemplate, library *uritemplate.Template,
 // Rule Y2: no URI takes long to match. The bound allows for the race detector on a busy machine, and is still
 // below quadratic time for 8 KiB; without the race detector a match takes a few milliseconds.
 func TestAdversarialURIsAreMatchedInBoundedTime(t *testing.T) {
-	fill := func(prefix, unit string) string {
-		return prefix + strings.Repeat(unit, (maxURI-len(prefix))/len(unit))
-	}
+	fill := func(prefix, unit string) string { return prefix + strings.Repeat(unit, (maxURI-len(prefix))/len(unit)) }
 	for _, tc := range []struct{ template, lists, uri string }{
 		{"x:{/p*}", "p", fill("x:", "/a")},
 		{"x:{p}", "p", fill("x:", "a,")},

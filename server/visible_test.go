@@ -28,8 +28,7 @@ func person(t testing.TB, name string) principal.Principal {
 
 // connectLineAs serves a connection of an authenticated client.
 func connectLineAs(t testing.TB, s *server.Server, who principal.Principal) *line {
-	return &line{wiretest.Connect(t, func(ctx context.Context,
-		conn transport.Conn) error {
+	return &line{wiretest.Connect(t, func(ctx context.Context, conn transport.Conn) error {
 		return s.ServeConnAs(ctx, conn, who)
 	})}
 }
@@ -186,8 +185,7 @@ func TestVisibleToIsCalledOncePerPrincipalForAChange(t *testing.T) {
 		l.Send(request(id, mcp.MethodListen, `"notifications":{"toolsListChanged":true}`))
 		l.Receive()
 	}
-	must.Do(t, s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context,
-		json.RawMessage) (*mcp.CallToolResult, error) {
+	must.Do(t, s.RegisterTool(mcp.Tool{Name: "x"}, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 		return nil, nil
 	},
 		server.VisibleTo(func(principal.Principal, string) bool { asked.Add(1); return false })))

@@ -174,9 +174,7 @@ func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
 	put(t, m, "k", time.Hour)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	must.CheckEqual(t, testing.AllocsPerRun(100, func() {
-		must.Get(m.Get(ctx, "k"))(t)
-	}), 0, "Get allocates")
+	must.CheckEqual(t, testing.AllocsPerRun(100, func() { must.Get(m.Get(ctx, "k"))(t) }), 0, "Get allocates")
 	must.CheckEqual(t, testing.AllocsPerRun(100, func() {
 		must.Get(m.Touch(ctx, "k", 2*time.Hour))(t)
 	}), 0, "Touch allocates")

@@ -14,8 +14,7 @@ import (
 )
 
 var callMessage = []byte(`{"jsonrpc":"2.0","id":12345,"method":"tools/call","params":{"name":"echo",` +
-	`"arguments":{"text":"` +
-	string(bytes.Repeat([]byte("x"), 200)) + `"}}}`)
+	`"arguments":{"text":"` + string(bytes.Repeat([]byte("x"), 200)) + `"}}}`)
 
 func systemPipes(b *testing.B) (x, y duplex) {
 	r1, w1, err := os.Pipe()

@@ -417,9 +417,7 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 	conn := transport.StreamOf(readOnly{stuck{}}, io.Discard, func() error { return nil })
 	defer conn.Close()
 	ctx := timeoutContext(t)
-	must.Equal(t, testing.AllocsPerRun(1000, func() {
-		must.Do(t, conn.Write(ctx, callMessage))
-	}), 0, "Write allocates")
+	must.Equal(t, testing.AllocsPerRun(1000, func() { must.Do(t, conn.Write(ctx, callMessage)) }), 0, "Write allocates")
 }
 
 func TestPipeAllocatesOncePerMessage(t *testing.T) {

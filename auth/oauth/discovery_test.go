@@ -328,8 +328,7 @@ func TestLifetimeCanBeAString(t *testing.T) {
 func TestWebPageIsNoMetadata(t *testing.T) {
 	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
 		w := newEnvironment(t)
-		w.ServeAS = oauthtest.Only(w.IssuerPath, func(rw http.ResponseWriter,
-			r *http.Request) {
+		w.ServeAS = oauthtest.Only(w.IssuerPath, func(rw http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(rw, page)
 		})
 		w.IssuerPath = "/.well-known/openid-configuration"

@@ -137,9 +137,7 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 		for _, scopes := range [][]string{nil, {"read"}, {"read", "write"}, {"write", "read"}} {
 			ctx := asCaller(t, subject, scopes...)
 			for range 5 {
-				calls.Go(func() {
-					must.Check(t, callAs(t, w, clients, ctx), subject, scopes)
-				})
+				calls.Go(func() { must.Check(t, callAs(t, w, clients, ctx), subject, scopes) })
 			}
 		}
 	}

@@ -72,9 +72,7 @@ func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
 	c := w.Client()
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() {
-			must.Check(t, must.Err(w.Dial(c, "")))
-		})
+		all.Go(func() { must.Check(t, must.Err(w.Dial(c, ""))) })
 	}
 	all.Wait()
 	must.Equal(t, w.Count("as GET /authorize"), 1)
@@ -240,8 +238,7 @@ func TestGrantsWithoutUser(t *testing.T) {
 		"client_secret_post": {&oauth.ClientCredentials{},
 			oauth.Registration{ClientSecret: oauthtest.Secret + "m", Method: "client_secret_post"},
 			func(f url.Values) bool { return f.Get("client_secret") == oauthtest.Secret+"m" }},
-		"workload": {&oauth.Workload{Assertion: func(_ context.Context,
-			audience string) (string, error) {
+		"workload": {&oauth.Workload{Assertion: func(_ context.Context, audience string) (string, error) {
 			return "jwt-for-" + audience, nil
 		}}, oauth.Registration{Method: "none"}, func(f url.Values) bool {
 			return strings.HasPrefix(f.Get("assertion"), "jwt-for-http") && f.Get("client_id") == clientID

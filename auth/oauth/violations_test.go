@@ -31,20 +31,17 @@ var violations = []struct {
 		serverMetadata(func(w *environment, m map[string]any) {
 			delete(m, "code_challenge_methods_supported")
 		}), oauth.ErrNoPKCE, true},
-	{"O1", "PKCE with plain only", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O1", "PKCE with plain only", serverMetadata(func(w *environment, m map[string]any) {
 		m["code_challenge_methods_supported"] = []string{"plain"}
 	}), oauth.ErrNoPKCE, true},
 
 	// Rule O3: the resource
-	{"O3", "resource of another server", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"O3", "resource of another server", resourceMetadata(func(w *environment, m map[string]any) {
 		m["resource"] = "https://other.example/mcp"
 	}), oauth.ErrResourceMismatch, true},
 
 	// Rule O4: discovery
-	{"O4", "no authorization server", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"O4", "no authorization server", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{}
 	}), oauth.ErrDiscovery, true},
 	{"O4", "resource_metadata is not found", func(w *environment, c *oauth.Client) {
@@ -52,13 +49,11 @@ var violations = []struct {
 	}, oauth.ErrDiscovery, true},
 	{"O4", "HTTP status 502 for the metadata", func(w *environment, c *oauth.Client) {
 		w.ChallengeURL = ""
-		w.ServeMCP = oauthtest.Only(w.ResourcePath, func(rw http.ResponseWriter,
-			r *http.Request) {
+		w.ServeMCP = oauthtest.Only(w.ResourcePath, func(rw http.ResponseWriter, r *http.Request) {
 			rw.WriteHeader(http.StatusBadGateway)
 		})
 	}, oauth.ErrDiscovery, true},
-	{"O4", "no metadata of the authorization server", func(w *environment,
-		c *oauth.Client) {
+	{"O4", "no metadata of the authorization server", func(w *environment, c *oauth.Client) {
 		w.IssuerPath = "/nowhere"
 	}, oauth.ErrDiscovery, true},
 	{"O4", "duplicate name", func(w *environment, c *oauth.Client) {
@@ -74,18 +69,15 @@ var violations = []struct {
 	}, oauth.ErrInvalidResponse, true},
 
 	// Rule O5: the issuer of metadata
-	{"O5", "metadata of another issuer", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O5", "metadata of another issuer", serverMetadata(func(w *environment, m map[string]any) {
 		m["issuer"] = "https://honest.example"
 	}), oauth.ErrIssuerMismatch, true},
 
 	// Rule O6: the issuer of responses
-	{"O6", "response from another issuer", authorizationResponse(func(w *environment,
-		a url.Values) {
+	{"O6", "response from another issuer", authorizationResponse(func(w *environment, a url.Values) {
 		a.Set("iss", "https://honest.example")
 	}), oauth.ErrIssuerMismatch, true},
-	{"O6", "response without the declared iss", authorizationResponse(func(w *environment,
-		a url.Values) {
+	{"O6", "response without the declared iss", authorizationResponse(func(w *environment, a url.Values) {
 		a.Del("iss")
 	}), oauth.ErrIssuerMismatch, true},
 	{"O6", "error from another issuer", authorizationResponse(func(w *environment, a url.Values) {
@@ -109,24 +101,19 @@ var violations = []struct {
 		serverMetadata(func(w *environment, m map[string]any) {
 			m["authorization_endpoint"] = "javascript:alert(1)"
 		}), oauth.ErrInsecureURL, true},
-	{"O10", "token endpoint over http", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O10", "token endpoint over http", serverMetadata(func(w *environment, m map[string]any) {
 		m["token_endpoint"] = "http://as.example/token"
 	}), oauth.ErrInsecureURL, true},
-	{"O10", "registration endpoint over http", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O10", "registration endpoint over http", serverMetadata(func(w *environment, m map[string]any) {
 		m["registration_endpoint"] = "http://as.example/register"
 	}), oauth.ErrInsecureURL, true},
-	{"O10", "issuer over http", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"O10", "issuer over http", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{"http://as.example"}
 	}), oauth.ErrInsecureURL, true},
-	{"O10", "issuer with a query", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"O10", "issuer with a query", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{"https://as.example?x"}
 	}), oauth.ErrInsecureURL, true},
-	{"O10", "resource_metadata over http", func(w *environment,
-		c *oauth.Client) {
+	{"O10", "resource_metadata over http", func(w *environment, c *oauth.Client) {
 		w.ChallengeURL = "http://169.254.169.254/latest"
 	}, oauth.ErrInsecureURL, true},
 
@@ -135,20 +122,17 @@ var violations = []struct {
 		func(w *environment, c *oauth.Client) {
 			w.ChallengeURL = "https://169.254.169.254/latest"
 		}, oauth.ErrForbiddenAddress, true},
-	{"O12", "issuer in a private network", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"O12", "issuer in a private network", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{"https://10.0.0.1"}
 	}), oauth.ErrForbiddenAddress, true},
 	{"O12", "issuer with a mapped IPv4 address", resourceMetadata(func(w *environment, m map[string]any) {
 		m["authorization_servers"] = []string{"https://[::ffff:192.168.0.1]"}
 	}), oauth.ErrForbiddenAddress, true},
 	{"O12", "registration endpoint in a private network",
-		serverMetadata(func(w *environment,
-			m map[string]any) {
+		serverMetadata(func(w *environment, m map[string]any) {
 			m["registration_endpoint"] = "https://[fd00::1]/register"
 		}), oauth.ErrForbiddenAddress, true},
-	{"O12", "token endpoint in a private network", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O12", "token endpoint in a private network", serverMetadata(func(w *environment, m map[string]any) {
 		m["token_endpoint"] = "https://100.100.100.200/token"
 	}), oauth.ErrForbiddenAddress, true},
 	{"O12", "resource metadata redirects", redirect("mcp", "/.well-known/oauth-protected-resource/mcp"),
@@ -195,8 +179,7 @@ var violations = []struct {
 		})(w, c)
 		c.MetadataURL = "https://program.example"
 	}, oauth.ErrRegistration, true},
-	{"O15", "no way to register", serverMetadata(func(w *environment,
-		m map[string]any) {
+	{"O15", "no way to register", serverMetadata(func(w *environment, m map[string]any) {
 		delete(m, "registration_endpoint")
 	}), oauth.ErrRegistration, true},
 	{"O15", "registration fails", func(w *environment, c *oauth.Client) {
@@ -218,8 +201,7 @@ var violations = []struct {
 	{"U7", "DPoP token was not requested", tokenResponse(func(a map[string]any) {
 		a["token_type"] = "DPoP"
 	}), oauth.ErrInvalidResponse, false},
-	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment,
-		m map[string]any) {
+	{"U7", "bearer token instead of a DPoP token", resourceMetadata(func(w *environment, m map[string]any) {
 		m["dpop_bound_access_tokens_required"] = true
 	}), oauth.ErrInvalidResponse, false},
 	{"R6", "error contains the request", func(w *environment, c *oauth.Client) {
@@ -463,9 +445,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	store := &tokenstore.Memory{}
 	c := w.Client()
 	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
-		Open: func(context.Context, string) (string, error) {
-			return "", closed
-		}}
+		Open: func(context.Context, string) (string, error) { return "", closed }}
 	must.Is(t, c.Login(t.Context(), w.URL()), closed)
 	c = w.Client()
 	c.Store = store

@@ -19,8 +19,7 @@ const (
 )
 
 var (
-	duration = flag.Duration("duration", 0,
-		"how long to inject faults, in all tests together; 0 means each fault once")
+	duration   = flag.Duration("duration", 0, "how long to inject faults, in all tests together; 0 means each fault once")
 	totalsFile = flag.String("totals", "../../.out/faults/totals.json",
 		"file to which the totals of each test are appended")
 )

@@ -528,8 +528,7 @@ func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
 func TestKeepAliveIntervalMayVary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, comment}, scripted{2 * time.Second, comment},
-			scripted{10 * time.Second, comment},
-			scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
+			scripted{10 * time.Second, comment}, scripted{25 * time.Second, data}, scripted{29 * time.Second, comment})
 		var silent *call.SilentError
 		must.CheckThat(t, errors.As(err, &silent) && after == 30*time.Second, "after %v: %v", after, err)
 	})

@@ -60,9 +60,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 		wantAlive(t, b, a.ID(), false)
 		var taking sync.WaitGroup
 		for range 10 {
-			taking.Go(func() {
-				must.Check(t, a.Take(t.Context()))
-			})
+			taking.Go(func() { must.Check(t, a.Take(t.Context())) })
 		}
 		taking.Wait()
 		must.CheckEqual(t, kv.puts.Load(), 3) // once, and that the store is within reach again

@@ -359,8 +359,7 @@ func TestDoReturnsAfterSend(t *testing.T) {
 			return ctx.Err()
 		}
 		if _, err := o.Do(t.Context(), &outbound.Request{Method: "a",
-			OnProgress: func(outbound.Progress) {}}); err != nil ||
-			!returned {
+			OnProgress: func(outbound.Progress) {}}); err != nil || !returned {
 			t.Errorf("Send has returned: %v, error %v", returned, err)
 		}
 	})

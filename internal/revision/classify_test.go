@@ -33,13 +33,9 @@ const (
 	response     = `{"jsonrpc":"2.0","id":1,"result":{}}`
 )
 
-func legacy(r mcp.Revision) revision.Class {
-	return revision.Class{Era: revision.Legacy, Revision: r}
-}
+func legacy(r mcp.Revision) revision.Class { return revision.Class{Era: revision.Legacy, Revision: r} }
 
-func modern(r mcp.Revision) revision.Class {
-	return revision.Class{Era: revision.Modern, Revision: r}
-}
+func modern(r mcp.Revision) revision.Class { return revision.Class{Era: revision.Modern, Revision: r} }
 
 func faulty(c revision.Class, kind revision.FaultKind, header, body string) revision.Class {
 	c.Fault = &revision.Fault{Kind: kind, Header: header, Body: body}

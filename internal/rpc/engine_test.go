@@ -388,8 +388,7 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 					strings.Join(missing.Needed, " ") != tt.missing {
 					t.Errorf("the middleware sees %v", seen)
 				}
-				if served := tt.missing == "" && !tt.unknown; (err == nil) != served ||
-					(len(f.served) == 1) != served {
+				if served := tt.missing == "" && !tt.unknown; (err == nil) != served || (len(f.served) == 1) != served {
 					t.Errorf("%q served the call: %v", f.served, err)
 				}
 				if !tt.unknown && f.resolved > 1 {

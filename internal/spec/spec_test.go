@@ -52,8 +52,7 @@ func TestValidateRejects(t *testing.T) {
 
 func TestFractionsAreValidWhereTheGeneratorWroteInteger(t *testing.T) {
 	for _, rev := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728, spec.Tasks} {
-		must.Check(t, spec.Validate(rev, "ElicitResult",
-			[]byte(`{"action":"accept","content":{"height":1.72}}`)))
+		must.Check(t, spec.Validate(rev, "ElicitResult", []byte(`{"action":"accept","content":{"height":1.72}}`)))
 		if err := spec.Validate(rev, "ElicitResult",
 			[]byte(`{"action":"accept","content":{"height":null}}`)); err == nil {
 			t.Errorf("%s: form content accepted null", rev)

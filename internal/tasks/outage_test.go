@@ -165,9 +165,7 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 			put(f.memory, id, value)
 		}
 		put(f.sealed, "3", `{"id":7}`)
-		add := func(set, member string) {
-			must.Do(t, f.memory.Add(t.Context(), set, member, time.Hour, 100))
-		}
+		add := func(set, member string) { must.Do(t, f.memory.Add(t.Context(), set, member, time.Hour, 100)) }
 		add(tasksSet(a.Lease.ID()), "another program")
 		add(replicasSet, strings.Repeat("0", storecheck.MaxKey)) // no key of a lease
 		kill(a)

@@ -91,9 +91,7 @@ func (m *taskModel) run(replica int) {
 	case 1:
 		m.change(replica, b, target, func(t *Task) error {
 			return t.Describe(fmt.Sprint("message ", b))
-		}, func(w *modelTask) {
-			w.message = fmt.Sprint("message ", b)
-		})
+		}, func(w *modelTask) { w.message = fmt.Sprint("message ", b) })
 	case 2, 3:
 		result := json.RawMessage(fmt.Sprintf(`{"content":[],"text":"%d %s"}`, b,
 			strings.Repeat("x", int(b&1)*(maxInline+1))))
@@ -101,9 +99,7 @@ func (m *taskModel) run(replica int) {
 	case 4:
 		m.change(replica, b, target, func(t *Task) error {
 			return t.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "failed"})
-		}, func(w *modelTask) {
-			w.status, w.message = mcp.TaskFailed, "failed"
-		})
+		}, func(w *modelTask) { w.status, w.message = mcp.TaskFailed, "failed" })
 	case 5:
 		m.change(replica, b, target, (*Task).Cancel, func(w *modelTask) {
 			w.status, w.message = mcp.TaskCancelled, "the client cancelled the task"

@@ -34,9 +34,7 @@ func TestReplicasRefreshALoginOnce(t *testing.T) {
 	b.w.Lifetime = 3600
 	var calls sync.WaitGroup
 	for i := range 20 {
-		calls.Go(func() {
-			must.Check(t, b.call(i%2, "ada", "one"))
-		})
+		calls.Go(func() { must.Check(t, b.call(i%2, "ada", "one")) })
 	}
 	calls.Wait()
 	refreshed := 0

@@ -217,12 +217,10 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 		"the id as a string": {func(w http.ResponseWriter, body string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":"`+idOf(body)+`","result":{}}`)
 		}, call.ErrInvalidResponse},
-		"another id": {func(w http.ResponseWriter,
-			_ string) {
+		"another id": {func(w http.ResponseWriter, _ string) {
 			writeJSON(w, `{"jsonrpc":"2.0","id":4711,"result":{}}`)
 		}, call.ErrInvalidResponse},
-		"only a notification": {func(w http.ResponseWriter,
-			_ string) {
+		"only a notification": {func(w http.ResponseWriter, _ string) {
 			writeJSON(w, `{"jsonrpc":"2.0","method":"x"}`)
 		},
 			call.ErrInvalidResponse},
@@ -241,8 +239,7 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 			call.ErrInvalidResponse},
 		"a stream without a response": {func(w http.ResponseWriter, _ string) { writeEvents(w, ": hello\n\n") },
 			call.ErrConnectionLost},
-		"half a response": {func(w http.ResponseWriter,
-			body string) {
+		"half a response": {func(w http.ResponseWriter, body string) {
 			writeEvents(w, "data: "+resultOf(body)+"\n")
 		}, call.ErrConnectionLost},
 		"a body that breaks off": {func(w http.ResponseWriter, body string) {
@@ -251,8 +248,7 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 		}, call.ErrConnectionLost},
 		"a connection that breaks off": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
 			call.ErrConnectionLost},
-		"an error page": {func(w http.ResponseWriter,
-			_ string) {
+		"an error page": {func(w http.ResponseWriter, _ string) {
 			http.Error(w, "oops", http.StatusBadGateway)
 		}, &call.StatusError{}},
 		"a redirect": {func(w http.ResponseWriter, _ string) { w.WriteHeader(http.StatusFound) },
@@ -459,8 +455,7 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 		if !handshake(w, r, body) && !noStream(w, r) {
 			writeJSON(w,
 				fmt.Sprintf(`[{"jsonrpc":"2.0","method":"notifications/message","params":%s},{"jsonrpc":"2.0",`+
-					`"id":%s,"result":{"content":[],"x":%q}}]`,
-					params, idOf(body), strings.Repeat("x", 32<<10)))
+					`"id":%s,"result":{"content":[],"x":%q}}]`, params, idOf(body), strings.Repeat("x", 32<<10)))
 		}
 	})
 	c := newLegacy(t, p.options(t))

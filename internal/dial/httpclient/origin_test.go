@@ -242,8 +242,7 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 }
 
 func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer s.Close()

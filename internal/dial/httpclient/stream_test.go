@@ -48,8 +48,7 @@ func TestStandaloneStreamDeliversMessages(t *testing.T) {
 			case r.Method == http.MethodGet:
 				writeEvents(w, ": hello\n\nevent: other\ndata: {}\n\n"+
 					"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"+
-					"data: nonsense\n\n"+
-					"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
+					"data: nonsense\n\n"+"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
 				<-r.Context().Done()
 			default:
 				w.WriteHeader(http.StatusAccepted)

@@ -326,8 +326,7 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 					}
 					switch {
 					case len(challenges) != 1 ||
-						challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""),
-							"DPoP"):
+						challenges[0].Is("DPoP") != strings.HasPrefix(strings.Join(rule.authorization, ""), "DPoP"):
 						t.Fatalf("challenges %v", challenges)
 					case challenges[0].Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
 						challenges[0].Params["scope"] != strings.Join(scopes, " "),

@@ -208,8 +208,7 @@ func TestNotificationMustDeclareASupportedVersion(t *testing.T) {
 	const bare = `{"jsonrpc":"2.0","method":"notifications/x"}`
 	meta := func(v string) string {
 		return `{"jsonrpc":"2.0","method":"notifications/x",` +
-			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` +
-			v + `"}}}`
+			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + v + `"}}}`
 	}
 	for _, tc := range []struct {
 		h    http.Header

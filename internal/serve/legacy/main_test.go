@@ -37,9 +37,7 @@ func newServer() (s *Server, calls chan handling) {
 		MaxInflight: 3,
 	}
 	s.Engine = rpc.NewEngine(rpc.Handlers{
-		mcp.MethodListTools: func(context.Context, *rpc.Call) (any, error) {
-			return &mcp.EmptyResult{}, nil
-		},
+		mcp.MethodListTools: func(context.Context, *rpc.Call) (any, error) { return &mcp.EmptyResult{}, nil },
 		mcp.MethodCallTool: func(ctx context.Context, c *rpc.Call) (any, error) {
 			h := handling{ctx, c, make(chan struct{})}
 			calls <- h

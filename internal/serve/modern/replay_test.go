@@ -328,9 +328,7 @@ type book struct {
 	fail error
 }
 
-func newBook() *book {
-	return &book{KV: store.NewMemory(), keys: make(map[string]bool)}
-}
+func newBook() *book { return &book{KV: store.NewMemory(), keys: make(map[string]bool)} }
 
 func (b *book) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
 	if b.fail != nil {

@@ -85,8 +85,7 @@ func TestEndOfInputEndsServe(t *testing.T) {
 // A client that dies while it writes a message has no use for an answer to it. The calls before it end as usual.
 func TestServeReportsAnEndWithinAMessage(t *testing.T) {
 	inBubblesOfBothEras(t, func(t *testing.T, e era) {
-		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any,
-			error) {
+		in, out, served := stdio(t, newServer(handlers{"echo": func(context.Context, *rpc.Call) (any, error) {
 			return text("here")
 		}}))
 		io.WriteString(in, lines(initialize("2025-06-18"), e.call("1", "echo", "{}"))+e.call("2", "echo", "{}")[:40])

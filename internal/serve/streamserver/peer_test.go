@@ -236,9 +236,7 @@ func inBothEras(t *testing.T, f func(t *testing.T, e era)) {
 
 // inBubblesOfBothEras is inBothEras with a synctest bubble for each era.
 func inBubblesOfBothEras(t *testing.T, f func(t *testing.T, e era)) {
-	inBothEras(t, func(t *testing.T, e era) {
-		synctest.Test(t, func(t *testing.T) { f(t, e) })
-	})
+	inBothEras(t, func(t *testing.T, e era) { synctest.Test(t, func(t *testing.T) { f(t, e) }) })
 }
 
 func cancellation(id string) string {

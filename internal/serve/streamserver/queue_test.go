@@ -76,9 +76,7 @@ func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 		p := connect(t, s)
 		withRoots(p)
 		const calls = 700
-		write := func(line string) {
-			must.Check(t, p.write(line))
-		}
+		write := func(line string) { must.Check(t, p.write(line)) }
 		go func() {
 			for id := range calls {
 				write(legacyCall(fmt.Sprint(id), "ask", "{}"))
@@ -225,8 +223,7 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 		p.send(fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}},%s]`, legacyCall("2", "echo", "{}"),
 			question.ID, legacyCall("3", "echo", "{}")))
 		p.wantBoth(`[{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"the server is shutting down…},`+
-			`{"jsonrpc":"2.0","id":3,"error":{…}]`,
-			legacyReply("1", `{"roots":[]}`))
+			`{"jsonrpc":"2.0","id":3,"error":{…}]`, legacyReply("1", `{"roots":[]}`))
 		must.Check(t, p.ended())
 	})
 }

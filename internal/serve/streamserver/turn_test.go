@@ -164,8 +164,7 @@ func TestProgressOfAHandlerOfTheReaderIsSentAtOnce(t *testing.T) {
 		p.send(e.call("1", "unsteady", `{"count":3}`))
 		for i := range 3 {
 			p.want(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,`+
-				`"progress":%d}}`,
-				i+1))
+				`"progress":%d}}`, i+1))
 			proceed <- struct{}{}
 		}
 		p.want(e.reply("1", "done"))
@@ -266,10 +265,8 @@ func TestClientThatDoesNotReadCanCancel(t *testing.T) {
 		b := newBlocking()
 		big := strings.Repeat("x", 300<<10)
 		p := begin(newServer(handlers{
-			"block": b.serve,
-			"unsteady": unsteady(func(context.Context, *rpc.Call) (any, error) {
-				return text(big)
-			}),
+			"block":    b.serve,
+			"unsteady": unsteady(func(context.Context, *rpc.Call) (any, error) { return text(big) }),
 		}))
 		p.callUntilQuick(e, "unsteady")
 		for id := range 10 {
