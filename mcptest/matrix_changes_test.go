@@ -3,7 +3,6 @@ package mcptest_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
