@@ -262,7 +262,7 @@ func NewInstall() *cobra.Command {
 		Use:   "install TARGET --client CLIENT [flags]",
 		Short: "Add a server to the configuration of an editor",
 		Long: `Add a server to the configuration file of a client: ` + strings.Join(editors.Names(), ", ") + `.
-parley shows the difference of the file, and asks before it writes. Comments and other members of the
+parley shows what changes in the file, and asks before it writes. Comments and other members of the
 file stay as they are. An entry with the name is not replaced, unless you agree at the terminal or --replace is set.
 --remove removes the entry.
 

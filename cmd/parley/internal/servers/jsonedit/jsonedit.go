@@ -11,11 +11,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/tailscale/hujson"
 
 	"github.com/parley-mcp/parley/internal/atomicfile"
@@ -33,10 +31,10 @@ type File struct {
 	mark    []byte // the byte order mark, which some editors write
 	root    hujson.Value
 	newline string
-	indent  string         // of one level
-	added   map[*byte]bool // the first bytes of the strings of Set and Append
-	changes []change       // since the file was opened or saved
-	toml    *text          // the content of a TOML file; nil for JSON, see root
+	indent  string   // of one level
+	changes []change // since the file was opened or saved
+	isTOML  bool     // then the content is toml, and otherwise root
+	toml    []byte
 }
 
 // Open reads the file at path. A file that does not exist, or is empty, is an empty object.
@@ -59,11 +57,7 @@ func Open(path string) (*File, error) {
 }
 
 func newFile(path string) *File {
-	f := &File{path: path, newline: "\n", indent: "  ", added: map[*byte]bool{}}
-	if strings.HasSuffix(path, ".toml") {
-		f.toml = new(text)
-	}
-	return f
+	return &File{path: path, newline: "\n", indent: "  ", isTOML: strings.HasSuffix(path, ".toml")}
 }
 
 // parse sets the content of the file; nil means that the file does not exist.
@@ -80,7 +74,7 @@ func (f *File) parse(old []byte) (err error) {
 	if bytes.Contains(old, []byte("\r\n")) {
 		f.newline = "\r\n"
 	}
-	if f.toml != nil {
+	if f.isTOML {
 		return f.parseTOML(content)
 	}
 	if f.root, err = hujson.Parse(bytes.Clone(content)); err != nil {
@@ -110,8 +104,8 @@ func (f *File) Exists() bool { return f.old != nil }
 
 // Bytes returns the content with all changes.
 func (f *File) Bytes() []byte {
-	if f.toml != nil {
-		return append(bytes.Clone(f.mark), f.toml.bytes()...)
+	if f.isTOML {
+		return append(bytes.Clone(f.mark), f.toml...)
 	}
 	return append(bytes.Clone(f.mark), f.root.Pack()...)
 }
@@ -146,12 +140,12 @@ func (f *File) Set(value any, path ...string) error {
 	if err := f.set(value, path); err != nil {
 		return err
 	}
-	f.record(before, path, func(again *File) error { return again.set(value, path) })
+	f.record(before, path, value, func(again *File) error { return again.set(value, path) })
 	return nil
 }
 
 func (f *File) set(value any, path []string) error {
-	if f.toml != nil {
+	if f.isTOML {
 		_, err := f.setTOML(value, path)
 		return err
 	}
@@ -191,7 +185,7 @@ func (f *File) Append(value any, path ...string) error {
 	if err := f.append(value, path); err != nil {
 		return err
 	}
-	f.record(before, path, func(again *File) error { return again.append(value, path) })
+	f.record(before, path, value, func(again *File) error { return again.append(value, path) })
 	return nil
 }
 
@@ -229,21 +223,21 @@ func (f *File) append(value any, path []string) error {
 
 // encode returns a value whose further lines begin with indent.
 func (f *File) encode(value any, indent string) (hujson.Value, error) {
+	text, err := encoded(value, indent, f.indent)
+	if err != nil {
+		return hujson.Value{}, err
+	}
+	return hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(f.newline)))
+}
+
+// encoded returns a value as JSON, whose further lines begin with prefix.
+func encoded(value any, prefix, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent(indent, f.indent)
-	if err := encoder.Encode(value); err != nil {
-		return hujson.Value{}, err
-	}
-	text := bytes.TrimSpace(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(f.newline)))
-	parsed, err := hujson.Parse(text)
-	for v := range parsed.All() {
-		if literal, ok := v.Value.(hujson.Literal); ok {
-			f.added[&literal[0]] = true
-		}
-	}
-	return parsed, err
+	encoder.SetIndent(prefix, indent)
+	err := encoder.Encode(value)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // insert appends a member to an object whose closing brace is indented by indent.
@@ -288,13 +282,13 @@ func (f *File) Remove(path ...string) bool {
 	before := f.Get(path...)
 	removed := f.remove(path)
 	if removed {
-		f.record(before, path, func(again *File) error { again.remove(path); return nil })
+		f.record(before, path, nil, func(again *File) error { again.remove(path); return nil })
 	}
 	return removed
 }
 
 func (f *File) remove(path []string) bool {
-	if f.toml != nil {
+	if f.isTOML {
 		found, err := f.setTOML(nil, path)
 		return found && err == nil
 	}
@@ -367,12 +361,13 @@ type change struct {
 	path   []string
 	before json.RawMessage         // the value at path before the change; nil if there was none
 	after  json.RawMessage         // afterwards; nil if it was removed
+	value  any                     // of Set or Append
 	apply  func(again *File) error // makes the change
 }
 
 // record keeps a change that was made for Save.
-func (f *File) record(before json.RawMessage, path []string, apply func(again *File) error) {
-	f.changes = append(f.changes, change{path, before, f.Get(path...), apply})
+func (f *File) record(before json.RawMessage, path []string, value any, apply func(again *File) error) {
+	f.changes = append(f.changes, change{path, before, f.Get(path...), value, apply})
 }
 
 // Save writes the changes to the file, atomically and while no other parley writes it. What others have written since
@@ -437,57 +432,30 @@ func indexOf(object *hujson.Object, name string) int {
 	return -1
 }
 
-// quoted matches a line of a comment from its first quotation mark on. The comment can contain a whole entry.
-var quoted = regexp.MustCompile(`"[^\r\n]*`)
-
-// Diff returns the changes in the unified format. Strings that were in the file before are shown as "…", because they
-// can be secrets; those of the values of Set and Append are shown. It returns "" if there is no change.
+// Diff describes the changes, one after the other: the name of what is replaced or removed (-), and what is new (+). It
+// shows no other value of the file, because that can be a secret. It returns "" if there is no change.
 func (f *File) Diff() string {
-	if f.toml != nil {
-		return f.diffTOML()
-	}
-	var old []byte // stays nil for a file of white space
-	if root, err := hujson.Parse(bytes.TrimPrefix(bytes.Clone(f.old), byteOrderMark)); err == nil {
-		old = f.shown(root)
-	}
-	text := string(diff.Diff(f.path, old, f.path, f.shown(f.root)))
-	_, text, _ = strings.Cut(text, "\n") // the command diff
-	return text
-}
-
-func (f *File) shown(root hujson.Value) []byte {
-	return append(bytes.Clone(f.mark), f.withoutOld(root).Pack()...)
-}
-
-// withoutOld returns a copy of v with … instead of the strings, other than names, that were in the file before.
-func (f *File) withoutOld(v hujson.Value) hujson.Value {
-	v.BeforeExtra, v.AfterExtra = withoutQuoted(v.BeforeExtra), withoutQuoted(v.AfterExtra)
-	switch old := v.Value.(type) {
-	case hujson.Literal:
-		if old.Kind() == '"' && !f.added[&old[0]] {
-			v.Value = hujson.Literal(`"…"`)
+	var b strings.Builder
+	for i := range f.changes {
+		c := &f.changes[i]
+		name := strings.Join(c.path, ".")
+		if c.before != nil {
+			fmt.Fprintf(&b, "-%s\n", name)
 		}
-	case *hujson.Object:
-		shown := &hujson.Object{AfterExtra: withoutQuoted(old.AfterExtra)}
-		for _, m := range old.Members {
-			m.Name.BeforeExtra, m.Name.AfterExtra = withoutQuoted(m.Name.BeforeExtra), withoutQuoted(m.Name.AfterExtra)
-			shown.Members = append(shown.Members, hujson.ObjectMember{Name: m.Name, Value: f.withoutOld(m.Value)})
+		if c.value == nil {
+			continue
 		}
-		v.Value = shown
-	case *hujson.Array:
-		shown := &hujson.Array{AfterExtra: withoutQuoted(old.AfterExtra)}
-		for _, element := range old.Elements {
-			shown.Elements = append(shown.Elements, f.withoutOld(element))
+		text, err := encoded(c.value, "", "  ")
+		text = append([]byte(name+": "), text...)
+		if f.isTOML {
+			text, err = tomlTable(c.value, c.path)
 		}
-		v.Value = shown
+		if err == nil { // it was encoded before
+			fmt.Fprintf(&b, "+%s\n", bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte("\n+")))
+		}
 	}
-	return v
-}
-
-// withoutQuoted returns white space and comments without what is quoted in them.
-func withoutQuoted(extra hujson.Extra) hujson.Extra {
-	if len(extra) == 0 {
-		return extra // empty is a trailing comma, and nil is none
+	if b.Len() == 0 {
+		return ""
 	}
-	return quoted.ReplaceAll(extra, []byte(`"…`))
+	return f.path + "\n" + b.String()
 }

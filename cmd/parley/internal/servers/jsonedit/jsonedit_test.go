@@ -310,36 +310,11 @@ func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 		t.Errorf("a difference without a change: %s", f.Diff())
 	}
 	must.Do(t, f.Set("new", "servers", "b"))
-	want := "--- PATH\n+++ PATH\n@@ -6,6 +6,7 @@\n       ],\n       \"key\": \"…\"\n     },\n-    \"c\": {\"key\": " +
-		"\"…\"}\n+    \"c\": {\"key\": \"…\"},\n+    \"b\": \"new\"\n   }\n }\n"
+	must.Do(t, f.Set(command{Command: "x"}, "servers", "c"))
+	f.Remove("servers", "a")
+	want := "PATH\n+servers.b: \"new\"\n-servers.c\n+servers.c: {\n+  \"command\": \"x\"\n+}\n-servers.a\n"
 	if got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestDiffHidesStringsWhereverTheyAre(t *testing.T) {
-	for _, file := range []string{
-		`{"servers":{"a":{"command":"secret1","args":["secret2"],"env":{"KEY":"secret3"}},"c":1}}`,
-		"{\"servers\":{\"a\":[\"secret1\"],\r\n\"c\":[\"secret2\",\r\n\"secret3\"],},}",
-		"{\"servers\": { // {\"KEY\": \"secret1\"\n/* \"KEY\":\n\"secret2\" */ \"c\": 1, // \"a\": \"secret3\"\n}}",
-	} {
-		for _, c := range []struct {
-			shown  string // of the change
-			change func(f *File) error
-		}{
-			{`"command": "secret1"`, func(f *File) error { return f.Set(command{Command: "secret1"}, "servers", "b") }},
-			{`"new"`, func(f *File) error { return f.Set("new", "servers", "c") }},
-			{`"new"`, func(f *File) error { return f.Append("new", "list") }},
-			{"\n+", func(f *File) error { f.Remove("servers", "c"); return nil }},
-		} {
-			f := open(t, file)
-			err := c.change(f)
-			text := f.Diff()
-			without := strings.Replace(text, c.shown, "", 1)
-			if err != nil || len(without) == len(text) || strings.Contains(without, "secret") {
-				t.Errorf("%v\n%s", err, text)
-			}
-		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
-	"github.com/rogpeppe/go-internal/diff"
 	"github.com/tailscale/hujson"
 )
 
@@ -18,7 +17,7 @@ import (
 // Names and values are read as in JSON; dates and times are strings.
 func ParseTOML(data []byte) (hujson.Value, error) {
 	root := &hujson.Object{}
-	_, err := expressions(data, func(e expression) error {
+	err := expressions(data, func(e expression) error {
 		object, err := descend(root, e.table, e.at)
 		if err != nil || e.value == nil {
 			return err
@@ -50,9 +49,8 @@ type expression struct {
 // path returns the whole name.
 func (e *expression) path() []string { return slices.Concat(e.table, e.key) }
 
-// expressions calls visit with the expressions of a file, and returns where it has strings. The value of an expression
-// is valid until visit returns.
-func expressions(data []byte, visit func(expression) error) (quoted []unstable.Range, err error) {
+// expressions calls visit with the expressions of a file. The value of an expression is valid until visit returns.
+func expressions(data []byte, visit func(expression) error) error {
 	var p unstable.Parser
 	p.Reset(data)
 	var table []string
@@ -79,31 +77,15 @@ func expressions(data []byte, visit func(expression) error) (quoted []unstable.R
 		case unstable.KeyValue:
 			e.key, e.value = key, node.Value()
 			e.end = int(node.Raw.Offset + node.Raw.Length)
-			quoted = append(quoted, stringsOf(e.value)...)
 		}
 		if e.key == nil {
 			e.table = table
 		}
 		if err := visit(e); err != nil {
-			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(data[:e.at], []byte("\n")), err)
+			return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:e.at], []byte("\n")), err)
 		}
 	}
-	return quoted, p.Error()
-}
-
-// stringsOf returns where a value has strings.
-func stringsOf(value *unstable.Node) (all []unstable.Range) {
-	switch value.Kind {
-	case unstable.String:
-		return []unstable.Range{value.Raw}
-	case unstable.Array, unstable.InlineTable:
-		for it := value.Children(); it.Next(); {
-			all = append(all, stringsOf(it.Node())...)
-		}
-	case unstable.KeyValue:
-		return stringsOf(value.Value())
-	}
-	return all
+	return p.Error()
 }
 
 // descend returns the object with a path, and creates it if it is missing.
@@ -190,16 +172,9 @@ func valueOf(node *unstable.Node) (hujson.Value, error) {
 	return value, nil
 }
 
-// text is the content of a TOML file that is edited: the parts that stay, and what is new between them.
-type text struct {
-	before, added, after []byte
-}
-
-func (t *text) bytes() []byte { return slices.Concat(t.before, t.added, t.after) }
-
 // parseTOML sets the content of a TOML file.
 func (f *File) parseTOML(content []byte) error {
-	f.toml.before = bytes.Clone(content)
+	f.toml = bytes.Clone(content)
 	if _, err := ParseTOML(content); err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
@@ -208,26 +183,19 @@ func (f *File) parseTOML(content []byte) error {
 
 // tree returns the content of a file of either form.
 func (f *File) tree() *hujson.Value {
-	if f.toml == nil {
+	if !f.isTOML {
 		return &f.root
 	}
-	parsed, _ := ParseTOML(f.toml.bytes()) // it was parsed before
+	parsed, _ := ParseTOML(f.toml) // it was parsed before
 	return &parsed
-}
-
-// diffTOML is Diff for a TOML file.
-func (f *File) diffTOML() string {
-	old := &text{before: bytes.TrimPrefix(f.old, byteOrderMark)}
-	_, changes, _ := strings.Cut(string(diff.Diff(f.path, old.shown(), f.path, f.toml.shown())), "\n")
-	return changes
 }
 
 // setTOML sets a table, or removes it if the value is nil. It reports whether there was one.
 func (f *File) setTOML(value any, path []string) (found bool, err error) {
-	data := f.toml.bytes()
+	data := f.toml
 	var cut [][2]int // what the table has in the file
 	inline, within := false, false
-	if _, err = expressions(data, func(e expression) error {
+	if err = expressions(data, func(e expression) error {
 		name := e.path()
 		before := within
 		within = len(name) >= len(path) && slices.Equal(name[:len(path)], path)
@@ -277,7 +245,7 @@ func (f *File) setTOML(value any, path []string) (found bool, err error) {
 		table = append(table, '\n')
 		after = bytes.TrimLeft(after, "\r\n")
 	}
-	f.toml = &text{before, bytes.ReplaceAll(table, []byte("\n"), []byte(f.newline)), after}
+	f.toml = slices.Concat(before, bytes.ReplaceAll(table, []byte("\n"), []byte(f.newline)), after)
 	return len(cut) > 0, nil
 }
 
@@ -382,34 +350,4 @@ func tomlString(s string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// shown returns the content with … instead of the strings and of what is quoted in comments, except in what was added.
-func (t *text) shown() []byte {
-	quoted, err := expressions(t.bytes(), func(expression) error { return nil })
-	if err != nil {
-		return t.added // the file was read before, so it is valid
-	}
-	return slices.Concat(withoutStrings(t.before, 0, quoted), t.added,
-		withoutStrings(t.after, len(t.before)+len(t.added), quoted))
-}
-
-// comment matches a comment from the sign to the end of the line, if something in it is quoted.
-var comment = regexp.MustCompile(`(#[^\r\n"']*)["'][^\r\n]*`)
-
-// withoutStrings returns a part of a file, which has an offset, without its strings.
-func withoutStrings(part []byte, offset int, quoted []unstable.Range) (shown []byte) {
-	from := 0
-	rest := func(to int) { shown = append(shown, comment.ReplaceAll(part[from:to], []byte(`${1}"…`))...) }
-	for _, s := range quoted {
-		begin, end := int(s.Offset)-offset, int(s.Offset+s.Length)-offset
-		if begin < from || end > len(part) {
-			continue
-		}
-		rest(begin)
-		shown = append(shown, `"…"`...)
-		from = end
-	}
-	rest(len(part))
-	return shown
 }
