@@ -144,6 +144,36 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	}
 }
 
+// The lists of a session are those of its connection: neither another session of the user nor another user has them.
+// What asks without a token, such as a subscription, has the latest lists of the user.
+func TestSessionsHaveTheirOwnLists(t *testing.T) {
+	l := newListing(t, &Host{})
+	of := func(name, session string) context.Context {
+		ctx := asUser(t, name)
+		return WithCaller(ctx, &Caller{Session: session, Auth: callerOf(ctx)})
+	}
+	withoutToken := func(name string) context.Context {
+		who := &auth.Info{Principal: callerOf(asUser(t, name)).Principal}
+		return WithCaller(t.Context(), &Caller{Auth: who})
+	}
+	for i, c := range []struct {
+		tool string // that the server lists now
+		ctx  context.Context
+		want string
+	}{
+		{"one", of("ada", "1"), "up__one"}, {"two", of("ada", "2"), "up__two"}, {"three", of("bob", "1"), "up__three"},
+		{"four", of("ada", "1"), "up__one"}, {"four", withoutToken("ada"), "up__one"},
+		{"four", of("ada", "2"), "up__two"}, {"four", withoutToken("ada"), "up__two"},
+		{"four", withoutToken("bob"), "up__three"}, {"four", withoutToken("eve"), "up__four"},
+	} {
+		l.tool.Store(c.tool)
+		status, err := l.host.Client("up").Status(c.ctx, time.Hour)
+		must.Do(t, err)
+		must.CheckEqual(t, status.Tools[0].Name, c.want, i)
+	}
+	must.CheckEqual(t, l.requests.Load(), 4)
+}
+
 // Lists that change while they are received, or are to be reviewed again, are requested again at their next use.
 func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 	l := newListing(t, &Host{Review: func(Definition) error { return nil }})
