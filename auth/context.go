@@ -31,7 +31,8 @@ func FromContext(ctx context.Context) *Info {
 // or after an hour if Expiry is zero. It ignores info.Audience.
 //
 // The middleware must reject a request whose credentials are wrong. A request without a
-// caller in its context is verified by Auth, or is anonymous if the server has none.
+// caller in its context is verified by Auth, or is anonymous if the server has none. If web pages of other origins
+// use the server, the middleware must let requests with the method OPTIONS pass, which carry no credentials.
 func NewContext(ctx context.Context, info *Info) context.Context {
 	if info == nil {
 		return &request{Context: ctx, nobody: true}
