@@ -54,7 +54,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 		{"Use Servers:", []*cobra.Command{
 			use.NewLs(), use.NewCall(), use.NewTask(), use.NewRead(), use.NewPrompt(),
 			use.NewComplete(),
-			use.NewWatch(), use.NewSearch(),
+			use.NewWatch(),
 			use.NewSkills(),
 		}},
 		{"Serve:", []*cobra.Command{serve.NewUp(), serve.NewServe(), serve.NewBridge(login.LoginFor),
