@@ -545,8 +545,6 @@ func (p *page) script(t *testing.T) (script string, run int) {
 			continue
 		case fails:
 			fmt.Fprintf(&b, "exits %c parley %s\n", code[0], line)
-		case strings.HasPrefix(text, "task answer "):
-			fmt.Fprintf(&b, "asks TASK $%s\nexec parley %s\n", server, line)
 		case strings.HasPrefix(text, "call --task "):
 			fmt.Fprintf(&b, "exec parley %s\nid TASK\n", line)
 		default:

@@ -27,7 +27,7 @@ import (
 func NewTask() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "task",
-		Short: "Get, wait for, answer and cancel tasks",
+		Short: "Get, wait for and cancel tasks",
 		Long: `Use the tasks that parley call --task has started. A task is a tool call that continues without
 the client. Servers of 2025-11-25 and servers with the tasks extension of 2026-07-28 have tasks.`,
 		Example: `
@@ -37,7 +37,7 @@ parley task wait http://127.0.0.1:7777/mcp ID`,
 		Args: program.UnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTaskGet(), newTaskWait(), newTaskAnswer(), newTaskCancel(), newTaskLs())
+	cmd.AddCommand(newTaskGet(), newTaskWait(), newTaskCancel(), newTaskLs())
 	return cmd
 }
 
@@ -270,121 +270,6 @@ func listTasks(cmd *cobra.Command, flags *dialing.Flags, target []string) error 
 		}
 		return terminal.Table(w, 0, []string{"ID", "TOOL", "STATUS", "UPDATED"}, rows)
 	})
-}
-
-func newTaskAnswer() *cobra.Command {
-	var flags dialing.Flags
-	var given answerFlags
-	var key string
-	cmd := &cobra.Command{
-		Use:   "answer TARGET ID [flags]",
-		Short: "Answer a question of a task",
-		Long: `Answer a question of a task, which parley task get prints. Only servers with the tasks extension
-of 2026-07-28 accept it; parley task wait answers the questions of all servers.
-
---answer name=value sets a field of a form, as key=value sets an argument of a tool. --answers FILE has the
-fields as an object in JSON or YAML. Fields without an answer have their defaults. Without these flags, and for
-the request to open a page, the answer is that the user agrees. --decline declines.
-
-` + dialing.TargetHelp,
-		Example: `
-parley task answer http://127.0.0.1:7777/mcp ID --answer icing=sugar --answer candles=3
-parley task answer http://127.0.0.1:7777/mcp ID --decline`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, id, err := oneTask(cmd, args)
-			if err != nil {
-				return err
-			}
-			if given.decline && (len(given.words) > 0 || given.file != "") {
-				return errors.New("cannot combine --decline with --answer or --answers; use one of them")
-			}
-			a, err := given.read(cmd)
-			if err != nil {
-				return err
-			}
-			return answerTask(cmd, &flags, target, id, key, a)
-		},
-	}
-	flags.Add(cmd)
-	cmd.Flags().StringVar(&key, "question", "", "`key` of the question, if the task has several")
-	given.add(cmd)
-	completion.Add(cmd, &flags, completion.Target, completion.Task, completion.Nothing)
-	return cmd
-}
-
-func answerTask(cmd *cobra.Command, flags *dialing.Flags, target []string, id, key string, a *answers) error {
-	c, err := flags.Dial(cmd, target)
-	if err != nil {
-		return err
-	}
-	defer dialing.CloseQuietly(c)
-	if r := c.Revision(); !r.Modern() {
-		return fmt.Errorf("a server of %s accepts answers only while the client waits; answer with parley task wait", r)
-	}
-	task, err := c.Task(id)
-	if err != nil {
-		return err
-	}
-	state, err := task.Get(cmd.Context())
-	if err != nil {
-		return err
-	}
-	if key, err = openQuestion(state, key); err != nil {
-		return err
-	}
-	result, err := answerTo(state.InputRequests[key], a)
-	if err != nil {
-		return err
-	}
-	raw, err := json.Marshal(result)
-	if err != nil {
-		return err
-	}
-	return task.Answer(cmd.Context(), mcp.InputResponses{key: raw})
-}
-
-// openQuestion returns the key of the question that the user answers. It is key, or the only one if key is empty.
-func openQuestion(t *mcp.DetailedTask, key string) (string, error) {
-	_, open := t.InputRequests[key]
-	switch {
-	case len(t.InputRequests) == 0:
-		return "", fmt.Errorf("the task has no open question; its status is %s", t.Status)
-	case key != "" && open:
-		return key, nil
-	case key != "":
-		return "", fmt.Errorf("the task has no open question %q; parley task get prints the open questions", key)
-	case len(t.InputRequests) > 1:
-		return "",
-			errors.New("the task has several open questions; name one with --question, as parley task get prints it")
-	}
-	for key = range t.InputRequests {
-	}
-	return key, nil
-}
-
-// answerTo returns the response to an input request. Without answers, the user agrees.
-func answerTo(q mcp.InputRequest, a *answers) (*mcp.ElicitResult, error) {
-	var params mcp.ElicitParams
-	if q.Method != mcp.MethodElicit {
-		return nil, fmt.Errorf("the task needs an answer to %s, which parley does not support", q.Method)
-	}
-	if err := schema.Decode(q.Params, &params); err != nil {
-		return nil, fmt.Errorf("cannot decode the question: %w", err)
-	}
-	switch {
-	case a == nil && params.Mode == mcp.ElicitModeURL:
-		return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
-	case a == nil:
-		a = &answers{sets: []*answerSet{{}}}
-	case !a.decline && params.Mode == mcp.ElicitModeURL:
-		return nil,
-			errors.New("the question is a request to open a page and has no fields; answer without --answer and " +
-				"--answers")
-	}
-	for _, set := range a.sets {
-		set.whole = true
-	}
-	return a.elicit(&params)
 }
 
 // cannotAsk is a function for the questions of a server to a command without a terminal.
