@@ -22,8 +22,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// probe finds out the era of the server on a byte stream. Requests of both eras may be in
-// flight on it; their ids are from one series.
+// probe finds out the era of the server on a byte stream; over HTTP, dialNewest does. Requests of both eras may be in
+// flight on the stream; their ids are from one series.
 type probe struct {
 	*Dialer
 	conn   transport.Conn

@@ -21,8 +21,8 @@
 //     that knows both.
 //  5. postModern: the number of requests of the caller (limiterFor, acquire). postLegacy: whose session it is
 //     (sessionOf, legacy.Sessions.Use; Release ends the use).
-//  6. serve: calls the methods of [Protocol] in their order. Before, open: whether the handler can send messages, which
-//     makes the response an event stream. After, respond, below.
+//  6. serve: calls the methods of [Protocol] in their order. Before, open: whether the handler can send messages,
+//     which makes the response an event stream. After, respond, below.
 //
 // On a byte stream (internal/serve/streamserver) one goroutine reads at a time:
 //
@@ -33,8 +33,8 @@
 //
 // Then the era, a [Protocol]: modern.Server or legacy.Session.
 //
-//  7. NewCall: the revision, the client and its capabilities. In 2026-07-28 from _meta (metadata), and the headers must
-//     repeat what is in the body (Binding.Check). In a session from its handshake (describe).
+//  7. NewCall: the revision, the client and its capabilities. In 2026-07-28 from _meta (metadata), and the headers
+//     must repeat what is in the body (Binding.Check). In a session from its handshake (describe).
 //  8. Begin: the id is not in flight, and not too many are (Inflight.Accept). A request over HTTP in 2026-07-28 has
 //     its own ids.
 //  9. AppendReply: in 2026-07-28 the answers of the rounds before (restore). Then [Engine.AppendReply]: ends the
@@ -48,19 +48,20 @@
 //     all requests, the method and the target need. auth.Require decides, before any error of the target.
 //  12. features.Resolve (server): the server or an extension has the method. resolveTool: the tool that the caller can
 //     see (findFor). This target is authorized and serves the call; nobody looks the name up again.
-//  13. callTool: the arguments are an object (argumentsOf) and equal to what headers repeat (CheckMirror). From here
-//     code of the program may run (Call.Ran). Whether the call becomes a task (callTask) or may wait (callParked).
-//  14. undecodedResult: panics and Goexit of the tool. Its handle validates and decodes the arguments
-//     (schema.Schema.Decode), runs the handler, and makes its value a result. An error is a result for the model, or
-//     one of the protocol (IsProtocolError). The result fits the output schema (checkOutput), and may have this _meta
-//     (checkMeta).
+//  13. callTool (server/toolcall.go): the arguments are an object (argumentsOf) and equal to what headers repeat
+//     (CheckMirror). From here code of the program may run (Call.Ran). Whether the call becomes a task (callTask,
+//     server/taskcall.go) or may wait (callParked, server/parked.go).
+//  14. undecodedResult (server/toolcall.go): panics and Goexit of the tool. Its handle validates and decodes the
+//     arguments (schema.Schema.Decode), runs the handler, and makes its value a result. An error is a result for the
+//     model, or one of the protocol (IsProtocolError). The result fits the output schema (checkOutput), and may have
+//     this _meta (checkMeta).
 //  15. InputRequester.Finish: the result, or the questions for the client.
 //
 // And back:
 //
-//  16. appendOutcome, appendResult: the encoding of the result (revision.AppendResult) or of the error, in the revision
-//     of the client.
+//  16. appendOutcome, appendResult: the encoding of the result (revision.AppendResult) or of the error, in the
+//     revision of the client.
 //  17. Over HTTP, outcomeOf: the status. respond: as JSON (respondJSON, reply), as the only event (respondOnly), or as
-//     the last event of a stream that has begun; then the response ends (eventStream.end), and the request is no longer
-//     in flight (tracker.leave). On a byte stream, connection.serve writes one line; turn.respond buffers it.
+//     the last event of a stream that has begun; then the response ends (eventStream.end), and the request is no
+//     longer in flight (tracker.leave). On a byte stream, connection.serve writes one line; turn.respond buffers it.
 package rpc

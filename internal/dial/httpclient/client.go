@@ -378,23 +378,6 @@ func (e unsentError) Unwrap() []error {
 	return []error{call.ErrNotSent, call.ErrConnectionLost, e.cause}
 }
 
-// responseError returns the error for a response that broke off with err.
-func responseError(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.As(err, new(*codingError)):
-		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
-	case errors.Is(err, httpcodec.ErrEventTooLarge), errors.Is(err, httpcodec.ErrBodyTooLarge):
-		return fmt.Errorf("%w: %w: %s", call.ErrInvalidResponse, err, outbound.TooLargeAdvice)
-	case errors.Is(err, io.EOF):
-		return call.ErrConnectionLost
-	case errors.Is(err, call.ErrConnectionLost): // already wrapped
-		return err
-	}
-	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
-}
-
 // finish reads the rest of a body for a short time, so that the connection can be reused,
 // and closes the body. Some servers never end a body.
 func finish(body io.ReadCloser) {

@@ -1,7 +1,10 @@
 package httpclient
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -124,4 +127,21 @@ func namesLostSession(resp *http.Response, body []byte) bool {
 	}
 	text := strings.ToLower(string(body))
 	return strings.Contains(text, "session") || strings.Contains(text, "not initialized")
+}
+
+// responseError returns the error for a response that broke off with err.
+func responseError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, new(*codingError)):
+		return fmt.Errorf("%w: %w", call.ErrInvalidResponse, err)
+	case errors.Is(err, httpcodec.ErrEventTooLarge), errors.Is(err, httpcodec.ErrBodyTooLarge):
+		return fmt.Errorf("%w: %w: %s", call.ErrInvalidResponse, err, outbound.TooLargeAdvice)
+	case errors.Is(err, io.EOF):
+		return call.ErrConnectionLost
+	case errors.Is(err, call.ErrConnectionLost): // already wrapped
+		return err
+	}
+	return fmt.Errorf("%w: %w", call.ErrConnectionLost, redact(err))
 }
