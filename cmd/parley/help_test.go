@@ -185,8 +185,9 @@ func misbehaves(ts *testscript.TestScript, neg bool, args []string) {
 
 var expectation = regexp.MustCompile(`(?m)^(?:stderr|stdout|await|grep) .*$`)
 
-// Each heading of the page is a text that a script, or the test of the explanations, expects of the program.
-func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
+// Each error at the beginning of a list item of the page is a text that a script, or the test of the explanations,
+// expects of the program.
+func TestErrorsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -205,20 +206,22 @@ func TestHeadingsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 			expected = append(expected, strings.ReplaceAll(line, `\`, ""))
 		}
 	}
-	headings := 0
+	errors := 0
 	for _, line := range readPage(t, "docs/program/troubleshooting.md").prose {
-		h := heading.FindStringSubmatch(line)
-		if h == nil || h[1] != "##" {
+		quoted, _, _ := strings.Cut(line, "`: ")
+		if !strings.HasPrefix(quoted, "- `") {
 			continue
 		}
-		headings++
-		pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
-			" .*").Replace(regexp.QuoteMeta(h[2]) + `\b`))
-		if !slices.ContainsFunc(expected, pattern.MatchString) {
-			t.Errorf("no script expects the text of the heading %q", h[2])
+		for text := range strings.SplitSeq(strings.TrimPrefix(quoted, "- `"), "`, `") {
+			errors++
+			pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
+				" .*").Replace(regexp.QuoteMeta(text) + `\b`))
+			if !slices.ContainsFunc(expected, pattern.MatchString) {
+				t.Errorf("no script expects the error %q", text)
+			}
 		}
 	}
-	if headings < 40 {
-		t.Errorf("%d headings", headings)
+	if errors < 40 {
+		t.Errorf("%d errors", errors)
 	}
 }

@@ -53,23 +53,23 @@ prints all pages about the program. The guide as one file, of the version that a
 `
 
 // rowOfFeature matches a number, a feature, its messages, and links to a page of the guide, a Go file and a test.
-var rowOfFeature = regexp.MustCompile(`^\| (\d+) \| [^|]+ \| [^|]* \| [^|]*\]\(guide/[a-z-]+\.md[^|]* ` +
+var rowOfFeature = regexp.MustCompile(`^\| (\d+) \| [^|]+ \| [^|]* \| [^|]*\]\(\.\./docs/guide/[a-z-]+\.md[^|]* ` +
 	`\| [^|]*\]\([a-z./_]+\.go\)[^|]* \| \[Test\w+\]\([a-z./_]+_test\.go\) \|$`)
 
 // The features are those of the audit of SDKs: mcp-sdk-tier-audit in github.com/modelcontextprotocol/conformance.
 // TestLinksOfPagesLeadSomewhere follows the links.
 func TestEveryFeatureHasAPageAnExampleAndATest(t *testing.T) {
 	n := 0
-	for i, line := range readPage(t, "docs/features.md").lines {
+	for i, line := range readPage(t, "conformance/FEATURES.md").lines {
 		if !strings.HasPrefix(line, fmt.Sprintf("| %d |", n+1)) {
 			continue
 		}
 		n++
 		if !rowOfFeature.MatchString(line) {
-			t.Errorf("docs/features.md:%d: must link a page of the guide, a Go file and a test", i+1)
+			t.Errorf("conformance/FEATURES.md:%d: must link a page of the guide, a Go file and a test", i+1)
 		}
 	}
 	if n != 48 {
-		t.Errorf("docs/features.md has %d features, want 48", n)
+		t.Errorf("conformance/FEATURES.md has %d features, want 48", n)
 	}
 }

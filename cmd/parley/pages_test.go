@@ -247,15 +247,14 @@ func declares(t *testing.T, name string, isDir bool, test string) bool {
 	})
 }
 
-// A page that is read through is short. Appendices are for readers who look something up. A line has at most 120
+// A page that is read through is short; troubleshooting is for readers who search it. A line has at most 120
 // columns, except in tables and for a word, such as a URL, that does not fit.
 func TestPagesAreShort(t *testing.T) {
 	limits := map[string]int{"README.md": 120, "CHANGELOG.md": 60}
 	for _, name := range pageNames(t) {
 		p, limit := readPage(t, name), limits[name]
-		if searched := strings.HasPrefix(path.Base(name), "appendix-") ||
-			path.Base(name) == "troubleshooting.md"; !searched && strings.HasPrefix(name, "docs/program/") {
-			limit = 150
+		if searched := path.Base(name) == "troubleshooting.md"; !searched && strings.HasPrefix(name, "docs/program/") {
+			limit = 130
 		}
 		if strings.HasPrefix(name, "docs/guide/") {
 			limit = 120
@@ -358,7 +357,7 @@ func TestYAMLOfPagesIsValid(t *testing.T) {
 			checked++
 		}
 	})
-	if checked < 8 {
+	if checked < 6 {
 		t.Errorf("checked %d blocks", checked)
 	}
 }

@@ -1,4 +1,4 @@
-// Package program has the pages about the program parley, which parley help prints.
+// Package program contains the pages about the program parley, which parley help prints.
 package program
 
 import (
@@ -18,25 +18,21 @@ type Page struct {
 	Text  string // Markdown
 }
 
-// Pages returns all pages in the order of their names, and the appendices after the others.
+// Pages returns all pages, sorted by name.
 func Pages() []Page {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
 		panic(err) // the pattern is valid
 	}
-	var pages, appendices []Page
+	var pages []Page
 	for _, name := range names {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // the file is a part of the program
 		}
 		heading, _, _ := strings.Cut(string(text), "\n")
-		page := Page{strings.TrimSuffix(name, path.Ext(name)), strings.TrimPrefix(heading, "# "), string(text)}
-		if strings.HasPrefix(name, "appendix-") {
-			appendices = append(appendices, page)
-		} else {
-			pages = append(pages, page)
-		}
+		pages = append(pages,
+			Page{strings.TrimSuffix(name, path.Ext(name)), strings.TrimPrefix(heading, "# "), string(text)})
 	}
-	return append(pages, appendices...)
+	return pages
 }

@@ -142,7 +142,7 @@ var testReference = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([
 
 // Each deviation that Parley tolerates has a test, and the tests and cases that the page names exist.
 func TestCompatibilityPageNamesTests(t *testing.T) {
-	page := must.Get(os.ReadFile("../../docs/compatibility.md"))(t)
+	page := must.Get(os.ReadFile("../../interop/COMPATIBILITY.md"))(t)
 	tolerated := 0
 	rejected := false
 	for line := range strings.SplitSeq(string(page), "\n") {

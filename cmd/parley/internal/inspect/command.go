@@ -41,17 +41,14 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [TARGET…] [flags]",
 		Short: "Inspect servers in a web page",
-		Long: `Serve a web page on this machine and open it in your browser. The page shows what servers have, calls
-tools with forms, gets prompts, reads and watches resources, answers the questions of servers, and
-shows the messages in both directions with their HTTP headers. It can log in to servers, and show
-each step of the login.
+		Long: `Open a web page in which you can try servers: call tools with forms, get prompts, read and watch
+resources, answer the questions of servers, log in, and see every message with its HTTP headers.
 
-Each TARGET is a URL or the name of a server in your configuration (see parley ls and --config);
-after --, write a command that starts one more server. Without TARGET, the page shows all servers of the
-configuration. It connects to a server when you select it.
+Each TARGET is a URL or the name of a server in your configuration; after --, write a command that starts one more
+server. Without TARGET, the page shows all servers of your configuration. It connects to a server when you select it.
 
-The page has everything that you have, so do not share its address. parley serves it on 127.0.0.1 only, and to the
-first browser that opens the address. parley help inspector says more.`,
+Whoever opens the page can use your servers with your logins, so do not share its address. It works on 127.0.0.1 only,
+for the first browser that opens it. parley help terminal says more.`,
 		Example: `
 parley inspect http://127.0.0.1:7777/mcp
 parley inspect notes files --record session.jsonl

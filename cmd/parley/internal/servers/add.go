@@ -46,15 +46,15 @@ func NewAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add SERVER URL|-- COMMAND [flags]",
 		Short: "Add a server to your configuration",
-		Long: `Add a server to your configuration file, so that SERVER is a TARGET of all commands. parley does not connect to
-it. Comments and other members of the file stay as they are; parley help targets says where it is.
+		Long: `Add a server to your configuration, so that every command knows it by the name SERVER. parley does not connect to
+it, and leaves the rest of the file as it is; parley help configuration says where the file is.
 
-Values, header fields, the URL and the arguments can have references such as ${NAME}; see parley help
-configuration. parley offers to store a value that looks like a secret in the system's keyring. Without a keyring
-or a terminal, it rejects such a value, unless it is a reference or --plain is set.
+The URL, headers, arguments and variables can contain references such as ${NAME}. If a value looks like a secret, parley
+offers to store it in the system's keyring. Without a keyring or a terminal, it rejects the value, unless it is a
+reference or you set --plain.
 
-With --confine, the entry says what the command may access: what parley expects it to need. Read it, and change it in
-the file; parley help confine describes it.`,
+With --confine, parley works out what the command needs and denies it everything else. Read the entry before you rely on
+it; parley help confine describes it.`,
 		Example: `
 parley add demo http://127.0.0.1:7777/mcp
 parley add github https://example.com/mcp -H 'Authorization: Bearer ${TOKEN}'

@@ -40,14 +40,13 @@ func NewImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [CLIENT|FILE]... [flags]",
 		Short: "Add the servers of editors to your configuration",
-		Long: `Add the servers of other programs to the user's configuration file. parley finds the files of these
-clients, those of the current directory among them: ` + strings.Join(editors.Names(), ", ") + `.
-Name clients or files to import only theirs.
+		Long: `Copy the servers of other programs to your configuration. parley reads your files of these clients, and
+those in the current directory: ` + strings.Join(editors.Names(), ", ") + `.
+Name clients or files to import only their servers.
 
-parley shows what each entry runs or connects to, with its variables, header fields and references, and asks. It names
-values that look like secrets. --yes does not add servers of files found in the current directory, because you have
-not seen them; name such a FILE to add them. A server whose name is taken is not added, unless --replace is set.
-parley help targets says more.`,
+parley shows what each server runs or connects to, warns about secrets in plain text, and asks. --yes leaves out files
+in the current directory, because you have not seen them; name such a FILE to import it. A server whose name is taken is
+only replaced with --replace. parley help configuration says more.`,
 		Example: `
 parley import
 parley import cursor vscode
@@ -262,13 +261,12 @@ func NewInstall() *cobra.Command {
 		Use:   "install TARGET --client CLIENT [flags]",
 		Short: "Add a server to the configuration of an editor",
 		Long: `Add a server to the configuration file of a client: ` + strings.Join(editors.Names(), ", ") + `.
-parley shows what changes in the file, and asks before it writes. Comments and other members of the
-file stay as they are. An entry with the name is not replaced, unless you agree at the terminal or --replace is set.
---remove removes the entry.
+parley shows how the file will change, and asks. It leaves the rest of the file as it is, and only replaces an entry of
+the same name if you agree or set --replace. --remove removes the entry.
 
-If the client cannot use the entry itself, it starts parley bridge, which uses the configuration and the login of
-parley; --direct and --bridge choose. TARGET is the name of a server in your configuration, or a URL or -- and a
-command with --name. parley help targets says more.`,
+If the client cannot use the server's own entry, it gets one that starts parley bridge, which uses your configuration
+and login; --direct and --bridge choose. TARGET is the name of a server in your configuration, or, with --name, a URL or
+-- and a command. parley help configuration says more.`,
 		Example: `
 parley install files --client cursor
 parley install github --client claude --yes

@@ -254,11 +254,11 @@ func newRegistryAdd() *cobra.Command {
 		Use:   "add NAME [flags]",
 		Short: "Add a server of the registry to your configuration",
 		Long: `Add a server of the registry to your configuration. parley asks for the values that the server requires,
-prints what the entry runs or connects to, and asks before it writes. It starts nothing. Secret values go to the
-system's keyring, or are environment variables that you set.
+shows what the entry runs or connects to, and asks before it writes. It starts nothing. Secrets go to the system's
+keyring; without one, the entry refers to an environment variable that you set.
 
-If a server has several ways to use it, --package chooses: remote, npm, pypi, nuget or oci. parley help targets says
-more.`,
+If the registry offers a server in several forms, --package chooses: remote, npm, pypi, nuget or oci. parley help
+configuration says more.`,
 		Example: `
 parley registry add io.github.example/weather --name weather
 parley registry add io.github.example/files --package npm --set directory=/srv`,

@@ -22,14 +22,12 @@ func NewMock() *cobra.Command {
 	flags := mockFlags{http: endpoint.Flags{Stdio: true}}
 	cmd := &cobra.Command{
 		Use:   "mock FILE [flags]",
-		Short: "Serve a server that a file describes or that was recorded",
-		Long: `Serve a server whose responses are in a file, for tests of clients. Without --addr, it serves
-standard input and output. It serves every revision of the protocol, and the same file always has
-the same responses.
+		Short: "Serve a recording, or a server that a file describes",
+		Long: `Serve a server whose responses come from a file, to test a client. Without --addr, it serves standard input and
+output. It works in every revision of the protocol, and always answers in the same way.
 
-FILE is a recording (see parley tap), whose responses come with the same progress, log messages, questions and results;
-or it is in YAML, with tools, resources and prompts and the responses to each, by the values of arguments. parley help
-mock describes it:
+FILE is a recording (see parley tap), which the mock answers as the recorded server did; or it is in YAML, and lists
+tools, resources and prompts with their responses. parley help testing describes it:
 
   tools:
     - name: forecast

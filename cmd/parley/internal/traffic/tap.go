@@ -52,7 +52,7 @@ func NewTap() *cobra.Command {
 
 With a command, parley is a server on standard input and output for a client that starts it: write parley tap -- before
 the command in the client's configuration. With a URL, parley listens on --addr, and the client connects to the URL
-that parley prints. A client cannot log in through parley; send credentials with --header. parley help recording
+that parley prints. A client cannot log in through parley; send credentials with --header. parley help testing
 describes --record.
 
 ` + dialing.TargetHelp,

@@ -32,7 +32,7 @@ import (
 )
 
 const TargetHelp = `TARGET is a URL, the name of a server or connection (see parley ls), or, at the end of the command
-line, -- and a command, which receives few environment variables; see parley help targets.`
+line, -- and a command, which receives few environment variables; see parley help terminal.`
 
 // Flags are the flags of all commands that connect to one server.
 type Flags struct {

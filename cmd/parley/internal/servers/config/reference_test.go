@@ -33,9 +33,9 @@ func readReference(t *testing.T) *memberSchema {
 	return root
 }
 
-// The appendix has the texts, the defaults and the examples of the schema.
+// The reference has the texts, the defaults and the examples of the schema.
 func TestReferenceOfTheConfigurationHasTheTextsOfTheSchema(t *testing.T) {
-	text := must.Get(os.ReadFile("../../../../../docs/program/appendix-configuration.md"))(t)
+	text := must.Get(os.ReadFile("REFERENCE.md"))(t)
 	plain := func(text string) string { return strings.Join(strings.Fields(strings.ReplaceAll(text, "`", "")), " ") }
 	root := readReference(t)
 	sections := map[string]string{}

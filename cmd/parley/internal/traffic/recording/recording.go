@@ -1,5 +1,6 @@
 // Package recording writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a [Header], then
-// one [Event] per line, in the order of their times. docs/program/recording.md describes the format.
+// one [Event] per line, in the order of their times. Programs that read recordings ignore unknown fields and reject a
+// higher version of the format than they know.
 package recording
 
 import (
@@ -284,7 +285,7 @@ type Writer struct {
 type WriterOptions struct {
 	// Program and Target are fields of the Header.
 	Program, Target string
-	// KeepSecrets keeps what the Writer replaces otherwise; see docs/program/recording.md.
+	// KeepSecrets keeps what the Writer replaces otherwise; see docs/program/testing.md.
 	KeepSecrets bool
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
