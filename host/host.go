@@ -167,7 +167,7 @@ type ServerConfig struct {
 	// further requests fail with a *call.OverloadError. The lists, their watches and the subscriptions use the
 	// connection that the Host keeps for everyone, except with CallerAuth. Callers of 2026-07-28 without authentication
 	// cannot be told apart, because that revision has no sessions (2026-07-28, basic, Statelessness); see
-	// docs/program/sharing.md.
+	// docs/program/credentials.md.
 	//
 	// What a server sends reaches the caller whose connection it is, as far as the protocol says that it belongs to one
 	// of its requests: that caller. Otherwise it is for the newest request in flight, and without one for the last

@@ -40,7 +40,7 @@ func NewTest() *cobra.Command {
 	var flags testFlags
 	cmd := &cobra.Command{
 		Use:   "test FILE... [flags]",
-		Short: "Test a server: send requests, and check the results",
+		Short: "Test a server with a YAML file",
 		Long: `Run the tests of YAML files. A test sends a request to a server and checks the result:
 
   target: http://127.0.0.1:7777/mcp   # or a name, or a command: [node, server.js]
@@ -49,8 +49,8 @@ func NewTest() *cobra.Command {
       arguments: {a: 2, b: 3}
       expect: {at: {/structuredContent/sum: 5}, within: 1s}
 
-The tests of a file run one after another over one connection, or one for each revision. --target or a command after --
-replaces the target of the files. parley help testing describes the files.
+The tests of a file run in their order, over one connection for each revision. --target, or a command after --, replaces
+the target of the files. parley help testing describes the files.
 
 ` + dialing.TargetHelp,
 		Example: `
@@ -71,13 +71,13 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	flags.AddUnrecorded(cmd, dialing.TimeoutUsage)
 	flags.Limit(cmd)
 	f := cmd.Flags()
-	f.StringVar(&flags.target, "target", "", "`TARGET` to test instead of that of the files")
+	f.StringVar(&flags.target, "target", "", "test this `TARGET` instead of the target of the files")
 	f.StringSliceVar(&flags.revisions, "revisions", nil,
 		"run the tests in these `revisions`, or in all that the server supports")
 	f.Var((*program.Repeated)(&flags.roots), "root", "`directory` that the server may work in (repeatable)")
 	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")
 	f.BoolVar(&flags.failFast, "fail-fast", false, "skip the tests of a file after one that fails")
-	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, in the form of JUnit")
+	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, as JUnit XML")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of the files")
 	_ = cmd.MarkFlagDirname("root") // the flags exist
 	program.CompleteFlag(cmd, "revisions", append(program.WordsOf(mcp.Revisions()), "all"))

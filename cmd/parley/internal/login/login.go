@@ -51,11 +51,11 @@ func NewLogin() *cobra.Command {
 		Long: `Log in to the MCP server at a URL with your browser. All commands use the login for that URL.
 Another login to the same URL, for example with more scopes, replaces it.
 
-The browser then returns to a port of this machine. With --print-url, or without a terminal, parley prints the address
-instead of opening the browser. If the browser is on another machine, open the second address that it prints, and
-paste the address of the page that the browser cannot open. If the authorization server does not register clients
-itself, register parley there, and pass its --client-id. parley help authorization describes both, where logins are
-stored, and the authorization servers that need --no-resource or --assume-pkce, such as Microsoft's.`,
+With --print-url, or without a terminal, parley prints the address of the login instead of opening a browser. If your
+browser is on another machine, open the second address that parley prints, and paste the address of the page on which
+the browser ends up. If the authorization server does not register clients, register parley there and pass its
+--client-id. parley help authorization says more, also about --no-resource and --assume-pkce, which Microsoft's and some
+other authorization servers need.`,
 		Example: `
 parley login https://example.com/mcp
 parley login --scope notes:write https://example.com/mcp

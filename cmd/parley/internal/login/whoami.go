@@ -26,12 +26,12 @@ func NewWhoami() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whoami [URL] [flags]",
 		Short: "Show your logins",
-		Long: `Show the login to the server at a URL, or all logins: the subject if the token contains it, the
-issuer, the scopes and the expiry. whoami sends no requests and shows no secrets.
+		Long: `Show your login to the server at a URL, or all logins: user, issuer, scopes and expiry. whoami sends no
+requests and shows no secrets.
 
-With --explain, make the checks of a server with the token of each login, and print each result with what to do: the
-issuer, its keys, the signature, the type, the audience, the expiry and the scopes. parley asks the server whether it
-accepts the token, and the issuer for its keys.
+With --explain, check the token of each login as a server does, and print what is wrong and what to do: issuer, keys,
+signature, type, audience, expiry and scopes. For this, parley asks the issuer for its keys, and the server whether it
+accepts the token.
 
 The exit code is 6 if there is no login to the URL.`,
 		Example: `

@@ -35,11 +35,10 @@ var rareCommands = []string{"complete", "completion", "key", "logout", "ping",
 // ExitCodesKey is the annotation with the exit codes of a command that differ from the usual ones.
 const ExitCodesKey = "exit codes"
 
-const exitCodesHelp = "0 success, 1 other errors, 4 no connection or no response in time, 5 error of the tool, 6 " +
-	"login or other " +
-	"credentials required, 130 interrupted"
+const exitCodesHelp = "0 success, 1 other errors, 4 the server cannot be reached or does not answer in time, " +
+	"5 the tool returned an error, 6 a login is required or rejected, 130 interrupted"
 
-// PrintHelp prints what a command does and how it is used. With all, it describes also what few users need.
+// PrintHelp prints what a command does and how to use it. With all, it includes what few users need.
 func PrintHelp(cmd *cobra.Command, all bool) {
 	w := cmd.OutOrStdout()
 	width := HelpWidth(w)

@@ -28,7 +28,8 @@ type bridgeFlags struct {
 	login bool
 }
 
-// NewBridge returns parley bridge. Login logs in to the server at a URL; stdout has the messages of the client.
+// NewBridge returns parley bridge. Login logs in to the server at a URL, without writing to stdout, which carries the
+// messages to the client.
 func NewBridge(login func(cmd *cobra.Command, url string) error) *cobra.Command {
 	flags := bridgeFlags{http: endpoint.Flags{Stdio: true}}
 	cmd := &cobra.Command{
@@ -37,8 +38,8 @@ func NewBridge(login func(cmd *cobra.Command, url string) error) *cobra.Command 
 		Long: `Serve one server over standard input and output, for programs that can only start servers as
 commands. With --addr, serve it over HTTP instead, for programs that can only connect to URLs.
 
-The client and the server may use different transports and revisions of the protocol. Names are those of the server,
-and its questions and reports reach the client. parley uses the login of parley login.
+The client and the server may use different transports and revisions of the protocol. Tools keep their names, and the
+client receives the server's questions and progress. parley uses the login of parley login.
 
 ` + dialing.TargetHelp + "\n\n" + endpoint.Help,
 		Example: `

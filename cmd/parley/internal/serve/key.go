@@ -35,8 +35,8 @@ func NewKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Edit the API keys of the users of an endpoint",
-		Long: "Make, list and remove the API keys of the people who may use an endpoint. The file contains only hashes " +
-			"of the\nkeys. parley up --auth keys=FILE notices when it changes; see parley help authorization.",
+		Long: `Make, list and remove the API keys of the people who may use an endpoint. The file contains only
+hashes of the keys. parley up --auth keys=FILE notices when it changes; see parley help authorization.`,
 		Example: `
 parley key add ada --group finance --expires 90d --comment laptop
 parley key ls

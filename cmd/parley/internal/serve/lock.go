@@ -47,10 +47,10 @@ func NewLock() *cobra.Command {
 	var flags lockFlags
 	cmd := &cobra.Command{
 		Use:   "lock [flags]",
-		Short: "Record the definitions of the servers of a configuration file",
-		Long: "Start or connect to each server of a configuration file, and write its definitions to a new lock " +
-			"file,\nmcp.lock. With it, parley up does not offer definitions that are new or have changed until you " +
-			"accept them; see\nparley help audit.",
+		Short: "Record what servers offer, to notice changes",
+		Long: `Connect to each server of a configuration file, and write the definitions of its tools, prompts and resources
+to a new lock file, mcp.lock. From then on, parley up withholds definitions that are new or have changed, until you
+accept them; see parley help audit.`,
 		Example: `
 parley lock --config mcp.json
 parley lock diff --config mcp.json
@@ -69,8 +69,8 @@ func newLockDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [SERVER [NAME]] [flags]",
 		Short: "Show the definitions that differ from the lock file",
-		Long: "Start or connect to the servers, and show how their definitions differ from the lock file, with the " +
-			"command\nthat accepts what is shown. The exit code is 1 if there are differences.",
+		Long: `Connect to the servers, and show how their definitions differ from the lock file, with the command that accepts
+the differences. The exit code is 1 if there are any.`,
 		Example: "parley lock diff --config mcp.json",
 		RunE:    func(cmd *cobra.Command, args []string) error { return diffLock(cmd, &flags, args) },
 	}
@@ -83,9 +83,9 @@ func newLockAccept() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept [SERVER [NAME]] [flags]",
 		Short: "Accept the current definitions of the servers",
-		Long: `Start or connect to the servers, and write their current definitions to the lock file: those of all
-servers, of one, or those of one name. parley shows the differences, and asks. With --digest, it accepts
-the differences that parley lock diff has shown with this digest, and no others.`,
+		Long: `Connect to the servers, and write their current definitions to the lock file: everything, or only one SERVER,
+or only one NAME of it. parley shows the differences and asks. In a script, --digest accepts exactly the differences
+that parley lock diff printed with this digest.`,
 		Example: `
 parley lock accept --config mcp.json
 parley lock accept --config mcp.json files read_text_file`,

@@ -28,9 +28,9 @@ func NewReady() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ready [HOST:PORT]",
 		Short: "Check whether parley up or parley serve is ready",
-		Long: `Request /readyz at the address of --admin of parley up or parley serve, which is ` + defaultAdmin +
-			` by default, and
-print the state of each server. It is the health check of a container, and takes at most five seconds.`,
+		Long: `Ask a running parley up or parley serve whether it is ready, and print the state of each server. HOST:PORT is
+its --admin address (default ` + defaultAdmin + `). Use it as the health check of a container; it takes at most five
+seconds.`,
 		Annotations: map[string]string{program.ExitCodesKey: "0 ready, 1 not ready and other errors, 4 no response, " +
 			"130 interrupted"},
 		Example: `

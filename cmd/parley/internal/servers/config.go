@@ -34,8 +34,7 @@ func newConfigSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of configuration files",
-		Long: `Print the JSON Schema of parley's own form of configuration files. An editor uses it if the file
-has this member:
+		Long: `Print the JSON Schema of parley's own configuration files. An editor uses it if the file contains this field:
 
   "$schema": "` + config.SchemaURI + `"`,
 		Args: program.NoArgs,
@@ -169,12 +168,11 @@ func newConfigShow() *cobra.Command {
 	var files dialing.ConfigFlags
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
-		Short: "Show what is used from configuration files",
-		Long: `Show the servers, toolsets, policy and webhooks that parley up uses from configuration files, and the
-file and line of each.
+		Short: "Show what parley up uses from configuration files",
+		Long: `Show the servers, toolsets, policy and webhooks that parley up uses, each with its file and line.
 
-Secrets are not shown: of arguments only the number, of environment variables and header fields
-only the names, of URLs neither the user nor the query.`,
+It hides whatever could be a secret: the values of arguments, environment variables and headers, and the user and the
+query of a URL.`,
 		Example: `
 parley config show mcp.json
 parley config show -o json ~/.cursor/mcp.json mcp.json`,

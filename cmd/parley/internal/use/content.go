@@ -187,8 +187,8 @@ func (c *contentWriter) result(result *mcp.CallToolResult) {
 	}
 }
 
-const answerHelp = `In scripts, --answer name=value sets a field of a question, --answers FILE has answers as JSON or
-YAML, and --decline declines; see parley help terminal.`
+const answerHelp = `In a script, answer with --answer name=value, once for each field of the form, or with a file of
+JSON or YAML (--answers); --decline declines. parley help terminal says more.`
 
 // answerFlags are the flags with the answers to the questions of a server, for scripts.
 type answerFlags struct {

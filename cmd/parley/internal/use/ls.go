@@ -32,10 +32,10 @@ func NewLs() *cobra.Command {
 	var status bool
 	cmd := &cobra.Command{
 		Use:   "ls [TARGET [NAME]] [flags]",
-		Short: "List your servers, or what one of them has",
-		Long: `List a server's tools, resources, resource templates and prompts; with -v after its instructions for models, and
-with -o json or yaml also what it supports. NAME is a tool, prompt or resource to describe, with a command that uses it. Arguments in
-brackets are optional.
+		Short: "List your servers, or what one of them offers",
+		Long: `List the tools, resources, resource templates and prompts of a server. -v also prints its instructions for
+models, and -o json and yaml what it supports. With NAME, describe this tool, prompt or resource, and print a command
+that uses it; arguments in brackets are optional.
 
 ` + serversHelp + dialing.TargetHelp,
 		Example: `
@@ -269,8 +269,8 @@ const statusTimeout = 20 * time.Second // for servers to start and list their de
 // connectionFlags are the flags of a connection, without effect on the list of servers.
 var connectionFlags = []string{"env", "env-all", "header", "no-redact", "record", "revision", "trace", "verbose"}
 
-const serversHelp = `Without TARGET, list your servers with their commands or URLs. --status also starts or connects to each server, and
-prints its state. … replaces what looks like a secret.
+const serversHelp = `Without TARGET, list your servers with their commands or URLs. --status also connects to each
+server and prints its state. … replaces what looks like a secret.
 
 `
 

@@ -23,7 +23,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const questionHelp = `Questions of the server are asked at the terminal. ` + answerHelp
+const questionHelp = `If the server asks the user something, parley shows the question at the terminal. ` + answerHelp
 
 // sessionFlags are the flags of commands during which the server can report progress and ask questions.
 type sessionFlags struct {

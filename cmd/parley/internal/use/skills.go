@@ -24,9 +24,9 @@ func NewSkills() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skills",
 		Short: "List, verify and install the skills of a server",
-		Long: `List the skills of a server, which are instructions for agents, show and verify their files, and install
-them in a directory. The digests of a skill come from the server that has the files: they show that a file is complete
-and the one that is listed, and not that it can be trusted. Read a skill before an agent does.`,
+		Long: `List, verify and install the skills of a server. A skill is a directory with instructions for agents. Its digests
+come from the same server as its files, so they show that a file is complete, but not that you can trust it. Read a skill
+before an agent does.`,
 		Example: `
 parley skills ls http://127.0.0.1:7777/mcp
 parley skills get docs skill://pdf-processing/SKILL.md
@@ -39,7 +39,7 @@ parley skills install docs pdf-processing --dir ~/.agents/skills`,
 	return cmd
 }
 
-const skillHelp = `SKILL is the URI of its SKILL.md, or its name if one listed skill has it.
+const skillHelp = `SKILL is the URI of the skill's SKILL.md, or its name if only one listed skill has that name.
 
 ` + dialing.TargetHelp
 
@@ -48,7 +48,7 @@ func newSkillsLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls TARGET [flags]",
 		Short: "List the skills of a server",
-		Long: "List the skills of a server. No file is read. A server may have skills that it does not list.\n\n" +
+		Long: "List the skills of a server, without reading their files. A server may have more than it lists.\n\n" +
 			dialing.TargetHelp,
 		Example: "parley skills ls http://127.0.0.1:7777/mcp",
 		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
@@ -194,7 +194,7 @@ func newSkillsGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get TARGET SKILL [flags]",
 		Short:   "Show the frontmatter and the files of a skill",
-		Long:    "Show the entry of a skill: its frontmatter and its files. No file is read.\n\n" + skillHelp,
+		Long:    "Show the entry of a skill: its frontmatter and its files, without reading them.\n\n" + skillHelp,
 		Example: "parley skills get http://127.0.0.1:7777/mcp skill://pdf-processing/SKILL.md",
 		RunE: withSkill(&flags, func(cmd *cobra.Command, _ *connection, s *skills.Skill) error {
 			return output.Show(cmd, s, func(w io.Writer) error {
@@ -233,8 +233,8 @@ func newSkillsVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify TARGET [SKILL] [flags]",
 		Short: "Read all files of a skill, and compare them with its entry",
-		Long: `Read all files of a skill, or of all listed skills, and compare their sizes and digests with the entry of the
-skill, and its frontmatter with SKILL.md. The exit code is 1 if a file is not the one that is listed.
+		Long: `Read all files of a skill, or of all listed skills, and compare them with the sizes, digests and frontmatter that
+the server lists. The exit code is 1 if a file differs.
 
 ` + skillHelp,
 		Example: `

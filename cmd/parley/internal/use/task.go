@@ -28,8 +28,9 @@ func NewTask() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "task",
 		Short: "Get, wait for and cancel tasks",
-		Long: `Use the tasks that parley call --task has started. A task is a tool call that continues without
-the client. Servers of 2025-11-25 and servers with the tasks extension of 2026-07-28 have tasks.`,
+		Long: `Look at, wait for and cancel the tasks that parley call --task started. A task is a tool call that continues
+after the client has gone. Servers of 2025-11-25 support tasks, and servers with the extension for tasks of
+2026-07-28.`,
 		Example: `
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley task ls http://127.0.0.1:7777/mcp
@@ -89,8 +90,7 @@ func newTaskGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get TARGET ID [flags]",
 		Short: "Print the status of a task",
-		Long: `Print the status of a task and its open questions. The server of a session (2025-11-25) does not
-list the questions.
+		Long: `Print the status of a task and its open questions. A server of 2025-11-25 does not list the questions.
 
 ` + dialing.TargetHelp,
 		Example: `

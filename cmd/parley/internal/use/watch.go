@@ -37,14 +37,13 @@ func NewWatch() *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
 		Use:   "watch TARGET [URI…] [flags]",
-		Short: "Print the changes of a server",
-		Long: `Print the changes of a server until you interrupt the command: entries that are added to its
-lists of tools, resources and prompts (+), removed (-) or changed (~), updates of the resources
-that you name by URI, and the loss and restoration of the connection. At a URL, only the
-restoration is detected.
+		Short: "Print what changes at a server",
+		Long: `Print what changes at a server, until you interrupt the command: tools, resources and prompts that are
+added (+), removed (-) or changed (~), updates of the resources that you name by URI, and whether the connection is lost
+or restored (for a URL, only the latter).
 
-With -o json, each event is an object on one line, and with -o yaml a document: "time", "event" (watching, added,
-removed, changed, updated, log, lost or regained) and the members of that event. Ctrl-C is a success.
+-o json prints each event as one line, and -o yaml as one document, with its "time", its "event" (watching, added,
+removed, changed, updated, log, lost or regained), and what changed. Ctrl-C counts as success.
 
 ` + dialing.TargetHelp,
 		Example: `

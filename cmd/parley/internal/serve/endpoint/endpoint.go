@@ -63,14 +63,13 @@ func (f *Flags) Add(cmd *cobra.Command) {
 		cmd.Flags().StringVar(&f.Addr, "addr", defaultAddr, "listen on this `address`")
 	}
 	cmd.Flags().IntVar(&f.limitCalls, "limit-calls", defaultLimitCalls,
-		"maximum `number` of tool calls, completions and reads of resources per second of each caller; 0 means no "+
-			"limit")
+		"maximum `number` of calls, completions and reads of each caller per second; 0 means no limit")
 	if cmd.Flags().Lookup("trace") == nil { // a command that also dials has these flags
 		cmd.Flags().BoolVar(&f.Trace, "trace", false, "print every message to stderr")
 		f.record.Add(cmd)
 	}
 	cmd.Flags().IntVar(&f.limitLists, "limit-lists", defaultLimitLists,
-		"maximum `number` of requests for lists and server/discover per second of each caller; 0 means no limit")
+		"maximum `number` of requests for lists of each caller per second; 0 means no limit")
 	f.Public.add(cmd)
 	f.Auth.add(cmd)
 	f.Store.add(cmd)

@@ -80,7 +80,7 @@ func WithLocal(hosts []string, listener net.Listener) []string {
 }
 
 // Help is the help of commands that serve an endpoint.
-const Help = "parley help authorization, deploy, operations and scale describe the flags of the endpoint."
+const Help = "parley help authorization, deploy, operations and scale describe the flags for HTTP."
 
 // publicFlags are the flags that say how clients reach the endpoint of a command, for every command that serves HTTP.
 type publicFlags struct {
