@@ -35,14 +35,15 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		return nil, at(stageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
 	options := httpclient.Options{
-		URL: t.URL, HTTP: d.HTTPClient, Header: t.Header.Clone(), Logger: d.Logger, MaxMessage: d.MaxMessage,
+		URL: t.URL, HTTP: d.HTTPClient, Header: make(http.Header), Logger: d.Logger, MaxMessage: d.MaxMessage,
 		Trace:         d.Trace,
 		DetectSilence: d.KeepAlive >= 0,
 	}
+	for name, values := range t.Header {
+		options.Header[http.CanonicalHeaderKey(name)] = values
+	}
 	for name, values := range d.Header {
-		if options.Header == nil {
-			options.Header = make(http.Header)
-		}
+		name = http.CanonicalHeaderKey(name)
 		if options.Header[name] = values; len(values) == 0 {
 			delete(options.Header, name)
 		}

@@ -25,7 +25,8 @@ func (g *Gateway) withCaller(ctx context.Context) context.Context {
 		return host.WithCaller(ctx, &host.Caller{Auth: &auth.Info{Principal: server.PrincipalOf(ctx)}})
 	}
 	session := server.SessionOf(ctx)
-	caller := &host.Caller{Session: session.ID(), Auth: auth.FromContext(ctx), Client: c.Peer().Info.Name}
+	caller := &host.Caller{Session: session.ID(), Auth: auth.FromContext(ctx), Client: c.Peer().Info.Name,
+		Header: server.HeaderOf(ctx)}
 	if caller.Auth == nil && c.Principal() != principal.Anonymous {
 		caller.Auth = &auth.Info{Principal: c.Principal()}
 	}

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +74,14 @@ command/2026    users           all   own       own      own/none  -       -    
 command/2026    users/2026      all   own       own      own/none  -       -         -      own    all
 command/2026    strangers       all   own       own      own/none  -       -         none   own    all
 command/2026    strangers/2026  all   own       own      own/none  -       -         -      own    all
+keys            users           own   own       own      own       own     own       own    own    all
+keys            users/2026      own   own       own      own       -       -         -      own    all
+keys            strangers       own   own       own      own       own     own       own    own    all
+keys            strangers/2026  own   own/none  own      own/none  -       -         -      own    all
+keys/26         users           own   own       own      own       -       -         none   own    all
+keys/26         users/2026      own   own       own      own       -       -         -      own    all
+keys/26         strangers       own   own       own      own       -       -         none   own    all
+keys/26         strangers/2026  own   own       own      own       -       -         -      own    all
 credentials     users           own   own       own      own       own     own       own    own    user
 credentials     users/2026      user  own       own      own       -       -         -      own    user
 credentials/26  users           user  own       own      own       -       -         none   own    user
@@ -104,6 +113,8 @@ var audienceKinds = []audienceKind{
 	{name: "2026-07-28", revisions: []mcp.Revision{mcp.V20260728}},
 	{name: "command", revisions: sessionRevisions(), command: true},
 	{name: "command/2026", revisions: []mcp.Revision{mcp.V20260728}, command: true},
+	{name: "keys", revisions: []mcp.Revision{mcp.V20241105, mcp.V20251125}, set: withKeys},
+	{name: "keys/26", revisions: []mcp.Revision{mcp.V20260728}, set: withKeys},
 	{name: "credentials", revisions: []mcp.Revision{mcp.V20250618, mcp.V20251125}, protected: true},
 	{name: "credentials/26", revisions: []mcp.Revision{mcp.V20260728}, protected: true},
 	{name: "shared", revisions: []mcp.Revision{mcp.V20251125},
@@ -111,6 +122,9 @@ var audienceKinds = []audienceKind{
 	{name: "apart", revisions: []mcp.Revision{mcp.V20251125}, command: true,
 		set: func(c *host.ServerConfig) { c.Sharing = host.SharingSession }},
 }
+
+// withKeys lets each client have a key for the server.
+func withKeys(c *host.ServerConfig) { c.CallerHeaders = map[string]string{"X-Key": "X-Key: ${value}"} }
 
 func sessionRevisions() []mcp.Revision {
 	return slices.DeleteFunc(mcp.Revisions(), mcp.Revision.Modern)
@@ -325,7 +339,7 @@ func (a *audienceTest) awaitFor(d time.Duration, condition func() bool) bool {
 
 // dial connects a client, which answers with its name and watches its resource and the tools.
 func (a *audienceTest) dial(name string, r mcp.Revision, target client.Target) *client.Client {
-	d := client.Dialer{Revision: r, Logger: quiet}
+	d := client.Dialer{Revision: r, Logger: quiet, Header: http.Header{"X-Key": {name}}}
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		a.hears(name, form.Message)
 		return mcp.AcceptElicit(struct{ Text string }{name})

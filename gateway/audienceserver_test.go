@@ -334,7 +334,7 @@ func (u *audienceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get(sessionHeader) + r.URL.Query().Get("sessionId") // one of them
 	if u.revision.Modern() {
-		id = r.Header.Get("Authorization")
+		id = r.Header.Get("Authorization") + r.Header.Get("X-Key")
 	}
 	if id != "" || u.revision.Modern() {
 		response := u.link(id).saw(body)

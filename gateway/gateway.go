@@ -80,8 +80,8 @@ const defaultTimeout = 10 * time.Minute
 
 // New returns a Gateway from h to s. It registers what all callers have with s, and sets s.Catalogs to what a caller
 // has of servers with CallerAuth; the program may register other entries with s. It also sets the other functions of s,
-// such as s.InstructionsFor. From now on s declares the capabilities for tools, resources and prompts, even while it
-// has none. New registers the extensions of the servers; Run updates them.
+// such as s.InstructionsFor and s.Headers. From now on s declares the capabilities for tools, resources and prompts,
+// even while it has none. New registers the extensions of the servers; Run updates them.
 //
 // New returns an error if s.Catalogs is set, for example by another Gateway,
 // or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
@@ -109,7 +109,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	g.routes.Store(new(routes))
 	g.skills.Store(new([]skillServer))
 	s.Catalogs, s.CatalogsOutdated, s.WhileListening = g.catalogsOf, h.Outdate, g.watchCaller
-	s.InstructionsFor = g.instructions
+	s.InstructionsFor, s.Headers = g.instructions, h.CallerHeaders
 	s.RootsChanged = func(ctx context.Context) { h.NotifyRootsChanged(g.withCaller(ctx)) }
 	s.BeforeSubscribe = func(context.Context, string) error {
 		if h.Policy != nil { // it decides about what servers list

@@ -240,7 +240,7 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 	if c == nil || r.Kind != KindTool || r.Tool == nil {
 		return nil
 	}
-	caller := audience{c.principal(), c.Session}
+	caller := audience{user: c.principal(), session: c.Session}
 	if caller == everyone {
 		return nil
 	}

@@ -17,7 +17,7 @@ const (
 	//
 	//   - a server that keeps sessions over HTTP: SharingSession
 	//   - a program of a revision before 2026-07-28: SharingUser, because nothing in its messages says for whom it asks
-	//   - a server with credentials of callers: SharingSession, also if it keeps none
+	//   - a server with credentials or headers of callers: SharingSession, also if it keeps none
 	//   - other servers: SharingEveryone
 	SharingAuto Sharing = iota
 	// SharingEveryone means one connection for all. A server of a revision before 2026-07-28 can then ask nobody:
@@ -48,16 +48,20 @@ func (s Sharing) String() string {
 type audience struct {
 	user    principal.Principal
 	session string
+	headers string // a digest of the headers of the caller; empty without CallerHeaders
 }
 
 var everyone audience
+
+// isShared reports whether several people may share a connection, because nothing tells them apart.
+func (a audience) isShared() bool { return a.user == principal.Anonymous && a.session == "" }
 
 // sharing returns who shares the connections to the server. Own is the client of the host's own connection; it may be
 // nil if the server has credentials of callers.
 func (s *supervisor) sharing(own *client.Client) Sharing {
 	_, isCommand := s.config.Target.(*client.CommandTarget)
 	switch {
-	case s.config.CallerAuth != nil:
+	case s.config.CallerAuth != nil || len(s.callerHeaders) > 0:
 		return SharingSession
 	case s.config.Sharing != SharingAuto:
 		return s.config.Sharing
@@ -76,6 +80,10 @@ func (s *supervisor) sharing(own *client.Client) Sharing {
 //	user        | user             | user          | everyone                 | everyone
 //	session     | user and session | user          | user                     | everyone
 //	credentials | user and session | user          | user                     | ErrAnonymousCaller
+//	headers     | user and session | user          | user                     | those with the same headers
+//
+// With headers of callers, each row is divided by their values: a user with two keys has two connections, and callers
+// without a key share none with others.
 func (s *supervisor) audienceOf(c *Caller, own *client.Client) (audience, error) {
 	who := c.principal()
 	if s.config.CallerAuth != nil && who == principal.Anonymous {
@@ -83,9 +91,11 @@ func (s *supervisor) audienceOf(c *Caller, own *client.Client) (audience, error)
 	}
 	switch s.sharing(own) {
 	case SharingSession:
-		if c != nil {
-			return audience{who, c.Session}, nil
+		if c == nil {
+			return everyone, nil
 		}
+		headers, err := s.headersOf(c)
+		return audience{who, c.Session, headers}, err
 	case SharingUser:
 		if who != principal.Local {
 			return audience{user: who}, nil
@@ -94,18 +104,21 @@ func (s *supervisor) audienceOf(c *Caller, own *client.Client) (audience, error)
 	return everyone, nil
 }
 
-// checkSharing returns an error if the other settings of a server do not fit its Sharing or CallerAuth.
+// checkSharing returns an error if the other settings of a server do not fit its Sharing, CallerAuth or CallerHeaders.
 func (config *ServerConfig) checkSharing() error {
 	_, isHTTP := config.Target.(*client.HTTPTarget)
 	switch {
 	case config.Sharing < SharingAuto || config.Sharing > SharingSession:
 		return fmt.Errorf("Sharing must be one of the constants, got %d", config.Sharing)
-	case config.CallerAuth == nil:
+	case config.CallerAuth == nil && len(config.CallerHeaders) == 0:
 		return nil
 	case !isHTTP:
-		return errors.New("CallerAuth requires a Target with a URL")
+		return errors.New("CallerAuth and CallerHeaders require a Target with a URL: others have no headers")
 	case config.Sharing == SharingEveryone:
-		return errors.New("CallerAuth requires that Sharing is not SharingEveryone: callers do not share credentials")
+		return errors.New("CallerAuth and CallerHeaders require that Sharing is not SharingEveryone: callers do not " +
+			"share credentials")
+	case config.CallerAuth != nil && len(config.CallerHeaders) > 0:
+		return errors.New("must not have both CallerAuth and CallerHeaders")
 	}
 	return nil
 }

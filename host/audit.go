@@ -21,7 +21,7 @@ func (p *passage) record(event string, more ...slog.Attr) slog.Record {
 	r, who := p.request, p.request.Caller.Principal
 	attrs := []slog.Attr{slog.Uint64("call", p.number),
 		slog.String("issuer", who.Issuer()), slog.String("subject", who.Subject()), slog.String("client", who.Client()),
-		slog.Any("actors", actorsOf(r.Caller)),
+		slog.Any("actors", actorsOf(r.Caller)), slog.Any("headers", p.headers),
 		slog.String("server", r.Server), slog.String("method", r.Method), slog.String("kind", string(r.Kind)),
 		slog.String("name", bounded(r.Name, maxAuditName)), slog.Any("arguments", shapeOf(r.Arguments))}
 	if p.decided {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/call"
@@ -29,6 +30,10 @@ type Caller struct {
 	Local bool
 	// Client is what the program of the caller calls itself. Users who approve requests see it.
 	Client string
+
+	// Header has headers of the caller's request that servers may receive; see ServerConfig.CallerHeaders. They are
+	// secrets. A Host passes each only to the servers that name it.
+	Header http.Header
 
 	// Elicit, ElicitURL, Sample and Roots answer requests of servers, as those of client.Dialer do. A function whose
 	// answer is in another round of the caller's request (2026-07-28) returns call.ErrInputRequired; the request to the

@@ -196,11 +196,16 @@ type passage struct {
 	decision Decision
 	decided  bool
 	approval string
+	headers  []string // of the caller, which the server receives
 }
 
 func (h *Host) newPassage(ctx context.Context, r *Request) *passage {
 	r.Caller = callerOf(ctx)
-	return &passage{host: h, request: r, begin: time.Now(), number: h.requests.Add(1)}
+	p := &passage{host: h, request: r, begin: time.Now(), number: h.requests.Add(1)}
+	if s := h.find(r.Server); s != nil && h.Audit != nil && !r.ofServer() {
+		p.headers = s.passedHeaders(callerFrom(ctx))
+	}
+	return p
 }
 
 // admit returns nil if the request may be sent, and records the decision.

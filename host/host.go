@@ -94,6 +94,7 @@ type Host struct {
 	//   - call: the number of the request in this process, which all of its records have
 	//   - issuer, subject, client: the caller; actors: the subjects who act for subject, the current one first
 	//     (RFC 8693, section 4.1)
+	//   - headers: the names of the headers of the caller that the server receives; see CallerHeaders
 	//   - server, method, kind, name: as in [Request], at most 512 bytes of the name
 	//   - arguments: the names and types of the arguments, as JSON: at most 256 names of three levels
 	//   - decision (allow, ask or deny), reason, policyVersion: of the policy; reason also of Review
@@ -180,6 +181,17 @@ type ServerConfig struct {
 	// own. A request fails if its caller is not authenticated. Target
 	// must be a URL.
 	CallerAuth *CallerAuth
+
+	// CallerHeaders passes headers of callers on to this server, such as a key that each user has for it. Keys of the
+	// map are names in [Caller].Header, and values say what the server receives:
+	//
+	//	"X-Jira-Token": "Authorization: Bearer ${value}"
+	//
+	// No other server receives the value. Requests on behalf of callers never have the header of Target or Dialer that
+	// it replaces, even if the caller sends none; lists, their watches and subscriptions always have it. Callers with
+	// different values do not share a connection. A value may have 8 KiB. Headers such as Authorization of the caller
+	// and Cookie cannot be passed on: the error of [Host.Start] says so. Target must be a URL, and CallerAuth nil.
+	CallerHeaders map[string]string
 
 	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
 	// tool with a larger result receives the first MaxResult bytes of its text and a mcp.ResourceLink.

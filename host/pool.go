@@ -43,7 +43,7 @@ type connection struct {
 	pending   []*pending // the requests in flight, from the oldest
 	questions []*question
 	last      *Caller
-	several   bool // of everyone: others than the user of this machine have used it
+	several   bool // others than the user of this machine have used it
 	rootless  bool // of everyone: the server has requested roots before there was somebody to ask
 	second    int64
 	late      int // log messages without a request in second
@@ -124,7 +124,7 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 		}
 	}
 	switch {
-	case c.key == everyone && (others || of == nil && c.several):
+	case c.key.isShared() && (others || of == nil && c.several):
 		return ctx
 	case of != nil:
 		return withValues{ctx, of}
@@ -424,6 +424,7 @@ func (a *pool) dial(ctx context.Context, caller *Caller, c *connection, own *cli
 	if err := a.of.config.authorize(&d, c.key.user); err != nil {
 		return nil, err
 	}
+	a.of.passHeaders(&d, caller)
 	return dialAlone(context.WithoutCancel(ctx), &d, a.of.config.Target)
 }
 

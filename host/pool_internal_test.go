@@ -98,12 +98,13 @@ func TestAUserWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 		defer a.close()
 		ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 		bob := must.Get(principal.New("https://issuer.example", "bob", ""))(t)
-		for _, key := range []audience{{ada, "a"}, {bob, "1"}, {bob, "2"}, {bob, "3"}, {bob, "4"}} {
+		for _, key := range []audience{{user: ada, session: "a"}, {user: bob, session: "1"}, {user: bob, session: "2"},
+			{user: bob, session: "3"}, {user: bob, session: "4"}} {
 			a.release(must.Get(a.acquire(t.Context(), key, &Caller{}, own))(t))
 			sleep(t.Context(), 1, nil)
 		}
-		if a.byKey[audience{ada, "a"}] == nil || a.byKey[audience{bob, "3"}] == nil ||
-			a.byKey[audience{bob, "4"}] == nil {
+		if a.byKey[audience{user: ada, session: "a"}] == nil || a.byKey[audience{user: bob, session: "3"}] == nil ||
+			a.byKey[audience{user: bob, session: "4"}] == nil {
 			t.Errorf("connections left: %v", a.byKey)
 		}
 	})
@@ -142,7 +143,7 @@ func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
 			callers bool
 			want    inputKinds
 		}{
-			{audience{ada, "1"}, false, kinds}, {audience{user: ada}, false, allInputKinds},
+			{audience{user: ada, session: "1"}, false, kinds}, {audience{user: ada}, false, allInputKinds},
 			{everyone, false, 0}, {everyone, true, allInputKinds},
 		} {
 			s := &supervisor{host: &Host{Callers: c.callers}}

@@ -43,7 +43,7 @@ var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is canc
 // declares what its caller can answer.
 func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 	d := s.dialer
-	d.Shared = c.key == everyone
+	d.Shared = c.key.isShared()
 	can := inputKinds(allInputKinds)
 	switch {
 	case c.key == everyone && !s.host.Callers:

@@ -40,7 +40,8 @@ func (s *supervisor) notifyRootsOf(caller *Caller, own *client.Client) {
 	case err != nil: // the caller has no connection
 	case key != everyone:
 		s.pool.each(func(c *connection) {
-			if c.key == key {
+			// Another replica has received the notification, perhaps, and the headers of the caller with it.
+			if c.key.user == key.user && c.key.session == key.session {
 				c.roots.notify(s, c.client)
 			}
 		})

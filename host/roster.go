@@ -14,8 +14,9 @@ import (
 
 // roster is the servers of a Host at one time. It is immutable.
 type roster struct {
-	supervisors []*supervisor // in the order of the configurations
-	byName      map[string]*supervisor
+	supervisors   []*supervisor // in the order of the configurations
+	byName        map[string]*supervisor
+	callerHeaders []string
 }
 
 // all returns the supervisors of the servers, in their order.
@@ -76,6 +77,7 @@ func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err
 		now.supervisors = append(now.supervisors, s)
 		now.byName[config.Name] = s
 	}
+	now.callerHeaders = callerHeaderNames(now.supervisors)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
@@ -150,8 +152,8 @@ func (h *Host) CheckServers(servers []ServerConfig) error {
 	return nil
 }
 
-// Check returns an error if the name, the prefix, the revision, a selection or an extension is invalid. A Host checks
-// its servers, too, as [Host.CheckServers] does.
+// Check returns an error if the name, the prefix, the revision, a header, a selection or an extension is invalid. A
+// Host checks its servers, too, as [Host.CheckServers] does.
 func (config *ServerConfig) Check() error {
 	if err := checkServerName(config.Name); err != nil {
 		return err
@@ -172,6 +174,9 @@ func (config *ServerConfig) Check() error {
 	}
 	if err := config.Prompts.check(false); err != nil {
 		return fmt.Errorf("prompts of server %q: %w", config.Name, err)
+	}
+	if _, err := config.callerHeaders(); err != nil {
+		return fmt.Errorf("headers of callers of server %q: %w", config.Name, err)
 	}
 	if err := checkExtensions(config.Extensions); err != nil {
 		return fmt.Errorf("extensions of server %q: %w", config.Name, err)

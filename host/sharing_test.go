@@ -257,7 +257,7 @@ func (operator) Authorize(r *http.Request, _ string) error {
 func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 	auth := host.NewCallerAuth(noCredentials)
 	for want, config := range map[string]host.ServerConfig{
-		"requires a Target with a URL": {Name: "up", Target: client.Command("program"), CallerAuth: auth},
+		"require a Target with a URL": {Name: "up", Target: client.Command("program"), CallerAuth: auth},
 		"not SharingEveryone": {Name: "up", Target: client.URL("https://mcp.example"),
 			Sharing: host.SharingEveryone, CallerAuth: auth},
 	} {

@@ -325,6 +325,9 @@ func attempt[Result any](ctx context.Context, s *supervisor,
 		}
 		return result, false, nil
 	}
+	if on != &s.own {
+		err = s.missingKey(callerFrom(ctx), err)
+	}
 	notSent := errors.Is(err, call.ErrNotSent)
 	lost = errors.Is(err, call.ErrConnectionLost) && (c == shared || notSent) || c == shared && isLost(ctx, err)
 	if lost {

@@ -27,8 +27,11 @@ type supervisor struct {
 	own       connection // of everyone
 	pool      pool
 	approvals sessionApprovals
-	answered  atomic.Bool // the server has answered a call since it became ready
-	logger    *slog.Logger
+
+	callerHeaders []callerHeader
+
+	answered atomic.Bool // the server has answered a call since it became ready
+	logger   *slog.Logger
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
 
@@ -74,6 +77,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		wanted:      make(chan struct{}, 1),
 		listWatches: make(chan struct{}, maxListWatches),
 	}
+	s.callerHeaders, _ = config.callerHeaders() // they are checked
 	s.naming = newNaming(&s.config, h.maxName(), reserved)
 	s.status = ServerStatus{Name: config.Name, State: Starting,
 		Version: h.versions.Add(1), Config: &s.config}

@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
 	"github.com/parley-mcp/parley/principal"
 )
 
@@ -18,6 +20,11 @@ func PrincipalOf(ctx context.Context) principal.Principal {
 	}
 	return rpc.CallerOf(ctx).Owner // see subscriberContext
 }
+
+// HeaderOf returns the headers of the HTTP request of a call that [Server].Headers names. It returns nil if the request
+// has none of them, on other transports, and if ctx is not the context of a handler. They may be secrets: do not log
+// them. They must not be modified.
+func HeaderOf(ctx context.Context) http.Header { return httpserver.HeaderOf(ctx) }
 
 // Progress reports the progress of a call to its client: done of total, in any unit, and a text
 // for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if

@@ -108,6 +108,8 @@ func (s *Server) build() error {
 		KeepAlive: orDefault(s.Limits.KeepAlive, 15*time.Second),
 		Ping:      s.Limits.KeepAlive >= 0,
 
+		Headers: s.Headers,
+
 		PerOwner:   orDefault(s.Limits.InflightPerPrincipal, 1024),
 		PerAddress: orDefault(s.Limits.InflightPerAddress, 4096),
 	}

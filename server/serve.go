@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/internal/serve/httpserver"
 	"github.com/parley-mcp/parley/internal/serve/streamserver"
 	"github.com/parley-mcp/parley/internal/tasks"
 	"github.com/parley-mcp/parley/principal"
@@ -121,9 +122,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		listener.Close()
 		return ErrShutdown
 	}
-	// Requests outlive ctx until they have finished. Their caller is not that of ctx, which may be the context of a
-	// call.
-	values := auth.NewContext(context.WithoutCancel(ctx), nil)
+	// Requests outlive ctx until they have finished. Their caller and headers are not those of ctx, which may be the
+	// context of a call.
+	values := httpserver.WithHeader(auth.NewContext(context.WithoutCancel(ctx), nil), nil)
 	web := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: readHeaderTimeout,

@@ -139,6 +139,11 @@ type Server struct {
 	// use.
 	RootsChanged func(ctx context.Context)
 
+	// Headers, if set, returns the canonical names of the headers of HTTP requests that handlers can read with
+	// [HeaderOf], such as a key of the caller for another service. Pages of AllowedOrigins may send them. It is called
+	// for each request, must be safe for concurrent use, and must not block.
+	Headers func() []string
+
 	// AllowedOrigins are the origins of web pages that may use the server, in the form
 	// "https://app.example.com", in addition to its own origin. Pages of these origins may
 	// read the responses (CORS), but the browser sends no cookies. The server's own origin is

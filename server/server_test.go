@@ -122,6 +122,7 @@ var anyValue = map[string]string{
 	"Catalog":  "what the server offers",
 	"Catalogs": "a function", "CatalogsOutdated": "a function", "InstructionsFor": "a function",
 	"WhileListening": "a function", "BeforeSubscribe": "a function", "RootsChanged": "a function",
+	"Headers":        "a function",
 	"KeepAlive":      "a negative value disables pings",
 	"ListCache":      "a negative time means stale",
 	"LocalScopes":    "a scope that no tool requires has no effect",

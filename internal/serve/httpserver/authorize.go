@@ -128,8 +128,11 @@ func withoutChallenge(ctx context.Context) context.Context {
 	return ctx
 }
 
-// withCaller returns ctx with the auth.Info of r, if it has one.
+// withCaller returns ctx with the auth.Info of r, if it has one, and with its headers.
 func withCaller(ctx context.Context, r *http.Request) context.Context {
+	if header := HeaderOf(r.Context()); header != nil {
+		ctx = WithHeader(ctx, header)
+	}
 	if info := auth.FromContext(r.Context()); info != nil {
 		return auth.NewContext(ctx, info)
 	}

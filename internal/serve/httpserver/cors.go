@@ -30,11 +30,11 @@ var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.
 
 // addCORSHeaders lets the page that has sent r read the response, if there are origins. The caller has checked r. If r
 // is a preflight request, addCORSHeaders answers it and reports true.
-func addCORSHeaders(origins []string, w http.ResponseWriter, r *http.Request) (answered bool) {
+func (s *Server) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin") // caches must store responses per origin
 	origin := httpcodec.First(r.Header, "Origin")
-	if origin == "" || !slices.Contains(origins, origin) {
+	if origin == "" || !slices.Contains(s.Guard.Origins, origin) {
 		return false
 	}
 	// Allow this origin only, never "*", and never credentials such as cookies.
@@ -45,7 +45,7 @@ func addCORSHeaders(origins []string, w http.ResponseWriter, r *http.Request) (a
 	}
 	h.Add("Vary", "Access-Control-Request-Headers")
 	h["Access-Control-Allow-Methods"] = []string{corsMethods}
-	if allowed := allowedHeaders(r.Header["Access-Control-Request-Headers"]); allowed != "" {
+	if allowed := s.allowedHeaders(r.Header["Access-Control-Request-Headers"]); allowed != "" {
 		h["Access-Control-Allow-Headers"] = []string{allowed}
 	}
 	h["Access-Control-Max-Age"] = []string{corsMaxAge}
@@ -60,13 +60,16 @@ func isPreflight(r *http.Request) bool {
 }
 
 // allowedHeaders returns the allowed headers among those that a page wants to send.
-func allowedHeaders(wanted []string) string {
-	var allowed []string
+func (s *Server) allowedHeaders(wanted []string) string {
+	var allowed, read []string
+	if s.Headers != nil {
+		read = s.Headers()
+	}
 	for _, list := range wanted {
 		for name := range strings.SplitSeq(list, ",") {
 			name = strings.ToLower(strings.TrimSpace(name))
-			if slices.Contains(corsHeaders, name) || strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) &&
-				isToken(name) {
+			if slices.Contains(corsHeaders, name) || slices.Contains(read, http.CanonicalHeaderKey(name)) ||
+				strings.HasPrefix(name, strings.ToLower(httpcodec.ParamPrefix)) && isToken(name) {
 				allowed = append(allowed, name)
 			}
 		}

@@ -24,7 +24,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		boundUnread(w, r)
 		return
 	}
-	r = admitted
+	r = s.withHeaders(admitted)
 	if r.Method == http.MethodPost {
 		s.post(w, r, accept)
 		return
@@ -61,7 +61,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) 
 		reject(w, status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 		return nil, false
 	}
-	if len(s.Guard.Origins) > 0 && addCORSHeaders(s.Guard.Origins, w, r) {
+	if len(s.Guard.Origins) > 0 && s.addCORSHeaders(w, r) {
 		return nil, false
 	}
 	r, ok := s.authenticate(w, r)

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -63,4 +64,37 @@ func isZeroQuality(params string) bool {
 		}
 	}
 	return false
+}
+
+type headerKey struct{}
+
+// WithHeader returns a context of handlers that can read headers of their request; nil for none.
+func WithHeader(ctx context.Context, header http.Header) context.Context {
+	return context.WithValue(ctx, headerKey{}, header)
+}
+
+// HeaderOf returns the headers of the request that a handler serves, as far as Server.Headers names them.
+func HeaderOf(ctx context.Context) http.Header {
+	header, _ := ctx.Value(headerKey{}).(http.Header)
+	return header
+}
+
+// withHeaders returns r with the headers in its context that handlers can read, and with no others.
+func (s *Server) withHeaders(r *http.Request) *http.Request {
+	if s.Headers == nil {
+		return r
+	}
+	var found http.Header
+	for _, name := range s.Headers() {
+		if values := r.Header[name]; len(values) > 0 {
+			if found == nil {
+				found = make(http.Header)
+			}
+			found[name] = values
+		}
+	}
+	if found == nil && HeaderOf(r.Context()) == nil {
+		return r
+	}
+	return r.WithContext(WithHeader(r.Context(), found))
 }

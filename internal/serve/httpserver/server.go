@@ -35,6 +35,9 @@ type Server struct {
 	KeepAlive time.Duration // interval between keep-alive comments on idle event streams
 	Ping      bool          // ping clients on standalone streams instead, at the same interval
 
+	// Headers returns the names of the headers that handlers can read; see HeaderOf. Nil means none.
+	Headers func() []string
+
 	// PerOwner is the limit of stateless requests in flight per principal, PerAddress
 	// that of anonymous ones per address. 0 means no limit.
 	PerOwner, PerAddress int

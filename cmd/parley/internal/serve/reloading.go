@@ -202,6 +202,9 @@ func (u *upstreams) server(s *config.Server, set *serverSet) (*host.ServerConfig
 		return nil, err
 	}
 	settings := s.Settings()
+	if settings.CallerHeaders != nil && u.flags != nil && u.flags.stdio {
+		return nil, errors.New("callerHeaders has no effect with --stdio, whose messages have no headers; set headers")
+	}
 	settings.Target = target
 	if settings.Roots, err = dialing.RootsOf(s, u.values); err != nil {
 		return nil, err

@@ -81,7 +81,8 @@ type Server struct {
 	URL     string
 	Headers []Pair
 
-	Credentials *Credentials // of the callers; nil: the operator's for all
+	Credentials   *Credentials      // of the callers; nil: the operator's for all
+	CallerHeaders map[string]string // see host.ServerConfig
 	LoginSettings
 
 	Prefix         *string // see host.ServerConfig, also for the following
@@ -102,7 +103,8 @@ type Server struct {
 func (s *Server) Settings() *host.ServerConfig {
 	c := &host.ServerConfig{Name: s.Name, Lazy: s.Lazy, Idle: s.Idle, StartTimeout: s.StartTimeout,
 		Trusted: s.Trusted, Revision: s.Revision, Sharing: s.Sharing, MaxResult: s.MaxResult,
-		Tools: s.Tools, Prompts: s.Prompts, InputLimits: s.InputLimits, Extensions: s.Extensions}
+		CallerHeaders: s.CallerHeaders, Tools: s.Tools, Prompts: s.Prompts, InputLimits: s.InputLimits,
+		Extensions: s.Extensions}
 	if s.Prefix != nil {
 		c.Prefix, c.NoPrefix = *s.Prefix, *s.Prefix == ""
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
@@ -291,6 +292,37 @@ func TestCredentialsAreRead(t *testing.T) {
 		})); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}
+	}
+}
+
+func TestHeadersOfCallersAreRead(t *testing.T) {
+	const text = `{"policy": {"default": "allow"}, "mcpServers": {"up": {"url": "https://mcp.example/mcp", ` +
+		`"callerHeaders": {"X-Jira-Token": "Authorization: Bearer ${value}"}}}}`
+	c := must.Get(Parse("/", "f", []byte(text)))(t)
+	must.Do(t, validate(t, []byte(text)))
+	want := map[string]string{"X-Jira-Token": "Authorization: Bearer ${value}"}
+	if diff := cmp.Diff(want, c.Servers[0].Settings().CallerHeaders); diff != "" {
+		t.Error(diff)
+	}
+	must.CheckContains(t, fmt.Sprint(c.Servers[0].Members()), "callerHeaders")
+	const headers = `, "callerHeaders": {"X-Key": "X-Key: ${value}"}`
+	const url = `"url": "https://mcp.example"`
+	for server, want := range map[string]string{
+		`"command": "program"` + headers:                           "callerHeaders requires a url: a program receives",
+		url + `, "sharing": "everyone"` + headers:                  `sharing is not "everyone"`,
+		url + `, "credentials": {"type": "callerLogin"}` + headers: "both credentials and callerHeaders",
+		url + `, "callerHeaders": {"Cookie": "X-Key: ${value}"}`:   "Cookie must not be passed on",
+	} {
+		c, err := Parse("/", "f", []byte(`{"mcpServers": {"up": {`+server+`}}}`))
+		if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %s", server, err, c.Problems, want)
+		}
+	}
+	// The file of a project must not collect the keys of callers.
+	c = must.Get(Parse("/", "/project/.mcp.json", []byte(`{"mcpServers": {"up": {"url": "https://mcp.example", `+
+		`"callerHeaders": {"X-Key": "X-Key: ${value}"}}}}`)))(t)
+	if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), "add the server to your own configuration") {
+		t.Errorf("%v", c.Problems)
 	}
 }
 

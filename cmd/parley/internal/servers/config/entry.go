@@ -60,6 +60,7 @@ var serverFields = fields[entry]{
 			return readOwn(d, e.Credentials, credentialFields, v, name, ".")
 		})
 	}},
+	{"callerHeaders", func(e *entry) any { return &e.CallerHeaders }},
 	{"noResource", func(e *entry) any { return &e.NoResource }},
 	{"assumePkce", func(e *entry) any { return &e.AssumePKCE }},
 	{"maxResult", func(e *entry) any { return &e.MaxResult }},
@@ -212,6 +213,9 @@ func (s *Server) check(kind string) error {
 			return err
 		}
 	}
+	if err := s.checkCallerHeaders(); err != nil {
+		return err
+	}
 	if u, err := url.Parse(s.URL); s.URL != "" && !strings.Contains(s.URL, "${") &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return errors.New("the url must begin with http:// or https:// and have a host")
@@ -227,6 +231,25 @@ func (s *Server) check(kind string) error {
 		return fmt.Errorf("type %q requires a command", kind)
 	case !program && s.URL == "":
 		return fmt.Errorf("type %q requires a url", kind)
+	}
+	return nil
+}
+
+// checkCallerHeaders validates the combination of callerHeaders with other members. The files of other programs often
+// come with a project, whose authors must not receive the keys of callers.
+func (s *Server) checkCallerHeaders() error {
+	switch {
+	case s.CallerHeaders == nil:
+		return nil
+	case s.foreign:
+		return errors.New("callerHeaders has no effect in the file of another program; add the server to your own " +
+			"configuration")
+	case s.URL == "":
+		return errors.New("callerHeaders requires a url: a program receives no headers, but env can have a key for all")
+	case s.Credentials != nil:
+		return errors.New("must not have both credentials and callerHeaders")
+	case s.Sharing == host.SharingEveryone:
+		return errors.New("callerHeaders requires that sharing is not \"everyone\"")
 	}
 	return nil
 }
