@@ -14,11 +14,7 @@ import (
 // CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings of all requests are fields
 // of [Dialer]. Of two options of a kind the last one counts. A request with an option that does not apply to it fails,
 // and is not sent. A list applies its options to the request of each page.
-type CallOption struct {
-	name    string
-	applies requestKind
-	set     func(*callOptions)
-}
+type CallOption func(*callOptions) error
 
 // requestKind is a set of kinds of requests, which have different options.
 type requestKind uint8
@@ -34,6 +30,7 @@ const (
 )
 
 type callOptions struct {
+	kind        requestKind
 	onProgress  func(done, total float64, message string)
 	timeout     time.Duration
 	meta        mcp.Meta
@@ -47,6 +44,17 @@ type callOptions struct {
 	capabilities  *mcp.ClientCapabilities
 }
 
+// optionOf returns an option of requests of the given kinds.
+func optionOf(name string, kinds requestKind, set func(*callOptions)) CallOption {
+	return func(o *callOptions) error {
+		if o.kind&kinds == 0 {
+			return fmt.Errorf("the option %s does not apply to this request", name)
+		}
+		set(o)
+		return nil
+	}
+}
+
 // WithProgress asks the server for progress notifications and calls f with each of them:
 // done of total, which is 0 if the server does not know it, and a message for people, which
 // may be empty. f runs in the goroutine that makes the call, and never after the call has
@@ -57,7 +65,7 @@ type callOptions struct {
 // 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has
 // created it. Without them, and in another session, f receives the status messages.
 func WithProgress(f func(done, total float64, message string)) CallOption {
-	return CallOption{"WithProgress", anyRequest &^ watchRequest, func(o *callOptions) { o.onProgress = f }}
+	return optionOf("WithProgress", anyRequest&^watchRequest, func(o *callOptions) { o.onProgress = f })
 }
 
 // WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and
@@ -65,14 +73,14 @@ func WithProgress(f func(done, total float64, message string)) CallOption {
 // limits the whole. A negative d means no limit but Timeouts.Max. For a call that the server runs
 // as a task, d then limits how long the requests about the task may fail.
 func WithTimeout(d time.Duration) CallOption {
-	return CallOption{"WithTimeout", anyRequest, func(o *callOptions) { o.timeout = d }}
+	return optionOf("WithTimeout", anyRequest, func(o *callOptions) { o.timeout = d })
 }
 
 // WithMeta adds members to _meta of the request. Their names must satisfy
 // mcp.CheckMetaKey. Names that the protocol reserves are an error, except for those of trace
 // context.
 func WithMeta(meta mcp.Meta) CallOption {
-	return CallOption{"WithMeta", anyRequest, func(o *callOptions) { o.meta = meta }}
+	return optionOf("WithMeta", anyRequest, func(o *callOptions) { o.meta = meta })
 }
 
 // WithLogLevel asks for the log messages of a call, read or prompt of level and above; see
@@ -83,22 +91,22 @@ func WithMeta(meta mcp.Meta) CallOption {
 // revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
 // See transport.CommandOptions.
 func WithLogLevel(level mcp.LoggingLevel) CallOption {
-	return CallOption{"WithLogLevel", toolRequest | readRequest | promptRequest,
-		func(o *callOptions) { o.logLevel = level }}
+	return optionOf("WithLogLevel", toolRequest|readRequest|promptRequest,
+		func(o *callOptions) { o.logLevel = level })
 }
 
 // WithRefresh sends the request even if the client has cached a fresh result, for as long as the
 // server allows (2026-07-28, server/utilities/caching). The new result replaces the cached one.
 func WithRefresh() CallOption {
-	return CallOption{"WithRefresh", readRequest | listRequest, func(o *callOptions) { o.refresh = true }}
+	return optionOf("WithRefresh", readRequest|listRequest, func(o *callOptions) { o.refresh = true })
 }
 
 // WithSource sets the Source of results and of listed definitions, so that a program can forward them unchanged. A
 // server sends a result that its handler got from a client without what belongs to the connection of that client: the
 // resultType, and entries of _meta that mcp.IsForwardable rejects.
 func WithSource() CallOption {
-	return CallOption{"WithSource", toolRequest | readRequest | promptRequest | listRequest,
-		func(o *callOptions) { o.keepSource = true }}
+	return optionOf("WithSource", toolRequest|readRequest|promptRequest|listRequest,
+		func(o *callOptions) { o.keepSource = true })
 }
 
 // WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
@@ -110,27 +118,27 @@ func WithSource() CallOption {
 // entries of Meta, also to clients of other revisions. A handler that returns such a result must not use it any more,
 // because the memory of Source is used again.
 func WithUndecodedText() CallOption {
-	return CallOption{"WithUndecodedText", toolRequest,
-		func(o *callOptions) { o.keepSource, o.undecodedText = true, true }}
+	return optionOf("WithUndecodedText", toolRequest,
+		func(o *callOptions) { o.keepSource, o.undecodedText = true, true })
 }
 
 // WithTask asks the server to run the call of a tool as a task if it can. Created is called when the server has created
 // the task, for which CallTool then waits.
 func WithTask(created func()) CallOption {
-	return CallOption{"WithTask", toolRequest, func(o *callOptions) { o.taskCreated = created }}
+	return optionOf("WithTask", toolRequest, func(o *callOptions) { o.taskCreated = created })
 }
 
 // WithCapabilities limits what one request declares of the client's capabilities for elicitation, sampling and roots,
 // in 2026-07-28: those that are not in c are left out. In a session, whose capabilities are declared once, it has no
 // effect.
 func WithCapabilities(c mcp.ClientCapabilities) CallOption {
-	return CallOption{"WithCapabilities", anyRequest, func(o *callOptions) { o.capabilities = &c }}
+	return optionOf("WithCapabilities", anyRequest, func(o *callOptions) { o.capabilities = &c })
 }
 
 // WithoutReconnect ends a [Client.Watch] when the connection is lost, instead of connecting again. The last error is
 // then call.ErrConnectionLost, or the error with which the server ended the subscription.
 func WithoutReconnect() CallOption {
-	return CallOption{"WithoutReconnect", watchRequest, func(o *callOptions) { o.noReconnect = true }}
+	return optionOf("WithoutReconnect", watchRequest, func(o *callOptions) { o.noReconnect = true })
 }
 
 // RejectedError is an error of a function of [Dialer] that answers requests of servers, for a request that the program
@@ -149,12 +157,11 @@ func OnElicitationComplete(ctx context.Context, f func()) {
 
 // optionsOf applies the options of a request. The time-out is def if no option sets one.
 func optionsOf(options []CallOption, kind requestKind, def time.Duration) (callOptions, error) {
-	var o callOptions
-	for _, option := range options {
-		if option.applies&kind == 0 {
-			return o, fmt.Errorf("the option %s does not apply to this request", option.name)
+	o := callOptions{kind: kind}
+	for _, set := range options {
+		if err := set(&o); err != nil {
+			return o, err
 		}
-		option.set(&o)
 	}
 	if o.timeout == 0 {
 		o.timeout = def

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -126,18 +127,21 @@ func offerInputRequests(s *server.Server) {
 		return "", err
 	})
 	// The URL elicitation is complete at the second check.
-	elicitURL := func(url string, options ...server.AskOption) func(context.Context, string) (string, error) {
-		var checks atomic.Int64
-		return func(ctx context.Context, _ string) (string, error) {
-			done := func(context.Context) (bool, error) { return checks.Add(1) > 1, nil }
-			if err := server.ElicitURL(ctx, url, "Pay here", done, options...); err != nil {
-				return "", err
-			}
+	var checks atomic.Int64
+	ask("pay", func(ctx context.Context, _ string) (string, error) {
+		err := server.ElicitURL(ctx, "https://pay.example/1", "Pay here",
+			func(context.Context) (bool, error) { return checks.Add(1) > 1, nil })
+		return "thank you", err
+	})
+	var firstChecks atomic.Int64
+	done := func(context.Context) (bool, error) { return firstChecks.Add(1) > 1, nil }
+	ask("pay_first", func(ctx context.Context, _ string) (string, error) {
+		if finished, _ := done(ctx); finished {
 			return "thank you", nil
 		}
-	}
-	ask("pay", elicitURL("https://pay.example/1"))
-	ask("pay_first", elicitURL("https://pay.example/2", server.URLRequired()))
+		return "", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://pay.example/2", Message: "Pay here",
+			Done: done}}}
+	})
 }
 
 func sampling(text string) mcp.CreateMessageParams {

@@ -276,18 +276,30 @@ func TestManyCallsRequestInputAtOnce(t *testing.T) {
 	}, answering)
 }
 
-// In a session the handler waits until the user is done, or with URLRequired rejects the call
-// until then. In 2026-07-28 the client sends the call again.
+// In a session the handler waits until the user is done, or rejects the call until then. In 2026-07-28 the client sends
+// the call again.
 func TestURLElicitationInEveryRevision(t *testing.T) {
-	for name, options := range map[string][]server.AskOption{"waiting": nil, "rejecting": {server.URLRequired()}} {
+	const bill, pay = "https://pay.example/bill?id=1", "Pay the bill"
+	var paid atomic.Bool
+	done := func(context.Context) (bool, error) { return paid.Load(), nil }
+	for name, ask := range map[string]func(context.Context) error{
+		"waiting": func(ctx context.Context) error { return server.ElicitURL(ctx, bill, pay, done) },
+		"rejecting": func(ctx context.Context) error {
+			switch {
+			case paid.Load():
+				return nil
+			case call.From(ctx).Revision() < mcp.V20251125:
+				return errors.ErrUnsupported
+			}
+			return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: bill, Message: pay, Done: done}}}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			var paid atomic.Bool
 			newShop := func() *server.Server {
 				paid.Store(false)
 				s := newServer()
 				server.AddTool(s, mcp.Tool{Name: "pay"}, func(ctx context.Context, _ struct{}) (string, error) {
-					err := server.ElicitURL(ctx, "https://pay.example/bill?id=1", "Pay the bill",
-						func(context.Context) (bool, error) { return paid.Load(), nil }, options...)
+					err := ask(ctx)
 					if errors.Is(err, errors.ErrUnsupported) {
 						return "Pay in cash", nil
 					}

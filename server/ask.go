@@ -52,19 +52,18 @@ var (
 // maxReasks is how often a question is repeated after an invalid answer.
 const maxReasks = 2
 
-// AskOption is an option of one question.
+// AskOption is an option of one question: [Keyed] or [Within].
 type AskOption func(*askOptions)
 
 type askOptions struct {
-	key      string
-	within   time.Duration
-	required bool // of ElicitURL
+	key    string
+	within time.Duration
 }
 
 func askOptionsOf(options []AskOption) askOptions {
 	var o askOptions
-	for _, option := range options {
-		option(&o)
+	for _, set := range options {
+		set(&o)
 	}
 	return o
 }

@@ -161,14 +161,6 @@ func Within(d time.Duration) AskOption {
 	return func(o *askOptions) { o.within = max(d, 0) }
 }
 
-// URLRequired makes [ElicitURL] return a *[call.URLRequiredError] instead of asking, in 2025-11-25.
-// If the handler returns it, no connection stays open while the user is busy, and the client
-// repeats the call when it is notified that the user has finished. In 2026-07-28 the option has
-// no effect, because every question ends the call.
-func URLRequired() AskOption {
-	return func(o *askOptions) { o.required = true }
-}
-
 // ElicitURL asks the user to open a URL, and waits until the user has finished there. Use it for
 // data that must not pass through the client, such as credentials and payment details. Since
 // 2025-11-25 (client/elicitation, URL Mode).
@@ -183,7 +175,8 @@ func URLRequired() AskOption {
 // In 2025-11-25 ElicitURL waits for 5 minutes, or as long as [Within] sets, and then returns
 // [ErrUnfinished]. The client is notified when the user has finished. In 2026-07-28 it waits for
 // at most 20 seconds after a question, and then asks again, so that no request of the client
-// takes long. After five questions it returns ErrUnfinished.
+// takes long. After five questions it returns ErrUnfinished. A handler that should not run while
+// the user is busy returns a *[call.URLRequiredError] instead of calling ElicitURL.
 //
 // The URL must be one that [mcp.ParseElicitURL] accepts: https, or http to the loopback
 // interface. It must not contain data that identifies or authorizes the user. It must be the
@@ -216,10 +209,6 @@ func ElicitURL(
 		if finished, err := finishedBefore(ctx, done); err != nil || finished {
 			return err
 		}
-	}
-	if v.options.required && !c.Can(revision.ReplayedInput) {
-		return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: address, Message: message, Done: done,
-			Within: v.options.within}}}
 	}
 	for again := 1; ; again++ {
 		if err := Ask(ctx, question); err != nil {

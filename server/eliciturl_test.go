@@ -184,7 +184,7 @@ func TestElicitURLDoesNotAskAUserWhoHasFinished(t *testing.T) {
 		var p till
 		p.paid.Store(true)
 		s := p.serve(func(ctx context.Context) error {
-			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
+			return server.ElicitURL(ctx, payHere, "Pay", p.done)
 		})
 		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 0 ||
 			len(p.complete) != 0 {
@@ -240,24 +240,20 @@ func TestElicitURLReturnsTheErrorOfDone(t *testing.T) {
 
 // Rule J10: the error URLElicitationRequired exists in 2025-11-25 only.
 func TestCallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
-	for name, reject := range map[string]func(*till, context.Context) error{
-		"by an option": func(p *till, ctx context.Context) error {
-			return server.ElicitURL(ctx, payHere, "Pay", p.done, server.URLRequired())
-		},
-		"by an error": func(p *till, ctx context.Context) error {
-			if p.paid.Load() {
-				return nil
-			}
-			return fmt.Errorf("not yet: %w", &call.URLRequiredError{URLs: []call.RequiredURL{{URL: payHere,
-				Message: "Pay"}}})
-		},
-	} {
+	for name, notifies := range map[string]bool{"notified": true, "not notified": false} {
 		t.Run(name, func(t *testing.T) {
 			inBothWays(t, func(t *testing.T, r mcp.Revision) {
 				var p till
 				var rejected atomic.Int32
-				c := mcptest.Dial(t, p.serve(func(ctx context.Context) error {
-					return reject(&p, ctx)
+				c := mcptest.Dial(t, p.serve(func(context.Context) error {
+					if p.paid.Load() {
+						return nil
+					}
+					bill := call.RequiredURL{URL: payHere, Message: "Pay"}
+					if notifies {
+						bill.Done = p.done
+					}
+					return fmt.Errorf("not yet: %w", &call.URLRequiredError{URLs: []call.RequiredURL{bill}})
 				}), mcptest.WithRevision(r), func(d *client.Dialer) {
 					d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 						time.Sleep(600 * time.Millisecond) // the user takes a moment before agreeing

@@ -7,21 +7,25 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
 
-// No connection stays open while the user is busy: the call is rejected, and the client is notified
-// when to repeat it.
-func ExampleURLRequired() {
+// The handler does not wait while the user is busy: it rejects the call, and the client is notified when to repeat it.
+func Example_requiredURL() {
 	var paid atomic.Bool
 	s := &server.Server{Name: "shop", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "buy"}, func(ctx context.Context, _ struct{}) (string, error) {
-		err := server.ElicitURL(ctx, "https://shop.example/bill?id=1", "Pay the bill.",
-			func(context.Context) (bool, error) { return paid.Load(), nil }, server.URLRequired())
-		return "Thank you!", err
+		if !paid.Load() {
+			return "", &call.URLRequiredError{URLs: []call.RequiredURL{{
+				URL: "https://shop.example/bill?id=1", Message: "Pay the bill.",
+				Done: func(context.Context) (bool, error) { return paid.Load(), nil },
+			}}}
+		}
+		return "Thank you!", nil
 	})
 	d := client.Dialer{Revision: mcp.V20251125, ElicitURL: func(_ context.Context,
 		page *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -23,7 +23,6 @@ var unused = map[string]string{
 	"schema.ForType":                    "For, for packages that have only a reflect.Type",
 	"schema.MarshalArguments":           "client encodes arguments",
 	"server.NotSecret":                  "an error names it as the remedy",
-	"server.Within":                     "an option of questions, beside Keyed",
 	"transport.DefaultClientMaxMessage": "documents the limit",
 	"transport.DefaultServerMaxMessage": "documents the limit",
 	"transport.PipeLimits":              "Pipe with the limits of a test",
