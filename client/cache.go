@@ -340,7 +340,7 @@ func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
 				ttl = time.Duration(min(ms, maxTTL.Milliseconds())) * time.Millisecond
 			}
 		case "cacheScope":
-			public = jsonrpc.Unquote(value) == mcp.CacheScopePublic
+			public = mcp.CacheScope(jsonrpc.Unquote(value)) == mcp.CacheScopePublic
 		}
 	}
 	if !complete {

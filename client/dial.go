@@ -32,7 +32,7 @@ func (t *HTTPTarget) String() string {
 func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, at(stageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
+		return nil, at(StageTarget, errors.New("the URL must begin with http:// or https:// and have a host"))
 	}
 	options := httpclient.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: make(http.Header), Logger: d.Logger, MaxMessage: d.MaxMessage,
@@ -83,7 +83,7 @@ func (d *Dialer) dialModern(ctx context.Context, options httpclient.Options) (*l
 	if err == nil { // the server answers in 2026-07-28 but lists only older revisions
 		err = fmt.Errorf("%w: server/discover lists no modern revision", call.ErrInvalidResponse)
 	}
-	return nil, at(stageDiscover, err)
+	return nil, at(StageDiscover, err)
 }
 
 func (d *Dialer) dialSession(ctx context.Context, options httpclient.Options) (*link, error) {
@@ -117,7 +117,7 @@ func (d *Dialer) openSSE(ctx context.Context, options httpclient.Options) (*link
 	wire, err := httpclient.DialPair(ctx, d.Timeouts.Initialize, options, era)
 	if err != nil {
 		era.Close()
-		return nil, at(stageConnect, err)
+		return nil, at(StageConnect, err)
 	}
 	l, err := d.beginSession(ctx, era, wire)
 	if err == nil {
@@ -137,7 +137,7 @@ func (d *Dialer) beginSession(ctx context.Context, era *legacy.Client, wire outb
 	found, _, err := d.handshake(ctx, era, d.offer())
 	if err != nil {
 		d.endings.add(closeAll)
-		return nil, at(stageInitialize, err)
+		return nil, at(StageInitialize, err)
 	}
 	return legacyLink(era, found, closeAll), nil
 }

@@ -161,7 +161,7 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 	must.Do(t, os.WriteFile(script, nil, 0o600))
 	for name, c := range map[string]struct {
 		target client.Target
-		stage  string
+		stage  client.Stage
 		is     error
 		want   string
 	}{

@@ -183,11 +183,11 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		settings.MaxMessage = transport.DefaultClientMaxMessage
 	}
 	if r := settings.Revision; r != "" && !r.Known() {
-		return nil, settings.dialError(target, at(stageTarget, fmt.Errorf(
+		return nil, settings.dialError(target, at(StageTarget, fmt.Errorf(
 			"%w: Dialer.Revision must be one of %q, not %q", call.ErrRevision, mcp.Revisions(), string(r))))
 	}
 	if err := checkExtensions(d.Extensions); err != nil {
-		return nil, settings.dialError(target, at(stageTarget, err))
+		return nil, settings.dialError(target, at(StageTarget, err))
 	}
 	c := newClient(settings.contained(), target)
 	if memory := c.remembered(); memory != nil {

@@ -19,21 +19,21 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
+// Stage is a step of a Dial, in which it can fail.
+type Stage string
+
 // The stages of a Dial, in their order.
 const (
-	stageTarget     = "target"
-	stageConnect    = "connect"
-	stageDiscover   = "discover"
-	stageInitialize = "initialize"
+	StageTarget     Stage = "target"     // checks the target and the fields of the Dialer
+	StageConnect    Stage = "connect"    // starts the command or connects to the server
+	StageDiscover   Stage = "discover"   // finds out which revision the server supports
+	StageInitialize Stage = "initialize" // is the handshake of a session
 )
 
 // DialError is the error of Dial, and of a request that could not reconnect.
 type DialError struct {
 	Target string // the name of the target, without secrets
-	// Stage is the step that failed: "target" checks the target and the fields of the Dialer, "connect"
-	// starts the command or connects to the server, "discover" finds out which revision the server
-	// supports, and "initialize" is the handshake of a session.
-	Stage string
+	Stage  Stage  // the step that failed
 	// Err is the cause. It may wrap call.ErrRevision, call.ErrUnauthorized, a *call.StatusError, a *call.TimeoutError,
 	// a *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and crypto/x509.
 	Err error
@@ -73,7 +73,7 @@ func (e *DialError) Advice() string {
 		return silence.advice()
 	case errors.Is(e.Err, exec.ErrNotFound):
 		return "install the command or give its full path"
-	case e.Stage == stageConnect && errors.Is(e.Err, fs.ErrPermission):
+	case e.Stage == StageConnect && errors.Is(e.Err, fs.ErrPermission):
 		return "make the file of the command executable"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return "check that the server is running, and its port"
@@ -91,7 +91,7 @@ func (e *DialError) Advice() string {
 		return adviceOnStatus(status.Status)
 	case errors.Is(e.Err, errExited), errors.As(e.Err, &exit):
 		return "check that the command is an MCP server on standard input and output, and see its standard error"
-	case e.Stage == stageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
+	case e.Stage == StageInitialize && e.command && errors.Is(e.Err, call.ErrConnectionLost):
 		return "see the standard error of the server"
 	case errors.Is(e.Err, call.ErrRevision) && e.fixed:
 		return "leave Dialer.Revision empty, or update the server or this program"
@@ -133,14 +133,14 @@ func adviceOnStatus(status int) string {
 
 // stageError is an error with the stage in which it happened.
 type stageError struct {
-	stage string
+	stage Stage
 	error
 }
 
 func (e *stageError) Unwrap() error { return e.error }
 
 // at adds the stage to err. The outermost stage counts.
-func at(stage string, err error) error {
+func at(stage Stage, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (e *silenceError) advice() string {
 
 // dialError returns the DialError for an error of Target.dial.
 func (d *Dialer) dialError(target Target, err error) error {
-	e := &DialError{Target: target.String(), Stage: stageConnect, Err: err, fixed: d.Revision != "",
+	e := &DialError{Target: target.String(), Stage: StageConnect, Err: err, fixed: d.Revision != "",
 		endings: d.endings}
 	_, e.command = target.(*CommandTarget)
 	var s *stageError

@@ -124,12 +124,12 @@ func ExampleDialError() {
 	_, err := client.Dial(context.Background(), client.Command("no-such-server"))
 	var failed *client.DialError
 	if errors.As(err, &failed) {
-		fmt.Println(failed.Stage)
+		fmt.Println(failed.Stage, failed.Stage == client.StageConnect)
 		fmt.Println(errors.Is(err, exec.ErrNotFound))
 		fmt.Println(failed.Advice())
 	}
 	// Output:
-	// connect
+	// connect true
 	// true
 	// install the command or give its full path
 }

@@ -20,7 +20,7 @@ func (d *Dialer) dialNewest(ctx context.Context, options httpclient.Options) (*l
 		return l, err
 	}
 	if older, rejection := d.rejectsRevision(err); rejection != nil {
-		return nil, at(stageDiscover, rejection)
+		return nil, at(StageDiscover, rejection)
 	} else if !older && !mayFallBack(ctx, err) {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (d *Dialer) dialNewest(ctx context.Context, options httpclient.Options) (*l
 	}
 	sessionErr := err
 	if l, err = d.dialSSE(ctx, options); err != nil {
-		return nil, at(stageDiscover,
+		return nil, at(StageDiscover,
 			fmt.Errorf("the URL is not an MCP endpoint in any revision: 2026-07-28: %w; 2025-11-25: %w; 2024-11-05: %w",
 				modernErr, sessionErr, err))
 	}

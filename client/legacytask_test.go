@@ -22,7 +22,7 @@ import (
 const coreTasks = `"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}`
 
 // sessionTasks returns a server of 2025-11-25 whose tool "a" has the given support for tasks.
-func sessionTasks(support string, states ...string) *script {
+func sessionTasks(support mcp.TaskSupport, states ...string) *script {
 	s := legacyServer()
 	s.Answers["initialize"] = []string{`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` +
 		coreTasks + `},"serverInfo":{"name":"old","version":"1"}}`}
@@ -35,8 +35,8 @@ func sessionTasks(support string, states ...string) *script {
 	return s
 }
 
-func sessionList(support string) string {
-	return `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + support +
+func sessionList(support mcp.TaskSupport) string {
+	return `"result":{"tools":[{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + string(support) +
 		`"}}]}`
 }
 
@@ -53,7 +53,7 @@ func inSession(d *client.Dialer) { d.Revision = mcp.V20251125 }
 func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 	const plain, asTask = `{"name":"a"}`, `{"name":"a","task":{}}`
 	for name, tc := range map[string]struct {
-		support string
+		support mcp.TaskSupport
 		listed  bool // by the program, before the call
 		start   bool // StartTool
 		calls   []string

@@ -167,7 +167,7 @@ func (p *probe) decide(d discoverOutcome) (l *link, done bool, err error) {
 	if d.err == nil {
 		r, err := p.choose(d.found.SupportedVersions)
 		if err != nil {
-			return nil, true, at(stageDiscover, err)
+			return nil, true, at(StageDiscover, err)
 		}
 		if r.Modern() {
 			p.eras.choose(p.modern)
@@ -176,17 +176,17 @@ func (p *probe) decide(d discoverOutcome) (l *link, done bool, err error) {
 		return nil, false, nil
 	}
 	if older, err := p.rejectsRevision(d.err); err != nil || older {
-		return nil, err != nil, at(stageDiscover, err)
+		return nil, err != nil, at(StageDiscover, err)
 	}
 	lost := p.modern.Failed() != nil
-	return nil, lost || modern.IsModernError(d.err) || p.Revision != "", at(stageDiscover, d.err)
+	return nil, lost || modern.IsModernError(d.err) || p.Revision != "", at(StageDiscover, d.err)
 }
 
 func (p *probe) handshake(ctx context.Context) (*link, error) {
 	found, offered, err := p.Dialer.handshake(ctx, p.legacy, cmp.Or(p.first, p.offer()))
 	p.offered = offered
 	if err != nil {
-		return nil, at(stageInitialize, err)
+		return nil, at(StageInitialize, err)
 	}
 	p.eras.choose(p.legacy)
 	return legacyLink(p.legacy, found, p.close), nil

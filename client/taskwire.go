@@ -338,7 +338,7 @@ const maxTaskSupports = 10_000
 // taskSupports has the support for tasks of listed tools, by name. It is safe for concurrent use.
 type taskSupports struct {
 	mu    sync.RWMutex
-	known map[string]string
+	known map[string]mcp.TaskSupport
 }
 
 func (s *taskSupports) learn(tools []mcp.Tool) {
@@ -351,7 +351,7 @@ func (s *taskSupports) learn(tools []mcp.Tool) {
 			support = e.TaskSupport
 		}
 		if s.known == nil || len(s.known) >= maxTaskSupports {
-			s.known = make(map[string]string)
+			s.known = make(map[string]mcp.TaskSupport)
 		}
 		s.known[tools[i].Name] = support
 	}
@@ -364,7 +364,7 @@ func (s *taskSupports) forget(tool string) {
 }
 
 // of returns the support of a tool, or "" if it is unknown.
-func (s *taskSupports) of(tool string) string {
+func (s *taskSupports) of(tool string) mcp.TaskSupport {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known[tool]

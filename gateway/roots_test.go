@@ -262,7 +262,7 @@ func pretender() *server.Server {
 // asked is what a client of a gateway is asked.
 type asked struct {
 	message string
-	context string // IncludeContext
+	context mcp.IncludeContext
 	meta    mcp.Meta
 }
 
@@ -359,7 +359,9 @@ func TestRootsRequestNamesTheServer(t *testing.T) {
 // The questions of the only server are unchanged if its names are. Later clients declare whether they support
 // includeContext.
 func TestQuestionsOfAServerWithoutAPrefixAreUnchanged(t *testing.T) {
-	for r, included := range map[mcp.Revision]string{mcp.V20250618: mcp.IncludeThisServer, mcp.V20260728: ""} {
+	for r, included := range map[mcp.Revision]mcp.IncludeContext{
+		mcp.V20250618: mcp.IncludeThisServer, mcp.V20260728: "",
+	} {
 		up := httpConfig(t, "up", pretender())
 		up.NoPrefix, up.Revision = true, r
 		s := &server.Server{Name: "gateway"}

@@ -21,7 +21,7 @@ type ElicitParams struct {
 	ParamsBase
 
 	// Mode is [ElicitModeForm] or [ElicitModeURL]. Empty means form, as in 2025-06-18.
-	Mode string `json:"mode,omitempty"`
+	Mode ElicitMode `json:"mode,omitempty"`
 	// Message tells the user what the server needs and why.
 	Message string `json:"message"`
 	// RequestedSchema is the JSON Schema of the form; see [ParseElicitSchema]. Forms only.
@@ -35,10 +35,13 @@ type ElicitParams struct {
 	Task *TaskMetadata `json:"task,omitzero"`
 }
 
+// ElicitMode is how an elicitation asks the user.
+type ElicitMode string
+
 // Values of [ElicitParams.Mode].
 const (
-	ElicitModeForm = "form"
-	ElicitModeURL  = "url"
+	ElicitModeForm ElicitMode = "form"
+	ElicitModeURL  ElicitMode = "url"
 )
 
 // ElicitResult is the result of elicitation/create.
@@ -190,7 +193,7 @@ func (p *ElicitProperties) UnmarshalJSON(data []byte) error {
 // [TypeArray]. [PrimitiveSchema.Options] returns the options of a choice.
 type PrimitiveSchema struct {
 	// Type is one of the Type constants.
-	Type string `json:"type"`
+	Type PrimitiveType `json:"type"`
 	// Title is the label of the field.
 	Title string `json:"title,omitempty"`
 	// Description explains the field.
@@ -204,7 +207,7 @@ type PrimitiveSchema struct {
 	// MaxLength is the maximum length in characters. Strings only.
 	MaxLength *int64 `json:"maxLength,omitzero"`
 	// Format is one of the Format constants. Strings only.
-	Format string `json:"format,omitempty"`
+	Format StringFormat `json:"format,omitempty"`
 
 	// Minimum is the smallest allowed value. Numbers and integers only.
 	Minimum *float64 `json:"minimum,omitzero"`
@@ -227,21 +230,27 @@ type PrimitiveSchema struct {
 	MaxItems *int64 `json:"maxItems,omitzero"`
 }
 
+// PrimitiveType is the type of a field of a form.
+type PrimitiveType string
+
 // Values of [PrimitiveSchema.Type].
 const (
-	TypeString  = "string"
-	TypeNumber  = "number"
-	TypeInteger = "integer"
-	TypeBoolean = "boolean"
-	TypeArray   = "array" // a multiple choice
+	TypeString  PrimitiveType = "string"
+	TypeNumber  PrimitiveType = "number"
+	TypeInteger PrimitiveType = "integer"
+	TypeBoolean PrimitiveType = "boolean"
+	TypeArray   PrimitiveType = "array" // a multiple choice
 )
+
+// StringFormat is the format of a text in a form.
+type StringFormat string
 
 // Values of [PrimitiveSchema.Format].
 const (
-	FormatEmail    = "email"
-	FormatURI      = "uri"
-	FormatDate     = "date"
-	FormatDateTime = "date-time"
+	FormatEmail    StringFormat = "email"
+	FormatURI      StringFormat = "uri"
+	FormatDate     StringFormat = "date"
+	FormatDateTime StringFormat = "date-time"
 )
 
 // EnumItems are the options of a multiple choice: either Enum, or AnyOf with labels. Since 2025-11-25.

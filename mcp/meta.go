@@ -250,13 +250,16 @@ type CacheHints struct {
 	// once. Nil means that it is absent.
 	TTLMs *int64 `json:"ttlMs,omitzero"`
 	// CacheScope is [CacheScopePrivate] or [CacheScopePublic].
-	CacheScope string `json:"cacheScope,omitempty"`
+	CacheScope CacheScope `json:"cacheScope,omitempty"`
 }
+
+// CacheScope says for whom a result may be cached.
+type CacheScope string
 
 // Values of [CacheHints.CacheScope].
 const (
-	CacheScopePrivate = "private" // valid only for the authorization of the request
-	CacheScopePublic  = "public"  // the same for every user; shared caches may store it
+	CacheScopePrivate CacheScope = "private" // valid only for the authorization of the request
+	CacheScopePublic  CacheScope = "public"  // the same for every user; shared caches may store it
 )
 
 // PaginatedParams are the parameters of the list methods.
@@ -315,13 +318,16 @@ type Icon struct {
 	Sizes []string `json:"sizes,omitzero"`
 	// Theme is the background that the icon is designed for, [ThemeLight] or [ThemeDark]. Empty
 	// means any.
-	Theme string `json:"theme,omitempty"`
+	Theme Theme `json:"theme,omitempty"`
 }
+
+// Theme is the background that an icon is designed for.
+type Theme string
 
 // Values of [Icon.Theme].
 const (
-	ThemeLight = "light"
-	ThemeDark  = "dark"
+	ThemeLight Theme = "light"
+	ThemeDark  Theme = "dark"
 )
 
 func (i *Icon) isSafe() bool {

@@ -135,7 +135,7 @@ type CompleteParams struct {
 // CompleteReference identifies a prompt by name, or a resource template by URI.
 type CompleteReference struct {
 	// Type is [RefPrompt] or [RefResource].
-	Type string `json:"type"`
+	Type ReferenceType `json:"type"`
 	// Name is the name of the prompt. Prompts only.
 	Name string `json:"name,omitempty"`
 	// Title is the title of the prompt, for display. Prompts only. Since 2025-06-18.
@@ -144,10 +144,13 @@ type CompleteReference struct {
 	URI string `json:"uri,omitempty"`
 }
 
+// ReferenceType says what has the argument to complete.
+type ReferenceType string
+
 // Values of [CompleteReference.Type].
 const (
-	RefPrompt   = "ref/prompt"
-	RefResource = "ref/resource"
+	RefPrompt   ReferenceType = "ref/prompt"
+	RefResource ReferenceType = "ref/resource"
 )
 
 // CompleteArgument is an argument to complete.

@@ -23,7 +23,7 @@ type CreateMessageParams struct {
 	// SystemPrompt is the system prompt. The client may change or ignore it.
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 	// IncludeContext is [IncludeNone], [IncludeThisServer] or [IncludeAllServers]. Empty means none.
-	IncludeContext string `json:"includeContext,omitempty"`
+	IncludeContext IncludeContext `json:"includeContext,omitempty"`
 	// Temperature is the sampling temperature. Nil means the default of the client.
 	Temperature *float64 `json:"temperature,omitzero"`
 	// MaxTokens is the maximum number of tokens to sample. The client must not exceed it.
@@ -48,19 +48,25 @@ func (p CreateMessageParams) MarshalJSON() ([]byte, error) {
 	return encode((*plain)(&p))
 }
 
+// IncludeContext says from which servers a client adds context to a prompt.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
+type IncludeContext string
+
 // IncludeNone is the only value of [CreateMessageParams.IncludeContext] that every client supports.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
 // from 2027-07-28 on. Servers use the API of a model provider.
-const IncludeNone = "none"
+const IncludeNone IncludeContext = "none"
 
 // Values of [CreateMessageParams.IncludeContext] that require [SamplingCapability.Context].
 //
 // Deprecated: 2025-11-25 deprecates these values (SEP-2596). They are removed with sampling, at the
 // earliest in the first revision from 2027-07-28 on. Leave IncludeContext empty.
 const (
-	IncludeThisServer = "thisServer"
-	IncludeAllServers = "allServers"
+	IncludeThisServer IncludeContext = "thisServer"
+	IncludeAllServers IncludeContext = "allServers"
 )
 
 // ModelPreferences are preferences of a server for the choice of a model. A client may ignore them.
@@ -94,17 +100,23 @@ type ModelHint struct {
 // from 2027-07-28 on. Servers use the API of a model provider.
 type ToolChoice struct {
 	// Mode is [ToolChoiceAuto], [ToolChoiceRequired] or [ToolChoiceNone]. Empty means auto.
-	Mode string `json:"mode,omitempty"`
+	Mode ToolChoiceMode `json:"mode,omitempty"`
 }
+
+// ToolChoiceMode says whether a model may or must use a tool.
+//
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
+// from 2027-07-28 on. Servers use the API of a model provider.
+type ToolChoiceMode string
 
 // Values of [ToolChoice.Mode].
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
 // from 2027-07-28 on. Servers use the API of a model provider.
 const (
-	ToolChoiceAuto     = "auto"     // the model decides
-	ToolChoiceRequired = "required" // the model must use at least one tool
-	ToolChoiceNone     = "none"     // the model must not use a tool
+	ToolChoiceAuto     ToolChoiceMode = "auto"     // the model decides
+	ToolChoiceRequired ToolChoiceMode = "required" // the model must use at least one tool
+	ToolChoiceNone     ToolChoiceMode = "none"     // the model must not use a tool
 )
 
 // SamplingMessage is a message to or from a model.

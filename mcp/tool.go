@@ -87,14 +87,17 @@ type ToolAnnotations struct {
 // ToolExecution tells whether a tool can be called as a task. 2025-11-25 only.
 type ToolExecution struct {
 	// TaskSupport is [TaskForbidden], [TaskOptional] or [TaskRequired]. Empty means forbidden.
-	TaskSupport string `json:"taskSupport,omitempty"`
+	TaskSupport TaskSupport `json:"taskSupport,omitempty"`
 }
+
+// TaskSupport says whether a tool runs as a task.
+type TaskSupport string
 
 // Values of [ToolExecution.TaskSupport].
 const (
-	TaskForbidden = "forbidden"
-	TaskOptional  = "optional"
-	TaskRequired  = "required"
+	TaskForbidden TaskSupport = "forbidden"
+	TaskOptional  TaskSupport = "optional"
+	TaskRequired  TaskSupport = "required"
 )
 
 // ListToolsResult is the result of tools/list, whose parameters are [PaginatedParams].

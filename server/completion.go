@@ -238,7 +238,7 @@ func completeParams(c *rpc.Call) (*mcp.CompleteParams, error) {
 		return len(raw) > 0 && raw[0] == '"' && len(raw) <= maxURI
 	}
 	switch {
-	case !text(ref["type"], &p.Ref.Type):
+	case !text(ref["type"], (*string)(&p.Ref.Type)):
 		return invalid("params.ref.type must be a string")
 	case p.Ref.Type == mcp.RefPrompt && !text(ref["name"], &p.Ref.Name):
 		return invalid("params.ref.name must be a string: the name of a prompt")

@@ -95,9 +95,9 @@ func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
 // Instructions for a caller are not for others, such as the users of a cache.
 func TestInstructionsOfCallersAreCachedPrivately(t *testing.T) {
 	s := &server.Server{ListCache: server.CachePolicy{Public: true}}
-	for _, want := range []string{mcp.CacheScopePublic, mcp.CacheScopePrivate} {
+	for _, want := range []mcp.CacheScope{mcp.CacheScopePublic, mcp.CacheScopePrivate} {
 		raw, rejected := connectLineAs(t, s, person(t, "ada")).ask(mcp.MethodDiscover, "")
-		if scope, _ := jsonrpc.Get(raw, "cacheScope"); rejected != nil || jsonrpc.Unquote(scope) != want {
+		if scope, _ := jsonrpc.Get(raw, "cacheScope"); rejected != nil || mcp.CacheScope(jsonrpc.Unquote(scope)) != want {
 			t.Errorf("%s, %v, want %s", raw, rejected, want)
 		}
 		s = &server.Server{ListCache: s.ListCache, InstructionsFor: principal.Principal.Key}

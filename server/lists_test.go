@@ -36,7 +36,7 @@ func addEntries(to server.Registrar, names string, options ...server.Option) {
 }
 
 // pageAfter requests the page of a list after a cursor, "" for the first page. It returns the names of its entries.
-func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, next, scope string) {
+func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, next string, scope mcp.CacheScope) {
 	t.Helper()
 	params := ""
 	if cursor != "" {
@@ -46,7 +46,7 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 	must.That(t, rejected == nil, "%s from %q: %v", method, cursor, rejected)
 	var page struct {
 		NextCursor *string
-		CacheScope string
+		CacheScope mcp.CacheScope
 	}
 	var entries []struct{ Name string }
 	array, _ := jsonrpc.Get(raw, listMethods[method])
@@ -64,7 +64,7 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 }
 
 // pagesOf returns the names of all entries of a list, with | between its pages, and the scope for caches.
-func pagesOf(t *testing.T, l *line, method string) (pages, scope string) {
+func pagesOf(t *testing.T, l *line, method string) (pages string, scope mcp.CacheScope) {
 	t.Helper()
 	names, next, scope := pageAfter(t, l, method, "")
 	pages = strings.Join(names, " ")

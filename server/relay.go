@@ -97,7 +97,7 @@ func inputParams(can mcp.ClientCapabilities, method string, params json.RawMessa
 	var required mcp.ClientCapabilities
 	switch mode, _ := jsonrpc.Get(params, "mode"); method {
 	case mcp.MethodElicit:
-		if isURL := jsonrpc.Unquote(mode) == mcp.ElicitModeURL; isURL && !can.Elicitation.SupportsURL() {
+		if isURL := mcp.ElicitMode(jsonrpc.Unquote(mode)) == mcp.ElicitModeURL; isURL && !can.Elicitation.SupportsURL() {
 			required.Elicitation = urlsOnly
 		} else if !isURL && !can.Elicitation.SupportsForm() {
 			required.Elicitation = formsOnly

@@ -339,7 +339,7 @@ func TestInvalidURIsAreRejected(t *testing.T) {
 	}
 }
 
-func hintsOf(t *testing.T, l *line, method, params string) (ttl int64, scope string) {
+func hintsOf(t *testing.T, l *line, method, params string) (ttl int64, scope mcp.CacheScope) {
 	t.Helper()
 	raw, rejected := l.ask(method, params)
 	var hints mcp.CacheHints

@@ -23,7 +23,7 @@ type TaskOptions struct {
 	// Support is [mcp.TaskOptional], [mcp.TaskRequired] or [mcp.TaskForbidden]; empty means optional.
 	// If it is required, clients that do not support tasks cannot call the tool. If it is forbidden,
 	// the tool does not run as a task, as without AsTask.
-	Support string
+	Support mcp.TaskSupport
 	// TTL is the life of a task and its result from its creation, 1 hour by default and at most 7
 	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists, except that
 	// an outcome can be read for at least 15 seconds.

@@ -59,11 +59,11 @@ func TestToolsListDeclaresTaskSupport(t *testing.T) {
 		err := json.Unmarshal([]byte(raw), &m)
 		must.That(t, err == nil && len(m.Result.Tools) != 0, "%s: %v", raw, err)
 		for _, tool := range m.Result.Tools {
-			want, ok := map[string]string{"plain": "", "never": mcp.TaskForbidden, "only": mcp.TaskRequired}[tool.Name]
+			want, ok := map[string]mcp.TaskSupport{"plain": "", "never": mcp.TaskForbidden, "only": mcp.TaskRequired}[tool.Name]
 			if !ok {
 				want = mcp.TaskOptional
 			}
-			got := ""
+			var got mcp.TaskSupport
 			if tool.Execution != nil {
 				got = tool.Execution.TaskSupport
 			}

@@ -176,7 +176,7 @@ func canAnswer(c *rpc.Call, q mcp.InputRequest) bool {
 	declared := c.Peer().Capabilities
 	switch q.Method {
 	case mcp.MethodElicit:
-		if mode, _ := jsonrpc.Get(q.Params, "mode"); jsonrpc.Unquote(mode) == mcp.ElicitModeURL {
+		if mode, _ := jsonrpc.Get(q.Params, "mode"); mcp.ElicitMode(jsonrpc.Unquote(mode)) == mcp.ElicitModeURL {
 			return declared.Elicitation.SupportsURL()
 		}
 		return declared.Elicitation.SupportsForm()

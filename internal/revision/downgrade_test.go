@@ -403,7 +403,7 @@ func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		result := &mcp.ReadResourceResult{
 			CacheHints: mcp.CacheHints{TTLMs: ptr(rapid.Int64Min(0).Draw(t, "ttl")),
-				CacheScope: rapid.SampledFrom([]string{"", "private", "public"}).Draw(t, "scope")},
+				CacheScope: rapid.SampledFrom([]mcp.CacheScope{"", "private", "public"}).Draw(t, "scope")},
 			Contents: rapid.SliceOfN(contents, 0, 3).Draw(t, "contents"),
 		}
 		result.Meta = meta().Draw(t, "_meta")

@@ -225,7 +225,7 @@ func appendContents(dst []byte, v *mcp.ReadResourceResult) []byte {
 	}
 	if v.CacheScope != "" {
 		dst = append(dst, `"cacheScope":`...)
-		dst = append(jsonrpc.AppendString(dst, v.CacheScope), ',')
+		dst = append(jsonrpc.AppendString(dst, string(v.CacheScope)), ',')
 	}
 	dst = append(dst, `"contents":[`...)
 	for i, c := range v.Contents {

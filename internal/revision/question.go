@@ -89,7 +89,7 @@ func downgradeSampling(r mcp.Revision, params json.RawMessage) json.RawMessage {
 // servers should not send it then (2025-11-25, client/sampling, Capabilities).
 func withoutContext(declared *mcp.ClientCapabilities, params json.RawMessage) json.RawMessage {
 	include, _ := jsonrpc.Get(params, "includeContext")
-	if include == nil || jsonrpc.Unquote(include) == mcp.IncludeNone ||
+	if include == nil || jsonrpc.Unquote(include) == string(mcp.IncludeNone) ||
 		declared.Sampling != nil && declared.Sampling.Context != nil {
 		return params
 	}

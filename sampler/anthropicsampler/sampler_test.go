@@ -121,7 +121,7 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 
 func TestRequestWithoutOptionsIsSmall(t *testing.T) {
 	e := &endpoint{response: said}
-	for mode, choice := range map[string]string{mcp.ToolChoiceAuto: `{"type":"auto"}`, "": `{"type":"auto"}`,
+	for mode, choice := range map[mcp.ToolChoiceMode]string{mcp.ToolChoiceAuto: `{"type":"auto"}`, "": `{"type":"auto"}`,
 		mcp.ToolChoiceNone: `{"type":"none"}`} {
 		params := &mcp.CreateMessageParams{MaxTokens: 1,
 			Messages:   []mcp.SamplingMessage{user(&mcp.TextContent{Text: "hi"})},

@@ -98,7 +98,7 @@ func (s *Sampler) request(params *mcp.CreateMessageParams) (*openai.ChatCompleti
 		switch mode := params.ToolChoice.Mode; mode {
 		case "":
 		case mcp.ToolChoiceAuto, mcp.ToolChoiceRequired, mcp.ToolChoiceNone:
-			request.ToolChoice.OfAuto = param.NewOpt(mode)
+			request.ToolChoice.OfAuto = param.NewOpt(string(mode))
 		default:
 			return nil, unsupported("the tool choice %.40q", mode)
 		}

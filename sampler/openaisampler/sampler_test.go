@@ -137,10 +137,10 @@ func TestRequestForOtherEndpointsHasMaxTokens(t *testing.T) {
 		ToolChoice: &mcp.ToolChoice{Mode: mcp.ToolChoiceAuto}}
 	must.Do(t, must.Err(s.Sample(t.Context(), params)))
 	wantJSON(t, e.request, `{"model":"gpt-5-mini","max_tokens":7,"messages":[{"role":"user","content":"hi"}]}`)
-	for _, mode := range []string{mcp.ToolChoiceAuto, mcp.ToolChoiceNone} {
+	for _, mode := range []mcp.ToolChoiceMode{mcp.ToolChoiceAuto, mcp.ToolChoiceNone} {
 		params.Tools, params.ToolChoice = []mcp.Tool{{Name: "now"}}, &mcp.ToolChoice{Mode: mode}
 		must.Check(t, must.Err(s.Sample(t.Context(), params)))
-		must.CheckThat(t, strings.Contains(e.request, `"tool_choice":"`+mode+`"`), "%s", e.request)
+		must.CheckThat(t, strings.Contains(e.request, `"tool_choice":"`+string(mode)+`"`), "%s", e.request)
 	}
 }
 

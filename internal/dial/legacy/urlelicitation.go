@@ -161,7 +161,8 @@ func (e *urlElicitations) done(id string) (late *urlElicitation) {
 func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	mode, _ := m.Params.Get("mode")
 	id, _ := m.Params.Get("elicitationId")
-	if m.Method != mcp.MethodElicit || jsonrpc.Unquote(mode) != mcp.ElicitModeURL || len(id) == 0 || id[0] != '"' {
+	if m.Method != mcp.MethodElicit || mcp.ElicitMode(jsonrpc.Unquote(mode)) != mcp.ElicitModeURL || len(id) == 0 ||
+		id[0] != '"' {
 		return nil
 	}
 	return c.elicitations.add(jsonrpc.Unquote(id))

@@ -344,7 +344,7 @@ func TestAnswersAreUsedOnce(t *testing.T) {
 	q := &questions{answers: []answer{{Content: []byte(`{"n":1}`)}, {}, {Action: mcp.ElicitCancel}},
 		used: make([]bool, 3)}
 	for _, test := range []struct {
-		mode string
+		mode mcp.ElicitMode
 		want mcp.ElicitResult
 	}{
 		{mcp.ElicitModeForm, mcp.ElicitResult{Action: mcp.ElicitAccept, Content: []byte(`{"n":1}`)}},

@@ -293,7 +293,7 @@ func TestInvalidAnswersAreRejected(t *testing.T) {
 }
 
 func TestFormatsAreChecked(t *testing.T) {
-	for format, texts := range map[string][2][]string{
+	for format, texts := range map[mcp.StringFormat][2][]string{
 		mcp.FormatDate: {{"2028-02-29"}, {"2027-02-29", "29.2.2028", "2028-2-9"}},
 		mcp.FormatDateTime: {{"2027-01-31T19:30:00Z", "2027-01-31T19:30:00.5+01:00"},
 			{"2027-01-31", "2027-01-31 19:30"}},

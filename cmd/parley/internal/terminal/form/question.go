@@ -225,7 +225,7 @@ func (q *question) checkString(text string) error {
 }
 
 // CheckFormat returns nil if text has the format. The server checks unknown formats.
-func CheckFormat(format, text string) error {
+func CheckFormat(format mcp.StringFormat, text string) error {
 	switch format {
 	case mcp.FormatEmail:
 		if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
@@ -307,7 +307,7 @@ func (q *question) hint() string {
 	case s.Type == mcp.TypeNumber:
 		kind, bounds = "a number", between(s.Minimum, s.Maximum)
 	default:
-		kind = map[string]string{
+		kind = map[mcp.StringFormat]string{
 			mcp.FormatEmail:    "an e-mail address",
 			mcp.FormatURI:      "a URI",
 			mcp.FormatDate:     "a date, such as 2026-07-28",

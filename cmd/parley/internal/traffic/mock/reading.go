@@ -56,7 +56,7 @@ type reading struct {
 	prompts      list[mcp.Prompt]
 	resources    list[mcp.Resource]
 	templates    list[mcp.ResourceTemplate]
-	tasks        map[string]string // whether tools run as tasks
+	tasks        map[string]mcp.TaskSupport // whether tools run as tasks
 }
 
 // read reads a recording.
@@ -64,7 +64,7 @@ func read(entries []recording.Entry) (*reading, error) {
 	r := &reading{
 		sessions: make(map[int64]string), byState: make(map[string]*recordedCall),
 		byTask: make(map[string]*recordedCall),
-		tasks:  make(map[string]string),
+		tasks:  make(map[string]mcp.TaskSupport),
 	}
 	for i := range entries {
 		e := &entries[i]

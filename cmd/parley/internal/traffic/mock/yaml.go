@@ -119,7 +119,7 @@ func (b *builder) tool(place jsontext.Pointer, tool mcp.Tool, e *entry) {
 	}
 	var options []server.Option
 	if e.Task != "" {
-		options = append(options, server.AsTask(server.TaskOptions{Support: e.Task}))
+		options = append(options, server.AsTask(server.TaskOptions{Support: mcp.TaskSupport(e.Task)}))
 	}
 	s := b.script("tools/call "+tool.Name, place, e.Responses,
 		[]string{"text", "content", "structuredContent", "isError"},
