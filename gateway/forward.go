@@ -190,8 +190,7 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 // canOpenURLs reports whether the client of the call can ask its user to open a URL. Other clients receive the URL as
 // text.
 func canOpenURLs(ctx context.Context) bool {
-	c := call.From(ctx)
-	return c != nil && c.Revision() >= mcp.V20251125 && c.Peer().Capabilities.Elicitation.SupportsURL()
+	return server.InputCapabilities(ctx).Elicitation.SupportsURL()
 }
 
 // isForCaller reports whether an error is about the arguments, or has a code of the

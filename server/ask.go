@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -80,7 +79,7 @@ func Keyed(key string) AskOption {
 // answer.
 type Question struct {
 	question rpc.InputRequest
-	check    func(c *rpc.Call) error            // nil: no precondition
+	err      error                              // of the program: the question cannot be asked
 	accept   func(answer json.RawMessage) error // an error that wraps errUnfit repeats the question
 }
 
@@ -115,11 +114,11 @@ func Ask(ctx context.Context, questions ...Question) error {
 		return call.ErrNoCall
 	}
 	for _, a := range questions {
-		if a.check == nil {
-			continue
-		}
-		if err := a.check(c); err != nil {
+		if err := c.CheckInput(rpc.NeededInput(a.question.Method, a.question.Params)); err != nil {
 			return err
+		}
+		if a.err != nil {
+			return a.err
 		}
 	}
 	open := questions
@@ -160,23 +159,8 @@ func Ask(ctx context.Context, questions ...Question) error {
 // from 2027-07-28 on. Servers use the API of a model provider.
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodCreateMessage, params, options)
-	a.check = func(c *rpc.Call) error {
-		sampling := c.Peer().Capabilities.Sampling
-		needsTools := params.UsesTools()
-		switch {
-		case needsTools && !c.Can(revision.SamplingTools):
-			return fmt.Errorf("sampling with tools: %w", rpc.ErrUnsupported)
-		case sampling == nil:
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}}
-		case needsTools && sampling.Tools == nil:
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{
-				Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}},
-			}}
-		}
-		if err := mcp.CheckToolResults(params.Messages); err != nil {
-			return fmt.Errorf("sampling/createMessage: %w", err)
-		}
-		return nil
+	if err := mcp.CheckToolResults(params.Messages); err != nil {
+		a.err = fmt.Errorf("sampling/createMessage: %w", err)
 	}
 	a.accept = func(answer json.RawMessage) error {
 		var result mcp.CreateMessageResult // into is set only by a valid answer
@@ -212,12 +196,6 @@ func Sample(
 // 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
 func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodListRoots, nil, options)
-	a.check = func(c *rpc.Call) error {
-		if c.Peer().Capabilities.Roots == nil {
-			return &call.CapabilityError{Required: mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}}
-		}
-		return nil
-	}
 	a.accept = func(answer json.RawMessage) error {
 		var result mcp.ListRootsResult
 		if err := schema.Decode(answer, &result); err != nil {

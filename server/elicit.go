@@ -35,10 +35,9 @@ func Elicit[T any](ctx context.Context, message string, options ...AskOption) (T
 func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 	form, err := formOf[T]()
 	if err != nil {
-		return Question{check: func(*rpc.Call) error { return err }}
+		return Question{err: err}
 	}
 	a := newQuestion(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: form.JSON()}, options)
-	a.check = canElicitForm
 	a.accept = func(answer json.RawMessage) error {
 		content, err := accepted(answer)
 		if err != nil {
@@ -70,7 +69,6 @@ func ElicitForm(
 		return nil, fmt.Errorf("elicit: requested schema: %w", err)
 	}
 	a := newQuestion(mcp.MethodElicit, mcp.ElicitParams{Message: message, RequestedSchema: requestedSchema}, options)
-	a.check = canElicitForm
 	var content json.RawMessage
 	a.accept = func(answer json.RawMessage) (err error) {
 		if content, err = accepted(answer); err != nil {
@@ -85,16 +83,6 @@ func ElicitForm(
 		return nil, err
 	}
 	return content, nil
-}
-
-func canElicitForm(c *rpc.Call) error {
-	switch {
-	case !c.Can(revision.FormElicitation):
-		return fmt.Errorf("elicitation: %w", rpc.ErrUnsupported)
-	case !c.Peer().Capabilities.Elicitation.SupportsForm():
-		return &call.CapabilityError{Required: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
-	}
-	return nil
 }
 
 // formOf returns the schema of T in the subset of JSON Schema that forms have.
@@ -197,7 +185,7 @@ func ElicitURL(
 		return call.ErrNoCall
 	}
 	v := &urlElicitation{call: c, address: address, message: message, options: askOptionsOf(options)}
-	if err := c.CheckElicitURL(); err != nil {
+	if err := c.CheckInput(rpc.URLInput); err != nil {
 		return err
 	}
 	question := v.question(0)

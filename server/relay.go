@@ -72,8 +72,11 @@ func RequestInput(ctx context.Context, method string, params json.RawMessage) (j
 	if c == nil {
 		return nil, call.ErrNoCall
 	}
-	params, err := inputParams(InputCapabilities(ctx), method, params)
+	params, needed, err := relayParams(method, params)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.CheckInput(needed); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -87,39 +90,18 @@ func RequestInput(ctx context.Context, method string, params json.RawMessage) (j
 	return answer, err
 }
 
-// inputParams returns the params of a question, or an error if a client with some capabilities cannot answer it.
-func inputParams(can mcp.ClientCapabilities, method string, params json.RawMessage) (json.RawMessage, error) {
+// relayParams returns the params of a question and what a client needs to answer it, or an error if it is no question.
+func relayParams(method string, params json.RawMessage) (json.RawMessage, rpc.InputKinds, error) {
 	params, err := objectOrNil(method, params)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	has := func(member string) bool { _, ok := jsonrpc.Get(params, member); return ok }
-	var required mcp.ClientCapabilities
-	switch mode, _ := jsonrpc.Get(params, "mode"); method {
-	case mcp.MethodElicit:
-		if isURL := mcp.ElicitMode(jsonrpc.Unquote(mode)) == mcp.ElicitModeURL; isURL && !can.Elicitation.SupportsURL() {
-			required.Elicitation = urlsOnly
-		} else if !isURL && !can.Elicitation.SupportsForm() {
-			required.Elicitation = formsOnly
-		}
-	case mcp.MethodCreateMessage:
-		if withTools := has("tools") || has("toolChoice"); can.Sampling == nil {
-			required.Sampling = plainSampling
-		} else if withTools && can.Sampling.Tools == nil {
-			required.Sampling = &mcp.SamplingCapability{Tools: &mcp.Supported{}}
-		}
-	case mcp.MethodListRoots:
-		if can.Roots == nil {
-			required.Roots = &mcp.RootsCapability{}
-		}
-	default:
-		return nil, fmt.Errorf("cannot ask the client: %.128q must be %s, %s or %s", method, mcp.MethodElicit,
+	needed := rpc.NeededInput(method, params)
+	if needed == 0 {
+		return nil, 0, fmt.Errorf("cannot ask the client: %.128q must be %s, %s or %s", method, mcp.MethodElicit,
 			mcp.MethodCreateMessage, mcp.MethodListRoots)
 	}
-	if required.Elicitation == nil && required.Sampling == nil && required.Roots == nil {
-		return params, nil
-	}
-	return nil, &call.CapabilityError{Required: required}
+	return params, needed, nil
 }
 
 // Log sends a log message of another server to the client of a call, if the client wants messages of its level. The
@@ -222,8 +204,11 @@ func (s *Session) RequestInput(ctx context.Context, method string, params json.R
 	if s == nil || s.notifier == nil || !s.notifier.Listens() {
 		return nil, ErrCannotAsk
 	}
-	params, err := inputParams(*s.declared, method, params)
+	params, needed, err := relayParams(method, params)
 	if err != nil {
+		return nil, err
+	}
+	if err := rpc.MissingInput(s.declared, needed); err != nil {
 		return nil, err
 	}
 	return s.notifier.RequestInput(ctx, rpc.InputRequest{Method: method, Params: params})

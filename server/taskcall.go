@@ -15,7 +15,6 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
-	"github.com/parley-mcp/parley/schema"
 )
 
 // requiresTasks is the error for a client that has not declared the tasks extension.
@@ -173,21 +172,7 @@ func (a *taskInputRequester) ask(ctx context.Context, t *tasks.Task) {
 // must not use others (2025-11-25, basic/lifecycle, Operation). The client that has created the task may
 // have been another one.
 func canAnswer(c *rpc.Call, q mcp.InputRequest) bool {
-	declared := c.Peer().Capabilities
-	switch q.Method {
-	case mcp.MethodElicit:
-		if mode, _ := jsonrpc.Get(q.Params, "mode"); mcp.ElicitMode(jsonrpc.Unquote(mode)) == mcp.ElicitModeURL {
-			return declared.Elicitation.SupportsURL()
-		}
-		return declared.Elicitation.SupportsForm()
-	case mcp.MethodCreateMessage:
-		var params mcp.CreateMessageParams
-		return declared.Sampling != nil && schema.Decode(q.Params, &params) == nil &&
-			(declared.Sampling.Tools != nil || !params.UsesTools())
-	case mcp.MethodListRoots:
-		return declared.Roots != nil
-	}
-	return true
+	return rpc.MissingInput(c.Peer().Capabilities, rpc.NeededInput(q.Method, q.Params)) == nil
 }
 
 func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key string, q mcp.InputRequest) {

@@ -2,10 +2,15 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
+	"github.com/parley-mcp/parley/schema"
 )
 
 // InputKinds is a set of kinds of input requests.
@@ -30,17 +35,77 @@ func (c *Call) InputKinds() InputKinds {
 	return c.DeclaredInput()
 }
 
+// inputNeeds says what each kind of input request needs: a revision that has it, and a capability of the client. The
+// capabilities are not modified.
+var inputNeeds = [...]struct {
+	kind       InputKinds
+	name       string
+	since      revision.Feature
+	capability mcp.ClientCapabilities
+}{
+	{FormInput, "elicitation", revision.FormElicitation,
+		mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}},
+	{URLInput, "URL elicitation", revision.URLElicitation,
+		mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}},
+	{SamplingInput, "sampling", revision.Feature{},
+		mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{}}},
+	{SamplingToolsInput, "sampling with tools", revision.SamplingTools,
+		mcp.ClientCapabilities{Sampling: &mcp.SamplingCapability{Tools: &mcp.Supported{}}}},
+	{RootsInput, "roots", revision.Feature{},
+		mcp.ClientCapabilities{Roots: &mcp.RootsCapability{}}},
+}
+
+// NeededInput returns the kinds that a client must support to answer an input request, none for an unknown method.
+// Params are a JSON object or nil.
+func NeededInput(method string, params json.RawMessage) InputKinds {
+	has := func(name string) bool { _, ok := jsonrpc.Get(params, name); return ok }
+	switch method {
+	case mcp.MethodElicit:
+		if mode, _ := jsonrpc.Get(params, "mode"); mcp.ElicitMode(jsonrpc.Unquote(mode)) == mcp.ElicitModeURL {
+			return URLInput
+		}
+		return FormInput
+	case mcp.MethodCreateMessage:
+		var decoded mcp.CreateMessageParams
+		if has("tools") || has("toolChoice") || schema.Decode(params, &decoded) == nil && decoded.UsesTools() {
+			return SamplingInput | SamplingToolsInput
+		}
+		return SamplingInput
+	case mcp.MethodListRoots:
+		return RootsInput
+	}
+	return 0
+}
+
+// CheckInput returns an error if the client of the call cannot answer input requests of the needed kinds: it wraps
+// ErrUnsupported if the revision does not have one, and is a *call.CapabilityError if the client has not declared it.
+func (c *Call) CheckInput(needed InputKinds) error {
+	for _, n := range inputNeeds {
+		if needed&n.kind != 0 && !c.Can(n.since) {
+			return fmt.Errorf("%s: %w", n.name, ErrUnsupported)
+		}
+	}
+	return MissingInput(c.Peer().Capabilities, needed)
+}
+
+// MissingInput returns a *call.CapabilityError if a client with capabilities has not declared a needed kind.
+func MissingInput(declared *mcp.ClientCapabilities, needed InputKinds) error {
+	missing := needed &^ DeclaredInput(declared)
+	for _, n := range inputNeeds {
+		if missing&n.kind != 0 {
+			return &call.CapabilityError{Required: n.capability}
+		}
+	}
+	return nil
+}
+
 // DeclaredInput returns the kinds of input requests that the client of the call declares and that its revision has.
-func (c *Call) DeclaredInput() (kinds InputKinds) {
-	kinds = DeclaredInput(c.Peer().Capabilities)
-	if !c.Can(revision.FormElicitation) {
-		kinds &^= FormInput
-	}
-	if !c.Can(revision.URLElicitation) {
-		kinds &^= URLInput
-	}
-	if !c.Can(revision.SamplingTools) {
-		kinds &^= SamplingToolsInput
+func (c *Call) DeclaredInput() InputKinds {
+	kinds := DeclaredInput(c.Peer().Capabilities)
+	for _, n := range inputNeeds {
+		if !c.Can(n.since) {
+			kinds &^= n.kind
+		}
 	}
 	return kinds
 }

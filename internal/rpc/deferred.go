@@ -71,22 +71,9 @@ const (
 	MaxURLTime     = time.Hour
 )
 
-// CheckElicitURL returns an error if the client cannot ask its user to open a URL: it wraps
-// ErrUnsupported or is a *call.CapabilityError.
-func (c *Call) CheckElicitURL() error {
-	switch {
-	case !revision.URLElicitation.In(c.Revision()):
-		return fmt.Errorf("URL elicitation: %w", ErrUnsupported)
-	case !c.Peer().Capabilities.Elicitation.SupportsURL():
-		required := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &mcp.Supported{}}}
-		return &call.CapabilityError{Required: required}
-	}
-	return nil
-}
-
 // CheckURLs returns an error if the URLs of e are invalid, or if the client cannot ask its user to open them.
 func (c *Call) CheckURLs(e *call.URLRequiredError) error {
-	if err := c.CheckElicitURL(); err != nil {
+	if err := c.CheckInput(URLInput); err != nil {
 		return err
 	}
 	if len(e.URLs) == 0 || len(e.URLs) > MaxRequiredURLs {
