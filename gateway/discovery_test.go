@@ -229,12 +229,16 @@ func TestDiscoveryDependsOnTheBudget(t *testing.T) {
 			t.Errorf("budget %d: %+v", budget, catalog)
 		}
 		c := mcptest.Dial(t, s)
-		for _, err := range c.Watch(t.Context(), client.WatchFilter{Tools: true}) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		var listed string
+		for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
 			must.Do(t, err)
-			if namesListed(t, c) == want { // the test ends by its time-out otherwise
+			if listed = namesListed(t, c); listed == want {
 				break
 			}
 		}
+		cancel()
+		must.CheckEqual(t, listed, want, "the budget is", budget)
 	}
 }
 

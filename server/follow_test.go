@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,4 +193,60 @@ func TestAHiddenResourceIsFollowedForItsCallers(t *testing.T) {
 	d.expect(t, "-note://secret")
 	his.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-note://a")
+}
+
+// BeforeSubscribe of an entry decides by the URI and the caller, and that of the Server about other URIs.
+func TestBeforeSubscribeDecidesAboutEachResource(t *testing.T) {
+	s, ada := quiet(), person(t, "ada")
+	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "note://{owner}", Name: "notes"},
+		func(context.Context, map[string]string) (string, error) { return "", nil },
+		server.BeforeSubscribe(func(ctx context.Context, uri string) error {
+			if server.PrincipalOf(ctx) == ada && uri == "note://ada" {
+				return nil
+			}
+			return errors.New("not yours")
+		}))
+	s.BeforeSubscribe = func(_ context.Context, uri string) error {
+		if uri == "log://today" {
+			return nil
+		}
+		return errors.New("unknown")
+	}
+	uris := []string{"note://ada", "note://bob", "log://today", "log://tomorrow"}
+	for _, test := range []struct {
+		who  principal.Principal
+		want []string
+	}{{ada, []string{"note://ada", "log://today"}}, {person(t, "bob"), []string{"log://today"}}} {
+		l := connectLineAs(t, s, test.who)
+		l.Send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`))
+		acknowledged := l.Receive()
+		for _, uri := range uris {
+			must.CheckEqual(t, strings.Contains(acknowledged, uri), slices.Contains(test.want, uri), uri, acknowledged)
+		}
+	}
+}
+
+// UpdatesFor decides again for each update.
+func TestUpdatesForLeavesOutSubscribers(t *testing.T) {
+	s, ada, bob := quiet(), person(t, "ada"), person(t, "bob")
+	var everyone atomic.Bool
+	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "",
+		server.UpdatesFor(func(caller principal.Principal, uri string) bool {
+			return everyone.Load() || caller == ada && uri == "note://a"
+		}))
+	server.AddStatic(s, mcp.Resource{URI: "note://b", Name: "b"}, "")
+	adas, bobs := connectLineAs(t, s, ada), connectLineAs(t, s, bob)
+	for _, l := range []*line{adas, bobs} {
+		l.Send(request(1, mcp.MethodListen, `"notifications":{"resourceSubscriptions":["note://a","note://b"]}`))
+		must.CheckContains(t, l.Receive(), "note://a")
+	}
+	s.ResourceUpdated("note://a")
+	must.CheckContains(t, adas.Receive(), "note://a")
+	s.ResourceUpdated("note://b")
+	must.CheckContains(t, adas.Receive(), "note://b")
+	must.CheckContains(t, bobs.Receive(), "note://b") // and nothing before it
+	everyone.Store(true)
+	s.ResourceUpdated("note://a")
+	must.CheckContains(t, adas.Receive(), "note://a")
+	must.CheckContains(t, bobs.Receive(), "note://a")
 }

@@ -57,7 +57,7 @@ func TestNoTaskBeginsWhenTheHandlerHasReturned(t *testing.T) {
 						w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"job","arguments":{},%s}}`,
 							i, withTasks))
 						must.CheckContains(t, w.Receive(), `"text":"done"`)
-						must.CheckIs(t, <-late, call.ErrCallDone, "the goroutine of the handler")
+						must.CheckIs(t, must.Receive(t, late, "the goroutine of the handler"), call.ErrCallDone)
 						synctest.Wait()
 						left := must.Get(shared.List(t.Context(), "local/tasks", "", 10))(t)
 						must.CheckThat(t, len(left) <= 0, "left in the store: %v", left)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // A T is a test: a testing.TB, or a test of another package.
@@ -62,6 +63,17 @@ func CheckFails(t T, err error, part string, about ...any) {
 	if err == nil || !strings.Contains(err.Error(), part) {
 		t.Error(message(fmt.Sprint(err), part, about))
 	}
+}
+
+// Receive returns the next value of c. What is the name of its sender, which has 20 seconds.
+func Receive[V any](t T, c <-chan V, what string) (v V) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal(what + " is not done after 20 seconds")
+	}
+	return v
 }
 
 // Equal ends the test if got is not want. The message begins with the values of about.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/internal/atomicfile"
@@ -59,12 +61,21 @@ func TestStoresKeepValuesUntilTheyAreDeleted(t *testing.T) {
 
 // A full store rejects new keys, and continues to accept values of those it has.
 func TestFullStoresRejectNewKeys(t *testing.T) {
-	store := new(Memory)
+	memory := new(Memory)
+	values := make(map[string][]byte)
 	for i := range maxEntries {
-		must.Do(t, store.Save(t.Context(), fmt.Sprint("server ", i), []byte("v")))
+		key := fmt.Sprint("server ", i)
+		values[key] = []byte("v")
+		must.Do(t, memory.Save(t.Context(), key, values[key]))
 	}
-	must.CheckIs(t, store.Save(t.Context(), "server x", []byte("v")), errStoreFull)
-	must.Do(t, store.Save(t.Context(), "server 0", []byte("w")))
+	file, path := newFile(t)
+	sealed := file.keys.Seal(sealPurpose, must.Get(json.Marshal(values))(t))
+	must.Do(t, atomicfile.Write(path, []byte(sealed)))
+	for _, store := range []store{memory, file} {
+		must.CheckIs(t, store.Save(t.Context(), "server x", []byte("v")), errStoreFull)
+		must.Do(t, store.Save(t.Context(), "server 0", []byte("w")))
+		must.CheckEqual(t, len(must.Get(store.Keys(t.Context()))(t)), maxEntries)
+	}
 }
 
 // The first key encrypts, and all keys decrypt. Another key does not.
@@ -102,21 +113,24 @@ func TestFullTokenFileKeepsItsValues(t *testing.T) {
 // The context ends the wait for a file that another process has locked.
 func TestContextEndsTheWaitForALockedFile(t *testing.T) {
 	store, path := newFile(t)
-	release := must.Get(atomicfile.Lock(t.Context(), path+".lock"))(t)
+	release := sync.OnceFunc(must.Get(atomicfile.Lock(t.Context(), path+".lock"))(t))
+	defer release()
 	first := waitObserver{t.Context(), make(chan struct{}, 2)}
 	loaded := make(chan error, 1)
 	go func() {
 		_, err := store.Load(first, "server x")
 		loaded <- err
 	}()
-	<-first.called // Load has locked the store
-	<-first.called // and waits for the file
+	must.Receive(t, first.called, "Load, which locks the store,")
+	must.Receive(t, first.called, "Load, which waits for the file,")
 	cause := errors.New("cancelled")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	must.CheckIs(t, store.Save(ctx, "server y", []byte("v")), cause)
+	saved := make(chan error, 1)
+	go func() { saved <- store.Save(ctx, "server y", []byte("v")) }()
+	must.CheckIs(t, must.Receive(t, saved, "Save"), cause)
 	release()
-	must.Check(t, <-loaded)
+	must.Check(t, must.Receive(t, loaded, "Load"))
 }
 
 // waitObserver is a context that reports calls of Done.
