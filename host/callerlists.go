@@ -50,8 +50,8 @@ func (c Client) Status(ctx context.Context, maxAge time.Duration) (ServerStatus,
 	return s.callerStatus(o, outdated), nil
 }
 
-// callerLists are the lists that a server with CallerAuth has sent on one connection to tokens with the same scopes:
-// what it lists can depend on them. They are guarded by pool.mu.
+// callerLists are the lists that a server with CallerAuth has sent on one connection. What a server lists can depend on
+// the scopes of the token, so a connection has lists for each. They are guarded by pool.mu.
 type callerLists struct {
 	scopes  string
 	used    time.Time
@@ -83,13 +83,13 @@ func scopesOf(caller *auth.Info) string {
 	return strings.Join(slices.Sorted(slices.Values(caller.Scopes)), " ")
 }
 
-// hasToken reports whether ctx has the scopes of its caller. That of a subscription has not.
+// hasToken reports whether the token of the caller is known, and so its scopes. Subscriptions have no token.
 func hasToken(ctx context.Context) bool {
 	return callerOf(ctx).Scopes != nil || auth.FromContext(ctx) != nil || call.From(ctx) != nil
 }
 
-// onBehalfOf returns a context for requests on behalf of a user with the scopes of an earlier token, for which the
-// authorizer may have one of the server.
+// onBehalfOf returns a context for requests that no request of the user causes. The authorizer may still have a token
+// for the server that it obtained for an earlier request with these scopes.
 func onBehalfOf(ctx context.Context, who principal.Principal, scopes string) context.Context {
 	info := &auth.Info{Principal: who, Scopes: strings.Fields(scopes)}
 	return WithCaller(auth.NewContext(ctx, info), &Caller{Auth: info})
