@@ -36,12 +36,11 @@ the same API (v0.1) that --registry names. The official registry does not review
 before you add it.`,
 		Example: `
 parley registry search weather
-parley registry show io.github.example/weather
 parley registry add io.github.example/weather --name weather`,
 		Args: program.UnknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRegistrySearch(), newRegistryShow(), newRegistryAdd())
+	cmd.AddCommand(newRegistrySearch(), newRegistryAdd())
 	return cmd
 }
 
@@ -125,31 +124,6 @@ func statusOfEntry(e *registry.Entry) string {
 	return ""
 }
 
-func newRegistryShow() *cobra.Command {
-	var flags registryFlags
-	version := "latest"
-	cmd := &cobra.Command{
-		Use:     "show NAME [flags]",
-		Short:   "Show a server and what it runs",
-		Long:    "Print what the registry says about a server, and what each way to use it runs or connects to.",
-		Example: "parley registry show io.github.example/weather",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := program.OneArgument(cmd, args, "NAME")
-			if err != nil {
-				return err
-			}
-			e, err := flags.get(cmd, name, version)
-			if err != nil {
-				return err
-			}
-			return output.Show(cmd, e, func(w io.Writer) error { return printEntry(w, e) })
-		},
-	}
-	flags.add(cmd)
-	cmd.Flags().StringVar(&version, "server-version", version, "`version` of the server")
-	return cmd
-}
-
 // get returns a version of a server.
 func (f *registryFlags) get(cmd *cobra.Command, name, version string) (*registry.Entry, error) {
 	c, err := f.client()
@@ -166,47 +140,6 @@ func (f *registryFlags) get(cmd *cobra.Command, name, version string) (*registry
 		return nil, failure.Unreachable(err)
 	}
 	return e, nil
-}
-
-func printEntry(w io.Writer, e *registry.Entry) error {
-	s := &e.Server
-	if err := listing.PrintHead(w, s.Name+" "+s.Version, s.Title, s.Description, ""); err != nil {
-		return err
-	}
-	var b strings.Builder
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%s: %s\n", name, terminal.Line(value))
-		}
-	}
-	b.WriteByte('\n')
-	if o := e.Meta.Official; o != nil {
-		line("Status", strings.TrimSuffix(o.Status+", "+o.StatusMessage, ", "))
-		line("Published", o.PublishedAt)
-	}
-	line("Website", s.WebsiteURL)
-	if s.Repository != nil {
-		line("Source code", s.Repository.URL)
-	}
-	usable, reasons := registry.Choices(s)
-	for _, c := range usable {
-		entry, err := c.Entry("server", nil, func(name string, in registry.Input) (string, error) {
-			return "<" + name + ">", nil
-		})
-		if err != nil {
-			reasons = append(reasons, fmt.Errorf("%s: %w", c.Label(), err))
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s (%s)\n", terminal.Line(c.Label()), c.Kind())
-		for _, text := range whatRuns(entry) {
-			b.WriteString("  " + terminal.Verbatim(text) + "\n")
-		}
-	}
-	for _, reason := range reasons {
-		b.WriteString("\nNot usable: " + terminal.Line(reason.Error()) + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // whatRuns describes what a configuration entry runs or connects to, in lines, so that the user can decide about it.
