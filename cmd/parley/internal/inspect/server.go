@@ -31,10 +31,9 @@ const (
 )
 
 const (
-	dialTimeout  = time.Minute
-	closeTimeout = 5 * time.Second
-	settleTime   = 10 * time.Second // after a connection is opened
-	maxChanges   = 100              // of lists and resources that the page shows
+	dialTimeout = time.Minute
+	settleTime  = 10 * time.Second // after a connection is opened
+	maxChanges  = 100              // of lists and resources that the page shows
 )
 
 // Settings are what the client offers to a server. The page can change them before it connects.

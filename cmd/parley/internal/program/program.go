@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -143,58 +142,17 @@ func (r *Repeated) Set(value string) error {
 
 func (*Repeated) Type() string { return "stringArray" }
 
-// signals handles the signals that end the program.
-type signals struct {
-	mu        sync.Mutex
-	interrupt func() // handles SIGINT instead; nil for the normal end
-}
-
-type signalsKey struct{}
-
 // NotifyContext returns a context that ends at SIGINT and SIGTERM. The next signal exits immediately, without a
 // graceful shutdown.
 func NotifyContext() context.Context {
-	s := &signals{}
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), signalsKey{}, s))
+	ctx, cancel := context.WithCancel(context.Background())
 	received := make(chan os.Signal, 1)
 	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for caught := range received {
-			if caught == os.Interrupt && s.handle() {
-				continue
-			}
-			if ctx.Err() != nil {
-				os.Exit(failure.ExitInterrupted)
-			}
-			cancel()
-		}
+		<-received
+		cancel()
+		<-received
+		os.Exit(failure.ExitInterrupted)
 	}()
 	return ctx
-}
-
-// handle calls the function that handles SIGINT, and reports whether there is one.
-func (s *signals) handle() bool {
-	s.mu.Lock()
-	interrupt := s.interrupt
-	s.mu.Unlock()
-	if interrupt == nil {
-		return false
-	}
-	interrupt()
-	return true
-}
-
-// OnInterrupt lets a function handle SIGINT until the returned function is called.
-func OnInterrupt(ctx context.Context, interrupt func()) (restore func()) {
-	s, ok := ctx.Value(signalsKey{}).(*signals)
-	if !ok {
-		return func() {}
-	}
-	set := func(f func()) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.interrupt = f
-	}
-	set(interrupt)
-	return func() { set(nil) }
 }

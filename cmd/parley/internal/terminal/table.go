@@ -196,13 +196,3 @@ func Message(message []byte) string {
 	}
 	return Line(string(message))
 }
-
-// Shortened returns a message as one sanitised line of limited length.
-func Shortened(message string) string {
-	line := Message([]byte(message))
-	const limit = 300
-	if runes := []rune(line); len(runes) > limit {
-		return string(runes[:limit]) + "…"
-	}
-	return line
-}
